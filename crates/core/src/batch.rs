@@ -1,0 +1,113 @@
+//! A batch: what a source hands over at a time.
+
+use crate::clock::ClockSample;
+use crate::event::Event;
+use crate::flow::{Flow, Task, TcpSample};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Events in order of time, and what they refer to. Kept by the caller and refilled, so that a steady stream
+/// allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// In order of time, but for `late` of them.
+    pub events: Vec<Event>,
+    /// Flows announced in this batch.
+    pub flows: Vec<Flow>,
+    /// Tasks announced in this batch.
+    pub tasks: Vec<Task>,
+    /// TCP state samples, in order of time.
+    pub tcp: Vec<TcpSample>,
+    /// Losses, in order of their end.
+    pub losses: Vec<Loss>,
+    /// How the clocks of this node stood.
+    pub clock: Vec<ClockSample>,
+    /// No later batch has an event before this time, but for those counted in its `late`.
+    pub watermark_ns: u64,
+    /// Events in this batch older than the watermark of the batch before: the bounded sort window was too short
+    /// for them. They are kept, counted, and never reordered into the past.
+    pub late: u64,
+}
+
+impl Batch {
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.flows.clear();
+        self.tasks.clear();
+        self.tcp.clear();
+        self.losses.clear();
+        self.clock.clear();
+        self.late = 0;
+    }
+
+    /// Whether it holds nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.flows.is_empty()
+            && self.tasks.is_empty()
+            && self.tcp.is_empty()
+            && self.losses.is_empty()
+            && self.clock.is_empty()
+    }
+
+    /// Events lost within this batch, whatever the cause.
+    pub fn lost(&self) -> u64 {
+        self.losses.iter().map(|l| l.count).sum()
+    }
+}
+
+/// Records that are known to be missing, at their place in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// CPU whose stream has the gap; `u16::MAX` where it concerns all of them.
+    pub cpu: u16,
+    /// Nothing was lost before this, `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// Nothing was lost after this.
+    pub to_ns: u64,
+    /// How many records.
+    pub count: u64,
+    /// Where they were lost.
+    pub cause: LossCause,
+}
+
+/// Where records were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum LossCause {
+    /// The kernel's ring buffer was full: the reader came too late.
+    RingFull = 0,
+    /// A gap in the record numbers that no loss record explains.
+    Gap = 1,
+    /// The recorder's queue was full: the disk came too late.
+    RecorderQueue = 2,
+    /// A damaged stretch of a session file was skipped.
+    Damaged = 3,
+    /// A record that the decoder could not read.
+    Undecodable = 4,
+}
+
+impl LossCause {
+    /// Every cause.
+    pub const ALL: [LossCause; 5] =
+        [Self::RingFull, Self::Gap, Self::RecorderQueue, Self::Damaged, Self::Undecodable];
+
+    /// The cause with this number in a session file.
+    pub fn from_id(id: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| *c as u8 == id)
+    }
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::RingFull => "ring buffer full",
+            Self::Gap => "gap in record numbers",
+            Self::RecorderQueue => "recorder queue full",
+            Self::Damaged => "damaged file",
+            Self::Undecodable => "undecodable record",
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! How the clocks of one node stand to each other.
+
+use serde::{Deserialize, Serialize};
+
+/// One reading of a node's clocks at the same instant, to within `width_ns`.
+///
+/// Events carry `CLOCK_MONOTONIC`, which NTP slews; geometry between hosts needs `CLOCK_MONOTONIC_RAW`; people
+/// read UTC. A session carries samples of the map between the three, never a single offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockSample {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub monotonic_ns: u64,
+    /// `CLOCK_MONOTONIC_RAW`, nanoseconds.
+    pub raw_ns: u64,
+    /// `CLOCK_REALTIME`, nanoseconds since 1970-01-01 UTC.
+    pub realtime_ns: i64,
+    /// The three were read within this many nanoseconds: the sample's error is at most half of it.
+    pub width_ns: u32,
+}
+
+/// The map from `CLOCK_MONOTONIC` to UTC given by samples in order of time: piecewise linear between two of
+/// them, slope one beyond the first and the last.
+#[derive(Clone, Debug, Default)]
+pub struct UtcMap {
+    samples: Vec<ClockSample>,
+}
+
+impl UtcMap {
+    /// An empty map: nothing is known about UTC.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a sample. Samples older than the newest are left out: time does not run backwards.
+    pub fn push(&mut self, sample: ClockSample) {
+        if self.samples.last().is_none_or(|last| sample.monotonic_ns > last.monotonic_ns) {
+            self.samples.push(sample);
+        }
+    }
+
+    /// UTC in nanoseconds since 1970 for an instant of `CLOCK_MONOTONIC`; `None` while there is no sample.
+    pub fn utc_ns(&self, monotonic_ns: u64) -> Option<i64> {
+        let after = self.samples.partition_point(|s| s.monotonic_ns <= monotonic_ns);
+        let (Some(before), next) = (self.samples.get(after.saturating_sub(1)), self.samples.get(after)) else {
+            return None;
+        };
+        let since = i128::from(monotonic_ns) - i128::from(before.monotonic_ns);
+        let utc = match next {
+            Some(next) if since > 0 => {
+                let run = i128::from(next.monotonic_ns) - i128::from(before.monotonic_ns);
+                let rise = i128::from(next.realtime_ns) - i128::from(before.realtime_ns);
+                i128::from(before.realtime_ns) + since * rise / run.max(1)
+            }
+            _ => i128::from(before.realtime_ns) + since,
+        };
+        i64::try_from(utc).ok()
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> &[ClockSample] {
+        &self.samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(monotonic_ns: u64, realtime_ns: i64) -> ClockSample {
+        ClockSample { monotonic_ns, raw_ns: monotonic_ns, realtime_ns, width_ns: 50 }
+    }
+
+    #[test]
+    fn maps_between_and_beyond_samples() {
+        let mut map = UtcMap::new();
+        assert_eq!(map.utc_ns(5), None);
+        map.push(sample(1_000, 5_000));
+        map.push(sample(2_000, 6_100));
+        map.push(sample(1_500, 0)); // out of order: left out
+        assert_eq!(map.utc_ns(500), Some(4_500));
+        assert_eq!(map.utc_ns(1_500), Some(5_550));
+        assert_eq!(map.utc_ns(3_000), Some(7_100));
+        assert_eq!(map.utc_ns(u64::MAX), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! An event: one hit of one hop.
+
+use crate::flow::{FlowId, Proto};
+use crate::hop::Hop;
+
+/// One hit of one hop, as the kernel saw it. 72 bytes, `Copy`, no heap: a drain of a million of them allocates
+/// only the vector they stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The socket's cookie; 0 where the hop does not know it. Stable for the life of the socket.
+    pub socket: u64,
+    /// The flow as seen from this end; [`FlowId::NONE`] for sockets without a peer and for scheduler events.
+    pub flow: FlowId,
+    /// First byte of the range: the TCP sequence number (32 bits, wraps). 0 for UDP.
+    pub seq: u32,
+    /// Payload bytes. At a segmentation-offload hop, the bytes of the whole super-packet.
+    pub len: u32,
+    /// What tells one buffer from another for some microseconds: bits 6..38 of `skb->head`. 0 where there is none.
+    pub skb: u32,
+    /// Interface index within the flow's network namespace; 0 where the hop has no device.
+    pub ifindex: u32,
+    /// Process, where [`Hop::knows_process`]; else 0.
+    pub tgid: u32,
+    /// Thread, where [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
+    pub tid: u32,
+    /// By hop: `skb.drop` the kernel's reason; TCP packets the acknowledgement number; `dev.done` the driver's
+    /// return code; `task.wake` the thread that woke the reader; `tcp.send` 0.
+    pub detail: u32,
+    /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
+    pub record: u32,
+    /// The CPU it happened on.
+    pub cpu: u16,
+    /// IPv4 identification of the packet (first segment of a super-packet); 0 for IPv6.
+    pub ip_id: u16,
+    /// Segments in a super-packet; 1 for a plain packet; 0 where there is no packet.
+    pub segs: u16,
+    /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32); 0 where there is no TCP packet.
+    pub tcp_flags: u8,
+    /// See [`EventFlags`].
+    pub flags: EventFlags,
+    /// Where.
+    pub hop: Hop,
+    /// TCP, UDP or another protocol.
+    pub proto: Proto,
+}
+
+/// What an event needs to have said about it in one bit each. The bits are part of the record contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EventFlags(pub u8);
+
+impl EventFlags {
+    /// The packet or socket is IPv6.
+    pub const IPV6: Self = Self(1);
+    /// Taken when the call returned, not when it began: the process was already done with the layers below.
+    pub const AT_RETURN: Self = Self(2);
+    /// The read only looked (`MSG_PEEK`); the bytes will be read again.
+    pub const PEEK: Self = Self(4);
+    /// The packet is a fragment other than the first, so ports and range are unknown.
+    pub const FRAGMENT: Self = Self(8);
+    /// The range was cut: the header could not be read whole.
+    pub const PARTIAL: Self = Self(16);
+
+    /// Whether every bit of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Event {
+    /// An event with nothing known but its hop and time; for generators and tests.
+    pub const fn at(hop: Hop, time_ns: u64) -> Self {
+        Event {
+            time_ns,
+            socket: 0,
+            flow: FlowId::NONE,
+            seq: 0,
+            len: 0,
+            skb: 0,
+            ifindex: 0,
+            tgid: 0,
+            tid: 0,
+            detail: 0,
+            record: 0,
+            cpu: 0,
+            ip_id: 0,
+            segs: 0,
+            tcp_flags: 0,
+            flags: EventFlags(0),
+            hop,
+            proto: Proto::TCP,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_stays_small() {
+        assert!(size_of::<Event>() <= 72);
+    }
+}

@@ -1,0 +1,140 @@
+//! Flows, tasks and TCP state: the records that come rarely and that plain events point at.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+/// A flow as seen from one end: a 64-bit hash, made in the kernel, of protocol, network namespace, local and remote
+/// address and port. The two ends of a connection are two flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FlowId(pub u64);
+
+impl FlowId {
+    /// No flow: the hop has no packet, or its socket has no peer.
+    pub const NONE: FlowId = FlowId(0);
+
+    /// Whether this is [`FlowId::NONE`].
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// An IP protocol number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Proto(pub u8);
+
+impl Proto {
+    /// TCP (6).
+    pub const TCP: Proto = Proto(6);
+    /// UDP (17).
+    pub const UDP: Proto = Proto(17);
+}
+
+impl fmt::Display for Proto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Proto::TCP => f.pad("tcp"),
+            Proto::UDP => f.pad("udp"),
+            Proto(n) => write!(f, "proto-{n}"),
+        }
+    }
+}
+
+/// Address and port.
+pub type Endpoint = SocketAddr;
+
+/// What a [`FlowId`] stands for. Announced before the first event that uses it and again every few seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Flow {
+    /// The hash.
+    pub id: FlowId,
+    /// Network namespace, as the inode number of `/proc/<pid>/ns/net`.
+    pub netns: u32,
+    /// Protocol.
+    pub proto: Proto,
+    /// This end.
+    pub local: Endpoint,
+    /// The other end.
+    pub remote: Endpoint,
+}
+
+impl Flow {
+    /// Whether `other` is the same packets seen from the other end (addresses swapped, whatever the namespace).
+    pub fn mirrors(&self, other: &Flow) -> bool {
+        self.proto == other.proto && self.local == other.remote && self.remote == other.local
+    }
+
+    /// Whether both ends are on a loopback address.
+    pub fn is_loopback(&self) -> bool {
+        let on_loopback = |ip: IpAddr| ip.is_loopback();
+        on_loopback(self.local.ip()) && on_loopback(self.remote.ip())
+    }
+}
+
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}→{}", self.proto, self.local, self.remote)
+    }
+}
+
+/// Who a thread is. Announced when a thread first uses a socket, and now and then after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Process.
+    pub tgid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Effective user of the process in the initial user namespace.
+    pub uid: u32,
+    /// Cgroup v2 id (the inode of its directory).
+    pub cgroup: u64,
+    /// Command name, at most 15 bytes.
+    pub comm: String,
+}
+
+/// A sample of one TCP connection's state, what MAGNeT called the extended record. Source: `struct tcp_sock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TcpSample {
+    /// When, `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Socket cookie.
+    pub socket: u64,
+    /// Flow as seen from this end.
+    pub flow: FlowId,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments.
+    pub ssthresh: u32,
+    /// Smoothed round-trip time, microseconds.
+    pub srtt_us: u32,
+    /// Round-trip time variation, microseconds.
+    pub rttvar_us: u32,
+    /// Retransmission time-out, microseconds.
+    pub rto_us: u32,
+    /// Segments sent and not yet acknowledged or marked lost.
+    pub packets_out: u32,
+    /// Retransmissions over the life of the connection, segments.
+    pub total_retrans: u32,
+    /// Peer's receive window, bytes.
+    pub snd_wnd: u32,
+    /// Own receive window, bytes.
+    pub rcv_wnd: u32,
+    /// First byte not yet acknowledged.
+    pub snd_una: u32,
+    /// Next byte to send.
+    pub snd_nxt: u32,
+    /// Bytes in the send queue, `write_seq − snd_una`.
+    pub send_queue_bytes: u32,
+    /// Bytes received and not yet read, `rcv_nxt − copied_seq`.
+    pub recv_queue_bytes: u32,
+    /// `TCP_ESTABLISHED` and the rest, as in `include/net/tcp_states.h`.
+    pub state: u8,
+    /// Congestion-avoidance state (open, disorder, CWR, recovery, loss).
+    pub ca_state: u8,
+}

@@ -1,0 +1,17 @@
+//! The model of magnet-scope, free of kernel, files and screens.
+//!
+//! Everything here is pure: a table of events goes in, journeys and statistics come out. That is what lets a
+//! viewer build on a laptop and lets every rule be tested without root.
+
+pub mod batch;
+pub mod clock;
+pub mod event;
+pub mod flow;
+pub mod hop;
+pub mod node;
+pub mod source;
+
+pub use batch::{Batch, Loss, LossCause};
+pub use event::{Event, EventFlags};
+pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};
+pub use hop::{Direction, Hop, Layer};

@@ -1,0 +1,151 @@
+//! What a source knows about the node its events come from.
+
+use crate::hop::{Hop, HopSet};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The kind of probe that serves a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// A raw tracepoint with typed arguments (`tp_btf`).
+    TpBtf,
+    /// A trampoline at a function's entry.
+    Fentry,
+    /// A trampoline at a function's return.
+    Fexit,
+    /// A netfilter link, one a network namespace and family.
+    Netfilter,
+    /// A program at a cgroup's socket ingress.
+    CgroupSkb,
+    /// A classic tracepoint.
+    Tracepoint,
+    /// Many functions in one attachment.
+    KprobeMulti,
+    /// A breakpoint at a function.
+    Kprobe,
+    /// Events made by a generator, not by a kernel.
+    Generator,
+}
+
+impl Backend {
+    /// As written in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TpBtf => "tp-btf",
+            Self::Fentry => "fentry",
+            Self::Fexit => "fexit",
+            Self::Netfilter => "netfilter",
+            Self::CgroupSkb => "cgroup-skb",
+            Self::Tracepoint => "tracepoint",
+            Self::KprobeMulti => "kprobe-multi",
+            Self::Kprobe => "kprobe",
+            Self::Generator => "generator",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// How one hop is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+pub enum Service {
+    /// Served: by which backend, at which point of the kernel (`net_dev_start_xmit`), and what a reader must know.
+    Served {
+        /// Kind of probe.
+        backend: Backend,
+        /// Name of the tracepoint, function or hook.
+        point: String,
+        /// A limit worth saying, empty if there is none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        note: String,
+    },
+    /// Could be served but was not asked for.
+    Off,
+    /// No backend works here.
+    Missing {
+        /// Why, in words.
+        because: String,
+    },
+}
+
+/// The table of hops and how each is served: what can and what cannot be concluded from a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// A row a hop, in the order of [`Hop::ALL`].
+    pub hops: Vec<HopService>,
+}
+
+/// A row of [`Coverage`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopService {
+    /// Which hop.
+    pub hop: Hop,
+    /// How it is served.
+    #[serde(flatten)]
+    pub service: Service,
+}
+
+impl Coverage {
+    /// Every hop served by one backend; for generators and tests.
+    pub fn full(backend: Backend) -> Self {
+        let row = |hop: &Hop| HopService {
+            hop: *hop,
+            service: Service::Served { backend, point: String::new(), note: String::new() },
+        };
+        Coverage { hops: Hop::ALL.iter().map(row).collect() }
+    }
+
+    /// The hops that are served.
+    pub fn served(&self) -> HopSet {
+        let served = |row: &&HopService| matches!(row.service, Service::Served { .. });
+        self.hops.iter().filter(served).map(|row| row.hop).collect()
+    }
+
+    /// How one hop is served, if the table has it.
+    pub fn of(&self, hop: Hop) -> Option<&Service> {
+        self.hops.iter().find(|row| row.hop == hop).map(|row| &row.service)
+    }
+}
+
+/// A network namespace with the name a person knows it by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetnsName {
+    /// Inode number of `/proc/<pid>/ns/net`.
+    pub netns: u32,
+    /// `client`, or `host` for the namespace of process 1.
+    pub name: String,
+}
+
+/// What a source knows about the host its events come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeInfo {
+    /// Host name.
+    pub host: String,
+    /// Kernel release, `6.18.1-amd64`.
+    pub kernel: String,
+    /// `/proc/sys/kernel/random/boot_id`: two captures with the same one share a `CLOCK_MONOTONIC`.
+    pub boot_id: String,
+    /// Possible CPUs.
+    pub cpus: u32,
+    /// The clock that events carry.
+    pub clock: String,
+    /// Names of network namespaces.
+    #[serde(default)]
+    pub netns: Vec<NetnsName>,
+    /// How each hop is served.
+    pub coverage: Coverage,
+}
+
+impl NodeInfo {
+    /// The name of a network namespace, or its number where it has none.
+    pub fn netns_name(&self, netns: u32) -> String {
+        let named = self.netns.iter().find(|n| n.netns == netns);
+        named.map_or_else(|| format!("netns:{netns}"), |n| n.name.clone())
+    }
+}
