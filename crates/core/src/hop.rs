@@ -138,7 +138,11 @@ impl Hop {
     /// Below the socket layer an event runs in whatever task was interrupted, so the kernel side leaves the
     /// process out there.
     pub const fn knows_process(self) -> bool {
-        matches!(self.layer(), Layer::Socket | Layer::Sched) && !matches!(self, Hop::SockReady | Hop::SockFull)
+        match self {
+            Hop::TcpSend | Hop::UdpSend => true,
+            Hop::SockReady | Hop::SockFull => false,
+            _ => matches!(self.layer(), Layer::Socket | Layer::Sched),
+        }
     }
 }
 

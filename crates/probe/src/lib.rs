@@ -1,1 +1,21 @@
-//! Placeholder.
+//! From the kernel to events.
+//!
+//! Three roles are kept apart: deciding (`facts` says what this host can do, `plan` which probe serves a hop; pure),
+//! decoding (`record`, `decode`, `order`: bytes to events in order of time; pure), and driving libbpf (`capture`).
+
+pub mod capture;
+pub mod clock;
+pub mod decode;
+pub mod error;
+pub mod facts;
+pub mod gaps;
+pub mod netns;
+pub mod order;
+pub mod plan;
+pub mod record;
+
+pub use capture::{Capture, CaptureOptions, Counters};
+pub use error::ProbeError;
+pub use facts::HostFacts;
+pub use netns::NetnsTarget;
+pub use plan::{Plan, default_hops, plan};

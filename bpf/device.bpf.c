@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Device layer: queue, driver, and out of the driver again; and where the kernel says it dropped a packet. */
+#include "packet.h"
+
+/* The packet that this CPU is giving to a driver. After the driver returns the skb may be freed or reused, so what is
+ * told at dev.done is what was read at dev.xmit; the pointer is compared, never followed. */
+struct handover {
+	__u64 skb;
+	__u64 cookie;
+	__u32 ifindex;
+	struct packet packet;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct handover);
+} handovers SEC(".maps");
+
+INLINE bool parse_tx(const struct sk_buff *skb, const struct net_device *dev, struct packet *p)
+{
+	return parse(skb, skb->head + skb->network_header, skb->protocol, dev->nd_net.net->ns.inum, true, p);
+}
+
+INLINE __u64 sender_of(const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+	return sk ? sk->__sk_common.skc_cookie.counter : 0;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(dev_queue, struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct net_device *dev = skb->dev;
+	struct packet p;
+	if (parse_tx(skb, dev, &p))
+		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), dev->ifindex, p.ack, 0, now);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct packet p;
+	if (!parse_tx(skb, dev, &p))
+		return 0;
+	__u64 cookie = sender_of(skb);
+	if (wanted(MAG_DEV_DONE)) {
+		__u32 zero = 0;
+		struct handover *h = bpf_map_lookup_elem(&handovers, &zero);
+		if (h) {
+			h->skb = (__u64)skb;
+			h->cookie = cookie;
+			h->ifindex = dev->ifindex;
+			h->packet = p;
+		}
+	}
+	if (wanted(MAG_DEV_XMIT))
+		log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
+	return 0;
+}
+
+/* A device stacked on another one hands over within a handover: only the innermost is told. */
+SEC("tp_btf/net_dev_xmit")
+int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, unsigned int len)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 zero = 0;
+	struct handover *h = bpf_map_lookup_elem(&handovers, &zero);
+	if (!h || h->skb != (__u64)skb)
+		return 0;
+	h->skb = 0;
+	log_packet(MAG_DEV_DONE, &h->packet, h->cookie, h->ifindex, code, 0, now);
+	return 0;
+}
+
+/* The packet comes out of the driver. Its IP header is where the data begins: the network header is set only after
+ * this hook, and skb->sk may still be the sender's, so the side is taken from the device alone. */
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(dev_recv, struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct net_device *dev = skb->dev;
+	struct packet p;
+	if (parse(skb, skb->data, skb->protocol, dev->nd_net.net->ns.inum, false, &p))
+		log_packet(MAG_DEV_RECV, &p, 0, dev->ifindex, p.ack, 0, now);
+	return 0;
+}
+
+/* A packet ends here. Whether it was coming or going is told by the interface it came in by. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__be16 protocol = skb->protocol;
+	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (!skb->network_header || skb->network_header == 0xffff)
+		return 0;
+	const struct net_device *dev = skb->dev;
+	const struct sock *sk = skb->sk;
+	__u32 netns = 0;
+	if (sk)
+		netns = sk->__sk_common.skc_net.net->ns.inum;
+	else if (dev)
+		netns = dev->nd_net.net->ns.inum;
+	else
+		return 0;
+	struct packet p;
+	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0, &p))
+		log_packet(MAG_SKB_DROP, &p, 0, dev ? dev->ifindex : 0, reason, 0, now);
+	return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How a record gets from a probe to user space.
+ *
+ * Each CPU has a ring of its own: two producers in one ring cost four times as much, and order across CPUs is made in
+ * user space by time. Nobody is woken here: the reader comes by time, because a wake-up per record costs the
+ * traffic more than all probes together. When a ring is full the event keeps its number, is counted, and the next
+ * record that fits is preceded by a loss record.
+ *
+ * An interrupt may run one probe inside another on the same CPU, so every counter is changed by one atomic
+ * instruction, and two records may stand in the ring in the reverse order of their numbers.
+ */
+#ifndef MAGNET_EMIT_H
+#define MAGNET_EMIT_H
+
+#include "kernel.h"
+#include "record.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define INLINE static __always_inline
+
+/* In a section of its own, so that user space finds nothing else in that map. */
+SEC(".rodata.config") const volatile struct mag_config config = {};
+
+struct ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* user space sets the number of CPUs */
+	__type(key, __u32);
+	__array(values, struct ring);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct mag_cpu);
+} cpus SEC(".maps");
+
+/* What has been announced lately: one cell a hash, holding the id mixed with the time in steps of 8.6 s. Two ids
+ * in one cell only make each other be announced again. Nothing to evict, nothing that grows. */
+#define CELLS 8192
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CELLS);
+	__type(key, __u32);
+	__type(value, __u64);
+} announced SEC(".maps");
+
+INLINE bool wanted(int hop)
+{
+	return config.hops & (1ULL << hop);
+}
+
+INLINE struct mag_cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+INLINE void *this_ring(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
+INLINE void head(struct mag_header *h, __u8 hop, __u32 size, __u32 cpu, __u32 number, __u64 now)
+{
+	h->hop = hop;
+	h->words = size / 8;
+	h->cpu = cpu;
+	h->number = number;
+	h->time_ns = now;
+}
+
+/* Writes the pending loss record, if it fits. */
+static __noinline int report_loss(struct mag_cpu *state, __u64 now)
+{
+	if (!state)
+		return 0;
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 count = state->lost;
+	void *ring = this_ring(cpu);
+	if (!ring || !count)
+		return 0;
+	struct mag_loss *loss = bpf_ringbuf_reserve(ring, sizeof(*loss), 0);
+	if (!loss)
+		return 0;
+	head(&loss->h, MAG_KIND_LOSS, sizeof(*loss), cpu, state->number, now);
+	loss->from_ns = state->lost_from_ns;
+	loss->count = count;
+	bpf_ringbuf_submit(loss, BPF_RB_NO_WAKEUP);
+	state->lost_from_ns = 0;
+	__sync_fetch_and_add(&state->lost, -count);
+	return 0;
+}
+
+/* Takes a number and room for a record of a hop; NULL when there is none, which is then counted. */
+INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u64 now)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__sync_fetch_and_add(&state->hits[hop & (MAG_HOPS - 1)], 1);
+	__u32 number = __sync_fetch_and_add(&state->number, 1);
+	if (state->lost)
+		report_loss(state, now);
+	void *ring = this_ring(cpu);
+	struct mag_header *h = ring ? bpf_ringbuf_reserve(ring, size, 0) : NULL;
+	if (!h) {
+		if (!state->lost_from_ns)
+			state->lost_from_ns = now;
+		__sync_fetch_and_add(&state->lost, 1);
+		__sync_fetch_and_add(&state->lost_total, 1);
+		return NULL;
+	}
+	head(h, kind, size, cpu, number, now);
+	return h;
+}
+
+/* Whether `id` should be announced (again); sets `*cell` to where to note it once that is done. */
+INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
+{
+	__u32 index = (id ^ id >> 17) & (CELLS - 1);
+	*cell = bpf_map_lookup_elem(&announced, &index);
+	*mark = id ^ now >> 33;
+	return *cell && **cell != *mark;
+}
+
+/* Announces the thread that runs now. Only where the process is the one that uses the socket. */
+INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
+{
+	__u64 *cell, mark;
+	if (!stale(pid_tgid * 0x9e3779b97f4a7c15ULL | 1, now, &cell, &mark))
+		return;
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring = this_ring(cpu);
+	struct mag_task *task = ring ? bpf_ringbuf_reserve(ring, sizeof(*task), 0) : NULL;
+	if (!task)
+		return;
+	head(&task->h, MAG_KIND_TASK, sizeof(*task), cpu, state->number, now);
+	task->cgroup = bpf_get_current_cgroup_id();
+	task->tgid = pid_tgid >> 32;
+	task->tid = pid_tgid;
+	task->uid = bpf_get_current_uid_gid();
+	task->pad = 0;
+	bpf_get_current_comm(task->comm, sizeof(task->comm));
+	bpf_ringbuf_submit(task, BPF_RB_NO_WAKEUP);
+	*cell = mark;
+}
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The few kernel types that the probes read, pruned by hand. CO-RE relocates every field to where the running
+ * kernel has it (`preserve_access_index`), so a member is listed only when it is read, and order does not matter.
+ */
+#ifndef MAGNET_KERNEL_H
+#define MAGNET_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum { BPF_ANY = 0, BPF_RB_NO_WAKEUP = 1 };
+enum { NF_ACCEPT = 1 };
+enum { AF_INET = 2, AF_INET6 = 10 };
+enum { IPPROTO_HOPOPTS = 0, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
+enum { MSG_PEEK = 2 };
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+struct net {
+	struct ns_common ns;
+};
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol;
+};
+struct inet_sock {
+	struct sock sk;
+};
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	__u32 icsk_rto;
+	__u8 icsk_ca_state : 5;
+};
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 snd_wnd;
+	u32 snd_cwnd;
+	u32 snd_ssthresh;
+	u32 srtt_us;
+	u32 rttvar_us;
+	u32 packets_out;
+	u32 total_retrans;
+	u32 rcv_wnd;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 write_seq;
+	u32 rcv_nxt;
+	u32 copied_seq;
+};
+struct tcp_skb_cb {
+	__u32 seq;
+	__u32 end_seq;
+	__u8 tcp_flags;
+};
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+struct skb_shared_info {
+	unsigned short gso_size;
+	unsigned short gso_segs;
+};
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+	char cb[48];
+	unsigned int len;
+	unsigned int data_len;
+	int skb_iif;
+	__be16 protocol;
+	__u16 transport_header;
+	__u16 network_header;
+	__u32 tail;
+	__u32 end;
+	unsigned char *head;
+	unsigned char *data;
+};
+
+struct nf_hook_state {
+	u8 pf;
+	struct net_device *in;
+	struct net_device *out;
+	struct sock *sk;
+	struct net *net;
+};
+struct bpf_nf_ctx {
+	const struct nf_hook_state *state;
+	struct sk_buff *skb;
+};
+
+struct iov_iter {
+	unsigned long count;
+};
+struct msghdr {
+	struct iov_iter msg_iter;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+/* Fixed by the wire or by the kernel's user interface: no relocation. */
+struct iphdr {
+	__u8 ihl : 4, version : 4;
+	__u8 tos;
+	__be16 tot_len;
+	__be16 id;
+	__be16 frag_off;
+	__u8 ttl;
+	__u8 protocol;
+	__u16 check;
+	__be32 saddr;
+	__be32 daddr;
+};
+struct ipv6hdr {
+	__u8 priority : 4, version : 4;
+	__u8 flow_lbl[3];
+	__be16 payload_len;
+	__u8 nexthdr;
+	__u8 hop_limit;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+};
+struct tcphdr {
+	__be16 source;
+	__be16 dest;
+	__be32 seq;
+	__be32 ack_seq;
+	__u8 res1 : 4, doff : 4;
+	__u8 flags;
+	__be16 window;
+	__u16 check;
+	__be16 urg_ptr;
+};
+struct udphdr {
+	__be16 source;
+	__be16 dest;
+	__be16 len;
+	__u16 check;
+};
+struct __sk_buff {
+	__u32 len;
+};
+
+#endif

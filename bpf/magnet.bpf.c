@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* All layers as one object, because they share rings and counters. */
+#include "socket.bpf.c"
+#include "transport.bpf.c"
+#include "ip.bpf.c"
+#include "device.bpf.c"
+#include "sched.bpf.c"
+
+char LICENSE[] SEC("license") = "GPL";

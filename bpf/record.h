@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * The record contract between kernel and user space: the one definition of every byte that crosses.
+ *
+ * The kernel side includes this file; user space reads it through bindgen. Little-endian, every record a multiple
+ * of 8 bytes and starting with `struct mag_header`. A number, once given, never changes its meaning; a change of
+ * layout raises MAG_RECORD_VERSION.
+ */
+#ifndef MAGNET_RECORD_H
+#define MAGNET_RECORD_H
+
+#define MAG_RECORD_VERSION 1
+
+/* Hops. Below 32 they are on a packet's path, in stack order; the rest are off it. */
+enum mag_hop {
+	MAG_APP_SEND = 1,
+	MAG_TCP_SEND = 2,
+	MAG_UDP_SEND = 3,
+	MAG_TCP_XMIT = 4,
+	MAG_IP_OUT = 5,
+	MAG_IP_POST = 6,
+	MAG_DEV_QUEUE = 7,
+	MAG_DEV_XMIT = 8,
+	MAG_DEV_DONE = 9,
+	MAG_DEV_RECV = 10,
+	MAG_IP_PRE = 11,
+	MAG_IP_IN = 12,
+	MAG_TCP_RECV = 13,
+	MAG_UDP_RECV = 14,
+	MAG_SOCK_READY = 15,
+	MAG_TASK_WAKE = 16,
+	MAG_TASK_RUN = 17,
+	MAG_APP_COPY = 18,
+	MAG_APP_RECV = 19,
+	MAG_TCP_RETRANSMIT = 32,
+	MAG_TCP_STATE = 33,
+	MAG_SKB_DROP = 34,
+	MAG_SOCK_FULL = 35,
+	MAG_SCHED_SWITCH = 36,
+	MAG_SCHED_WAKEUP = 37,
+	MAG_SCHED_FORK = 38,
+	MAG_SCHED_EXIT = 39,
+	MAG_HOPS = 64,
+};
+
+/* What is not a plain event has a kind of its own in the place of the hop. */
+enum mag_kind {
+	MAG_KIND_LOSS = 128,
+	MAG_KIND_FLOW = 129,
+	MAG_KIND_TASK = 130,
+	MAG_KIND_TCP = 131,
+};
+
+enum mag_flag {
+	MAG_F_IPV6 = 1,      /* packet or socket is IPv6 */
+	MAG_F_AT_RETURN = 2, /* taken when the call returned */
+	MAG_F_PEEK = 4,      /* MSG_PEEK: the bytes stay in the queue */
+	MAG_F_FRAGMENT = 8,  /* a later fragment: no ports, no range */
+	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
+};
+
+/* Every record begins so. Events and TCP samples are numbered per CPU whether or not they found room, so that a
+ * step of more than one is a loss; the other kinds carry the number of the event that follows them. */
+struct mag_header {
+	unsigned char hop;   /* enum mag_hop, or enum mag_kind */
+	unsigned char words; /* size of the record in 8-byte words */
+	unsigned short cpu;
+	unsigned int number;
+	unsigned long long time_ns; /* CLOCK_MONOTONIC */
+};
+
+/* A plain event, 64 bytes. */
+struct mag_event {
+	struct mag_header h;
+	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
+	unsigned long long flow;   /* see mag_flow; 0 none */
+	unsigned int seq;          /* first byte of the TCP range */
+	unsigned int len;          /* payload bytes */
+	unsigned int skb;          /* bits 6..38 of skb->head; 0 none */
+	unsigned int ifindex;
+	unsigned short ip_id; /* IPv4 identification, host order */
+	unsigned short segs;  /* gso_segs, at least 1 where there is a packet */
+	unsigned char flags;  /* enum mag_flag */
+	unsigned char tcp_flags;
+	unsigned char proto;
+	unsigned char pad;
+	/* Where the process is known (socket and sched layers, and ip.out for UDP) its tgid and tid; at the other
+	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code. */
+	unsigned int a;
+	unsigned int b;
+};
+
+/* Records that found no room in this CPU's ring, written at the first place where there was room again. */
+struct mag_loss {
+	struct mag_header h;
+	unsigned long long from_ns; /* time of the first one lost */
+	unsigned long long count;
+};
+
+/* What a flow id stands for. Addresses in network order, ports in host order; IPv4 in the first four bytes. */
+struct mag_flow {
+	struct mag_header h;
+	unsigned long long flow;
+	unsigned char local[16];
+	unsigned char remote[16];
+	unsigned short local_port;
+	unsigned short remote_port;
+	unsigned char proto;
+	unsigned char ipv6;
+	unsigned short pad;
+	unsigned int netns; /* inode number of the network namespace */
+	unsigned int pad2;
+};
+
+/* Who a thread is. */
+struct mag_task {
+	struct mag_header h;
+	unsigned long long cgroup;
+	unsigned int tgid;
+	unsigned int tid;
+	unsigned int uid;
+	unsigned int pad;
+	char comm[16];
+};
+
+/* State of a TCP connection, from struct tcp_sock. */
+struct mag_tcp {
+	struct mag_header h;
+	unsigned long long cookie;
+	unsigned long long flow;
+	unsigned int cwnd;
+	unsigned int ssthresh;
+	unsigned int srtt_us;
+	unsigned int rttvar_us;
+	unsigned int rto_us;
+	unsigned int packets_out;
+	unsigned int total_retrans;
+	unsigned int snd_wnd;
+	unsigned int rcv_wnd;
+	unsigned int snd_una;
+	unsigned int snd_nxt;
+	unsigned int write_seq;
+	unsigned int rcv_nxt;
+	unsigned int copied_seq;
+	unsigned char state;
+	unsigned char ca_state;
+	unsigned short pad;
+	unsigned int pad2;
+};
+
+/* What user space sets before load. Read-only after it, so the verifier removes what is switched off. */
+#define MAG_MAX_NETNS 8
+struct mag_config {
+	unsigned long long hops;           /* bit per enum mag_hop */
+	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
+	unsigned int netns_count;          /* 0 keeps every namespace */
+	unsigned int pad;
+};
+
+/* Counters of one CPU. `hits[h]` counts the events of hop h that should have become records. */
+struct mag_cpu {
+	unsigned long long hits[MAG_HOPS];
+	unsigned long long lost_total;
+	unsigned long long lost; /* not yet reported by a loss record */
+	unsigned long long lost_from_ns;
+	unsigned int number; /* next event's number */
+	unsigned int pad;
+	unsigned long long ready_cookie; /* socket whose reader is about to be woken on this CPU */
+	unsigned long long ready_ns;
+	unsigned long long send_sk; /* call of tcp_sendmsg under way, to report it once */
+	unsigned int send_end;
+	unsigned int pad2;
+};
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Scheduler: how long the reader waited for a CPU once its data was there.
+ *
+ * Following every task would cost more than the network itself. So a thread is followed from the first time that
+ * a socket's data_ready wakes it, and of its many switches only the one after a wake-up is told.
+ */
+#include "packet.h"
+
+struct reader {
+	__u64 cookie; /* the socket that woke it, 0 if something else did */
+	__u32 woken;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct reader);
+} readers SEC(".maps");
+
+/* How long after data_ready a wake-up on the same CPU is still its doing: the two are one chain of calls. */
+#define READY_SPAN_NS 20000
+
+INLINE void log_task(__u8 hop, __u64 cookie, __u32 tgid, __u32 tid, __u32 other, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state)
+		return;
+	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	if (!e)
+		return;
+	__builtin_memset((void *)e + sizeof(e->h), 0, sizeof(*e) - sizeof(e->h));
+	e->cookie = cookie;
+	e->len = other;
+	e->a = tgid;
+	e->b = tid;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(task_wake, struct task_struct *task)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), cookie = 0;
+	__u32 tid = task->pid;
+	if (wanted(MAG_SCHED_WAKEUP))
+		log_task(MAG_SCHED_WAKEUP, 0, task->tgid, tid, bpf_get_current_pid_tgid(), now);
+	if (state->ready_cookie && now - state->ready_ns < READY_SPAN_NS)
+		cookie = state->ready_cookie;
+	state->ready_cookie = 0;
+	struct reader *reader = bpf_map_lookup_elem(&readers, &tid);
+	if (reader) {
+		reader->cookie = cookie;
+		reader->woken = 1;
+	} else if (cookie) {
+		struct reader fresh = { .cookie = cookie, .woken = 1 };
+		bpf_map_update_elem(&readers, &tid, &fresh, BPF_ANY);
+	} else {
+		return 0;
+	}
+	if (wanted(MAG_TASK_WAKE))
+		log_task(MAG_TASK_WAKE, cookie, task->tgid, tid, bpf_get_current_pid_tgid(), now);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 tid = next->pid;
+	if (wanted(MAG_SCHED_SWITCH))
+		log_task(MAG_SCHED_SWITCH, 0, next->tgid, tid, prev->pid, bpf_ktime_get_ns());
+	if (!tid || !wanted(MAG_TASK_RUN))
+		return 0;
+	struct reader *reader = bpf_map_lookup_elem(&readers, &tid);
+	if (!reader || !reader->woken)
+		return 0;
+	reader->woken = 0;
+	log_task(MAG_TASK_RUN, reader->cookie, next->tgid, tid, prev->pid, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(sched_fork, struct task_struct *parent, struct task_struct *child)
+{
+	log_task(MAG_SCHED_FORK, 0, parent->tgid, parent->pid, child->pid, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_exit, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	bpf_map_delete_elem(&readers, &tid);
+	log_task(MAG_SCHED_EXIT, 0, task->tgid, tid, 0, bpf_ktime_get_ns());
+	return 0;
+}

@@ -1,0 +1,458 @@
+//! Driving libbpf: load what the plan says, attach it, drain the rings, and leave nothing behind.
+//!
+//! Nothing is pinned: programs, maps and links belong to file descriptors of this process, so the kernel removes
+//! all of them however the process ends.
+
+use crate::clock::{monotonic_ns, sample};
+use crate::decode::{Record, decode};
+use crate::error::ProbeError;
+use crate::facts::HostFacts;
+use crate::gaps::Gaps;
+use crate::netns::NetnsTarget;
+use crate::order::{HOLD_NS, Sorter};
+use crate::plan::{Candidate, Plan, plan};
+use crate::record::{mag_hop_MAG_HOPS, MAG_MAX_NETNS, mag_config, mag_cpu};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject, PrintLevel,
+    ProgramMut, RingBuffer, RingBufferBuilder,
+};
+use magscope_core::hop::HopSet;
+use magscope_core::node::{Backend, NetnsName, NodeInfo};
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::{Batch, Hop, Loss, LossCause};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How often the node's clocks are sampled, at most.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What to capture and how.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Hops that are wanted; those the host cannot serve are in the coverage as missing.
+    pub hops: HopSet,
+    /// Network namespaces to attach in. Events of all others are left out, unless `every_netns`.
+    pub netns: Vec<NetnsTarget>,
+    /// Keep events of every namespace, also of those that come into being later (whose netfilter hops are then
+    /// missing).
+    pub every_netns: bool,
+    /// Size of one CPU's ring, bytes; rounded up to a power of two of at least a page.
+    pub ring_bytes_per_cpu: usize,
+    /// How long the reader sleeps between two drains. Wake-ups cost the traffic: 20 ms or more.
+    pub poll_interval: Duration,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        CaptureOptions {
+            hops: crate::plan::default_hops(),
+            netns: Vec::new(),
+            every_netns: false,
+            ring_bytes_per_cpu: 8 << 20,
+            poll_interval: Duration::from_millis(20),
+        }
+    }
+}
+
+/// What the kernel side counted, over all CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that should have become records, by hop.
+    pub hits: BTreeMap<Hop, u64>,
+    /// Of those, how many found no room.
+    pub lost: u64,
+    /// Of those lost, how many no loss record has reported yet.
+    pub unreported: u64,
+}
+
+impl Counters {
+    /// All hits.
+    pub fn total_hits(&self) -> u64 {
+        self.hits.values().sum()
+    }
+}
+
+/// What the ring callbacks fill.
+#[derive(Default)]
+struct Collector {
+    sorter: Sorter,
+    gaps: Vec<Gaps>,
+    aside: Batch,
+    undecodable: u64,
+}
+
+impl Collector {
+    #[inline]
+    fn numbered(&mut self, cpu: u16, number: u32) {
+        if let Some(gaps) = self.gaps.get_mut(usize::from(cpu)) {
+            gaps.seen(number);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, bytes: &[u8]) {
+        match decode(bytes) {
+            Ok(Record::Event(event)) => {
+                self.numbered(event.cpu, event.record);
+                self.sorter.push(event);
+            }
+            Ok(Record::Flow(flow)) => self.aside.flows.push(flow),
+            Ok(Record::Task(task)) => self.aside.tasks.push(task),
+            Ok(Record::Tcp { sample, cpu, number }) => {
+                self.numbered(cpu, number);
+                self.aside.tcp.push(sample);
+            }
+            Ok(Record::Loss(loss)) => {
+                if let Some(gaps) = self.gaps.get_mut(usize::from(loss.cpu)) {
+                    gaps.explained(loss.count);
+                }
+                self.aside.losses.push(loss);
+            }
+            Err(_) => self.undecodable += 1,
+        }
+    }
+}
+
+/// A live capture: a [`Source`] of what the kernel sees.
+pub struct Capture {
+    // Dropped in this order: links first, so that nothing runs while the rest goes.
+    links: Vec<Link>,
+    rings: RingBuffer<'static>,
+    object: Object,
+    _ring_maps: Vec<MapHandle>,
+    collector: Rc<RefCell<Collector>>,
+    info: NodeInfo,
+    options: CaptureOptions,
+    last_clock: Option<Instant>,
+    last_watermark_ns: u64,
+    stopping: bool,
+    finished: bool,
+}
+
+impl Capture {
+    /// Reads the host's facts, plans, loads and attaches.
+    ///
+    /// # Errors
+    /// Missing BTF or privileges, namespaces that cannot be entered, a kernel that refuses a program.
+    pub fn start(options: CaptureOptions) -> Result<Self, ProbeError> {
+        Self::start_on(&HostFacts::read()?, options)
+    }
+
+    /// As [`Capture::start`], with facts already read.
+    ///
+    /// # Errors
+    /// As [`Capture::start`].
+    pub fn start_on(facts: &HostFacts, mut options: CaptureOptions) -> Result<Self, ProbeError> {
+        if !facts.btf {
+            return Err(ProbeError::NoBtf { kernel: facts.kernel.clone() });
+        }
+        let missing = facts.missing_capabilities();
+        if !missing.is_empty() {
+            return Err(ProbeError::Privileges { missing });
+        }
+        if options.netns.is_empty() {
+            options.netns.push(NetnsTarget::current()?);
+        }
+        if !options.every_netns && options.netns.len() > MAG_MAX_NETNS as usize {
+            return Err(ProbeError::TooManyNamespaces { asked: options.netns.len(), most: MAG_MAX_NETNS as usize });
+        }
+        let plan = plan(facts, options.hops);
+        if plan.probes.is_empty() {
+            let asked = options.hops.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
+            return Err(ProbeError::NothingToServe { asked });
+        }
+
+        let mut object = load(facts, &plan, &options)?;
+        let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
+        let collector = Rc::new(RefCell::new(Collector {
+            gaps: vec![Gaps::default(); facts.cpus as usize],
+            ..Collector::default()
+        }));
+        let rings = open_rings(&ring_maps, &collector)?;
+        let links = attach(facts, &mut object, &plan, &options.netns)?;
+
+        let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
+        let info = NodeInfo {
+            host: facts.host.clone(),
+            kernel: facts.kernel.clone(),
+            boot_id: facts.boot_id.clone(),
+            cpus: facts.cpus,
+            clock: "monotonic".to_owned(),
+            netns,
+            coverage: plan.coverage,
+        };
+        Ok(Capture {
+            links,
+            rings,
+            object,
+            _ring_maps: ring_maps,
+            collector,
+            info,
+            options,
+            last_clock: None,
+            last_watermark_ns: 0,
+            stopping: false,
+            finished: false,
+        })
+    }
+
+    /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
+    pub fn stop(&mut self) {
+        self.links.clear();
+        self.stopping = true;
+    }
+
+    /// Reads the kernel's own counters.
+    ///
+    /// # Errors
+    /// [`ProbeError::Map`] if the kernel does not give them.
+    pub fn counters(&self) -> Result<Counters, ProbeError> {
+        let failed = |cause: String| ProbeError::Map { operation: "read", map: "cpus", cause };
+        let map = self
+            .object
+            .maps()
+            .find(|m| m.name() == "cpus")
+            .ok_or_else(|| failed("not in the object".to_owned()))?;
+        let values = map
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| failed(e.to_string()))?
+            .unwrap_or_default();
+        let mut counters = Counters::default();
+        let word = |bytes: &[u8], index: usize| -> u64 {
+            let at = index * 8;
+            bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+        };
+        for bytes in &values {
+            for hop in Hop::ALL {
+                let hits = word(bytes, *hop as usize);
+                if hits > 0 {
+                    *counters.hits.entry(*hop).or_default() += hits;
+                }
+            }
+            counters.lost += word(bytes, std::mem::offset_of!(mag_cpu, lost_total) / 8);
+            counters.unreported += word(bytes, std::mem::offset_of!(mag_cpu, lost) / 8);
+        }
+        Ok(counters)
+    }
+
+    fn drain(&mut self, batch: &mut Batch) {
+        let now = monotonic_ns();
+        // the callbacks never fail, so the only error left is an interrupted call: what is there comes next time
+        let _drained = self.rings.consume_raw();
+        let mut collector = self.collector.borrow_mut();
+        let Collector { sorter, gaps, aside, undecodable } = &mut *collector;
+
+        batch.flows.append(&mut aside.flows);
+        batch.tasks.append(&mut aside.tasks);
+        batch.losses.append(&mut aside.losses);
+        batch.tcp.append(&mut aside.tcp);
+        batch.tcp.sort_by_key(|t| t.time_ns);
+
+        let watermark = if self.stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
+        batch.late = sorter.take(watermark, &mut batch.events);
+        let from_ns = self.last_watermark_ns;
+        batch.watermark_ns = if self.stopping { now } else { watermark };
+        self.last_watermark_ns = batch.watermark_ns;
+        for (cpu, gaps) in gaps.iter_mut().enumerate() {
+            let count = gaps.unexplained() + if self.stopping { gaps.unexplained() } else { 0 };
+            if count > 0 {
+                batch.losses.push(Loss { cpu: cpu as u16, from_ns, to_ns: now, count, cause: LossCause::Gap });
+            }
+        }
+        if *undecodable > 0 {
+            let count = std::mem::take(undecodable);
+            batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns: now, count, cause: LossCause::Undecodable });
+        }
+        if self.stopping {
+            // a ring that was full when its last event came could not say so itself
+            let unreported = self.counters().map(|c| c.unreported).unwrap_or(0);
+            if unreported > 0 {
+                let loss = Loss { cpu: u16::MAX, from_ns, to_ns: now, count: unreported, cause: LossCause::RingFull };
+                batch.losses.push(loss);
+            }
+        }
+    }
+}
+
+impl Source for Capture {
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        batch.clear();
+        if self.finished {
+            return Ok(Progress::End);
+        }
+        if !self.stopping {
+            std::thread::sleep(timeout.min(self.options.poll_interval));
+        }
+        if self.last_clock.is_none_or(|last| last.elapsed() >= CLOCK_INTERVAL) {
+            self.last_clock = Some(Instant::now());
+            batch.clock.push(sample());
+        }
+        self.drain(batch);
+        self.finished = self.stopping;
+        Ok(Progress::More)
+    }
+}
+
+/// The compiled programs. Aligned, because libbpf reads them in place.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+static PROGRAMS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
+
+/// What libbpf said while loading: the verifier's log, of which an error shows the end.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+fn keep_log(_level: PrintLevel, message: String) {
+    if let Ok(mut log) = LOG.lock() {
+        // bounded: a verifier log can have megabytes
+        if log.len() + message.len() > 1 << 16 {
+            log.clear();
+        }
+        log.push_str(&message);
+    }
+}
+
+fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Object, ProbeError> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
+    let refused = |e: libbpf_rs::Error| {
+        let log = LOG.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().filter(|l| !l.trim().is_empty()).take(6).collect();
+        let log = tail.into_iter().rev().collect::<Vec<_>>().join(" | ");
+        ProbeError::Load { cause: e.to_string(), log }
+    };
+    let mut open: OpenObject = ObjectBuilder::default().open_memory(&PROGRAMS.0).map_err(refused)?;
+    let programs = plan.programs();
+    for mut program in open.progs_mut() {
+        let used = program.name().to_str().is_some_and(|name| programs.contains(&name));
+        program.set_autoload(used);
+    }
+    let mut config = mag_config { hops: plan.served().0, ..mag_config::default() };
+    if !options.every_netns {
+        config.netns_count = options.netns.len() as u32;
+        for (slot, target) in config.netns.iter_mut().zip(&options.netns) {
+            *slot = target.inode;
+        }
+    }
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "rings" {
+            map.set_max_entries(facts.cpus).map_err(refused)?;
+        } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
+            write_config(&mut map, &config)?;
+        }
+    }
+    open.load().map_err(refused)
+}
+
+fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Result<(), ProbeError> {
+    let failed = |cause: &str| ProbeError::Map { operation: "write", map: "config", cause: cause.to_owned() };
+    let value = map.initial_value_mut().ok_or_else(|| failed("it has no initial value"))?;
+    // SAFETY: mag_config is plain integers without padding; its bytes are what the kernel side reads.
+    #[allow(unsafe_code)]
+    let bytes = unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>())
+    };
+    value.get_mut(..bytes.len()).ok_or_else(|| failed("it is too small"))?.copy_from_slice(bytes);
+    Ok(())
+}
+
+fn make_rings(object: &Object, cpus: u32, bytes: usize) -> Result<Vec<MapHandle>, ProbeError> {
+    let failed = |operation, cause: String| ProbeError::Map { operation, map: "rings", cause };
+    let size = u32::try_from(bytes.max(4096).next_power_of_two()).unwrap_or(1 << 31);
+    let outer = object.maps().find(|m| m.name() == "rings");
+    let outer = outer.ok_or_else(|| failed("write", "not in the object".to_owned()))?;
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as libbpf_rs::libbpf_sys::size_t,
+        ..Default::default()
+    };
+    (0..cpus)
+        .map(|cpu| {
+            let ring = MapHandle::create(MapType::RingBuf, Some("magnet_ring"), 0, 0, size, &options)
+                .map_err(|e| failed("create", e.to_string()))?;
+            let fd = std::os::fd::AsFd::as_fd(&ring).as_raw_fd();
+            outer
+                .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|e| failed("write", e.to_string()))?;
+            Ok(ring)
+        })
+        .collect()
+}
+
+fn open_rings(maps: &[MapHandle], collector: &Rc<RefCell<Collector>>) -> Result<RingBuffer<'static>, ProbeError> {
+    let failed = |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: e.to_string() };
+    let mut builder = RingBufferBuilder::new();
+    for map in maps {
+        let collector = Rc::clone(collector);
+        let take = move |bytes: &[u8]| {
+            collector.borrow_mut().take(bytes);
+            0
+        };
+        builder.add(map, take).map_err(failed)?;
+    }
+    builder.build().map_err(failed)
+}
+
+fn attach(
+    facts: &HostFacts,
+    object: &mut Object,
+    plan: &Plan,
+    netns: &[NetnsTarget],
+) -> Result<Vec<Link>, ProbeError> {
+    let mut links = Vec::new();
+    let mut done: Vec<&str> = Vec::new();
+    for probe in &plan.probes {
+        if done.contains(&probe.program) {
+            continue;
+        }
+        done.push(probe.program);
+        let failed = |cause: String| ProbeError::Attach { hop: probe.hop, point: probe.point.to_owned(), cause };
+        let program = object
+            .progs_mut()
+            .find(|p| p.name() == probe.program)
+            .ok_or_else(|| failed("its program is not in the object".to_owned()))?;
+        match probe.backend {
+            Backend::Netfilter => {
+                for target in netns {
+                    for family in [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6] {
+                        links.push(target.within(|| attach_netfilter(&program, probe, family))??);
+                    }
+                }
+            }
+            Backend::CgroupSkb => {
+                let root = facts.cgroup2.as_ref().ok_or_else(|| failed("no cgroup v2".to_owned()))?;
+                let root = File::open(root).map_err(|e| failed(e.to_string()))?;
+                links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
+            }
+            _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
+        }
+    }
+    Ok(links)
+}
+
+/// On the way out before and after everything else that netfilter does; on the way in the same, so that address
+/// translation and filters fall between two hops and their time is seen.
+fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {
+    let (hooknum, priority) = match probe.hop {
+        Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1),
+        Hop::IpPost => (libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1),
+        Hop::IpPre => (libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1),
+        _ => (libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1),
+    };
+    let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
+    program.attach_netfilter_with_opts(options).map_err(|e| ProbeError::Attach {
+        hop: probe.hop,
+        point: probe.point.to_owned(),
+        cause: e.to_string(),
+    })
+}
+
+// One hit counter a hop number.
+const _: () = assert!(mag_hop_MAG_HOPS == 64);

@@ -1,0 +1,89 @@
+//! What can go wrong between here and the kernel, in words that lead on.
+
+use magscope_core::Hop;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a capture could not be started or went no further.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// The kernel has no type information.
+    #[error(
+        "the kernel {kernel} has no BTF (/sys/kernel/btf/vmlinux is missing), so probes cannot find their fields; \
+         likely it was built without CONFIG_DEBUG_INFO_BTF: use a distribution kernel of 2021 or later"
+    )]
+    NoBtf {
+        /// Kernel release.
+        kernel: String,
+    },
+    /// Not allowed to load or attach.
+    #[error("capturing needs {}, which this process does not have", missing.join(", "))]
+    Privileges {
+        /// Names of the capabilities that are missing.
+        missing: Vec<&'static str>,
+    },
+    /// None of the hops asked for can be served.
+    #[error("none of the hops asked for can be served on this kernel ({asked}); `magnet-scope doctor` says why")]
+    NothingToServe {
+        /// Hops, comma separated.
+        asked: String,
+    },
+    /// More namespaces than the kernel side compares with.
+    #[error("{asked} network namespaces asked for, at most {most} can be named; use `--netns all` and filter later")]
+    TooManyNamespaces {
+        /// How many.
+        asked: usize,
+        /// How many at most.
+        most: usize,
+    },
+    /// A network namespace that could not be found or entered.
+    #[error("cannot enter network namespace {name} ({}): {cause}; does it still exist, and is CAP_SYS_ADMIN there?", path.display())]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// The kernel refused the programs.
+    #[error("the kernel refused to load the probes: {cause}{hint}", hint = hint(log))]
+    Load {
+        /// What libbpf said.
+        cause: String,
+        /// The verifier's last words, if any.
+        log: String,
+    },
+    /// A probe did not attach.
+    #[error("cannot attach the probe of {hop} at {point}: {cause}")]
+    Attach {
+        /// Which hop.
+        hop: Hop,
+        /// Where.
+        point: String,
+        /// What the kernel said.
+        cause: String,
+    },
+    /// A map could not be made or read.
+    #[error("cannot {operation} the kernel's map `{map}`: {cause}")]
+    Map {
+        /// `create`, `read` or `write`.
+        operation: &'static str,
+        /// Name of the map.
+        map: &'static str,
+        /// What the kernel said.
+        cause: String,
+    },
+    /// A fact about this host could not be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+}
+
+fn hint(log: &str) -> String {
+    if log.is_empty() { String::new() } else { format!("; the verifier said: {log}") }
+}

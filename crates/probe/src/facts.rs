@@ -1,0 +1,197 @@
+//! What this host can do: read once, judged elsewhere.
+
+use crate::error::ProbeError;
+use libbpf_rs::btf::{Btf, types};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Capabilities that probing knows of, by number in `linux/capability.h`.
+pub const CAP_NET_ADMIN: u32 = 12;
+/// See [`CAP_NET_ADMIN`].
+pub const CAP_SYS_ADMIN: u32 = 21;
+/// See [`CAP_NET_ADMIN`].
+pub const CAP_PERFMON: u32 = 38;
+/// See [`CAP_NET_ADMIN`].
+pub const CAP_BPF: u32 = 39;
+
+/// What the kernel and this process's rights allow. Plain data: a plan made of it can be tested with any host's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Host name.
+    pub host: String,
+    /// Kernel release as `uname -r` says it.
+    pub kernel: String,
+    /// Major and minor version.
+    pub version: (u32, u32),
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// Possible CPUs.
+    pub cpus: u32,
+    /// Whether the kernel carries its type information.
+    pub btf: bool,
+    /// Raw tracepoints of the stack that the kernel has, by name.
+    pub tracepoints: BTreeSet<String>,
+    /// Whether netfilter programs can be attached by link (Linux 6.4).
+    pub netfilter_link: bool,
+    /// Whether `bpf_rdonly_cast` and `bpf_cast_to_kern_ctx` are there (Linux 6.2).
+    pub typed_casts: bool,
+    /// Whether the kernel has kprobes.
+    pub kprobes: bool,
+    /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown.
+    pub lockdown: Option<String>,
+    /// Root of the cgroup v2 hierarchy.
+    pub cgroup2: Option<PathBuf>,
+    /// Effective capabilities, a bit each.
+    pub capabilities: u64,
+    /// `kernel.unprivileged_bpf_disabled`.
+    pub unprivileged_bpf: String,
+    /// The clock source in use.
+    pub clocksource: String,
+    /// Reasons for dropping packets, by the kernel's own numbers.
+    pub drop_reasons: Vec<(u32, String)>,
+}
+
+/// The raw tracepoints that any plan could use.
+pub const TRACEPOINTS: [&str; 18] = [
+    "net_dev_queue",
+    "net_dev_start_xmit",
+    "net_dev_xmit",
+    "netif_receive_skb",
+    "tcp_probe",
+    "tcp_sendmsg_locked",
+    "tcp_retransmit_skb",
+    "sk_data_ready",
+    "sock_send_length",
+    "sock_recv_length",
+    "sock_rcvqueue_full",
+    "skb_copy_datagram_iovec",
+    "kfree_skb",
+    "sched_switch",
+    "sched_wakeup",
+    "sched_process_fork",
+    "sched_process_exit",
+    "consume_skb",
+];
+
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+impl HostFacts {
+    /// Reads them from `/proc`, `/sys` and the kernel's BTF. Needs no privileges.
+    ///
+    /// # Errors
+    /// [`ProbeError::Read`] if `/proc` is not there at all.
+    pub fn read() -> Result<Self, ProbeError> {
+        let status = PathBuf::from("/proc/self/status");
+        let status_text =
+            fs::read_to_string(&status).map_err(|cause| ProbeError::Read { path: status.clone(), cause })?;
+        let uname = rustix::system::uname();
+        let kernel = uname.release().to_string_lossy().into_owned();
+        let mut facts = HostFacts {
+            host: uname.nodename().to_string_lossy().into_owned(),
+            version: parse_version(&kernel),
+            kernel,
+            boot_id: text("/proc/sys/kernel/random/boot_id"),
+            cpus: libbpf_rs::num_possible_cpus().ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
+            btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            kprobes: Path::new("/sys/bus/event_source/devices/kprobe").exists(),
+            lockdown: fs::read_to_string("/sys/kernel/security/lockdown").ok().map(|t| parse_lockdown(&t)),
+            cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),
+            capabilities: parse_capabilities(&status_text),
+            unprivileged_bpf: text("/proc/sys/kernel/unprivileged_bpf_disabled"),
+            clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            ..HostFacts::default()
+        };
+        if facts.btf && let Ok(btf) = Btf::from_vmlinux() {
+            facts.read_btf(&btf);
+        }
+        Ok(facts)
+    }
+
+    fn read_btf(&mut self, btf: &Btf<'_>) {
+        let has_tracepoint = |name: &&&str| btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        self.tracepoints = TRACEPOINTS.iter().filter(has_tracepoint).map(|name| (*name).to_owned()).collect();
+        let has_func = |name: &str| btf.type_by_name::<types::Func<'_>>(name).is_some();
+        self.typed_casts = has_func("bpf_rdonly_cast") && has_func("bpf_cast_to_kern_ctx");
+        self.netfilter_link = has_func("bpf_nf_link_attach") || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();
+        if let Some(reasons) = btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") {
+            self.drop_reasons = reasons
+                .iter()
+                .filter_map(|r| {
+                    let name = r.name?.to_string_lossy();
+                    let number = u32::try_from(r.value).ok()?;
+                    Some((number, name.trim_start_matches("SKB_DROP_REASON_").to_lowercase()))
+                })
+                .collect();
+        }
+    }
+
+    /// Whether a capability is effective.
+    pub fn has(&self, capability: u32) -> bool {
+        self.capabilities & (1 << capability) != 0
+    }
+
+    /// Names of the capabilities that capturing in the own namespace needs and this process lacks.
+    /// `CAP_SYS_ADMIN` holds all of them.
+    pub fn missing_capabilities(&self) -> Vec<&'static str> {
+        if self.has(CAP_SYS_ADMIN) && self.has(CAP_NET_ADMIN) {
+            return Vec::new();
+        }
+        let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")];
+        needed.into_iter().filter(|(number, _)| !self.has(*number)).map(|(_, name)| name).collect()
+    }
+
+    /// What the kernel calls a reason for dropping a packet.
+    pub fn drop_reason(&self, number: u32) -> Option<&str> {
+        self.drop_reasons.iter().find(|(n, _)| *n == number).map(|(_, name)| name.as_str())
+    }
+}
+
+fn parse_version(release: &str) -> (u32, u32) {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map_while(|p| p.parse().ok());
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
+
+fn parse_lockdown(text: &str) -> String {
+    let chosen = text.split('[').nth(1).and_then(|rest| rest.split(']').next());
+    chosen.unwrap_or("unknown").to_owned()
+}
+
+fn parse_cgroup2(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (path, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+fn parse_capabilities(status: &str) -> u64 {
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    line.and_then(|l| u64::from_str_radix(l.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_of_proc_are_read() {
+        assert_eq!(parse_version("6.18.44-fc-v669"), (6, 18));
+        assert_eq!(parse_version("6.1.0-44-cloud-amd64"), (6, 1));
+        assert_eq!(parse_version("weird"), (0, 0));
+        assert_eq!(parse_lockdown("none [integrity] confidentiality\n"), "integrity");
+        assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(parse_cgroup2(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+    }
+
+    #[test]
+    fn without_rights_the_missing_ones_are_named() {
+        let mut facts = HostFacts::default();
+        assert_eq!(facts.missing_capabilities(), ["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"]);
+        facts.capabilities = 1 << CAP_BPF | 1 << CAP_PERFMON | 1 << CAP_NET_ADMIN;
+        assert!(facts.missing_capabilities().is_empty());
+    }
+}

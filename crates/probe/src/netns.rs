@@ -1,0 +1,106 @@
+//! Network namespaces: finding them, naming them, attaching inside them.
+
+use crate::error::ProbeError;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A network namespace to capture in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetnsTarget {
+    /// What a person calls it: `host`, a name under `/run/netns`, or `pid:1234`.
+    pub name: String,
+    /// Inode number, what the kernel side compares with.
+    pub inode: u32,
+    /// A path that opens it.
+    pub path: PathBuf,
+}
+
+impl NetnsTarget {
+    /// The namespace behind a path (`/proc/<pid>/ns/net`, `/run/netns/<name>`).
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`] if there is none.
+    pub fn at(path: &Path, name: &str) -> Result<Self, ProbeError> {
+        let failed = |cause| ProbeError::Namespace { name: name.to_owned(), path: path.to_owned(), cause };
+        let meta = fs::metadata(path).map_err(failed)?;
+        // the kernel numbers namespaces with 32 bits
+        let inode = u32::try_from(meta.ino())
+            .map_err(|_| failed(io::Error::new(io::ErrorKind::InvalidInput, "not a network namespace")))?;
+        Ok(NetnsTarget { name: name.to_owned(), inode, path: path.to_owned() })
+    }
+
+    /// The namespace of this thread. Called `host` if it is that of process 1.
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`] if `/proc` is not there.
+    pub fn current() -> Result<Self, ProbeError> {
+        let own = Self::at(Path::new("/proc/thread-self/ns/net"), "here")?;
+        let host = Self::at(Path::new("/proc/1/ns/net"), "host");
+        Ok(match host {
+            Ok(host) if host.inode != own.inode => own,
+            _ => NetnsTarget { name: "host".to_owned(), ..own },
+        })
+    }
+
+    /// The namespace of a process.
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`] if there is no such process.
+    pub fn of_pid(pid: u32, name: &str) -> Result<Self, ProbeError> {
+        Self::at(&PathBuf::from(format!("/proc/{pid}/ns/net")), name)
+    }
+
+    /// Every namespace that has a process in it or a name under `/run/netns`, this thread's first.
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`] if `/proc` is not there.
+    pub fn all() -> Result<Vec<Self>, ProbeError> {
+        let own = Self::current()?;
+        let mut found = BTreeMap::new();
+        let named = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        for entry in named {
+            if let Ok(target) = Self::at(&entry.path(), &entry.file_name().to_string_lossy()) {
+                found.entry(target.inode).or_insert(target);
+            }
+        }
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
+            let name = if pid == 1 { "host".to_owned() } else { format!("pid:{pid}") };
+            // a process that ends meanwhile takes its namespace along; that is no error
+            if let Ok(target) = Self::of_pid(pid, &name) {
+                found.entry(target.inode).or_insert(target);
+            }
+        }
+        found.remove(&own.inode);
+        Ok(std::iter::once(own).chain(found.into_values()).collect())
+    }
+
+    /// Runs `work` inside this namespace and comes back. Only this thread moves.
+    ///
+    /// # Errors
+    /// [`ProbeError::Namespace`] if it cannot be entered.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, ProbeError> {
+        let own = Self::current()?;
+        if own.inode == self.inode {
+            return Ok(work());
+        }
+        let failed = |cause: rustix::io::Errno| ProbeError::Namespace {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            cause: cause.into(),
+        };
+        let open = |path: &Path| -> Result<OwnedFd, ProbeError> {
+            open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)
+        };
+        let (back, there) = (open(&own.path)?, open(&self.path)?);
+        move_into_link_name_space(there.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)?;
+        let result = work();
+        move_into_link_name_space(back.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)?;
+        Ok(result)
+    }
+}

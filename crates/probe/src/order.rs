@@ -1,0 +1,68 @@
+//! Events of many CPUs into one order of time.
+//!
+//! Every ring is in order but for interrupts; across rings only time tells. Events are held back until every ring has
+//! been read at a later time than theirs, plus a margin for a probe that was stopped between reading the clock and
+//! submitting (a virtual CPU taken away). What comes later than that is kept, counted and not put into the past.
+
+use magscope_core::Event;
+
+/// How long events are held back, nanoseconds.
+pub const HOLD_NS: u64 = 5_000_000;
+
+/// Holds events until their order is certain.
+#[derive(Debug, Default)]
+pub struct Sorter {
+    held: Vec<Event>,
+    given_to_ns: u64,
+    late: u64,
+}
+
+impl Sorter {
+    /// Takes an event in any order.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        self.late += u64::from(event.time_ns < self.given_to_ns);
+        self.held.push(event);
+    }
+
+    /// Moves everything before `watermark_ns` to `out`, in order of time. Returns how many of them came late.
+    pub fn take(&mut self, watermark_ns: u64, out: &mut Vec<Event>) -> u64 {
+        // stable, and linear on the few sorted runs that this is
+        self.held.sort_by_key(|e| e.time_ns);
+        let ready = self.held.partition_point(|e| e.time_ns < watermark_ns);
+        out.extend(self.held.drain(..ready));
+        self.given_to_ns = self.given_to_ns.max(watermark_ns);
+        std::mem::take(&mut self.late)
+    }
+
+    /// How many events are held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Hop;
+
+    fn at(time_ns: u64) -> Event {
+        Event::at(Hop::DevXmit, time_ns)
+    }
+
+    #[test]
+    fn two_cpus_become_one_order_and_the_late_are_counted() {
+        let mut sorter = Sorter::default();
+        let mut out = Vec::new();
+        for t in [10, 30, 50, 20, 40, 60] {
+            sorter.push(at(t));
+        }
+        assert_eq!(sorter.take(45, &mut out), 0);
+        assert_eq!(out.iter().map(|e| e.time_ns).collect::<Vec<_>>(), [10, 20, 30, 40]);
+        sorter.push(at(35));
+        out.clear();
+        assert_eq!(sorter.take(u64::MAX, &mut out), 1);
+        assert_eq!(out.iter().map(|e| e.time_ns).collect::<Vec<_>>(), [35, 50, 60]);
+        assert_eq!(sorter.held(), 0);
+    }
+}
