@@ -1,0 +1,35 @@
+# `make run` and `make test` are all that is needed; both first install what is missing (scripts/setup.sh).
+
+.PHONY: run build test test-root lint bench fuzz-smoke setup clean
+
+CARGO ?= cargo
+# Root tests need the binary and the test programs built by the ordinary user.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+
+run: build
+	$(SUDO) ./target/release/magnet-scope demo
+
+build: setup
+	$(CARGO) build --release --bin magnet-scope
+
+setup:
+	@scripts/setup.sh
+
+# Everything: those tests that need root run as root where that can be had, and say so where it cannot.
+test: setup
+	scripts/test.sh
+
+lint: setup
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps --workspace
+	scripts/check-deny.sh
+
+bench: setup
+	$(CARGO) bench --workspace
+
+fuzz-smoke: setup
+	scripts/fuzz-smoke.sh
+
+clean:
+	$(CARGO) clean

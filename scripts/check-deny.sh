@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Licences and advisories of the dependencies, by deny.toml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! cargo deny --version >/dev/null 2>&1; then
+    echo "skipped, because cargo-deny is not installed (cargo install cargo-deny): licences and advisories"
+    exit 0
+fi
+cargo deny check
