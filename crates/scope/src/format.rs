@@ -1,0 +1,170 @@
+//! Numbers as they stand on a screen: three digits, a fixed width, a unit that does not jump.
+//!
+//! Every function here pads to the same width whatever the value, so that a column stays a column while it changes.
+
+const DURATION_UNITS: [&str; 4] = ["ns", "µs", "ms", "s "];
+const SI: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+
+/// Columns [`duration`] takes.
+pub const DURATION_WIDTH: usize = 7;
+/// Columns [`rate`] takes.
+pub const RATE_WIDTH: usize = 8;
+/// Columns [`bit_rate`] takes.
+pub const BIT_RATE_WIDTH: usize = 9;
+/// Columns [`bytes`] takes.
+pub const BYTES_WIDTH: usize = 7;
+
+/// Three digits in four columns: `1.92`, `41.2`, ` 412`. Values of 999.5 and more do not fit; see [`scaled`].
+fn three_digits(value: f64) -> String {
+    if value < 9.995 {
+        format!("{value:4.2}")
+    } else if value < 99.95 {
+        format!("{value:4.1}")
+    } else {
+        format!("{value:4.0}")
+    }
+}
+
+/// Divides by 1000 until three digits hold the value; the step says how often, at most `last`.
+fn scaled(mut value: f64, last: usize) -> (String, usize) {
+    if !value.is_finite() || value < 0.0 {
+        value = 0.0;
+    }
+    let mut step = 0;
+    while value >= 999.5 && step < last {
+        value /= 1000.0;
+        step += 1;
+    }
+    (three_digits(value), step)
+}
+
+/// A duration in 7 columns: `41.2 µs`, `1.92 ms`, ` 412 ns`.
+pub fn duration(ns: u64) -> String {
+    if ns < 1000 {
+        return format!("{ns:4} ns"); // a clock of nanoseconds has no tenths of one
+    }
+    let (digits, step) = scaled(ns as f64, DURATION_UNITS.len() - 1);
+    format!("{digits} {}", DURATION_UNITS[step])
+}
+
+/// A duration without padding, for running text and scales: `41.2 µs`, `1 ms`.
+pub fn short_duration(ns: u64) -> String {
+    let (mut value, mut step) = (ns as f64, 0);
+    while value >= 999.5 && step + 1 < DURATION_UNITS.len() {
+        value /= 1000.0;
+        step += 1;
+    }
+    let unit = DURATION_UNITS[step].trim_end();
+    if (value - value.round()).abs() < 1e-9 {
+        format!("{value:.0} {unit}")
+    } else {
+        format!("{} {unit}", three_digits(value).trim())
+    }
+}
+
+/// Things a second in 8 columns: `18.2 k/s`, ` 412  /s`.
+pub fn rate(per_s: f64) -> String {
+    if per_s == 0.0 {
+        return "   0  /s".to_owned();
+    }
+    let (digits, step) = scaled(per_s, SI.len() - 1);
+    format!("{digits} {:1}/s", SI[step])
+}
+
+/// Payload bits a second from bytes a second, in 9 columns: `9.41 Gb/s`.
+pub fn bit_rate(bytes_per_s: f64) -> String {
+    if bytes_per_s == 0.0 {
+        return "   0  b/s".to_owned();
+    }
+    let (digits, step) = scaled(bytes_per_s * 8.0, SI.len() - 1);
+    format!("{digits} {:1}b/s", SI[step])
+}
+
+/// Bytes in 7 columns: `81.9 kB`, ` 412  B`.
+pub fn bytes(count: u64) -> String {
+    if count < 1000 {
+        return format!("{count:4}  B");
+    }
+    let (digits, step) = scaled(count as f64, SI.len() - 1);
+    format!("{digits} {:1}B", SI[step])
+}
+
+/// A whole number with its thousands apart: `18 204`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`.
+pub fn percent(ratio: f64) -> String {
+    let value = if ratio.is_finite() { (ratio * 100.0).max(0.0) } else { 0.0 };
+    if value < 9.95 { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_keep_their_width() {
+        let table: &[(u64, &str)] = &[
+            (0, "   0 ns"),
+            (412, " 412 ns"),
+            (999, " 999 ns"),
+            (1_000, "1.00 µs"),
+            (9_994, "9.99 µs"),
+            (9_996, "10.0 µs"),
+            (41_234, "41.2 µs"),
+            (999_499, " 999 µs"),
+            (999_500, "1.00 ms"),
+            (1_920_000, "1.92 ms"),
+            (5_310_000_000, "5.31 s "),
+            (999_000_000_000, " 999 s "),
+        ];
+        for (ns, text) in table {
+            assert_eq!(duration(*ns), *text);
+            assert_eq!(duration(*ns).chars().count(), DURATION_WIDTH);
+        }
+    }
+
+    #[test]
+    fn rates_and_bytes_keep_their_width() {
+        for (value, text) in [(0.0, "   0  /s"), (18_204.0, "18.2 k/s"), (412.0, " 412  /s"), (2.5e6, "2.50 M/s")] {
+            assert_eq!(rate(value), text);
+        }
+        assert_eq!(bit_rate(9.41e9 / 8.0), "9.41 Gb/s");
+        assert_eq!(bit_rate(0.0), "   0  b/s");
+        assert_eq!(bytes(81_920), "81.9 kB");
+        assert_eq!(bytes(412), " 412  B");
+        for exponent in 0..60 {
+            let value = 1.7_f64.powi(exponent);
+            assert_eq!(rate(value).chars().count(), RATE_WIDTH, "{value}");
+            assert_eq!(bit_rate(value).chars().count(), BIT_RATE_WIDTH, "{value}");
+            assert_eq!(bytes(value as u64).chars().count(), BYTES_WIDTH, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_prints_as_nothing_much() {
+        assert_eq!(rate(f64::NAN), "0.00  /s");
+        assert_eq!(percent(f64::INFINITY), " 0.0 %");
+        assert_eq!(percent(0.007), " 0.7 %");
+        assert_eq!(percent(0.76), "  76 %");
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        for (n, text) in [(0, "0"), (999, "999"), (18_204, "18 204"), (1_234_567, "1 234 567")] {
+            assert_eq!(count(n), text);
+        }
+        assert_eq!(short_duration(1_000_000), "1 ms");
+        assert_eq!(short_duration(212_400), "212 µs");
+    }
+}

@@ -1,0 +1,117 @@
+//! A frame: everything a screen draws, in one look. It borrows from the scope and changes nothing.
+
+use crate::lane::Lane;
+use crate::lifeline::Lifeline;
+use crate::overhead::{Overhead, Recording};
+use crate::sweep::Sweep;
+use crate::totals::Totals;
+use crate::view::View;
+use std::time::Duration;
+
+/// Whether time goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Events come as they happen.
+    #[default]
+    Live,
+    /// Events come from a recording.
+    Replay,
+    /// The source has no more.
+    Ended,
+}
+
+/// What stands at the top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The nodes shown, `client → server` or the host.
+    pub nodes: String,
+    /// Name of the sender's node, empty where there are several.
+    pub sender: String,
+    /// Name of the receiver's node, empty where there are several.
+    pub receiver: String,
+    /// Whether time goes on.
+    pub state: State,
+    /// How the clocks stand to each other, `one clock`.
+    pub clock: &'static str,
+    /// UTC time of day at the left edge of the picture, nanoseconds since midnight, where it is known.
+    pub origin_utc_ns: Option<u64>,
+}
+
+/// A row of the table of journeys.
+#[derive(Clone, Debug)]
+pub struct Listed<'a> {
+    /// The journey.
+    pub line: &'a Lifeline,
+    /// Whether it is the selected one.
+    pub selected: bool,
+    /// Whether the picture was taken for it.
+    pub anchor: bool,
+    /// What to blame, in words, and for how long. `None` where only one event was seen.
+    pub blame: Option<(String, u64)>,
+}
+
+/// The counts that are always there, also when they are zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Footer<'a> {
+    /// Since the start or the last clear.
+    pub totals: Totals,
+    /// Events lost within the window.
+    pub lost_lately: u64,
+    /// Journeys a second over the window.
+    pub journeys_per_s: Option<f64>,
+    /// Journeys that have begun and not ended.
+    pub in_flight: Option<usize>,
+    /// How long the window is.
+    pub window: Duration,
+    /// What the instrument costs; `None` until it was measured.
+    pub overhead: Option<Overhead>,
+    /// The recording that runs.
+    pub recording: Option<&'a Recording>,
+}
+
+/// A rung of the open ladder, the first hop first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rung {
+    /// The event.
+    pub mark: crate::lifeline::Mark,
+    /// Since the first event.
+    pub since_start_ns: i64,
+    /// Since the hop below: from which, and how long.
+    pub step: Option<crate::lifeline::Step>,
+    /// Whether this is the step to blame.
+    pub blamed: bool,
+    /// Who: `postgres/2211`, empty where the hop does not know.
+    pub who: String,
+}
+
+/// The ladder of the selected journey.
+#[derive(Clone, Debug)]
+pub struct Inspector<'a> {
+    /// The journey.
+    pub line: &'a Lifeline,
+    /// From which node to which, in words.
+    pub route: String,
+    /// Its rungs, the first hop first.
+    pub rungs: Vec<Rung>,
+    /// What to blame, in words, and for how long.
+    pub blame: Option<(String, u64)>,
+}
+
+/// Everything a screen draws.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    /// What the user chose.
+    pub view: &'a View,
+    /// The line at the top.
+    pub header: Header,
+    /// The lanes, top first.
+    pub lanes: &'a [Lane],
+    /// The lifelines and their time axis.
+    pub sweep: &'a Sweep,
+    /// The table of journeys.
+    pub table: Vec<Listed<'a>>,
+    /// The ladder, if it is open.
+    pub inspector: Option<Inspector<'a>>,
+    /// The counts.
+    pub footer: Footer<'a>,
+}

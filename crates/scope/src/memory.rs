@@ -1,0 +1,153 @@
+//! The journeys a scope keeps: the most recent, the slowest of the last half minute, and those that went wrong.
+//!
+//! All three are bounded by number. Lifelines that leave hand their memory to those that come.
+
+use crate::lifeline::Lifeline;
+use std::collections::VecDeque;
+
+/// Recent journeys kept.
+pub const RECENT: usize = 4096;
+/// Slowest journeys kept.
+pub const SLOWEST: usize = 32;
+/// Dropped and lost journeys kept.
+pub const BAD: usize = 64;
+/// How long a slow journey is kept among the slowest, nanoseconds of event time.
+pub const SLOWEST_FOR_NS: u64 = 30_000_000_000;
+
+/// The journeys a scope keeps.
+#[derive(Default)]
+pub struct Memory {
+    recent: VecDeque<Lifeline>,
+    slowest: Vec<Lifeline>,
+    bad: VecDeque<Lifeline>,
+}
+
+impl Memory {
+    /// A lifeline whose memory can be used again.
+    pub fn recycle(&mut self) -> Option<Lifeline> {
+        if self.recent.len() < RECENT { None } else { self.recent.pop_front() }
+    }
+
+    /// Keeps a journey. `listed` says whether it may stand among the slowest.
+    pub fn push(&mut self, line: Lifeline, listed: bool) {
+        if line.ending.is_bad() {
+            if self.bad.len() >= BAD {
+                self.bad.pop_front();
+            }
+            self.bad.push_back(line.clone());
+        }
+        if listed {
+            self.keep_if_slow(&line);
+        }
+        if self.recent.len() >= RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(line);
+    }
+
+    fn keep_if_slow(&mut self, line: &Lifeline) {
+        let total = line.total_ns();
+        if self.slowest.len() >= SLOWEST {
+            if self.slowest.last().is_some_and(|last| last.total_ns() >= total) {
+                return;
+            }
+            self.slowest.pop();
+        }
+        let at = self.slowest.partition_point(|other| other.total_ns() >= total);
+        self.slowest.insert(at, line.clone());
+    }
+
+    /// Lets go of slow journeys that ended too long before `now_ns`.
+    pub fn age(&mut self, now_ns: u64) {
+        self.slowest.retain(|line| line.end_ns().saturating_add(SLOWEST_FOR_NS) >= now_ns);
+    }
+
+    /// Chooses the slowest again, from what is there, by another rule.
+    pub fn relist(&mut self, mut listed: impl FnMut(&Lifeline) -> bool) {
+        let mut slowest = std::mem::take(&mut self.slowest);
+        slowest.retain(|line| listed(line));
+        self.slowest = slowest;
+        let recent = std::mem::take(&mut self.recent);
+        for line in recent.iter().filter(|line| listed(line)) {
+            if !self.slowest.iter().any(|kept| kept.id == line.id) {
+                self.keep_if_slow(line);
+            }
+        }
+        self.recent = recent;
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Memory::default();
+    }
+
+    /// The most recent, newest first.
+    pub fn recent(&self) -> impl Iterator<Item = &Lifeline> {
+        self.recent.iter().rev()
+    }
+
+    /// The slowest, slowest first.
+    pub fn slowest(&self) -> &[Lifeline] {
+        &self.slowest
+    }
+
+    /// Dropped and lost ones, newest first.
+    pub fn bad(&self) -> impl Iterator<Item = &Lifeline> {
+        self.bad.iter().rev()
+    }
+
+    /// The journey with this number, if it is still kept.
+    pub fn get(&self, id: u64) -> Option<&Lifeline> {
+        self.slowest.iter().chain(self.recent()).chain(self.bad()).find(|line| line.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::{Ending, tests::lifeline};
+    use magscope_core::Hop;
+
+    fn lasting(id: u64, ns: u64) -> Lifeline {
+        lifeline(id, &[(Hop::AppSend, id), (Hop::AppRecv, id + ns)])
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_slowest_stay() {
+        let mut memory = Memory::default();
+        for id in 0..10_000 {
+            let ns = if id == 17 { 1_000_000 } else { id % 100 };
+            let line = memory.recycle().map_or_else(|| lasting(id, ns), |_| lasting(id, ns));
+            memory.push(line, true);
+        }
+        assert_eq!(memory.recent().count(), RECENT);
+        assert_eq!(memory.slowest().len(), SLOWEST);
+        assert_eq!(memory.slowest()[0].id, 17);
+        assert!(memory.slowest().is_sorted_by(|a, b| a.total_ns() >= b.total_ns()));
+        assert!(memory.get(17).is_some() && memory.get(3).is_none());
+        memory.age(2 * SLOWEST_FOR_NS);
+        assert!(memory.slowest().is_empty());
+    }
+
+    #[test]
+    fn the_list_follows_the_filter() {
+        let mut memory = Memory::default();
+        for id in 0..100 {
+            memory.push(lasting(id, id), id % 2 == 0);
+        }
+        assert_eq!(memory.slowest()[0].id, 98);
+        memory.relist(|line| line.id % 2 == 1);
+        assert_eq!(memory.slowest()[0].id, 99);
+        assert!(memory.slowest().iter().all(|line| line.id % 2 == 1));
+    }
+
+    #[test]
+    fn what_went_wrong_is_kept_apart() {
+        let mut memory = Memory::default();
+        memory.push(Lifeline { ending: Ending::Dropped { reason: 2 }, ..lasting(1, 5) }, false);
+        for id in 2..10_000 {
+            memory.push(lasting(id, 5), false);
+        }
+        assert_eq!(memory.bad().map(|l| l.id).collect::<Vec<_>>(), [1]);
+    }
+}

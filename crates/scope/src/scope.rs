@@ -1,0 +1,246 @@
+//! The scope: takes batches in, keeps what a screen needs, hands out frames.
+
+mod apply;
+mod read;
+
+use crate::blame::passes;
+use crate::directory::Directory;
+use crate::frame::State;
+use crate::lane::{Lane, Place, places};
+use crate::lifeline::Lifeline;
+use crate::memory::Memory;
+use crate::overhead::{Overhead, Recording};
+use crate::stats::{Sides, Stats};
+use crate::sweep::Sweep;
+use crate::totals::{Lately, Totals};
+use crate::view::{List, Route, View};
+use crate::window::BUCKET_NS;
+use magscope_core::clock::ClockSample;
+use magscope_core::hop::HopSet;
+use magscope_core::node::{NodeInfo, Service};
+use magscope_core::{Batch, Proto};
+
+/// Bucket edges a picture is held for: a second.
+const HOLD_EDGES: u64 = 2;
+/// Journeys the table lists at most.
+const LISTED: usize = 32;
+/// Routes that can be chosen.
+const MAX_ROUTES: usize = 64;
+
+/// How a scope begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether the source is live or a recording.
+    pub state: State,
+}
+
+/// A software oscilloscope without a screen.
+pub struct Scope {
+    info: NodeInfo,
+    state: State,
+    view: View,
+    directory: Directory,
+    stats: Stats,
+    totals: Totals,
+    lately: Lately,
+    memory: Memory,
+    seen: HopSet,
+    routes: Vec<Route>,
+    overhead: Option<Overhead>,
+    recording: Option<Recording>,
+    clock: Option<ClockSample>,
+    now_ns: u64,
+    /// Bucket edges since the last sweep, and when that was.
+    held_edges: u64,
+    swept_ns: u64,
+    revision: u64,
+    // What is on the screen. Taken at bucket edges and not between, so that it stands still while it is read.
+    lanes: Vec<Lane>,
+    sweep: Sweep,
+    listed: Vec<Lifeline>,
+    selected: Option<Lifeline>,
+}
+
+impl Scope {
+    /// A scope for what `info` describes.
+    pub fn new(info: NodeInfo, options: Options) -> Self {
+        let mut scope = Scope {
+            info,
+            state: options.state,
+            view: View::default(),
+            directory: Directory::default(),
+            stats: Stats::default(),
+            totals: Totals::default(),
+            lately: Lately::default(),
+            memory: Memory::default(),
+            seen: HopSet::EMPTY,
+            routes: Vec::new(),
+            overhead: None,
+            recording: None,
+            clock: None,
+            now_ns: 0,
+            held_edges: 0,
+            swept_ns: 0,
+            revision: 0,
+            lanes: Vec::new(),
+            sweep: Sweep::default(),
+            listed: Vec::new(),
+            selected: None,
+        };
+        scope.measure();
+        scope
+    }
+
+    /// Takes in the next batch.
+    pub fn ingest(&mut self, batch: &Batch) {
+        self.directory.learn(batch);
+        self.clock = batch.clock.last().copied().or(self.clock);
+        let mut edges = 0;
+        for event in &batch.events {
+            edges += self.stats.advance(event.time_ns);
+            let directory = &self.directory;
+            self.stats.event(event, |flow| directory.flow(flow).map(|f| f.netns));
+            self.seen.insert(event.hop);
+        }
+        // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
+        if batch.watermark_ns != u64::MAX {
+            edges += self.stats.advance(batch.watermark_ns);
+            self.now_ns = self.now_ns.max(batch.watermark_ns);
+        }
+        self.now_ns = batch.events.last().map_or(self.now_ns, |event| self.now_ns.max(event.time_ns));
+        self.totals.batch(batch);
+        if !batch.losses.is_empty() {
+            self.revision += 1; // a loss is shown at once
+        }
+        self.correlate(batch);
+        self.reach(edges);
+    }
+
+    fn correlate(&mut self, _batch: &Batch) {}
+
+    /// Takes in a journey.
+    pub fn journey(&mut self, line: Lifeline) {
+        self.stats.journey(&line);
+        self.totals.journey(line.ending, line.retransmits);
+        let route = Route { from: line.from, to: line.to };
+        if self.routes.len() < MAX_ROUTES && !self.routes.contains(&route) {
+            self.routes.push(route);
+        }
+        if !self.view.paused {
+            let listed = self.view.accepts(&line);
+            self.memory.push(line, listed);
+        }
+    }
+
+    /// After bucket edges were crossed the numbers are taken again, and once a second the picture.
+    fn reach(&mut self, edges: u64) {
+        if edges > 0 {
+            self.lately.edge(self.totals, edges);
+            self.held_edges += edges;
+            self.revision += 1;
+        }
+        if self.view.paused {
+            return;
+        }
+        if edges > 0 {
+            self.measure();
+        }
+        let nothing_yet = self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some();
+        if self.held_edges >= HOLD_EDGES || nothing_yet {
+            self.memory.age(self.now_ns);
+            self.retake();
+        }
+    }
+
+    /// The source has no more: what is still in flight is closed and everything shown.
+    pub fn end(&mut self) {
+        self.state = State::Ended;
+        self.now_ns += BUCKET_NS;
+        let edges = self.stats.advance(self.now_ns);
+        self.held_edges = HOLD_EDGES;
+        self.reach(edges);
+        self.revision += 1;
+    }
+
+    /// Reads the windows into the lanes.
+    fn measure(&mut self) {
+        let sides: Sides = self.view.route.map(|route| (route.from, route.to));
+        self.lanes.clear();
+        for place in places() {
+            let Place::Hop(hop) = place else {
+                self.lanes.push(Lane { place, service: Service::Off, seen: true, stats: None });
+                continue;
+            };
+            let service = self.info.coverage.of(hop).cloned().unwrap_or(Service::Off);
+            let served = matches!(service, Service::Served { .. });
+            let stats = if served { self.stats.read(hop, sides) } else { None };
+            let seen = self.seen.contains(hop);
+            if self.view.proto.is_none_or(|proto| passes(hop, proto)) {
+                self.lanes.push(Lane { place, service, seen, stats });
+            }
+        }
+    }
+
+    /// Takes the picture and the list again.
+    fn retake(&mut self) {
+        self.sweep.take(&self.memory, &mut self.view, self.swept_ns);
+        self.swept_ns = self.now_ns;
+        self.held_edges = 0;
+        self.relist();
+        self.revision += 1;
+    }
+
+    fn relist(&mut self) {
+        let view = &self.view;
+        let accepted = |line: &&Lifeline| view.accepts(line);
+        self.listed.clear();
+        match view.list {
+            List::Slowest => self.listed.extend(self.memory.slowest().iter().filter(accepted).take(LISTED).cloned()),
+            List::Recent => self.listed.extend(self.memory.recent().filter(accepted).take(LISTED).cloned()),
+            List::Bad => self.listed.extend(self.memory.bad().filter(accepted).take(LISTED).cloned()),
+        }
+        if let Some(selected) = &self.selected
+            && !self.listed.iter().any(|line| line.id == selected.id)
+        {
+            self.listed.insert(0, selected.clone());
+            self.listed.truncate(LISTED);
+        }
+    }
+
+    /// Tells the scope what the instrument costs.
+    pub fn set_overhead(&mut self, overhead: Overhead) {
+        if self.overhead != Some(overhead) {
+            self.overhead = Some(overhead);
+            self.revision += 1;
+        }
+    }
+
+    /// Tells the scope of a recording that runs beside it, or that none does.
+    pub fn set_recording(&mut self, recording: Option<Recording>) {
+        if self.recording != recording {
+            self.recording = recording;
+            self.revision += 1;
+        }
+    }
+
+    /// Grows with every change a screen should show.
+    pub const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Whether the user asked to end.
+    pub const fn quits(&self) -> bool {
+        self.view.quit
+    }
+
+    /// What the source knows about its node.
+    pub const fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    /// Protocols a filter can choose.
+    const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
+}
+
+#[cfg(test)]
+mod tests;

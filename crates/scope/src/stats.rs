@@ -1,0 +1,287 @@
+//! Sliding-window statistics of every node and hop.
+//!
+//! A node is a network namespace. There are at most [`MAX_NODES`] of them with windows of their own; events of further
+//! ones, and those whose node is unknown, are counted together and show only while all nodes are shown.
+
+use crate::lifeline::Lifeline;
+use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
+use magscope_core::hop::PATH_HOPS;
+use magscope_core::{Direction, Event, FlowId, Hop};
+use std::collections::HashMap;
+
+/// Nodes with windows of their own.
+pub const MAX_NODES: usize = 16;
+/// Flows and threads whose node is remembered; beyond, the memory starts afresh.
+const MAX_KNOWN: usize = 65_536;
+/// Index of the windows for everything that has no node of its own.
+const ELSEWHERE: u8 = 0;
+
+struct Node {
+    netns: Option<u32>,
+    hops: [HopWindow; PATH_HOPS],
+}
+
+impl Node {
+    fn new(netns: Option<u32>) -> Self {
+        Node { netns, hops: std::array::from_fn(|_| HopWindow::default()) }
+    }
+}
+
+/// What is shown of one hop, over the whole buckets of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HopStats {
+    /// Events a second.
+    pub events_per_s: f64,
+    /// Payload bytes a second; `None` where events of the hop carry none.
+    pub bytes_per_s: Option<f64>,
+    /// Latency from the hop below; `None` while no journey passed both.
+    pub latency: Option<Latency>,
+}
+
+/// Which nodes' windows to read: those a hop of either direction belongs to. `None` is all of them.
+pub type Sides = Option<(Option<u32>, Option<u32>)>;
+
+/// The windows of all nodes.
+pub struct Stats {
+    nodes: Vec<Node>,
+    flows: HashMap<FlowId, u8>,
+    threads: HashMap<u32, u8>,
+    last_flow: (FlowId, u8),
+    /// Number of the bucket being filled, in event time.
+    bucket: Option<u64>,
+    /// Whole buckets in the window so far.
+    whole: usize,
+    merged: Merged,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Stats {
+            nodes: vec![Node::new(None)],
+            flows: HashMap::new(),
+            threads: HashMap::new(),
+            last_flow: (FlowId::NONE, ELSEWHERE),
+            bucket: None,
+            whole: 0,
+            merged: Merged::default(),
+        }
+    }
+}
+
+impl Stats {
+    /// Whole buckets in the window: 0 means that there is nothing to show yet.
+    pub const fn whole_buckets(&self) -> usize {
+        self.whole
+    }
+
+    /// The network namespaces seen, in order of appearance.
+    pub fn netns(&self) -> impl Iterator<Item = u32> + '_ {
+        self.nodes.iter().filter_map(|node| node.netns)
+    }
+
+    /// Lets the window reach `time_ns`. Returns how many bucket edges that crossed. Time never goes back: what is
+    /// late is counted into the bucket being filled.
+    pub fn advance(&mut self, time_ns: u64) -> u64 {
+        let now = time_ns / BUCKET_NS;
+        let Some(before) = self.bucket else {
+            self.bucket = Some(now);
+            return 0;
+        };
+        if now <= before {
+            return 0;
+        }
+        let edges = now - before;
+        // After a silence longer than the window every slot is empty, so that the numbering may jump.
+        for bucket in before..before + edges.min(2 * (BUCKETS as u64 + 1)) {
+            let (closing, leaving) = (Self::slot(bucket), Self::slot(bucket + 1));
+            for window in self.nodes.iter_mut().flat_map(|node| &mut node.hops) {
+                window.close(closing);
+                window.expire(leaving);
+            }
+            self.whole = (self.whole + 1).min(BUCKETS);
+        }
+        self.bucket = Some(now);
+        edges
+    }
+
+    /// Slot of the ring a bucket lies in.
+    const fn slot(bucket: u64) -> usize {
+        (bucket % (BUCKETS as u64 + 1)) as usize
+    }
+
+    fn filling(&self) -> usize {
+        Self::slot(self.bucket.unwrap_or(0))
+    }
+
+    /// Counts an event. `netns_of` tells the network namespace of a flow that is not yet known here.
+    pub fn event(&mut self, event: &Event, netns_of: impl FnOnce(FlowId) -> Option<u32>) {
+        let Some(index) = event.hop.path_index() else { return };
+        let node = if event.flow.is_none() {
+            self.threads.get(&event.tid).copied().unwrap_or(ELSEWHERE)
+        } else if event.flow == self.last_flow.0 {
+            self.last_flow.1
+        } else {
+            self.node_of_flow(event.flow, netns_of)
+        };
+        if event.tid != 0 && node != ELSEWHERE && event.hop.knows_process() {
+            // The scheduler does not know sockets: a wake-up belongs to the node its reader reads on.
+            if self.threads.len() >= MAX_KNOWN {
+                self.threads.clear();
+            }
+            self.threads.insert(event.tid, node);
+        }
+        let at = self.filling();
+        self.nodes[usize::from(node)].hops[index].event(at, u64::from(event.len));
+    }
+
+    fn node_of_flow(&mut self, flow: FlowId, netns_of: impl FnOnce(FlowId) -> Option<u32>) -> u8 {
+        let known = self.flows.get(&flow).copied();
+        let node = known.or_else(|| {
+            let node = self.node(netns_of(flow)?);
+            if self.flows.len() >= MAX_KNOWN {
+                self.flows.clear();
+            }
+            self.flows.insert(flow, node);
+            Some(node)
+        });
+        if let Some(node) = node {
+            self.last_flow = (flow, node);
+        }
+        node.unwrap_or(ELSEWHERE)
+    }
+
+    fn node(&mut self, netns: u32) -> u8 {
+        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(netns)) {
+            return at as u8;
+        }
+        if self.nodes.len() > MAX_NODES {
+            return ELSEWHERE;
+        }
+        self.nodes.push(Node::new(Some(netns)));
+        (self.nodes.len() - 1) as u8
+    }
+
+    /// Counts the latencies of a journey, each at the node of its upper hop.
+    pub fn journey(&mut self, line: &Lifeline) {
+        let from = line.from.map_or(ELSEWHERE, |netns| self.node(netns));
+        let to = line.to.map_or(ELSEWHERE, |netns| self.node(netns));
+        let at = self.filling();
+        for step in line.steps() {
+            let node = if step.to.direction() == Direction::Tx { from } else { to };
+            if let Some(index) = step.to.path_index() {
+                self.nodes[usize::from(node)].hops[index].latency(at, step.from, step.ns);
+            }
+        }
+    }
+
+    /// What is to be shown of `hop`. `None` before the first whole bucket, and for a side that is outside.
+    pub fn read(&mut self, hop: Hop, sides: Sides) -> Option<HopStats> {
+        let index = hop.path_index()?;
+        if self.whole == 0 {
+            return None;
+        }
+        let wanted = match sides {
+            None => None,
+            Some((from, to)) => Some(if hop.direction() == Direction::Tx { from? } else { to? }),
+        };
+        let (mut events, mut bytes) = (0, 0);
+        self.merged.clear();
+        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
+            let window = &node.hops[index];
+            events += window.events();
+            bytes += window.bytes();
+            window.add_latency(&mut self.merged);
+        }
+        let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
+        let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        Some(HopStats {
+            events_per_s: events as f64 / secs,
+            bytes_per_s: carries.then(|| bytes as f64 / secs),
+            latency: self.merged.latency(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+
+    const S: u64 = 1_000_000_000;
+
+    fn event(hop: Hop, time_ns: u64, flow: u64, len: u32) -> Event {
+        Event { flow: FlowId(flow), len, ..Event::at(hop, time_ns) }
+    }
+
+    /// Flow 1 is in namespace 10, flow 2 in 20.
+    fn netns(flow: FlowId) -> Option<u32> {
+        match flow.0 {
+            1 => Some(10),
+            2 => Some(20),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn rates_are_per_node_and_over_the_window() {
+        let mut stats = Stats::default();
+        for i in 0..400 {
+            let time = i * S / 100;
+            stats.advance(time);
+            stats.event(&event(Hop::DevXmit, time, 1, 1000), netns);
+            if i % 2 == 0 {
+                stats.event(&event(Hop::DevXmit, time, 2, 10), netns);
+            }
+            stats.event(&event(Hop::DevXmit, time, 9, 1), netns);
+        }
+        stats.advance(4 * S);
+        let client = stats.read(Hop::DevXmit, Some((Some(10), None))).unwrap();
+        assert_eq!((client.events_per_s, client.bytes_per_s), (100.0, Some(100_000.0)));
+        let server = stats.read(Hop::DevXmit, Some((Some(20), None))).unwrap();
+        assert_eq!(server.events_per_s, 50.0);
+        assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s, 250.0);
+        assert_eq!(stats.read(Hop::DevRecv, Some((Some(10), None))), None, "the receiver is outside");
+        // Silence empties the window, however long it is.
+        stats.advance(4000 * S);
+        assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s, 0.0);
+    }
+
+    #[test]
+    fn a_wake_up_belongs_to_the_node_of_its_reader() {
+        let mut stats = Stats::default();
+        stats.advance(0);
+        stats.event(&Event { tid: 7, ..event(Hop::AppRecv, 0, 2, 1) }, netns);
+        stats.event(&Event { tid: 7, ..Event::at(Hop::TaskWake, 1) }, netns);
+        stats.event(&Event { tid: 8, ..Event::at(Hop::TaskWake, 1) }, netns);
+        stats.advance(S / 2);
+        let wake = stats.read(Hop::TaskWake, Some((None, Some(20)))).unwrap();
+        assert_eq!((wake.events_per_s, wake.bytes_per_s), (2.0, None));
+    }
+
+    #[test]
+    fn latencies_stand_at_the_node_of_the_upper_hop() {
+        let mut stats = Stats::default();
+        stats.advance(0);
+        let mut line = lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]);
+        (line.from, line.to) = (Some(10), Some(20));
+        stats.journey(&line);
+        stats.advance(S);
+        let xmit = stats.read(Hop::DevXmit, Some((Some(10), Some(20)))).unwrap().latency.unwrap();
+        assert_eq!((xmit.from, xmit.n), (Hop::DevQueue, 1));
+        let recv = stats.read(Hop::DevRecv, Some((Some(10), Some(20)))).unwrap().latency.unwrap();
+        assert_eq!((recv.from, recv.n), (Hop::DevXmit, 1));
+        assert_eq!(stats.read(Hop::DevRecv, Some((Some(20), Some(10)))).unwrap().latency, None);
+    }
+
+    #[test]
+    fn nodes_are_bounded() {
+        let mut stats = Stats::default();
+        stats.advance(0);
+        for flow in 1..1000 {
+            stats.event(&event(Hop::IpOut, 0, flow, 1), |f| Some(f.0 as u32));
+        }
+        assert_eq!(stats.netns().count(), MAX_NODES);
+        stats.advance(S / 2);
+        assert_eq!(stats.read(Hop::IpOut, None).unwrap().events_per_s, 1998.0);
+    }
+}

@@ -1,0 +1,127 @@
+//! What was counted since the start, and lately: events, journeys by their ending, losses by their cause.
+
+use crate::lifeline::Ending;
+use crate::window::{BUCKET_NS, BUCKETS};
+use magscope_core::{Batch, LossCause};
+
+/// Counts since the start or the last clear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events.
+    pub events: u64,
+    /// Events that came too late to be sorted.
+    pub late: u64,
+    /// Journeys, whatever their ending.
+    pub journeys: u64,
+    /// Journeys that were seen to their end.
+    pub complete: u64,
+    /// Journeys the kernel dropped.
+    pub dropped: u64,
+    /// Journeys of which records are missing.
+    pub lost_here: u64,
+    /// Journeys given up on.
+    pub unfinished: u64,
+    /// Journeys that were sent more than once.
+    pub retransmitted: u64,
+    /// Events lost, by cause in the order of [`LossCause::ALL`].
+    pub lost: [u64; LossCause::ALL.len()],
+}
+
+impl Totals {
+    /// Events lost, whatever the cause.
+    pub fn lost_events(&self) -> u64 {
+        self.lost.iter().sum()
+    }
+
+    /// The cause most events were lost for.
+    pub fn main_cause(&self) -> Option<LossCause> {
+        LossCause::ALL.into_iter().filter(|c| self.lost[*c as usize] > 0).max_by_key(|c| self.lost[*c as usize])
+    }
+
+    /// Counts a batch, but for its journeys.
+    pub(crate) fn batch(&mut self, batch: &Batch) {
+        self.events += batch.events.len() as u64;
+        self.late += batch.late;
+        for loss in &batch.losses {
+            let count = &mut self.lost[loss.cause as usize];
+            *count = count.saturating_add(loss.count);
+        }
+    }
+
+    /// Counts a journey.
+    pub(crate) fn journey(&mut self, ending: Ending, retransmits: u32) {
+        self.journeys += 1;
+        self.retransmitted += u64::from(retransmits > 0);
+        *match ending {
+            Ending::Complete => &mut self.complete,
+            Ending::Dropped { .. } => &mut self.dropped,
+            Ending::LostHere => &mut self.lost_here,
+            Ending::Unfinished => &mut self.unfinished,
+        } += 1;
+    }
+}
+
+/// What came within the window: the totals at each of its bucket edges.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lately {
+    edges: std::collections::VecDeque<Totals>,
+}
+
+impl Lately {
+    /// A bucket edge was crossed with these totals.
+    pub(crate) fn edge(&mut self, totals: Totals, edges: u64) {
+        for _ in 0..edges.min(BUCKETS as u64 + 1) {
+            if self.edges.len() > BUCKETS {
+                self.edges.pop_front();
+            }
+            self.edges.push_back(totals);
+        }
+    }
+
+    /// Journeys a second over the window.
+    pub(crate) fn journeys_per_s(&self) -> Option<f64> {
+        let (first, last) = (self.edges.front()?, self.edges.back()?);
+        let buckets = self.edges.len() - 1;
+        let secs = (buckets as u64 * BUCKET_NS) as f64 / 1e9;
+        (buckets > 0).then(|| (last.journeys - first.journeys) as f64 / secs)
+    }
+
+    /// Events lost since the window began.
+    pub(crate) fn lost_events(&self, now: &Totals) -> u64 {
+        self.edges.front().map_or_else(|| now.lost_events(), |first| now.lost_events() - first.lost_events())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Loss;
+
+    #[test]
+    fn losses_are_counted_by_cause_and_forgotten_by_the_window() {
+        let mut totals = Totals::default();
+        let mut lately = Lately::default();
+        lately.edge(totals, 1);
+        let loss = |cause, count| Loss { cpu: 0, from_ns: 0, to_ns: 1, count, cause };
+        let losses = vec![loss(LossCause::RingFull, 7), loss(LossCause::Gap, 2)];
+        totals.batch(&Batch { losses, ..Batch::default() });
+        assert_eq!((totals.lost_events(), totals.main_cause()), (9, Some(LossCause::RingFull)));
+        assert_eq!(lately.lost_events(&totals), 9);
+        lately.edge(totals, 1000);
+        assert_eq!((lately.lost_events(&totals), totals.lost_events()), (0, 9));
+    }
+
+    #[test]
+    fn journeys_a_second_are_over_whole_buckets() {
+        let mut totals = Totals::default();
+        let mut lately = Lately::default();
+        assert_eq!(lately.journeys_per_s(), None);
+        for _ in 0..4 {
+            lately.edge(totals, 1);
+            for _ in 0..50 {
+                totals.journey(Ending::Complete, 0);
+            }
+        }
+        assert_eq!(lately.journeys_per_s(), Some(100.0));
+    }
+}

@@ -1,0 +1,212 @@
+//! A sliding window over one hop of one node: how many events, bytes and which latencies, lately.
+//!
+//! The window is a ring of sub-buckets of event time. Sums and the latency histogram are kept for the whole window
+//! and the oldest bucket is taken off when it leaves, so reading costs nothing and memory does not grow with traffic.
+//! Only whole buckets are shown: numbers change at bucket edges and stand still between them.
+
+use hdrhistogram::Histogram;
+use magscope_core::Hop;
+
+/// Width of a sub-bucket, nanoseconds.
+pub const BUCKET_NS: u64 = 500_000_000;
+/// Whole sub-buckets a window has.
+pub const BUCKETS: usize = 10;
+
+/// Longest latency told apart; longer ones count as this one.
+const LONGEST_NS: u64 = 100_000_000_000;
+
+/// Percentiles of the latency from the hop below, over the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The hop it is measured from.
+    pub from: Hop,
+    /// How many journeys it is about.
+    pub n: u64,
+    /// Half of them took at most this, nanoseconds.
+    pub p50_ns: u64,
+    /// Ninety per cent.
+    pub p90_ns: u64,
+    /// Ninety-nine per cent.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A histogram of nanoseconds, 1 % wide classes. `None` only if the constants were out of the library's range.
+fn histogram() -> Option<Histogram<u32>> {
+    let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 2).ok()?;
+    histogram.auto(false);
+    Some(histogram)
+}
+
+#[derive(Default)]
+struct Slot {
+    events: u64,
+    bytes: u64,
+    latency: Option<Box<Histogram<u32>>>,
+}
+
+/// The window of one hop of one node.
+#[derive(Default)]
+pub struct HopWindow {
+    /// `BUCKETS` whole ones and the one being filled.
+    slots: [Slot; BUCKETS + 1],
+    events: u64,
+    bytes: u64,
+    latency: Option<Box<Histogram<u32>>>,
+    below: Option<Hop>,
+}
+
+impl HopWindow {
+    /// Counts an event into the bucket `at`.
+    pub fn event(&mut self, at: usize, bytes: u64) {
+        self.slots[at].events += 1;
+        self.slots[at].bytes += bytes;
+    }
+
+    /// Counts a latency from hop `below` into the bucket `at`.
+    pub fn latency(&mut self, at: usize, below: Hop, ns: u64) {
+        self.below = Some(below);
+        let slot = &mut self.slots[at].latency;
+        if slot.is_none() {
+            *slot = histogram().map(Box::new);
+        }
+        if let Some(histogram) = slot {
+            histogram.saturating_record(ns.max(1));
+        }
+    }
+
+    /// Takes the bucket `at`, now whole, into the window.
+    pub fn close(&mut self, at: usize) {
+        let slot = &self.slots[at];
+        self.events += slot.events;
+        self.bytes += slot.bytes;
+        if let Some(part) = &slot.latency
+            && !part.is_empty()
+        {
+            if self.latency.is_none() {
+                self.latency = histogram().map(Box::new);
+            }
+            if let Some(total) = &mut self.latency {
+                // Same bounds on both sides, so neither adding nor taking off can fail.
+                let _ = total.add(&**part);
+            }
+        }
+    }
+
+    /// Takes the bucket `at` off the window and empties it.
+    pub fn expire(&mut self, at: usize) {
+        let slot = &mut self.slots[at];
+        self.events = self.events.saturating_sub(slot.events);
+        self.bytes = self.bytes.saturating_sub(slot.bytes);
+        slot.events = 0;
+        slot.bytes = 0;
+        if let Some(part) = &mut slot.latency
+            && !part.is_empty()
+        {
+            if let Some(total) = &mut self.latency {
+                let _ = total.subtract(&**part);
+            }
+            part.reset();
+        }
+    }
+
+    /// Events in the window.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Bytes in the window.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds this window's latencies to a histogram over several nodes.
+    pub(crate) fn add_latency(&self, into: &mut Merged) {
+        if let Some(latency) = &self.latency
+            && !latency.is_empty()
+        {
+            into.below = into.below.or(self.below);
+            if into.histogram.is_none() {
+                into.histogram = histogram();
+            }
+            if let Some(total) = &mut into.histogram {
+                let _ = total.add(&**latency);
+            }
+        }
+    }
+}
+
+/// Latencies of one hop over several nodes.
+#[derive(Default)]
+pub(crate) struct Merged {
+    histogram: Option<Histogram<u32>>,
+    below: Option<Hop>,
+}
+
+impl Merged {
+    /// The percentiles, if anything was measured.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
+        Some(Latency {
+            from: self.below?,
+            n: histogram.len(),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p90_ns: histogram.value_at_quantile(0.9),
+            p99_ns: histogram.value_at_quantile(0.99),
+            max_ns: histogram.max(),
+        })
+    }
+
+    /// Empties it and keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.below = None;
+        if let Some(histogram) = &mut self.histogram {
+            histogram.reset();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(window: &HopWindow) -> Option<Latency> {
+        let mut merged = Merged::default();
+        window.add_latency(&mut merged);
+        merged.latency()
+    }
+
+    #[test]
+    fn what_leaves_the_window_leaves_the_percentiles() {
+        let mut window = HopWindow::default();
+        for _ in 0..99 {
+            window.event(0, 100);
+            window.latency(0, Hop::DevRecv, 1_000);
+        }
+        assert_eq!((window.events(), read(&window)), (0, None), "an open bucket is not shown");
+        window.close(0);
+        window.latency(1, Hop::DevRecv, 1_000_000);
+        window.close(1);
+        let latency = read(&window).unwrap();
+        assert_eq!((window.events(), window.bytes(), latency.n), (99, 9_900, 100));
+        assert!((990..=1_010).contains(&latency.p50_ns), "{latency:?}");
+        assert!((990_000..=1_010_000).contains(&latency.max_ns), "{latency:?}");
+
+        window.expire(0);
+        let latency = read(&window).unwrap();
+        assert_eq!((window.events(), latency.n), (0, 1));
+        assert!(latency.p50_ns > 990_000);
+        window.expire(1);
+        assert_eq!(read(&window), None);
+    }
+
+    #[test]
+    fn absurd_latencies_are_kept_at_the_end_of_the_scale() {
+        let mut window = HopWindow::default();
+        window.latency(0, Hop::AppSend, 0);
+        window.latency(0, Hop::AppSend, u64::MAX);
+        window.close(0);
+        assert_eq!(read(&window).unwrap().n, 2);
+    }
+}
