@@ -41,6 +41,7 @@ enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { IPPROTO_HOPOPTS = 0, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
 enum { MSG_PEEK = 2 };
+enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has come */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 
@@ -78,6 +79,7 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
+	unsigned long skc_flags;
 };
 struct sock {
 	struct sock_common __sk_common;

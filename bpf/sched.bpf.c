@@ -20,7 +20,7 @@ struct {
 } readers SEC(".maps");
 
 /* How long after data_ready a wake-up on the same CPU is still its doing: the two are one chain of calls. */
-#define READY_SPAN_NS 20000
+#define READY_SPAN_NS 50000
 
 INLINE void log_task(__u8 hop, __u64 cookie, __u32 tgid, __u32 tid, __u32 other, __u64 now)
 {
@@ -38,7 +38,8 @@ INLINE void log_task(__u8 hop, __u64 cookie, __u32 tgid, __u32 tid, __u32 other,
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-SEC("tp_btf/sched_wakeup")
+/* sched_waking runs on the waker's CPU, right under data_ready; sched_wakeup may run on the reader's. */
+SEC("tp_btf/sched_waking")
 int BPF_PROG(task_wake, struct task_struct *task)
 {
 	struct mag_cpu *state = this_cpu();
@@ -46,8 +47,6 @@ int BPF_PROG(task_wake, struct task_struct *task)
 		return 0;
 	__u64 now = bpf_ktime_get_ns(), cookie = 0;
 	__u32 tid = task->pid;
-	if (wanted(MAG_SCHED_WAKEUP))
-		log_task(MAG_SCHED_WAKEUP, 0, task->tgid, tid, bpf_get_current_pid_tgid(), now);
 	if (state->ready_cookie && now - state->ready_ns < READY_SPAN_NS)
 		cookie = state->ready_cookie;
 	state->ready_cookie = 0;
@@ -70,15 +69,28 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 tid = next->pid;
-	if (wanted(MAG_SCHED_SWITCH))
-		log_task(MAG_SCHED_SWITCH, 0, next->tgid, tid, prev->pid, bpf_ktime_get_ns());
-	if (!tid || !wanted(MAG_TASK_RUN))
+	if (!tid)
 		return 0;
 	struct reader *reader = bpf_map_lookup_elem(&readers, &tid);
 	if (!reader || !reader->woken)
 		return 0;
 	reader->woken = 0;
 	log_task(MAG_TASK_RUN, reader->cookie, next->tgid, tid, prev->pid, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* The scheduler's own events, of every task: not for reading latencies, but for seeing who else was there. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	log_task(MAG_SCHED_SWITCH, 0, next->tgid, next->pid, prev->pid, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(sched_wakeup, struct task_struct *task)
+{
+	log_task(MAG_SCHED_WAKEUP, 0, task->tgid, task->pid, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
 	return 0;
 }
 

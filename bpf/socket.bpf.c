@@ -17,6 +17,15 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
+/* The number after the last byte that was read. A reader that came to the peer's FIN has taken its number too. */
+INLINE __u32 read_up_to(const struct sock *sk)
+{
+	const struct tcp_sock *tp = CAST(tcp_sock, sk);
+	__u32 copied = tp->copied_seq;
+	bool fin = sk->__sk_common.skc_flags >> SOCK_DONE & 1 && copied == tp->rcv_nxt;
+	return copied - fin;
+}
+
 /* At the return of recv. TCP has moved copied_seq past the bytes, unless they were only peeked at. */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(app_recv, struct sock *sk, int ret, int flags)
@@ -27,7 +36,7 @@ int BPF_PROG(app_recv, struct sock *sk, int ret, int flags)
 	__u32 seq = 0;
 	bool peek = flags & MSG_PEEK;
 	if (sk->sk_protocol == IPPROTO_TCP)
-		seq = CAST(tcp_sock, sk)->copied_seq - (peek ? 0 : ret);
+		seq = peek ? CAST(tcp_sock, sk)->copied_seq : read_up_to(sk) - ret;
 	log_socket(MAG_APP_RECV, sk, bpf_get_socket_cookie(sk), seq, ret, peek ? MAG_F_PEEK : 0,
 		   bpf_get_current_pid_tgid(), now);
 	return 0;

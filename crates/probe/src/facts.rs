@@ -71,7 +71,7 @@ pub const TRACEPOINTS: [&str; 18] = [
     "sched_wakeup",
     "sched_process_fork",
     "sched_process_exit",
-    "consume_skb",
+    "sched_waking",
 ];
 
 fn text(path: &str) -> String {

@@ -1,0 +1,176 @@
+//! Two hosts that live as long as this value: anonymous network namespaces joined by a veth pair.
+
+#![allow(dead_code, clippy::missing_panics_doc)]
+
+use magscope_core::hop::HopSet;
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event, Flow, Hop};
+use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// One of the two hosts.
+pub struct Host {
+    pub target: NetnsTarget,
+    /// Keeps the namespace alive.
+    _file: File,
+}
+
+impl Host {
+    /// Runs `work` on this host; sockets made there stay there.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        // in a thread of its own, so that a panic cannot leave the test's thread in the wrong namespace
+        let done = std::thread::scope(|scope| scope.spawn(|| self.target.within(work)).join());
+        match done {
+            Ok(result) => result.expect("the namespace can be entered"),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    fn new(name: &str) -> Self {
+        let file = std::thread::spawn(|| {
+            // SAFETY: a thread of its own, which ends right after; only it changes namespace.
+            #[allow(unsafe_code)]
+            unsafe {
+                rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("root may unshare");
+            }
+            File::open("/proc/thread-self/ns/net").expect("/proc is mounted")
+        })
+        .join()
+        .expect("unshare");
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+        Host { target: NetnsTarget::at(&path, name).expect("a namespace"), _file: file }
+    }
+}
+
+pub struct Net {
+    pub client: Host,
+    pub server: Host,
+}
+
+pub const CLIENT: &str = "10.78.0.1";
+pub const SERVER: &str = "10.78.0.2";
+pub const CLIENT6: &str = "fd78::1";
+pub const SERVER6: &str = "fd78::2";
+
+impl Net {
+    pub fn new() -> Self {
+        let net = Net { client: Host::new("client"), server: Host::new("server") };
+        let there = net.server.target.path.to_string_lossy().into_owned();
+        net.client.run(|| {
+            ip(&["link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", &there]);
+        });
+        for (host, v4, v6) in [(&net.client, CLIENT, CLIENT6), (&net.server, SERVER, SERVER6)] {
+            host.run(|| {
+                ip(&["link", "set", "lo", "up"]);
+                ip(&["addr", "add", &format!("{v4}/24"), "dev", "v0"]);
+                ip(&["addr", "add", &format!("{v6}/64"), "dev", "v0", "nodad"]);
+                ip(&["link", "set", "v0", "up"]);
+            });
+        }
+        net
+    }
+
+    pub fn capture(&self, hops: HopSet) -> Recording {
+        self.capture_with(CaptureOptions { hops, ..CaptureOptions::default() })
+    }
+
+    pub fn capture_with(&self, options: CaptureOptions) -> Recording {
+        let netns = vec![self.client.target.clone(), self.server.target.clone()];
+        Recording::start(CaptureOptions { netns, ..options })
+    }
+}
+
+pub fn ip(arguments: &[&str]) {
+    let output = Command::new("ip").args(arguments).output().expect("iproute2 is installed");
+    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A capture and all that came out of it.
+pub struct Recording {
+    capture: Option<Capture>,
+    pub batches: Vec<Batch>,
+    pub events: Vec<Event>,
+    pub flows: HashMap<u64, Flow>,
+    pub served: HopSet,
+}
+
+impl Recording {
+    pub fn start(options: CaptureOptions) -> Self {
+        let capture = Capture::start(options).expect("capture starts");
+        let served = capture.info().coverage.served();
+        Recording { capture: Some(capture), batches: Vec::new(), events: Vec::new(), flows: HashMap::new(), served }
+    }
+
+    fn one(&mut self) -> Progress {
+        let capture = self.capture.as_mut().expect("running");
+        let mut batch = Batch::default();
+        let progress = capture.next(&mut batch, Duration::from_millis(20)).expect("a batch");
+        self.events.extend_from_slice(&batch.events);
+        for flow in &batch.flows {
+            let known = self.flows.insert(flow.id.0, *flow);
+            assert!(known.is_none_or(|known| known == *flow), "one id, two flows");
+        }
+        self.batches.push(batch);
+        progress
+    }
+
+    /// Drains for a while.
+    pub fn drain(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.one();
+        }
+    }
+
+    /// Detaches, drains to the end, returns the kernel's counters.
+    pub fn stop(&mut self) -> Counters {
+        self.capture.as_mut().expect("running").stop();
+        while self.one() == Progress::More {}
+        self.capture.as_ref().expect("running").counters().expect("counters")
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.batches.iter().map(Batch::lost).sum()
+    }
+
+    /// Records that carry a number: events and TCP samples.
+    pub fn numbered(&self) -> u64 {
+        self.events.len() as u64 + self.batches.iter().map(|b| b.tcp.len() as u64).sum::<u64>()
+    }
+
+    /// Events at `hop` seen on the host with this namespace, of flows (or sockets) on `port` at either end.
+    pub fn at(&self, hop: Hop, netns: u32, port: u16) -> Vec<&Event> {
+        let mine = |e: &&Event| {
+            e.hop == hop
+                && self.flows.get(&e.flow.0).is_some_and(|f| {
+                    f.netns == netns && (f.local.port() == port || f.remote.port() == port)
+                })
+        };
+        self.events.iter().filter(mine).collect()
+    }
+
+}
+
+/// Whether this process may capture; says why not where it may not.
+pub fn can_capture() -> bool {
+    let facts = HostFacts::read().expect("/proc is there");
+    let missing = facts.missing_capabilities();
+    if !missing.is_empty() {
+        println!("skipped, because this process lacks {}", missing.join(", "));
+        return false;
+    }
+    if !facts.has(magscope_probe::facts::CAP_SYS_ADMIN) {
+        println!("skipped, because making network namespaces needs CAP_SYS_ADMIN");
+        return false;
+    }
+    if !facts.btf || !facts.typed_casts {
+        println!("skipped, because kernel {} lacks BTF or bpf_rdonly_cast", facts.kernel);
+        return false;
+    }
+    true
+}
