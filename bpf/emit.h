@@ -103,8 +103,7 @@ static __noinline int report_loss(struct mag_cpu *state, __u64 now)
 INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u64 now)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	__sync_fetch_and_add(&state->hits[hop & (MAG_HOPS - 1)], 1);
-	__u32 number = __sync_fetch_and_add(&state->number, 1);
+	__u64 number = __sync_fetch_and_add(&state->number, 1);
 	if (state->lost)
 		report_loss(state, now);
 	void *ring = this_ring(cpu);
@@ -113,7 +112,7 @@ INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u
 		if (!state->lost_from_ns)
 			state->lost_from_ns = now;
 		__sync_fetch_and_add(&state->lost, 1);
-		__sync_fetch_and_add(&state->lost_total, 1);
+		__sync_fetch_and_add(&state->lost_by_hop[hop & (MAG_HOPS - 1)], 1);
 		return NULL;
 	}
 	head(h, kind, size, cpu, number, now);

@@ -157,19 +157,18 @@ struct mag_config {
 	unsigned int pad;
 };
 
-/* Counters of one CPU. `hits[h]` counts the events of hop h that should have become records. */
+/* Counters of one CPU. `number` counts every event that should have become a record, so that
+ * events seen + events lost = number, to the last one. */
 struct mag_cpu {
-	unsigned long long hits[MAG_HOPS];
-	unsigned long long lost_total;
-	unsigned long long lost; /* not yet reported by a loss record */
+	unsigned long long number; /* next event's number */
+	unsigned long long lost;   /* not yet reported by a loss record */
 	unsigned long long lost_from_ns;
-	unsigned int number; /* next event's number */
-	unsigned int pad;
 	unsigned long long ready_cookie; /* socket whose reader is about to be woken on this CPU */
 	unsigned long long ready_ns;
 	unsigned long long send_sk; /* call of tcp_sendmsg under way, to report it once */
 	unsigned int send_end;
-	unsigned int pad2;
+	unsigned int pad;
+	unsigned long long lost_by_hop[MAG_HOPS];
 };
 
 #endif

@@ -18,14 +18,16 @@ fn main() {
         println!("cargo:rerun-if-changed={}", entry.path().display());
     }
 
-    SkeletonBuilder::new()
-        .source(bpf.join("magnet.bpf.c"))
-        .obj(out.join("magnet.bpf.o"))
-        .clang_args(["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display())])
-        .build()
-        .unwrap_or_else(|error| {
-            panic!("cannot compile bpf/magnet.bpf.c: {error:#}\nIs clang installed? `make run` installs what is missing.")
-        });
+    for (source, object) in [("magnet.bpf.c", "magnet.bpf.o"), ("bench/floor.bpf.c", "floor.bpf.o")] {
+        SkeletonBuilder::new()
+            .source(bpf.join(source))
+            .obj(out.join(object))
+            .clang_args(["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display())])
+            .build()
+            .unwrap_or_else(|error| {
+                panic!("cannot compile bpf/{source}: {error:#}\nIs clang installed? `make run` installs what is missing.")
+            });
+    }
 
     bindgen::Builder::default()
         .header(bpf.join("record.h").to_string_lossy())

@@ -62,18 +62,18 @@ impl Default for CaptureOptions {
 /// What the kernel side counted, over all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Events that should have become records, by hop.
-    pub hits: BTreeMap<Hop, u64>,
-    /// Of those, how many found no room.
-    pub lost: u64,
+    /// Events that should have become records.
+    pub hits: u64,
+    /// Of those, how many found no room, by hop.
+    pub lost_by_hop: BTreeMap<Hop, u64>,
     /// Of those lost, how many no loss record has reported yet.
     pub unreported: u64,
 }
 
 impl Counters {
-    /// All hits.
-    pub fn total_hits(&self) -> u64 {
-        self.hits.values().sum()
+    /// Events that found no room.
+    pub fn lost(&self) -> u64 {
+        self.lost_by_hop.values().sum()
     }
 }
 
@@ -228,14 +228,14 @@ impl Capture {
             bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
         };
         for bytes in &values {
+            counters.hits += word(bytes, std::mem::offset_of!(mag_cpu, number) / 8);
+            counters.unreported += word(bytes, std::mem::offset_of!(mag_cpu, lost) / 8);
             for hop in Hop::ALL {
-                let hits = word(bytes, *hop as usize);
-                if hits > 0 {
-                    *counters.hits.entry(*hop).or_default() += hits;
+                let lost = word(bytes, std::mem::offset_of!(mag_cpu, lost_by_hop) / 8 + *hop as usize);
+                if lost > 0 {
+                    *counters.lost_by_hop.entry(*hop).or_default() += lost;
                 }
             }
-            counters.lost += word(bytes, std::mem::offset_of!(mag_cpu, lost_total) / 8);
-            counters.unreported += word(bytes, std::mem::offset_of!(mag_cpu, lost) / 8);
         }
         Ok(counters)
     }
@@ -454,5 +454,5 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
     })
 }
 
-// One hit counter a hop number.
+// One counter a hop number.
 const _: () = assert!(mag_hop_MAG_HOPS == 64);

@@ -1,0 +1,162 @@
+//! What one hit of each hop costs a tight `send`/`recv` loop: attach/detach A/B, against an empty program on the same
+//! hook. Rounds are interleaved, so that whatever else the machine does falls on all columns alike.
+//!
+//! `cargo bench -p magscope-probe --bench hit_cost`, as root. Prints a table; asserts nothing.
+
+use libbpf_rs::{Link, NetfilterOpts, Object, ObjectBuilder};
+use magscope_core::hop::HopSet;
+use magscope_core::node::Backend;
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Hop};
+use magscope_probe::plan::{CANDIDATES, default_hops, full_hops};
+use magscope_probe::{Capture, CaptureOptions, HostFacts};
+use std::fs::File;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 15;
+const SENDS: usize = 10_000;
+
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+static FLOOR: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
+
+/// Nanoseconds of one send and recv of 64 bytes over loopback on one CPU.
+fn pair_ns(socket: &UdpSocket) -> f64 {
+    let mut buffer = [0u8; 64];
+    let start = Instant::now();
+    for _ in 0..SENDS {
+        socket.send(&buffer).expect("send");
+        socket.recv(&mut buffer).expect("recv");
+    }
+    start.elapsed().as_nanos() as f64 / SENDS as f64
+}
+
+fn floor_object() -> Object {
+    ObjectBuilder::default().open_memory(&FLOOR.0).expect("open").load().expect("load")
+}
+
+fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
+    let way = CANDIDATES.iter().find(|c| c.hop == hop).expect("a candidate");
+    let program = object.progs_mut().find(|p| p.name() == way.program).expect("an empty program");
+    match way.backend {
+        Backend::Netfilter => {
+            let hooknum = match hop {
+                Hop::IpOut => libbpf_rs::NF_INET_LOCAL_OUT,
+                Hop::IpPost => libbpf_rs::NF_INET_POST_ROUTING,
+                Hop::IpPre => libbpf_rs::NF_INET_PRE_ROUTING,
+                _ => libbpf_rs::NF_INET_LOCAL_IN,
+            };
+            [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6]
+                .map(|protocol_family| {
+                    let options = NetfilterOpts { protocol_family, hooknum, priority: 1, ..NetfilterOpts::default() };
+                    program.attach_netfilter_with_opts(options).expect("attach")
+                })
+                .into()
+        }
+        Backend::CgroupSkb => {
+            let root = File::open(facts.cgroup2.as_ref().expect("cgroup v2")).expect("open");
+            vec![program.attach_cgroup(root.as_raw_fd()).expect("attach")]
+        }
+        _ => vec![program.attach().expect("attach")],
+    }
+}
+
+/// Runs the loop with these hops captured; returns ns a pair and hits a pair.
+fn with_capture(socket: &UdpSocket, hops: HopSet) -> (f64, f64) {
+    let options = CaptureOptions { hops, ring_bytes_per_cpu: 32 << 20, ..CaptureOptions::default() };
+    let mut capture = Capture::start(options).expect("capture");
+    let before = capture.counters().expect("counters").hits;
+    let ns = pair_ns(socket);
+    let counters = capture.counters().expect("counters");
+    assert_eq!(counters.lost(), 0, "a lost record costs less than a kept one");
+    capture.stop();
+    let mut batch = Batch::default();
+    while capture.next(&mut batch, Duration::ZERO).expect("a batch") == Progress::More {}
+    (ns, (counters.hits - before) as f64 / SENDS as f64)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn spread(values: &mut [f64]) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 4], values[values.len() * 3 / 4])
+}
+
+fn main() {
+    let facts = HostFacts::read().expect("/proc");
+    if !facts.missing_capabilities().is_empty() {
+        println!("skipped, because this process lacks {}", facts.missing_capabilities().join(", "));
+        return;
+    }
+    // A namespace of its own: no other traffic passes the hooks that are bound to one.
+    // SAFETY: the only thread of this program.
+    #[allow(unsafe_code)]
+    unsafe {
+        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("unshare");
+    }
+    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+    assert!(up.success());
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(0);
+    rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    socket.connect(socket.local_addr().expect("address")).expect("connect");
+    pair_ns(&socket);
+
+    let hops = [
+        Hop::AppSend,
+        Hop::IpOut,
+        Hop::IpPost,
+        Hop::DevQueue,
+        Hop::DevXmit,
+        Hop::DevDone,
+        Hop::DevRecv,
+        Hop::IpPre,
+        Hop::IpIn,
+        Hop::UdpRecv,
+        Hop::SockReady,
+        Hop::AppRecv,
+    ];
+    let floor = floor_object();
+    let mut bare = Vec::new();
+    let mut empty: Vec<Vec<f64>> = vec![Vec::new(); hops.len()];
+    let mut full: Vec<Vec<f64>> = vec![Vec::new(); hops.len()];
+    let mut sets: Vec<(&str, HopSet, Vec<f64>, f64)> =
+        vec![("default hops", default_hops(), Vec::new(), 0.0), ("all hops", full_hops(), Vec::new(), 0.0)];
+    for _ in 0..ROUNDS {
+        for (i, hop) in hops.iter().enumerate() {
+            let base = pair_ns(&socket);
+            bare.push(base);
+            let links = attach_floor(&floor, *hop, &facts);
+            empty[i].push(pair_ns(&socket) - base);
+            drop(links);
+            let (ns, hits) = with_capture(&socket, [*hop].into_iter().collect());
+            full[i].push((ns - base) / hits.max(1.0));
+        }
+        for (_, set, values, hits) in &mut sets {
+            let base = pair_ns(&socket);
+            let (ns, n) = with_capture(&socket, *set);
+            values.push(ns - base);
+            *hits = n;
+        }
+    }
+    println!("one send+recv of 64 bytes, nothing attached: {:.0} ns ({ROUNDS} rounds of {SENDS})", median(&mut bare));
+    println!("{:<12} {:>10} {:>10} {:>7}   quartiles of record", "hop", "empty ns", "record ns", "ratio");
+    let mut ratios = Vec::new();
+    for (i, hop) in hops.iter().enumerate() {
+        let (e, f) = (median(&mut empty[i]), median(&mut full[i]));
+        let (low, high) = spread(&mut full[i]);
+        ratios.push(f / e);
+        println!("{:<12} {e:>10.0} {f:>10.0} {:>7.2}   {low:.0}–{high:.0}", hop.name(), f / e);
+    }
+    println!("median ratio over hops: {:.2}", median(&mut ratios));
+    for (name, _, values, hits) in &mut sets {
+        let all = median(values);
+        println!("{name}: {hits:.1} hits a pair, {all:.0} ns a pair, {:.0} ns a hit", all / *hits);
+    }
+}
