@@ -43,9 +43,10 @@ INLINE bool netns_wanted(__u32 netns)
 {
 	if (!config.netns_count)
 		return true;
+	/* the verifier knows the configuration and keeps only the comparisons that are needed */
 #pragma unroll
 	for (int i = 0; i < MAG_MAX_NETNS; i++)
-		if (config.netns[i] == netns)
+		if (i < config.netns_count && config.netns[i] == netns)
 			return true;
 	return false;
 }

@@ -37,6 +37,13 @@ fn floor_object() -> Object {
     ObjectBuilder::default().open_memory(&FLOOR.0).expect("open").load().expect("load")
 }
 
+/// Nanoseconds a pair with one of the floor's programs attached, above `base`.
+fn with_floor(socket: &UdpSocket, object: &Object, program: &str, base: f64) -> f64 {
+    let program = object.progs_mut().find(|p| p.name() == program).expect("a program of the floor");
+    let _link = program.attach().expect("attach");
+    pair_ns(socket) - base
+}
+
 fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
     let way = CANDIDATES.iter().find(|c| c.hop == hop).expect("a candidate");
     let program = object.progs_mut().find(|p| p.name() == way.program).expect("an empty program");
@@ -128,7 +135,13 @@ fn main() {
     let mut full: Vec<Vec<f64>> = vec![Vec::new(); hops.len()];
     let mut sets: Vec<(&str, HopSet, Vec<f64>, f64)> =
         vec![("default hops", default_hops(), Vec::new(), 0.0), ("all hops", full_hops(), Vec::new(), 0.0)];
+    let (mut clock, mut record) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
+        // a ring of its own a round: nobody reads it, and a full one would cost less
+        let fresh = floor_object();
+        let base = pair_ns(&socket);
+        clock.push(with_floor(&socket, &fresh, "dev_xmit_clock", base));
+        record.push(with_floor(&socket, &fresh, "dev_xmit_record", base));
         for (i, hop) in hops.iter().enumerate() {
             let base = pair_ns(&socket);
             bare.push(base);
@@ -154,6 +167,11 @@ fn main() {
         ratios.push(f / e);
         println!("{:<12} {e:>10.0} {f:>10.0} {:>7.2}   {low:.0}–{high:.0}", hop.name(), f / e);
     }
+    println!(
+        "at dev.xmit: a clock reading alone {:.0} ns, a clock reading in a 64-byte record {:.0} ns",
+        median(&mut clock),
+        median(&mut record)
+    );
     println!("median ratio over hops: {:.2}", median(&mut ratios));
     for (name, _, values, hits) in &mut sets {
         let all = median(values);
