@@ -102,6 +102,22 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A plain amount in 6 columns: `   412`, `18.2 k`.
+pub fn amount(n: u64) -> String {
+    if n < 1000 {
+        return format!("{n:6}");
+    }
+    let (digits, step) = scaled(n as f64, SI.len() - 1);
+    format!("{digits} {:1}", SI[step])
+}
+
+/// Time of day from nanoseconds since midnight, to the microsecond: `14:02:07.310 211`.
+pub fn utc_time(ns: u64) -> String {
+    let (s, us) = (ns / 1_000_000_000, ns / 1000 % 1_000_000);
+    let (hour, minute, second) = (s / 3600 % 24, s / 60 % 60, s % 60);
+    format!("{hour:02}:{minute:02}:{second:02}.{:03} {:03}", us / 1000, us % 1000)
+}
+
 /// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`.
 pub fn percent(ratio: f64) -> String {
     let value = if ratio.is_finite() { (ratio * 100.0).max(0.0) } else { 0.0 };
@@ -166,5 +182,7 @@ mod tests {
         }
         assert_eq!(short_duration(1_000_000), "1 ms");
         assert_eq!(short_duration(212_400), "212 µs");
+        assert_eq!(utc_time((14 * 3600 + 2 * 60 + 7) * 1_000_000_000 + 310_211_999), "14:02:07.310 211");
+        assert_eq!((amount(412), amount(18_204)), ("   412".to_owned(), "18.2 k".to_owned()));
     }
 }

@@ -1,6 +1,7 @@
 //! A lifeline: the events of one journey in path order, as the scope keeps and draws them.
 
 use magscope_core::{Direction, Endpoint, FlowId, Hop, Proto};
+use std::fmt;
 
 /// One event of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,17 @@ impl Ending {
     /// Whether it is worth red: a drop or a loss.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Dropped { .. } | Self::LostHere)
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Complete => f.pad("complete"),
+            Self::Dropped { reason } => write!(f, "dropped (reason {reason})"),
+            Self::LostHere => f.pad("records lost here"),
+            Self::Unfinished => f.pad("end not seen"),
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+//! The columns of numbers beside the lanes, and which of them there is room for.
+
+use magscope_scope::HopStats;
+use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
+
+/// A column of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Events a second.
+    Rate,
+    /// Payload bits a second.
+    Bits,
+    /// Half of the journeys took at most this from the hop below.
+    P50,
+    /// Ninety-nine per cent.
+    P99,
+    /// The longest.
+    Max,
+    /// How many journeys the percentiles are about.
+    Count,
+}
+
+impl Column {
+    /// In the order they stand.
+    const ALL: [Column; 6] = [Self::Rate, Self::Bits, Self::P50, Self::P99, Self::Max, Self::Count];
+    /// In the order they are given room.
+    const BY_NEED: [Column; 6] = [Self::P50, Self::P99, Self::Rate, Self::Max, Self::Bits, Self::Count];
+
+    /// Its title.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "events",
+            Self::Bits => "payload",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Max => "max",
+            Self::Count => "n",
+        }
+    }
+
+    /// Its width, without the gap before it.
+    pub const fn width(self) -> u16 {
+        match self {
+            Self::Rate => RATE_WIDTH as u16,
+            Self::Bits => BIT_RATE_WIDTH as u16,
+            Self::P50 | Self::P99 | Self::Max => DURATION_WIDTH as u16,
+            Self::Count => 6,
+        }
+    }
+
+    /// What stands in it; `None` where nothing was measured.
+    pub fn text(self, stats: &HopStats) -> Option<String> {
+        let latency = stats.latency;
+        match self {
+            Self::Rate => Some(format::rate(stats.events_per_s)),
+            Self::Bits => stats.bytes_per_s.map(format::bit_rate),
+            Self::P50 => latency.map(|l| format::duration(l.p50_ns)),
+            Self::P99 => latency.map(|l| format::duration(l.p99_ns)),
+            Self::Max => latency.map(|l| format::duration(l.max_ns)),
+            Self::Count => latency.map(|l| format::amount(l.n)),
+        }
+    }
+}
+
+/// Blank columns before each column, and after the last.
+pub const GAP: u16 = 2;
+
+/// Width of some columns with their gaps.
+pub fn total_width(columns: &[Column]) -> u16 {
+    columns.iter().map(|column| column.width() + GAP).sum()
+}
+
+/// The columns there is room for in `width`, in the order they stand.
+pub fn fitting(width: u16) -> Vec<Column> {
+    let mut chosen = Vec::new();
+    let mut left = width;
+    for column in Column::BY_NEED {
+        let Some(rest) = left.checked_sub(column.width() + GAP) else { break };
+        left = rest;
+        chosen.push(column);
+    }
+    Column::ALL.into_iter().filter(|column| chosen.contains(column)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_go_in_order_of_need() {
+        assert!(fitting(5).is_empty());
+        assert_eq!(fitting(9), [Column::P50]);
+        assert_eq!(fitting(28), [Column::Rate, Column::P50, Column::P99]);
+        assert_eq!(fitting(200).len(), Column::ALL.len());
+        for width in 0..100 {
+            assert!(total_width(&fitting(width)) <= width);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The bottom: losses and own cost, always there, also when they are zero; and the keys.
+
+use super::canvas::{Canvas, width};
+use magscope_scope::Frame;
+use magscope_scope::format::{count, percent, rate};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+const KEYS: &[(&str, &str)] = &[
+    ("?", "help"),
+    ("Space", "stop"),
+    ("+-", "timebase"),
+    ("↑↓", "journey"),
+    ("Enter", "hop by hop"),
+    ("Tab", "list"),
+    ("o", "overlay"),
+    ("n", "route"),
+    ("p", "protocol"),
+    ("[]", "hop"),
+    ("q", "end"),
+];
+
+/// Draws both lines.
+pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame) {
+    let mut x = 1;
+    for (words, style) in facts(canvas, frame) {
+        // What does not fit whole is left out: half a number is a wrong number.
+        if x > 1 && x + width(&words) > counts.width {
+            break;
+        }
+        x = canvas.put(counts, x, 0, &words, style) + 3;
+    }
+    draw_keys(canvas, keys);
+}
+
+/// The counts, what matters most first.
+fn facts(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
+    let theme = canvas.theme;
+    let footer = &frame.footer;
+    let totals = &footer.totals;
+    let alarm = |n: u64| if n > 0 { theme.bad } else { theme.plain };
+    let lost = totals.lost_events();
+    let mut words = format!("lost {}", count(lost));
+    if let Some(cause) = totals.main_cause() {
+        words.push_str(&format!(" ({cause})"));
+    }
+    let mut facts = vec![(words, alarm(lost))];
+    facts.push((format!("dropped {}", count(totals.dropped)), alarm(totals.dropped)));
+    let per_s = footer.journeys_per_s.map_or_else(|| "     ·  ".to_owned(), rate);
+    facts.push((format!("{per_s} journeys"), theme.plain));
+    facts.push(own_cost(canvas, frame));
+    facts.push((format!("resent {}", count(totals.retransmitted)), theme.plain));
+    if totals.late > 0 {
+        facts.push((format!("late {}", count(totals.late)), theme.plain));
+    }
+    if let Some(in_flight) = footer.in_flight {
+        facts.push((format!("in flight {}", count(in_flight as u64)), theme.dim));
+    }
+    if totals.unfinished > 0 {
+        facts.push((format!("unfinished {}", count(totals.unfinished)), theme.dim));
+    }
+    facts.push((format!("of {} seen", count(totals.journeys)), theme.dim));
+    facts
+}
+
+fn own_cost(canvas: &Canvas, frame: &Frame) -> (String, Style) {
+    let theme = canvas.theme;
+    let Some(own) = frame.footer.overhead else { return ("own cost ·".to_owned(), theme.dim) };
+    let mut words = format!("own cost {} reader", percent(own.reader_cpu_ratio).trim_start());
+    match (own.kernel_cpu_ratio_estimate, own.kernel_ns_per_hit) {
+        (Some(ratio), _) => words.push_str(&format!(" + ~{} kernel", percent(ratio).trim_start())),
+        (None, Some(ns)) => words.push_str(&format!(" + {ns:.0} ns a hit")),
+        (None, None) => words.push_str(", kernel not measured"),
+    }
+    words.push_str(&format!(" · ring {}", percent(own.ring_fill_ratio).trim_start()));
+    (words, theme.plain)
+}
+
+fn draw_keys(canvas: &mut Canvas, area: Rect) {
+    let theme = *canvas.theme;
+    let mut x = 1;
+    for (key, words) in KEYS {
+        let needed = width(key) + 1 + width(words);
+        if x + needed > area.width {
+            continue; // a shorter one may still fit
+        }
+        x = canvas.put_all(area, x, 0, &[(key, theme.strong), (" ", theme.plain), (words, theme.dim)]) + 2;
+    }
+}

@@ -1,0 +1,73 @@
+//! The help: every key, from the same table the keys are read by.
+
+use super::canvas::{Canvas, width};
+use crate::keys::BINDINGS;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::symbols::border;
+
+const READING: &[&str] = &[
+    "Time runs to the right, a packet climbs: the sender's hops below the wire,",
+    "the receiver's above. Flat stretches are where the time went. The coloured",
+    "line is the slowest journey since the last picture, or the selected one.",
+    "A red cross is a drop. Numbers are over the last 5 s, latencies from the",
+    "hop below. A dot · means not measured, which is not zero.",
+];
+
+/// Columns of the key names.
+const KEYS: u16 = 8;
+
+/// Draws the help over the middle of `area`.
+pub fn draw(canvas: &mut Canvas, area: Rect) {
+    let theme = *canvas.theme;
+    let inner = window(canvas, area, 80, (BINDINGS.len() + READING.len() + 1) as u16, " help ");
+    for (y, words) in READING.iter().enumerate() {
+        canvas.put(inner, 1, y as u16, words, theme.plain);
+    }
+    for (i, binding) in BINDINGS.iter().enumerate() {
+        let y = (READING.len() + 1 + i) as u16;
+        canvas.put(inner, 1, y, binding.shown, theme.accent);
+        canvas.put(inner, 1 + KEYS, y, binding.words, theme.plain);
+    }
+}
+
+/// Clears a window of at most this many columns and rows in the middle of `area`, frames it, returns its inside.
+pub fn window(canvas: &mut Canvas, area: Rect, columns: u16, rows: u16, title: &str) -> Rect {
+    let size = Rect { width: (columns + 2).min(area.width), height: (rows + 2).min(area.height), ..area };
+    let outer = Rect {
+        x: area.x + (area.width - size.width) / 2,
+        y: area.y + (area.height - size.height) / 2,
+        ..size
+    };
+    clear(canvas.buffer, outer);
+    if outer.width < 3 || outer.height < 3 {
+        return outer;
+    }
+    let style = canvas.theme.dim;
+    let set = border::ROUNDED;
+    let (right, bottom) = (outer.width - 1, outer.height - 1);
+    for x in 1..right {
+        canvas.put(outer, x, 0, set.horizontal_top, style);
+        canvas.put(outer, x, bottom, set.horizontal_bottom, style);
+    }
+    for y in 1..bottom {
+        canvas.put(outer, 0, y, set.vertical_left, style);
+        canvas.put(outer, right, y, set.vertical_right, style);
+    }
+    canvas.put(outer, 0, 0, set.top_left, style);
+    canvas.put(outer, right, 0, set.top_right, style);
+    canvas.put(outer, 0, bottom, set.bottom_left, style);
+    canvas.put(outer, right, bottom, set.bottom_right, style);
+    if width(title) + 4 < outer.width {
+        canvas.put(outer, 2, 0, title, canvas.theme.strong);
+    }
+    Rect { x: outer.x + 1, y: outer.y + 1, width: outer.width - 2, height: outer.height - 2 }
+}
+
+fn clear(buffer: &mut Buffer, area: Rect) {
+    for position in area.positions() {
+        if let Some(cell) = buffer.cell_mut(position) {
+            cell.reset();
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Beside the picture: the names of the hops, and their numbers.
+
+use super::canvas::Canvas;
+use super::columns::GAP;
+use super::layout::{Layout, is_wire};
+use magscope_core::node::Service;
+use magscope_scope::format::utc_time;
+use magscope_scope::{Align, Frame, Lane};
+use ratatui::layout::Rect;
+
+/// Draws names, numbers and the titles above them.
+pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+    titles(canvas, layout, frame);
+    let middle = layout.middle();
+    for row in &layout.rows {
+        let lane = &frame.lanes[row.lane];
+        let y = row.top + middle;
+        name(canvas, layout.labels, y, lane, frame);
+        numbers(canvas, layout, y, lane, frame);
+    }
+}
+
+fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+    let theme = *canvas.theme;
+    let area = layout.titles;
+    canvas.rule(area, 0, "─", theme.dim);
+    let mut x = layout.numbers.x - area.x;
+    for column in &layout.columns {
+        x += GAP + column.width();
+        canvas.put_right(area, x, 0, &format!(" {}", column.title()), theme.dim);
+    }
+    let mut words = match frame.sweep.align {
+        Align::Time => frame.header.origin_utc_ns.map(|ns| format!("{} UTC ", utc_time(ns))).unwrap_or_default(),
+        Align::Start => format!("{} journeys, each from its start ", frame.sweep.lifelines.len()),
+    };
+    if layout.hidden > 0 {
+        words.push_str(&format!("· {} hops hidden ", layout.hidden));
+    }
+    let room = Rect { width: layout.numbers.x - area.x, ..area };
+    if !words.is_empty() {
+        canvas.put(room, layout.picture.x - area.x, 0, &words, theme.dim);
+    }
+}
+
+fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
+    let theme = *canvas.theme;
+    let Some(hop) = lane.hop() else {
+        canvas.put(area, 1, y, "wire", theme.dim);
+        return;
+    };
+    let selected = frame.view.hop == Some(hop);
+    let style = match (selected, lane.is_served()) {
+        (true, _) => theme.selected,
+        (false, true) => theme.plain,
+        (false, false) => theme.dim,
+    };
+    if selected {
+        canvas.put(area, 0, y, "▸", theme.accent);
+    }
+    canvas.put(area, 1, y, hop.name(), style);
+}
+
+fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Frame) {
+    if is_wire(lane) {
+        return;
+    }
+    let theme = *canvas.theme;
+    let selected = lane.hop().is_some() && lane.hop() == frame.view.hop;
+    let style = if selected { theme.selected } else { theme.plain };
+    let area = layout.numbers;
+    let mut x = 0;
+    for column in &layout.columns {
+        x += GAP + column.width();
+        match lane.stats.as_ref().and_then(|stats| column.text(stats)) {
+            Some(text) => canvas.put_right(area, x, y, &text, style),
+            None => canvas.put_right(area, x, y, "·", theme.dim),
+        };
+    }
+}
+
+/// Why a hop's lane is empty, if it must be.
+pub fn why_empty(lane: &Lane) -> Option<String> {
+    match &lane.service {
+        _ if lane.hop().is_none() => None,
+        Service::Served { .. } => None,
+        Service::Off => Some("off".to_owned()),
+        Service::Missing { because } => Some(format!("missing: {because}")),
+    }
+}

@@ -1,0 +1,182 @@
+//! The picture: journeys as lines through the lanes, time to the right.
+//!
+//! Every journey is a thin line; the one the picture was taken for stands out in the accent with its events marked. A
+//! lane's line is reached when the event happened there, so flat stretches are where the time went.
+
+use super::canvas::Canvas;
+use super::lanes::why_empty;
+use super::layout::{Layout, is_wire};
+use super::raster::Raster;
+use magscope_core::hop::PATH_HOPS;
+use magscope_scope::format::short_duration;
+use magscope_scope::{DIVISIONS, Frame, Lifeline, Mark};
+use ratatui::layout::Rect;
+
+/// Lines through a cell from which on it is drawn at full weight.
+const DENSE: u8 = 4;
+
+/// Row of dots of each hop on the picture; `None` where the hop has no lane.
+type DotRows = [Option<f64>; PATH_HOPS];
+
+/// Draws the picture and its time axis.
+pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+    if layout.picture.is_empty() {
+        return;
+    }
+    graticule(canvas, layout, frame);
+    let rows = dot_rows(layout, frame);
+    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.id) == frame.sweep.anchor);
+    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.id) != frame.sweep.anchor);
+    crowd(canvas, layout.picture, frame, &rows, others.clone());
+    if let Some(anchor) = anchor {
+        single(canvas, layout.picture, frame, &rows, anchor);
+    }
+    for line in others.chain(anchor).filter(|line| line.ending.is_bad()) {
+        cross(canvas, layout.picture, frame, &rows, line);
+    }
+    axis(canvas, layout.axis, frame);
+}
+
+fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
+    let mut rows = [None; PATH_HOPS];
+    for row in &layout.rows {
+        if let Some(index) = frame.lanes[row.lane].hop().and_then(magscope_core::Hop::path_index) {
+            let height = f64::from(layout.lane_height);
+            rows[index] = Some(f64::from(row.top) * 4.0 + height * 2.0 - 0.5);
+        }
+    }
+    rows
+}
+
+/// Column of division `n` of the picture.
+fn division(area: Rect, n: u64) -> u16 {
+    (u64::from(area.width) * n / DIVISIONS) as u16
+}
+
+/// Dots where lanes and divisions cross; the wire; why lanes are empty.
+fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+    let theme = *canvas.theme;
+    let area = layout.picture;
+    for row in &layout.rows {
+        let lane = &frame.lanes[row.lane];
+        let y = row.top + layout.middle();
+        if is_wire(lane) {
+            canvas.rule(area, y, "╌", theme.dim);
+            ends(canvas, area, y, frame);
+        } else if let Some(why) = why_empty(lane) {
+            canvas.put_cut(area, 1, y, area.width.saturating_sub(2), &why, theme.dim);
+        } else {
+            for n in 0..DIVISIONS {
+                canvas.put(area, division(area, n), y, "·", theme.dim);
+            }
+        }
+    }
+}
+
+/// On the wire: who is above and who below.
+fn ends(canvas: &mut Canvas, area: Rect, y: u16, frame: &Frame) {
+    let theme = *canvas.theme;
+    let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
+    let words = match (receiver.is_empty(), sender.is_empty()) {
+        _ if receiver == sender => " ▴ receiver   ▾ sender ".to_owned(),
+        (false, false) => format!(" ▴ {receiver}   ▾ {sender} "),
+        _ => " ▴ receiver   ▾ sender ".to_owned(),
+    };
+    canvas.put_right(area, area.width.saturating_sub(2), y, &words, theme.dim);
+}
+
+/// The marks of a journey that have a lane, as dots.
+fn points<'a>(
+    area: Rect,
+    frame: &'a Frame,
+    rows: &'a DotRows,
+    line: &'a Lifeline,
+) -> impl Iterator<Item = (f64, f64, &'a Mark)> {
+    let across = f64::from(area.width) * 2.0;
+    line.marks.iter().filter_map(move |mark| {
+        let y = rows[mark.hop.path_index()?]?;
+        Some((frame.sweep.x(line, mark.time_ns) * across, y, mark))
+    })
+}
+
+fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline, number: u16) {
+    let mut before: Option<(f64, f64)> = None;
+    for (x, y, mark) in points(area, frame, rows, line) {
+        if mark.hop == magscope_core::Hop::DevDone {
+            continue; // beside the way: the packet went on without waiting for the driver's call to return
+        }
+        raster.line(before.unwrap_or((x, y)), (x, y), number);
+        before = Some((x, y));
+    }
+}
+
+fn crowd<'a>(
+    canvas: &mut Canvas,
+    area: Rect,
+    frame: &Frame,
+    rows: &DotRows,
+    lines: impl Iterator<Item = &'a Lifeline>,
+) {
+    let theme = *canvas.theme;
+    let mut raster = Raster::new(area.width, area.height);
+    for (number, line) in lines.enumerate() {
+        trace(&mut raster, area, frame, rows, line, number as u16);
+    }
+    for (x, y, dots) in raster.cells() {
+        let style = if dots.lines >= DENSE { theme.plain } else { theme.dim };
+        set(canvas, area, x, y, dots.symbol(), style);
+    }
+}
+
+fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
+    let theme = *canvas.theme;
+    let mut raster = Raster::new(area.width, area.height);
+    trace(&mut raster, area, frame, rows, line, 0);
+    for (x, y, dots) in raster.cells() {
+        set(canvas, area, x, y, dots.symbol(), theme.accent);
+    }
+    for (x, y, _) in points(area, frame, rows, line) {
+        if let Some((x, y)) = cell(area, x, y) {
+            set(canvas, area, x, y, '●', theme.accent);
+        }
+    }
+}
+
+/// A red cross where a journey ended badly.
+fn cross(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
+    let theme = *canvas.theme;
+    if let Some((x, y, _)) = points(area, frame, rows, line).last()
+        && let Some((x, y)) = cell(area, x, y)
+    {
+        set(canvas, area, x, y, '✕', theme.bad);
+    }
+}
+
+/// The cell of a dot, if it is on the picture.
+fn cell(area: Rect, x: f64, y: f64) -> Option<(u16, u16)> {
+    let (column, row) = (x / 2.0, y / 4.0);
+    let inside = column >= 0.0 && column < f64::from(area.width) && row >= 0.0 && row < f64::from(area.height);
+    inside.then_some((column as u16, row as u16))
+}
+
+fn set(canvas: &mut Canvas, area: Rect, x: u16, y: u16, symbol: char, style: ratatui::style::Style) {
+    if let Some(cell) = canvas.buffer.cell_mut((area.x + x, area.y + y)) {
+        cell.reset();
+        cell.set_char(symbol).set_style(style);
+    }
+}
+
+/// Time from the left edge, at every second division.
+fn axis(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = *canvas.theme;
+    let per_division = frame.sweep.timebase.per_division_ns();
+    let every = if area.width >= 100 { 1 } else { 2 };
+    for n in (0..DIVISIONS).step_by(every) {
+        let label = if n == 0 { "╵0".to_owned() } else { format!("╵{}", short_duration(n * per_division)) };
+        canvas.put(area, division(area, n), 0, &label, theme.dim);
+    }
+    if frame.sweep.left_out > 0 {
+        let words = format!(" {} more not drawn", frame.sweep.left_out);
+        canvas.put_right(area, area.width, 0, &words, theme.dim);
+    }
+}

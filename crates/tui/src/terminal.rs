@@ -1,0 +1,112 @@
+//! The terminal: taken, drawn to, given back. Given back on every way out, a panic included.
+
+use crate::error::TuiError;
+use crossterm::cursor::{Hide, Show};
+use crossterm::execute;
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::panic;
+use std::sync::Once;
+
+/// A frame of 200 × 60 cells with every cell changed fits, so that a frame is one write.
+const WRITE_BUFFER: usize = 1 << 17;
+
+/// A terminal in raw mode with an alternate screen.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+}
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn take() -> Result<Self, TuiError> {
+        if !io::stdout().is_terminal() {
+            return Err(TuiError::NoTerminal);
+        }
+        restore_on_panic();
+        // From here on dropping the screen gives the terminal back, whichever step fails.
+        enter().inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, io::stdout()));
+        let terminal = Terminal::new(backend);
+        let terminal = terminal.inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
+        Ok(Screen { terminal })
+    }
+
+    /// Draws a frame: `paint` fills the cells, what changed is written.
+    pub fn draw(&mut self, paint: impl FnOnce(&mut Buffer, Rect)) -> Result<(), TuiError> {
+        let failed = TuiError::at("drawn to");
+        let mut draw = || {
+            execute_queued(self.terminal.backend_mut(), true)?;
+            self.terminal.draw(|frame| {
+                let area = frame.area();
+                paint(frame.buffer_mut(), area);
+            })?;
+            execute_queued(self.terminal.backend_mut(), false)
+        };
+        draw().map_err(failed)
+    }
+
+    /// Forgets what is on the screen, so that the next frame draws every cell.
+    pub fn forget(&mut self) -> Result<(), TuiError> {
+        self.terminal.clear().map_err(TuiError::at("cleared"))
+    }
+
+    /// Gives the terminal back, stops the process as Ctrl-Z does, and takes it again when the process is resumed.
+    pub fn suspend(&mut self) -> Result<(), TuiError> {
+        leave().map_err(TuiError::at("given back"))?;
+        // Stops here; comes back on SIGCONT. If stopping is not possible the picture simply goes on.
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+        self.retake()
+    }
+
+    /// Takes the terminal again after another program had it.
+    pub fn retake(&mut self) -> Result<(), TuiError> {
+        enter().map_err(TuiError::at("taken again"))?;
+        self.forget()
+    }
+}
+
+/// Lets the terminal show a frame at once or not at all, where it can; others ignore it.
+fn execute_queued(backend: &mut impl Write, begin: bool) -> io::Result<()> {
+    if begin {
+        crossterm::queue!(backend, BeginSynchronizedUpdate)
+    } else {
+        crossterm::queue!(backend, EndSynchronizedUpdate)?;
+        backend.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nothing is left to tell it to.
+        let _ = leave();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, Hide)
+}
+
+fn leave() -> io::Result<()> {
+    let shown = execute!(io::stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
+    disable_raw_mode().and(shown)
+}
+
+/// A panic's message must not land on the alternate screen in raw mode, where nobody can read it.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let _ = leave();
+            before(info);
+        }));
+    });
+}

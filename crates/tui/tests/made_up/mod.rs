@@ -1,0 +1,296 @@
+//! A made-up client and server on one host: requests and answers over TCP, some datagrams, a slow reader now and then.
+//! The same numbers every time.
+
+#![allow(dead_code)] // each user of this module needs a part of it
+
+use magscope_core::clock::ClockSample;
+use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo, Service};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task};
+use magscope_scope::Scope;
+
+const CLIENT: u32 = 4_026_532_301;
+const SERVER: u32 = 4_026_532_302;
+/// Monotonic time of the beginning.
+pub const START_NS: u64 = 1_000_000_000_000;
+
+/// The node: two namespaces, one hop off, one missing.
+pub fn info() -> NodeInfo {
+    let mut coverage = Coverage::full(Backend::Generator);
+    for row in &mut coverage.hops {
+        match row.hop {
+            Hop::DevDone => row.service = Service::Off,
+            Hop::AppCopy => {
+                row.service = Service::Missing { because: "no fentry on this kernel".to_owned() };
+            }
+            _ => {}
+        }
+    }
+    let name = |netns, name: &str| NetnsName { netns, name: name.to_owned() };
+    NodeInfo {
+        host: "bench-3".to_owned(),
+        kernel: "6.18.1".to_owned(),
+        boot_id: "made-up".to_owned(),
+        cpus: 8,
+        clock: "monotonic".to_owned(),
+        netns: vec![name(CLIENT, "client"), name(SERVER, "server")],
+        coverage,
+    }
+}
+
+/// Numbers that look random and are always the same (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    /// Evenly in `[0, 1)`.
+    fn even(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Around `typical` nanoseconds, seldom much more.
+    fn around(&mut self, typical: f64) -> u64 {
+        let spread = -(1.0 - self.even()).ln();
+        (typical * (0.6 + 0.4 * spread)) as u64 + 1
+    }
+}
+
+/// One direction of a conversation.
+struct Leg {
+    tx: FlowId,
+    rx: FlowId,
+    proto: Proto,
+    sender: u32,
+    reader: u32,
+    seq: u32,
+    len: u32,
+    id: u16,
+}
+
+/// The client and the server.
+pub struct World {
+    dice: Dice,
+    legs: Vec<Leg>,
+    /// Pending events, in order of time after sorting.
+    pending: Vec<Event>,
+    batch: Batch,
+    gap_ns: f64,
+    next_ns: u64,
+    now_ns: u64,
+    hits: u64,
+    count: u64,
+    ids: u64,
+    announced: bool,
+    lines: Vec<magscope_scope::Lifeline>,
+}
+
+impl World {
+    /// A world with so many requests a second.
+    pub fn new(requests_per_s: f64) -> Self {
+        let leg = |tx, rx, proto, sender, reader, len| {
+            Leg { tx: FlowId(tx), rx: FlowId(rx), proto, sender, reader, seq: 1, len, id: 1 }
+        };
+        World {
+            dice: Dice(0x9e37_79b9_7f4a_7c15),
+            legs: vec![
+                leg(11, 12, Proto::TCP, 2200, 2211, 420),
+                leg(12, 11, Proto::TCP, 2211, 2200, 2896),
+                leg(21, 22, Proto::UDP, 2300, 2311, 128),
+            ],
+            pending: Vec::new(),
+            batch: Batch::default(),
+            gap_ns: 1e9 / requests_per_s,
+            next_ns: START_NS,
+            now_ns: START_NS,
+            hits: 0,
+            count: 0,
+            ids: 0,
+            announced: false,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Events so far.
+    pub fn hits(&self) -> u64 {
+        self.hits
+    }
+
+    /// Lets `ns` have gone by since the beginning, and feeds `scope` with what happened.
+    pub fn run_until(&mut self, ns: u64, scope: &mut Scope) {
+        scope.ingest(self.batch_until(ns));
+        // TEMP
+        let until = self.now_ns;
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lines).into_iter().partition(|l| l.end_ns() < until);
+        self.lines = later;
+        for line in due {
+            scope.journey(line);
+        }
+    }
+
+    /// What happens until `ns` after the beginning.
+    pub fn batch_until(&mut self, ns: u64) -> &Batch {
+        let until = START_NS + ns;
+        while self.next_ns < until {
+            let at = self.next_ns;
+            self.request(at);
+            self.next_ns += self.dice.around(self.gap_ns);
+        }
+        self.pending.sort_by_key(|event| event.time_ns);
+        let due = self.pending.partition_point(|event| event.time_ns < until);
+        self.batch.clear();
+        self.batch.events.extend(self.pending.drain(..due));
+        self.hits += due as u64;
+        self.batch.watermark_ns = until;
+        if !self.announced {
+            self.announced = true;
+            self.announce();
+        }
+        self.now_ns = until;
+        &self.batch
+    }
+
+    /// Adds a loss to the next batch.
+    pub fn lose(scope: &mut Scope, at_ns: u64, count: u64) {
+        let time = START_NS + at_ns;
+        let loss = Loss { cpu: 3, from_ns: time, to_ns: time + 1000, count, cause: LossCause::RingFull };
+        scope.ingest(&Batch { losses: vec![loss], watermark_ns: time, ..Batch::default() });
+    }
+
+    fn announce(&mut self) {
+        let flow = |id, netns, proto, local: &str, remote: &str| Flow {
+            id: FlowId(id),
+            netns,
+            proto,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+        };
+        let (a, b) = ("10.0.0.7:41022", "10.0.0.9:5432");
+        let (c, d) = ("10.0.0.7:50000", "10.0.0.9:8125");
+        self.batch.flows.extend([
+            flow(11, CLIENT, Proto::TCP, a, b),
+            flow(12, SERVER, Proto::TCP, b, a),
+            flow(21, CLIENT, Proto::UDP, c, d),
+            flow(22, SERVER, Proto::UDP, d, c),
+        ]);
+        for (tid, comm) in [(2200, "pgbench"), (2211, "postgres"), (2300, "app"), (2311, "statsd")] {
+            let comm = comm.to_owned();
+            self.batch.tasks.push(Task { tgid: tid, tid, uid: 1000, cgroup: 1, comm });
+        }
+        self.batch.clock.push(ClockSample {
+            monotonic_ns: START_NS,
+            raw_ns: START_NS,
+            realtime_ns: 1_790_000_000_000_000_000,
+            width_ns: 200,
+        });
+    }
+
+    fn request(&mut self, at: u64) {
+        self.count += 1;
+        let answered = self.packet(0, at);
+        let think = self.dice.around(60_000.0);
+        self.packet(1, answered + think);
+        if self.count % 5 == 0 {
+            let later = self.dice.around(90_000.0);
+            self.packet(2, at + later);
+        }
+    }
+
+    /// Sends one packet on a leg at a time; returns when it was read.
+    fn packet(&mut self, leg: usize, at: u64) -> u64 {
+        let udp = self.legs[leg].proto == Proto::UDP;
+        let slow = self.dice.even();
+        let queue = if slow > 0.995 { 600_000.0 } else { 1_200.0 };
+        let cpu_wait = if slow < 0.004 { 2_600_000.0 } else if slow < 0.05 { 90_000.0 } else { 3_500.0 };
+        let tcp_steps: &[(Hop, f64)] = &[
+            (Hop::TcpSend, 700.0),
+            (Hop::TcpXmit, 1_500.0),
+            (Hop::IpOut, 900.0),
+            (Hop::IpPost, 800.0),
+            (Hop::DevQueue, 600.0),
+            (Hop::DevXmit, queue),
+            (Hop::DevRecv, 9_000.0),
+            (Hop::IpPre, 700.0),
+            (Hop::IpIn, 600.0),
+            (Hop::TcpRecv, 1_100.0),
+            (Hop::SockReady, 800.0),
+            (Hop::TaskWake, 900.0),
+            (Hop::TaskRun, cpu_wait),
+            (Hop::AppRecv, 2_500.0),
+        ];
+        let udp_steps: &[(Hop, f64)] = &[
+            (Hop::UdpSend, 500.0),
+            (Hop::IpOut, 900.0),
+            (Hop::IpPost, 800.0),
+            (Hop::DevQueue, 600.0),
+            (Hop::DevXmit, queue),
+            (Hop::DevRecv, 9_000.0),
+            (Hop::IpPre, 700.0),
+            (Hop::IpIn, 600.0),
+            (Hop::UdpRecv, 900.0),
+            (Hop::SockReady, 700.0),
+            (Hop::TaskWake, 900.0),
+            (Hop::TaskRun, cpu_wait),
+            (Hop::AppRecv, 2_000.0),
+        ];
+        let mut time = at;
+        self.event(leg, Hop::AppSend, time);
+        let mk = |hop: Hop, time_ns, l: &Leg| magscope_scope::Mark { hop, time_ns, cpu: 3, tgid: 0, tid: if !hop.knows_process() {0} else if hop.direction()==magscope_core::Direction::Rx {l.reader} else {l.sender} };
+        let mut marks = vec![mk(Hop::AppSend, time, &self.legs[leg])];
+        let dropped = udp && slow > 0.97;
+        for (hop, typical) in if udp { udp_steps } else { tcp_steps } {
+            time += self.dice.around(*typical);
+            if dropped && *hop == Hop::DevRecv {
+                self.event(leg, Hop::SkbDrop, time);
+                break;
+            }
+            self.event(leg, *hop, time);
+            marks.push(mk(*hop, time, &self.legs[leg]));
+        }
+        let (from, to) = if leg == 1 { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
+        let l = &self.legs[leg];
+        let e = |s: &str| s.parse().unwrap();
+        self.ids += 1;
+        self.lines.push(magscope_scope::Lifeline { id: self.ids, proto: l.proto, ends: Some(match leg {0 => (e("10.0.0.7:41022"), e("10.0.0.9:5432")), 1 => (e("10.0.0.9:5432"), e("10.0.0.7:41022")), _ => (e("10.0.0.7:50000"), e("10.0.0.9:8125"))}), tx_flow: l.tx, rx_flow: l.rx, from: Some(from), to: Some(to), range: (l.seq, l.seq + l.len), retransmits: 0, ending: if dropped { magscope_scope::Ending::Dropped { reason: 2 } } else { magscope_scope::Ending::Complete }, marks });
+        let leg = &mut self.legs[leg];
+        leg.id = leg.id.wrapping_add(1);
+        if !udp {
+            leg.seq = leg.seq.wrapping_add(leg.len);
+        }
+        time
+    }
+
+    fn event(&mut self, leg: usize, hop: Hop, time_ns: u64) {
+        let leg = &self.legs[leg];
+        let receiving = hop.direction() == magscope_core::Direction::Rx;
+        let flow = if receiving { leg.rx } else { leg.tx };
+        let sched = matches!(hop, Hop::TaskWake | Hop::TaskRun);
+        let udp = leg.proto == Proto::UDP;
+        let packet = !hop.knows_process() && hop != Hop::SockReady;
+        let tid = match (hop.knows_process(), receiving) {
+            (false, _) => 0,
+            (true, true) => leg.reader,
+            (true, false) => leg.sender,
+        };
+        let ready = hop == Hop::SockReady;
+        let end = if udp { 0 } else { leg.seq.wrapping_add(leg.len) };
+        self.pending.push(Event {
+            flow: if sched { FlowId::NONE } else { flow },
+            socket: if sched { 0 } else { flow.0 },
+            seq: if udp || sched { 0 } else if ready { end } else { leg.seq },
+            len: if ready || sched { 0 } else { leg.len },
+            skb: if packet { u32::from(leg.id) | 0x10_0000 } else { 0 },
+            tgid: tid,
+            tid,
+            detail: if hop == Hop::SkbDrop { 2 } else { 0 },
+            record: 0,
+            cpu: (tid % 8) as u16,
+            ip_id: if packet { leg.id } else { 0 },
+            segs: u16::from(packet),
+            tcp_flags: if packet && !udp { 24 } else { 0 },
+            flags: EventFlags::default(),
+            proto: leg.proto,
+            ..Event::at(hop, time_ns)
+        });
+    }
+}
