@@ -1,1 +1,23 @@
-//! Placeholder.
+//! Record and replay: events to disk and back.
+//!
+//! A session is a directory: `meta.toml` says what it is, and numbered segments of Arrow IPC streams hold the
+//! tables (`events-0003.arrows`, `flows-0003.arrows`, …). `docs/formats.md` describes every column. Recording survives the death of the process at
+//! any instant but for the last flush interval; reading survives any bytes: what is damaged is skipped, named, and counted as
+//! a loss at its place in time.
+
+mod error;
+mod frame;
+mod layout;
+mod meta;
+mod read;
+mod record;
+mod summary;
+mod table;
+mod utc;
+
+pub use error::SessionError;
+pub use layout::Table;
+pub use meta::{Closed, Dropped, FORMAT, LossTotals, Meta, Retention};
+pub use read::{Damage, Replay, Session};
+pub use record::{MAX_BATCH_ROWS, RecordOptions, Recorder, RecorderStatus};
+pub use summary::Summary;

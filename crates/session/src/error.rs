@@ -1,0 +1,97 @@
+//! What can go wrong with a session, said so that a user knows what to do next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a session cannot be made, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The operating system refused something.
+    #[error("cannot {operation} {}: {source}; {}", path.display(), next_step(source))]
+    Io {
+        /// What was tried, as a verb: `create`, `write`, `read`.
+        operation: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// What was given is no session.
+    #[error("{} is not a session: {because}; give the directory that `magnet-scope record` made", path.display())]
+    NotASession {
+        /// What was given.
+        path: PathBuf,
+        /// How it differs from one.
+        because: String,
+    },
+    /// Made by a newer magnet-scope.
+    #[error(
+        "{} has session format {found}, and this magnet-scope reads up to {known}: use the version that made it ({tool}) or a newer one",
+        path.display()
+    )]
+    NewerFormat {
+        /// The session.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest format this library reads.
+        known: u32,
+        /// The tool that made it, as far as it says so.
+        tool: String,
+    },
+    /// The directory to record into is already used for something.
+    #[error("cannot record into {}: {because}; name a directory that does not exist yet or is empty", path.display())]
+    Occupied {
+        /// The directory.
+        path: PathBuf,
+        /// What is in the way.
+        because: String,
+    },
+    /// The limits asked for contradict each other or leave no room.
+    #[error("cannot record with {option}: {because}")]
+    Options {
+        /// Which option, with its value.
+        option: String,
+        /// What is wrong with it and what would do.
+        because: String,
+    },
+    /// A batch could not be turned into an Arrow message.
+    #[error("cannot encode a batch for {}: {because}; this is a bug in magnet-scope, please report it", path.display())]
+    Encode {
+        /// The file it was meant for.
+        path: PathBuf,
+        /// What the encoder said.
+        because: String,
+    },
+    /// The recorder's thread ended before this call; the first error has been handed over already.
+    #[error("the recorder of {} has stopped after an error; what was written before it can be replayed", path.display())]
+    Stopped {
+        /// The session.
+        path: PathBuf,
+    },
+}
+
+impl SessionError {
+    pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { operation, path, source }
+    }
+}
+
+fn next_step(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room, or record with a size limit; what was written before is kept and can be replayed"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "raise the file size limit (`ulimit -f`) or use smaller segments; what was written before is kept"
+        }
+        io::ErrorKind::PermissionDenied => "check who owns it, or choose another directory",
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is mounted read-only: choose another directory",
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a part of the path is a file: choose another directory"
+        }
+        _ => "check the disk and the kernel log (`dmesg`)",
+    }
+}

@@ -1,0 +1,89 @@
+//! Checks on a record batch message before Arrow decodes it.
+//!
+//! Arrow's decoder slices by the offsets and allocates by the lengths it is told (a compressed buffer says in eight
+//! bytes how large it will become). All of them come from the file, so all are held against what the table's
+//! columns need for the rows the message claims.
+
+use super::{MAX_ROWS, MAX_TEXT, lz4};
+use arrow::datatypes::{DataType, Schema};
+use arrow::ipc::{Buffer, CompressionType, RecordBatch};
+
+/// Room for padding to 8 or 64 bytes.
+const PADDING: u64 = 64;
+
+/// Why a batch is not handed to the decoder.
+type Refusal = &'static str;
+
+/// Rows of the batch, if its metadata fit the columns.
+pub(super) fn metadata(batch: &RecordBatch<'_>, schema: &Schema) -> Result<u64, Refusal> {
+    let rows =
+        u64::try_from(batch.length()).ok().filter(|n| *n <= MAX_ROWS).ok_or("its row count is absurd")?;
+    let nodes = batch.nodes().ok_or("it has no columns")?;
+    if nodes.len() != schema.fields().len() {
+        return Err("it has other columns than its table");
+    }
+    if nodes.iter().any(|n| n.length() != batch.length() || n.null_count() != 0) {
+        return Err("its columns differ in length");
+    }
+    let expected: usize = schema.fields().iter().map(|f| buffers_of(f.data_type())).sum();
+    if batch.buffers().is_none_or(|b| b.len() != expected) {
+        return Err("it has other buffers than its table");
+    }
+    if batch.variadicBufferCounts().is_some_and(|v| !v.is_empty()) {
+        return Err("it has buffers its table has no use for");
+    }
+    Ok(rows)
+}
+
+/// Holds every buffer against the body and against what its column can need.
+pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[u8]) -> Result<(), Refusal> {
+    let codec = batch.compression().map(|c| c.codec());
+    if codec.is_some_and(|c| c != CompressionType::ZSTD && c != CompressionType::LZ4_FRAME) {
+        return Err("its compression is unknown");
+    }
+    let buffers = batch.buffers().ok_or("it has no buffers")?;
+    let mut buffers = buffers.iter();
+    for field in schema.fields() {
+        let kind = field.data_type();
+        let mut lengths = [rows.div_ceil(8), 0, 0];
+        if *kind == DataType::Utf8 {
+            lengths[1] = (rows + 1) * 4;
+            lengths[2] = MAX_TEXT;
+        } else {
+            lengths[1] =
+                rows * kind.primitive_width().ok_or("its table has a column this reader cannot read")? as u64;
+        }
+        for most in &lengths[..buffers_of(kind)] {
+            let next = buffers.next().ok_or("it lacks a buffer")?;
+            buffer(next, codec, most + PADDING, body)?;
+        }
+    }
+    Ok(())
+}
+
+fn buffers_of(kind: &DataType) -> usize {
+    if *kind == DataType::Utf8 { 3 } else { 2 }
+}
+
+fn buffer(buffer: &Buffer, codec: Option<CompressionType>, most: u64, body: &[u8]) -> Result<(), Refusal> {
+    let outside = "a buffer reaches beyond its body";
+    let offset = usize::try_from(buffer.offset()).map_err(|_| outside)?;
+    let length = usize::try_from(buffer.length()).map_err(|_| outside)?;
+    let end = offset.checked_add(length).ok_or(outside)?;
+    let bytes = body.get(offset..end).ok_or(outside)?;
+    let (Some(codec), false) = (codec, bytes.is_empty()) else {
+        return if bytes.len() as u64 <= most { Ok(()) } else { Err("a buffer is longer than its column") };
+    };
+    let (prefix, compressed) = bytes.split_first_chunk::<8>().ok_or("a compressed buffer has no length")?;
+    match i64::from_le_bytes(*prefix) {
+        -1 if compressed.len() as u64 <= most => Ok(()), // stored as it is
+        length @ 0.. if length as u64 <= most => {
+            if codec == CompressionType::LZ4_FRAME && length > 0 {
+                // zstd decompresses into the length it is told; LZ4 would go on for as long as the frame does.
+                lz4::fits(compressed, length as u64)?;
+            }
+            Ok(())
+        }
+        _ => Err("a compressed buffer claims to be longer than its column"),
+    }
+}

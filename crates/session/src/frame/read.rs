@@ -1,0 +1,174 @@
+//! Messages to rows.
+
+use super::{CONTINUATION, MAX_BODY, MAX_METADATA, PREFIX, check};
+use crate::layout::Table;
+use crate::table;
+use arrow::array::RecordBatch;
+use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::ipc::reader::read_record_batch;
+use arrow::ipc::{Message, MessageHeader, MetadataVersion, root_as_message};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Why there is no good message at a place in a file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Bad {
+    /// The message is longer than the rest of the file. Rows it was to have, where its metadata is whole.
+    #[error("the batch is cut off")]
+    CutOff { rows: Option<u64> },
+    #[error("there is no Arrow message")]
+    NoMessage,
+    #[error("the checksum differs")]
+    Checksum,
+    #[error("{0}")]
+    Refused(&'static str),
+    #[error("Arrow could not decode it: {0}")]
+    Decode(String),
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What a message is.
+pub(crate) enum Kind {
+    Schema(Vec<u8>),
+    Batch { rows: u64 },
+    Other,
+    End,
+}
+
+/// A message's head.
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    /// Bytes of the whole message.
+    pub(crate) length: u64,
+}
+
+/// Which columns to decode; all with `None`.
+pub(crate) type Projection<'a> = Option<&'a [usize]>;
+
+/// Reads the messages of one file. The length is taken once: what a recorder appends later is not looked at.
+pub(crate) struct Reader {
+    file: File,
+    length: u64,
+    table: Table,
+}
+
+impl Reader {
+    pub(crate) fn new(file: File, table: Table) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        Ok(Reader { file, length, table })
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)
+    }
+
+    /// Looks at the message at `at` without its body.
+    pub(crate) fn head(&self, at: u64) -> Result<Head, Bad> {
+        let left = self.length.saturating_sub(at);
+        if left < PREFIX {
+            return Err(Bad::CutOff { rows: None });
+        }
+        let mut prefix = [0; PREFIX as usize];
+        self.read_at(&mut prefix, at)?;
+        let metadata_length = metadata_length(prefix)?;
+        if metadata_length == 0 {
+            return Ok(Head { kind: Kind::End, length: PREFIX });
+        }
+        if metadata_length > left - PREFIX {
+            return Err(Bad::CutOff { rows: None });
+        }
+        let mut metadata = vec![0; metadata_length as usize];
+        self.read_at(&mut metadata, at + PREFIX)?;
+        let message = parse(&metadata)?;
+        let body = body_length(&message)?;
+        let batch = message.header_as_record_batch();
+        let rows =
+            batch.map(|b| check::metadata(&b, &table::schema(self.table))).transpose().map_err(Bad::Refused)?;
+        let length = PREFIX + metadata_length + body;
+        if length > left {
+            return Err(Bad::CutOff { rows });
+        }
+        let kind = match (message.header_type(), rows) {
+            (MessageHeader::Schema, _) => Kind::Schema(metadata),
+            (_, Some(rows)) => Kind::Batch { rows },
+            _ => Kind::Other,
+        };
+        Ok(Head { kind, length })
+    }
+
+    /// Decodes the batch that is `length` bytes at `at`, after comparing its checksum where one is known.
+    pub(crate) fn batch(
+        &self,
+        at: u64,
+        length: u64,
+        crc: Option<u32>,
+        only: Projection<'_>,
+    ) -> Result<RecordBatch, Bad> {
+        let end = at.checked_add(length).filter(|end| *end <= self.length).ok_or(Bad::CutOff { rows: None })?;
+        if length < PREFIX || length > PREFIX + MAX_METADATA + MAX_BODY || end % 8 != at % 8 {
+            return Err(Bad::NoMessage);
+        }
+        let mut bytes = MutableBuffer::from_len_zeroed(length as usize);
+        self.read_at(&mut bytes, at)?;
+        if crc.is_some_and(|crc| crc != crc32fast::hash(&bytes)) {
+            return Err(Bad::Checksum);
+        }
+        decode(&bytes.into(), self.table, only)
+    }
+}
+
+/// Decodes one whole message.
+fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch, Bad> {
+    let prefix = bytes.first_chunk::<8>().ok_or(Bad::NoMessage)?;
+    let metadata_end = (PREFIX + metadata_length(*prefix)?) as usize;
+    let metadata = bytes.get(PREFIX as usize..metadata_end).ok_or(Bad::NoMessage)?;
+    let message = parse(metadata)?;
+    let batch = message.header_as_record_batch().ok_or(Bad::Refused("it is not a record batch"))?;
+    if metadata_end as u64 + body_length(&message)? != bytes.len() as u64 {
+        return Err(Bad::Refused("its length differs from what it says"));
+    }
+    let body = bytes.slice(metadata_end);
+    let schema = table::schema(of);
+    let rows = check::metadata(&batch, &schema).map_err(Bad::Refused)?;
+    check::body(&batch, &schema, rows, &body).map_err(Bad::Refused)?;
+    // The checks above rule out every panic of the decoder that is known. This is the last belt: a new one must
+    // cost a batch, not the program.
+    let decoded = catch_unwind(AssertUnwindSafe(|| {
+        read_record_batch(&body, batch, schema, &HashMap::new(), only, &MetadataVersion::V5)
+    }));
+    match decoded {
+        Ok(Ok(batch)) => Ok(batch),
+        Ok(Err(e)) => Err(Bad::Decode(e.to_string().chars().take(120).collect())),
+        Err(_) => Err(Bad::Decode("the decoder gave up".into())),
+    }
+}
+
+fn metadata_length(prefix: [u8; 8]) -> Result<u64, Bad> {
+    let [a, b, c, d, length @ ..] = prefix;
+    let length = u64::try_from(i32::from_le_bytes(length)).map_err(|_| Bad::NoMessage)?;
+    if [a, b, c, d] != CONTINUATION || length > MAX_METADATA || length % 8 != 0 {
+        return Err(Bad::NoMessage);
+    }
+    Ok(length)
+}
+
+fn parse(metadata: &[u8]) -> Result<Message<'_>, Bad> {
+    let message = root_as_message(metadata).map_err(|_| Bad::NoMessage)?;
+    if message.version() != MetadataVersion::V5 {
+        return Err(Bad::Refused("it has another version of Arrow's metadata"));
+    }
+    Ok(message)
+}
+
+fn body_length(message: &Message<'_>) -> Result<u64, Bad> {
+    let length = u64::try_from(message.bodyLength()).ok().filter(|n| *n <= MAX_BODY && n % 8 == 0);
+    length.ok_or(Bad::Refused("its length is absurd"))
+}

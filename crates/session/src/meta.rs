@@ -1,0 +1,246 @@
+//! `meta.toml`: what a session is, what was deleted from it, and whether it was closed.
+
+use crate::error::SessionError;
+use crate::layout::META;
+use crate::utc;
+use magscope_core::batch::LossCause;
+use magscope_core::node::NodeInfo;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The session format this library writes, and the newest it reads.
+pub const FORMAT: u32 = 1;
+
+/// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
+const LONGEST_META: u64 = 4 << 20;
+
+/// What a session is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Version of the layout of the directory; see `docs/formats.md`.
+    pub format: u32,
+    /// What made it, `magnet-scope 0.1.0`.
+    #[serde(default)]
+    pub tool: String,
+    /// Tells this session's files from another's; also in the schema of each of its streams.
+    #[serde(default)]
+    pub session: String,
+    /// When recording began, `2026-01-02T03:04:05Z`.
+    #[serde(default)]
+    pub created_utc: String,
+    /// The limits it was recorded with.
+    #[serde(default)]
+    pub retention: Retention,
+    /// What the limits made the recorder delete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
+    /// Written at the clean end of a recording: without it the session is unfinished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Closed>,
+    /// The node that was recorded.
+    #[serde(default)]
+    pub node: NodeInfo,
+}
+
+/// Limits on what a recording keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Most bytes the directory may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_limit_bytes: Option<u64>,
+    /// Most segments kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_segments: Option<u32>,
+}
+
+/// What was deleted on purpose while recording: the oldest segments. Not a loss, but not there either.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// How many segments: those with numbers below this one.
+    pub segments: u32,
+    /// How many events were in them.
+    pub events: u64,
+    /// How many losses (records) they told of.
+    pub lost: u64,
+    /// How many bytes they took.
+    pub bytes: u64,
+    /// First event deleted, `CLOCK_MONOTONIC` nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// Last event deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ns: Option<u64>,
+    /// Which limit it was the last time: `size-limit` or `keep`.
+    pub by: String,
+}
+
+impl Dropped {
+    /// One line for people: `first 3 segments (12000 events) dropped by the size limit`.
+    pub fn describe(&self) -> String {
+        let (segments, events) = (self.segments, self.events);
+        let plural = if segments == 1 { "segment" } else { "segments" };
+        let by = if self.by == "keep" { "limit on segments kept" } else { "size limit" };
+        format!("first {segments} {plural} ({events} events) dropped by the {by}")
+    }
+}
+
+/// Totals at the clean end of a recording, of what the directory then holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// When, `2026-01-02T03:04:05Z`.
+    pub utc: String,
+    /// Events in the directory.
+    pub events: u64,
+    /// Batches of events.
+    pub batches: u64,
+    /// Segments.
+    pub segments: u32,
+    /// Bytes of all files but this one.
+    pub bytes: u64,
+    /// First event, `CLOCK_MONOTONIC` nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// Last event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ns: Option<u64>,
+    /// Lost records by cause.
+    #[serde(default)]
+    pub losses: LossTotals,
+}
+
+/// Lost records, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct LossTotals {
+    /// See [`LossCause::RingFull`].
+    pub ring_full: u64,
+    /// See [`LossCause::Gap`].
+    pub gap: u64,
+    /// See [`LossCause::RecorderQueue`].
+    pub recorder_queue: u64,
+    /// See [`LossCause::Damaged`].
+    pub damaged: u64,
+    /// See [`LossCause::Undecodable`].
+    pub undecodable: u64,
+}
+
+impl LossTotals {
+    /// Lost for this cause.
+    pub const fn of(&self, cause: LossCause) -> u64 {
+        match cause {
+            LossCause::RingFull => self.ring_full,
+            LossCause::Gap => self.gap,
+            LossCause::RecorderQueue => self.recorder_queue,
+            LossCause::Damaged => self.damaged,
+            LossCause::Undecodable => self.undecodable,
+        }
+    }
+
+    /// Lost for any cause.
+    pub fn total(&self) -> u64 {
+        LossCause::ALL.into_iter().fold(0, |sum, cause| sum.saturating_add(self.of(cause)))
+    }
+
+    /// Counts some more.
+    pub fn add(&mut self, cause: LossCause, count: u64) {
+        let slot = match cause {
+            LossCause::RingFull => &mut self.ring_full,
+            LossCause::Gap => &mut self.gap,
+            LossCause::RecorderQueue => &mut self.recorder_queue,
+            LossCause::Damaged => &mut self.damaged,
+            LossCause::Undecodable => &mut self.undecodable,
+        };
+        *slot = slot.saturating_add(count).min(LARGEST);
+    }
+}
+
+/// TOML integers are signed: a count beyond this would make the file unwritable.
+pub(crate) const LARGEST: u64 = i64::MAX as u64;
+
+/// What reading `meta.toml` came to.
+pub(crate) enum MetaRead {
+    Good(Meta),
+    /// There is one, but it makes no sense; why.
+    Unreadable(String),
+    Missing,
+}
+
+impl Meta {
+    pub(crate) fn new(node: &NodeInfo, retention: Retention) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Meta {
+            format: FORMAT,
+            tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
+            session: format!("{:x}-{:x}", since_epoch.as_nanos(), std::process::id()),
+            created_utc: utc::now(),
+            retention,
+            dropped: None,
+            closed: None,
+            node: node.clone(),
+        }
+    }
+
+    /// Writes it so that a reader sees the old one or the new one, never half of it, whatever happens. Returns its
+    /// size in bytes.
+    pub(crate) fn write(&self, dir: &Path) -> Result<u64, SessionError> {
+        let path = dir.join(META);
+        let text = toml::to_string(self)
+            .map_err(|e| SessionError::Encode { path: path.clone(), because: e.to_string() })?;
+        let fresh = dir.join("meta.toml.tmp");
+        let mut file = File::create(&fresh).map_err(SessionError::io("create", &fresh))?;
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        if let Err(source) = written {
+            // Leave the old one alone, and no debris that looks like a session file.
+            let _ = fs::remove_file(&fresh);
+            return Err(SessionError::Io { operation: "write", path: fresh, source });
+        }
+        fs::rename(&fresh, &path).map_err(SessionError::io("replace", &path))?;
+        // The rename itself has to reach the disk as well.
+        File::open(dir).and_then(|d| d.sync_all()).map_err(SessionError::io("sync", dir))?;
+        Ok(text.len() as u64)
+    }
+
+    pub(crate) fn read(dir: &Path) -> Result<MetaRead, SessionError> {
+        let path = dir.join(META);
+        let mut bytes = Vec::new();
+        match File::open(&path) {
+            Ok(file) => {
+                file.take(LONGEST_META).read_to_end(&mut bytes).map_err(SessionError::io("read", &path))?;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(MetaRead::Missing),
+            Err(e) => return Err(SessionError::Io { operation: "open", path, source: e }),
+        }
+        let Ok(text) = String::from_utf8(bytes) else {
+            return Ok(MetaRead::Unreadable("it is not UTF-8 text".into()));
+        };
+        // The format comes first: a newer one may have anything else in a shape unknown here.
+        let table: toml::Table = match text.parse() {
+            Ok(table) => table,
+            Err(e) => return Ok(MetaRead::Unreadable(one_line(&e))),
+        };
+        let found = table.get("format").and_then(toml::Value::as_integer);
+        match found.map(u64::try_from) {
+            Some(Ok(found)) if found > u64::from(FORMAT) => {
+                let tool = table.get("tool").and_then(toml::Value::as_str).unwrap_or("unknown");
+                Err(SessionError::NewerFormat {
+                    path: dir.to_path_buf(),
+                    found,
+                    known: FORMAT,
+                    tool: tool.chars().take(64).collect(),
+                })
+            }
+            Some(Ok(1..)) => Ok(match table.try_into() {
+                Ok(meta) => MetaRead::Good(meta),
+                Err(e) => MetaRead::Unreadable(one_line(&e)),
+            }),
+            _ => Ok(MetaRead::Unreadable("it has no `format = 1`".into())),
+        }
+    }
+}
+
+fn one_line(error: &toml::de::Error) -> String {
+    error.message().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}

@@ -1,0 +1,83 @@
+//! The small tables of a segment, handed out as time goes on.
+
+use super::damage::Damage;
+use super::scan::{Entry, Piece};
+use super::segment::{TableFile, rows};
+use crate::frame::Reader;
+use crate::table::Row;
+
+/// Reads one small table alongside the events.
+pub(super) struct Cursor<R> {
+    name: String,
+    reader: Option<Reader>,
+    /// Batches not read yet, the next one last.
+    entries: Vec<Entry>,
+    /// Rows read whose time has not come.
+    waiting: Vec<R>,
+}
+
+/// Rows that could not be read, with their time range.
+pub(super) struct Unread {
+    pub(super) rows: u64,
+    pub(super) range_ns: (u64, u64),
+}
+
+impl<R: Row> Cursor<R> {
+    pub(super) fn new(file: &TableFile, damage: &mut Vec<Damage>) -> Self {
+        let mut entries: Vec<Entry> = file.entries().copied().collect();
+        entries.reverse();
+        let reader = if entries.is_empty() {
+            None
+        } else {
+            let failed = |e| Damage::of(&file.name, format!("{} cannot be opened any more: {e}", file.name));
+            file.reader(R::TABLE).map_err(|e| damage.push(failed(e))).ok()
+        };
+        Cursor { name: file.name.clone(), reader, entries, waiting: Vec::new() }
+    }
+
+    /// Hands out every row up to this time, and what of that time cannot be read.
+    pub(super) fn until(
+        &mut self,
+        until_ns: u64,
+        damage: &mut Vec<Damage>,
+        mut row: impl FnMut(R),
+        mut unread: impl FnMut(Unread),
+    ) {
+        let Some(reader) = &self.reader else {
+            return;
+        };
+        while let Some(entry) = self.entries.pop_if(|e| e.min_ns <= until_ns) {
+            let before = self.waiting.len();
+            let lost = match rows(reader, &entry, &mut self.waiting) {
+                Ok(0) => continue,
+                Ok(unknown) => {
+                    let what =
+                        format!("{unknown} rows at {} of {} are of an unknown kind", entry.offset, self.name);
+                    damage.push(Damage::skipped(&self.name, 0, unknown, what));
+                    unknown
+                }
+                Err(bad) => {
+                    self.waiting.truncate(before);
+                    let what = skipped(&self.name, &entry, &bad.to_string());
+                    damage.push(Damage::skipped(&self.name, entry.length, u64::from(entry.rows), what));
+                    u64::from(entry.rows)
+                }
+            };
+            unread(Unread { rows: lost, range_ns: (entry.min_ns, entry.max_ns) });
+        }
+        let (now, later) = std::mem::take(&mut self.waiting).into_iter().partition(|r| r.time_ns() <= until_ns);
+        self.waiting = later;
+        let now: Vec<R> = now;
+        now.into_iter().for_each(&mut row);
+    }
+}
+
+pub(super) fn skipped(name: &str, entry: &Entry, because: &str) -> String {
+    format!("the batch of {} rows at {} of {name} was skipped: {because}", entry.rows, entry.offset)
+}
+
+/// What the gaps of a small table hid, as one.
+pub(super) fn hidden(file: &TableFile) -> u64 {
+    let gap = |p: &Piece| if let Piece::Gap(gap) = p { gap.rows } else { 0 };
+    file.pieces.iter().map(gap).sum()
+}

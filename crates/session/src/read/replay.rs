@@ -1,0 +1,216 @@
+//! A session as a source of batches.
+
+use super::cursor::{Cursor, Unread, hidden, skipped};
+use super::damage::Damage;
+use super::scan::{Gap, Piece};
+use super::segment::{SegmentMap, rows};
+use super::session::Inner;
+use crate::frame::Reader;
+use crate::layout::Table;
+use crate::table::Announced;
+use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::{Batch, Flow, Loss, LossCause, Task, TcpSample};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hands out a session's batches in the order they were recorded.
+///
+/// Each batch of events comes with the flows and tasks it needs, and with the samples and losses up to its latest
+/// time, which is also its watermark: events that were older than it when they were recorded count as late, as they
+/// did then. Damage costs a batch and appears as a loss at its place. It never waits, and it never fails.
+pub struct Replay {
+    inner: Arc<Inner>,
+    from_ns: u64,
+    to_ns: u64,
+    /// The segment that is read, and its next piece.
+    segment: usize,
+    piece: usize,
+    open: Option<Open>,
+    watermark_ns: u64,
+    damage: Vec<Damage>,
+}
+
+/// The files of the segment that is read.
+struct Open {
+    events: Option<Reader>,
+    flows: Cursor<Announced<Flow>>,
+    tasks: Cursor<Announced<Task>>,
+    tcp: Cursor<TcpSample>,
+    losses: Cursor<Loss>,
+    clock: Cursor<ClockSample>,
+}
+
+impl Open {
+    fn new(segment: &SegmentMap, damage: &mut Vec<Damage>) -> Self {
+        let events = segment.table(Table::Events);
+        let failed = |e| Damage::of(&events.name, format!("{} cannot be opened any more: {e}", events.name));
+        let has_batches = events.entries().next().is_some();
+        Open {
+            events: if has_batches {
+                events.reader(Table::Events).map_err(|e| damage.push(failed(e))).ok()
+            } else {
+                None
+            },
+            flows: Cursor::new(segment.table(Table::Flows), damage),
+            tasks: Cursor::new(segment.table(Table::Tasks), damage),
+            tcp: Cursor::new(segment.table(Table::Tcp), damage),
+            losses: Cursor::new(segment.table(Table::Losses), damage),
+            clock: Cursor::new(segment.table(Table::Clock), damage),
+        }
+    }
+}
+
+impl Replay {
+    pub(super) fn new(inner: Arc<Inner>, from_ns: Option<u64>, to_ns: Option<u64>) -> Self {
+        let (from_ns, to_ns) = (from_ns.unwrap_or(0), to_ns.unwrap_or(u64::MAX));
+        Replay { inner, from_ns, to_ns, segment: 0, piece: 0, open: None, watermark_ns: 0, damage: Vec::new() }
+    }
+
+    /// What was found to be damaged while reading, beyond what [`crate::Session::damage`] found on opening.
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    fn wanted(&self, min_ns: u64, max_ns: u64) -> bool {
+        max_ns >= self.from_ns && min_ns <= self.to_ns
+    }
+
+    /// Reads on until there is something to hand out.
+    fn advance(&mut self, batch: &mut Batch) -> Progress {
+        let inner = self.inner.clone();
+        while let Some(segment) = inner.segments.get(self.segment) {
+            if self.open.is_none() {
+                if segment.range_ns().is_some_and(|(min, max)| !self.wanted(min, max)) {
+                    self.segment += 1;
+                    continue;
+                }
+                self.open = Some(Open::new(segment, &mut self.damage));
+                self.hidden(segment, batch);
+            }
+            let pieces = &segment.table(Table::Events).pieces;
+            let Some(piece) = pieces.get(self.piece) else {
+                self.side(batch, u64::MAX);
+                (self.segment, self.piece, self.open) = (self.segment + 1, 0, None);
+                if batch.is_empty() {
+                    continue;
+                }
+                return Progress::More;
+            };
+            self.piece += 1;
+            match piece {
+                Piece::Gap(gap) => self.gap(*gap, &pieces[self.piece..], batch),
+                Piece::Batch(entry) if !self.wanted(entry.min_ns, entry.max_ns) => {}
+                Piece::Batch(entry) => {
+                    self.events(segment, entry, batch);
+                    self.side(batch, self.watermark_ns);
+                    if !batch.is_empty() {
+                        return Progress::More;
+                    }
+                }
+            }
+        }
+        Progress::End
+    }
+
+    fn events(&mut self, segment: &SegmentMap, entry: &super::scan::Entry, batch: &mut Batch) {
+        let Some(reader) = self.open.as_ref().and_then(|open| open.events.as_ref()) else {
+            batch.losses.push(damaged(entry.min_ns, entry.max_ns, u64::from(entry.rows)));
+            return;
+        };
+        match rows(reader, entry, &mut batch.events) {
+            Ok(0) => {}
+            Ok(count) => {
+                let (from_ns, to_ns) = (entry.min_ns, entry.max_ns);
+                batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns, count, cause: LossCause::Undecodable });
+            }
+            Err(bad) => {
+                batch.events.clear();
+                let name = &segment.table(Table::Events).name;
+                let what = skipped(name, entry, &bad.to_string());
+                self.damage.push(Damage::skipped(name, entry.length, u64::from(entry.rows), what));
+                batch.losses.push(damaged(entry.min_ns, entry.max_ns, u64::from(entry.rows)));
+            }
+        }
+        if entry.min_ns < self.from_ns || entry.max_ns > self.to_ns {
+            batch.events.retain(|e| (self.from_ns..=self.to_ns).contains(&e.time_ns));
+        }
+        for event in &batch.events {
+            if event.time_ns < self.watermark_ns {
+                batch.late += 1;
+            } else {
+                self.watermark_ns = event.time_ns;
+            }
+        }
+        // A batch that could not be read still moves time on.
+        if batch.events.is_empty() {
+            self.watermark_ns = self.watermark_ns.max(entry.max_ns.min(self.to_ns));
+        }
+    }
+
+    /// Rows of the small tables up to a time.
+    fn side(&mut self, batch: &mut Batch, until_ns: u64) {
+        let Some(open) = &mut self.open else {
+            return;
+        };
+        let (damage, losses) = (&mut self.damage, &mut batch.losses);
+        let window = self.from_ns..=self.to_ns;
+        open.flows.until(until_ns, damage, |f| batch.flows.push(f.what), |_| {});
+        open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
+        open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
+        let keep_tcp = |t: TcpSample| {
+            if window.contains(&t.time_ns) {
+                batch.tcp.push(t);
+            }
+        };
+        let lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
+        open.tcp.until(until_ns, damage, keep_tcp, lost);
+        let mut told = Vec::new();
+        let lost = |u: Unread| told.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
+        open.losses.until(until_ns, damage, |l| losses.push(l), lost);
+        losses.append(&mut told);
+        losses.retain(|l| l.to_ns >= self.from_ns && l.from_ns <= self.to_ns);
+        losses.sort_by_key(|l| l.to_ns);
+    }
+
+    /// Samples and losses that are hidden in gaps of their tables: their place in time is that of the segment.
+    fn hidden(&self, segment: &SegmentMap, batch: &mut Batch) {
+        let rows = hidden(segment.table(Table::Tcp)) + hidden(segment.table(Table::Losses));
+        if rows > 0 {
+            let (from_ns, to_ns) = segment.range_ns().unwrap_or((self.watermark_ns, self.watermark_ns));
+            batch.losses.push(damaged(from_ns, to_ns, rows));
+        }
+    }
+
+    /// A stretch of events that is not there.
+    fn gap(&mut self, gap: Gap, later: &[Piece], batch: &mut Batch) {
+        let next = later.iter().find_map(|piece| match piece {
+            Piece::Batch(entry) => Some(entry.min_ns),
+            Piece::Gap(_) => None,
+        });
+        let from_ns = self.watermark_ns;
+        let unknown = (from_ns, next.unwrap_or(from_ns).max(from_ns));
+        let (from_ns, to_ns) = gap.range_ns.unwrap_or(unknown);
+        if self.wanted(from_ns, to_ns) {
+            batch.losses.push(damaged(from_ns, to_ns, gap.rows));
+        }
+    }
+}
+
+fn damaged(from_ns: u64, to_ns: u64, count: u64) -> Loss {
+    Loss { cpu: u16::MAX, from_ns, to_ns, count, cause: LossCause::Damaged }
+}
+
+impl Source for Replay {
+    fn info(&self) -> &NodeInfo {
+        &self.inner.meta.node
+    }
+
+    fn next(&mut self, batch: &mut Batch, _timeout: Duration) -> Result<Progress, SourceError> {
+        batch.clear();
+        let progress = self.advance(batch);
+        batch.watermark_ns = self.watermark_ns;
+        Ok(progress)
+    }
+}

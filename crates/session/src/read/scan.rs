@@ -1,0 +1,247 @@
+//! Where the batches of a file are.
+//!
+//! The index says so, and is believed where the message it points at has the length and rows it says. Stretches it
+//! does not cover are searched: message after message, and after damage for the next thing that looks like one. Offsets are
+//! multiples of eight. Nothing is decoded but the times and hops of batches the index does not know.
+
+use super::damage::Damage;
+use crate::frame::{Bad, CONTINUATION, Kind, Reader};
+use crate::layout::Table;
+use crate::table::{IndexRow, event};
+use arrow::array::AsArray;
+use arrow::datatypes::{Int64Type, UInt8Type};
+
+/// Bytes of metadata and bodies looked at in vain before the search of a file is given up. A file made to look like
+/// millions of messages must not take hours.
+const SEARCH_BUDGET: u64 = 256 << 20;
+
+/// Bytes an event takes when nothing is known; see the measurements in `docs/formats.md`.
+const TYPICAL_ROW_BYTES: u64 = 16;
+
+/// A batch in a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) rows: u32,
+    pub(crate) min_ns: u64,
+    pub(crate) max_ns: u64,
+    pub(crate) hops: u64,
+    /// Known from the index only.
+    pub(crate) crc: Option<u32>,
+}
+
+/// A stretch of a file without a good batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gap {
+    pub(crate) rows: u64,
+    /// Time range of the rows, where the index knows it.
+    pub(crate) range_ns: Option<(u64, u64)>,
+}
+
+/// A file is a sequence of these.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece {
+    Batch(Entry),
+    Gap(Gap),
+}
+
+impl Entry {
+    fn of(row: &IndexRow) -> Self {
+        Entry {
+            offset: row.offset,
+            length: row.length,
+            rows: row.rows,
+            min_ns: row.min_ns,
+            max_ns: row.max_ns,
+            hops: row.hops,
+            crc: Some(row.crc),
+        }
+    }
+}
+
+/// Finds the pieces of one file.
+pub(crate) struct Scan<'a> {
+    reader: &'a Reader,
+    table: Table,
+    name: &'a str,
+    /// Rows of the index for this file, by offset.
+    index: &'a [IndexRow],
+    /// Whether the recorder may have died while it wrote here.
+    unfinished: bool,
+    budget: u64,
+    pieces: Vec<Piece>,
+    damage: &'a mut Vec<Damage>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(
+        reader: &'a Reader,
+        table: Table,
+        name: &'a str,
+        index: &'a [IndexRow],
+        unfinished: bool,
+        damage: &'a mut Vec<Damage>,
+    ) -> Self {
+        Scan { reader, table, name, index, unfinished, budget: SEARCH_BUDGET, pieces: Vec::new(), damage }
+    }
+
+    /// All pieces, from `start` (behind the schema) on.
+    pub(crate) fn run(mut self, start: u64) -> Vec<Piece> {
+        let (mut at, end) = (start, self.reader.length());
+        while at < end {
+            at = match self.piece_at(at) {
+                Ok(next) => next,
+                Err(bad) => self.skip(at, &bad),
+            };
+        }
+        self.missing_tail();
+        self.pieces
+    }
+
+    /// Takes the message at `at` and returns where the next one begins.
+    fn piece_at(&mut self, at: u64) -> Result<u64, Bad> {
+        let row = self.indexed(at);
+        let head = match (self.reader.head(at), row) {
+            (Ok(head), _) => head,
+            // The head is damaged, and the index knows how long the message is: the damage costs no search.
+            (Err(bad @ (Bad::NoMessage | Bad::Refused(_))), Some(row))
+                if row.offset + row.length <= self.reader.length() =>
+            {
+                let gap = Gap { rows: u64::from(row.rows), range_ns: Some((row.min_ns, row.max_ns)) };
+                self.gap(at, row.length, gap, &bad);
+                return Ok(at + row.length);
+            }
+            (Err(bad), _) => return Err(bad),
+        };
+        match head.kind {
+            Kind::Batch { rows } => {
+                let entry = match row.filter(|row| row.length == head.length && u64::from(row.rows) == rows) {
+                    Some(row) => Entry::of(&row),
+                    None => self.unindexed(at, head.length, rows)?,
+                };
+                self.pieces.push(Piece::Batch(entry));
+            }
+            // A schema in the middle, a dictionary or an end: nothing of ours, but nothing lost either.
+            Kind::Schema(_) | Kind::Other | Kind::End => {}
+        }
+        Ok(at + head.length)
+    }
+
+    fn indexed(&self, at: u64) -> Option<IndexRow> {
+        self.index.binary_search_by_key(&at, |row| row.offset).ok().map(|i| self.index[i])
+    }
+
+    /// A batch the index does not know: its times and hops have to be decoded.
+    fn unindexed(&mut self, offset: u64, length: u64, rows: u64) -> Result<Entry, Bad> {
+        let mut entry = Entry { offset, length, rows: rows as u32, min_ns: 0, max_ns: 0, hops: 0, crc: None };
+        let columns: &[usize] = match self.table {
+            Table::Index => return Ok(entry),
+            Table::Events => &[event::TS_NS, event::HOP],
+            Table::Losses => &[1], // a loss is placed by its end
+            _ => &[0],
+        };
+        let batch = self.reader.batch(offset, length, None, Some(columns)).inspect_err(|_| {
+            self.budget = self.budget.saturating_sub(length);
+        })?;
+        if let Some(times) = batch.columns().first().and_then(|c| c.as_primitive_opt::<Int64Type>()) {
+            let times = times.values();
+            entry.min_ns = times.iter().map(|t| *t as u64).min().unwrap_or(0);
+            entry.max_ns = times.iter().map(|t| *t as u64).max().unwrap_or(0);
+        }
+        if let Some(hops) = batch.columns().get(1).and_then(|c| c.as_primitive_opt::<UInt8Type>()) {
+            entry.hops = hops.values().iter().filter(|h| **h < 64).fold(0, |set, h| set | 1 << h);
+        }
+        Ok(entry)
+    }
+
+    /// Skips what is at `at`, to the next batch there is.
+    fn skip(&mut self, at: u64, bad: &Bad) -> u64 {
+        let end = self.reader.length();
+        let known = self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
+        let next = self.search(at + 8, known);
+        let rows = match bad {
+            Bad::CutOff { rows: Some(rows) } if next == end => *rows,
+            _ => self.estimate(next - at),
+        };
+        // What the index knows of a stretch that runs to the end of the file is told by `missing_tail`.
+        if next < end || self.indexed(at).is_none() {
+            self.gap(at, next - at, Gap { rows, range_ns: None }, bad);
+        }
+        next
+    }
+
+    /// The first place from `from` on, before `until`, where a whole message begins; else `until`.
+    fn search(&mut self, from: u64, until: u64) -> u64 {
+        const BLOCK: u64 = 1 << 20;
+        let mut block = Vec::new();
+        let mut at = from;
+        while at + 8 <= until {
+            block.resize(BLOCK.min(until - at) as usize & !7, 0);
+            if self.reader.read_at(&mut block, at).is_err() {
+                return until;
+            }
+            for (i, prefix) in block.chunks_exact(8).enumerate() {
+                // Most are dismissed here, without a system call: the metadata of a batch are never empty.
+                if prefix[..4] != CONTINUATION || prefix[4..] == [0; 4] || prefix[6..] != [0; 2] {
+                    continue;
+                }
+                let candidate = at + i as u64 * 8;
+                match self.reader.head(candidate) {
+                    Ok(head) if matches!(head.kind, Kind::Batch { .. }) => return candidate,
+                    _ => self.budget = self.budget.saturating_sub(4 << 10),
+                }
+                if self.budget == 0 {
+                    return until;
+                }
+            }
+            at += block.len() as u64;
+        }
+        until
+    }
+
+    /// Batches the index knows and the file is too short for.
+    fn missing_tail(&mut self) {
+        let end = self.reader.length();
+        let missing = self.index.iter().filter(|row| row.offset.saturating_add(row.length) > end);
+        let (mut batches, mut rows) = (0, 0);
+        for row in missing {
+            batches += 1;
+            rows += u64::from(row.rows);
+            let range_ns = Some((row.min_ns, row.max_ns));
+            self.pieces.push(Piece::Gap(Gap { rows: u64::from(row.rows), range_ns }));
+        }
+        if batches > 0 {
+            let what =
+                format!("{} is cut off: {batches} batches with {rows} rows are missing at its end", self.name);
+            self.damage.push(Damage::skipped(self.name, 0, rows, what));
+        }
+    }
+
+    fn gap(&mut self, at: u64, bytes: u64, gap: Gap, bad: &Bad) {
+        let (name, rows) = (self.name, gap.rows);
+        let at_end = at + bytes == self.reader.length();
+        let what = if at_end && matches!(bad, Bad::CutOff { .. }) {
+            let unfinished = if self.unfinished { "unfinished: " } else { "" };
+            format!(
+                "{unfinished}{bytes} bytes of a partial batch at the end of {name} were skipped (about {rows} rows)"
+            )
+        } else {
+            format!("{bytes} bytes at {at} of {name} were skipped (about {rows} rows): {bad}")
+        };
+        self.damage.push(Damage::skipped(name, bytes, rows, what));
+        self.pieces.push(Piece::Gap(gap));
+    }
+
+    /// How many rows are in some bytes, going by the batches found so far.
+    fn estimate(&self, bytes: u64) -> u64 {
+        let mut found = (0, 0);
+        for piece in &self.pieces {
+            if let Piece::Batch(entry) = piece {
+                found = (found.0 + entry.length, found.1 + u64::from(entry.rows));
+            }
+        }
+        let per_row = (found.0).checked_div(found.1).unwrap_or(TYPICAL_ROW_BYTES).max(1);
+        (bytes / per_row).max(1)
+    }
+}

@@ -1,0 +1,183 @@
+//! A segment as a reader sees it: its files and the pieces of each.
+
+use super::damage::Damage;
+use super::scan::{Entry, Gap, Piece, Scan};
+use crate::frame::{Bad, Kind, Reader};
+use crate::layout::Table;
+use crate::table::{IndexRow, Row};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One table of a segment.
+#[derive(Debug, Default)]
+pub(crate) struct TableFile {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A segment: its tables in the order of [`Table::ALL`], the index left out.
+#[derive(Debug)]
+pub(crate) struct SegmentMap {
+    pub(crate) tables: Vec<TableFile>,
+    pub(crate) index_bytes: u64,
+}
+
+impl SegmentMap {
+    /// Looks at all files of a segment. `session` is the id its files should name; `unfinished` whether the
+    /// recorder may have died while it wrote this one.
+    pub(crate) fn open(
+        dir: &Path,
+        number: u32,
+        session: &str,
+        unfinished: bool,
+        damage: &mut Vec<Damage>,
+    ) -> Self {
+        let (rows, index_bytes) = index(dir, number, session, damage);
+        let mut tables = Vec::with_capacity(Table::ALL.len() - 1);
+        let mut unsummed = 0;
+        for table in Table::ALL.into_iter().filter(|t| *t != Table::Index) {
+            let mut own: Vec<IndexRow> = rows.iter().filter(|r| r.table == table).copied().collect();
+            own.sort_unstable_by_key(|r| r.offset);
+            let name = table.file_name(number);
+            let path = dir.join(&name);
+            let (mut bytes, mut pieces) = (0, Vec::new());
+            match open(&path, table) {
+                Ok(reader) => {
+                    bytes = reader.length();
+                    let start = after_schema(&reader, &name, session, damage);
+                    pieces = Scan::new(&reader, table, &name, &own, unfinished, damage).run(start);
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound && own.is_empty() => {} // It never had rows.
+                Err(e) => {
+                    let rows = own.iter().map(|r| u64::from(r.rows)).sum();
+                    let what = format!("{name} cannot be opened ({e}): its {rows} rows are missing");
+                    damage.push(Damage::skipped(&name, 0, rows, what));
+                    let lost =
+                        |r: &IndexRow| Gap { rows: u64::from(r.rows), range_ns: Some((r.min_ns, r.max_ns)) };
+                    pieces = own.iter().map(|r| Piece::Gap(lost(r))).collect();
+                }
+            }
+            unsummed += pieces.iter().filter(|p| matches!(p, Piece::Batch(Entry { crc: None, .. }))).count();
+            tables.push(TableFile { name, path, bytes, pieces });
+        }
+        if unsummed > 0 {
+            let name = Table::Index.file_name(number);
+            let what = format!(
+                "{name} lacks {unsummed} batches: they were found without it, and have no checksum to hold them against"
+            );
+            damage.push(Damage::of(name, what));
+        }
+        SegmentMap { tables, index_bytes }
+    }
+
+    pub(crate) fn table(&self, table: Table) -> &TableFile {
+        &self.tables[table as usize]
+    }
+
+    /// Earliest and latest time of the events that are there or known to be missing.
+    pub(crate) fn range_ns(&self) -> Option<(u64, u64)> {
+        let ranges = self.table(Table::Events).pieces.iter().filter_map(|piece| match piece {
+            Piece::Batch(entry) => Some((entry.min_ns, entry.max_ns)),
+            Piece::Gap(gap) => gap.range_ns,
+        });
+        ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+}
+
+impl TableFile {
+    pub(crate) fn reader(&self, table: Table) -> io::Result<Reader> {
+        open(&self.path, table)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Batch(entry) => Some(entry),
+            Piece::Gap(_) => None,
+        })
+    }
+}
+
+/// Appends the rows of one batch and returns how many could not be understood.
+pub(crate) fn rows<R: Row>(reader: &Reader, entry: &Entry, out: &mut Vec<R>) -> Result<u64, Bad> {
+    let batch = reader.batch(entry.offset, entry.length, entry.crc, None)?;
+    R::decode(&batch, out).ok_or(Bad::Refused("it has other columns than its table"))
+}
+
+fn open(path: &Path, table: Table) -> io::Result<Reader> {
+    Reader::new(File::open(path)?, table)
+}
+
+/// The rows of a segment's index that check out, and the size of the file.
+fn index(dir: &Path, number: u32, session: &str, damage: &mut Vec<Damage>) -> (Vec<IndexRow>, u64) {
+    let name = Table::Index.file_name(number);
+    let reader = match open(&dir.join(&name), Table::Index) {
+        Ok(reader) => reader,
+        Err(e) => {
+            damage.push(Damage::of(
+                &name,
+                format!("{name} cannot be opened ({e}): the segment was searched instead"),
+            ));
+            return (Vec::new(), 0);
+        }
+    };
+    // What is damaged here costs time and checksums, not rows: it is told as that, not as skipped rows.
+    let mut own_damage = Vec::new();
+    let start = after_schema(&reader, &name, session, &mut own_damage);
+    if !own_damage.is_empty() {
+        damage.push(Damage::of(
+            &name,
+            format!("{name} belongs to another session or is damaged: the segment was searched instead"),
+        ));
+        return (Vec::new(), reader.length());
+    }
+    let mut found = Vec::new();
+    let mut wrong = 0;
+    for piece in Scan::new(&reader, Table::Index, &name, &[], false, &mut own_damage).run(start) {
+        wrong += match piece {
+            Piece::Batch(entry) => rows(&reader, &entry, &mut found).unwrap_or(u64::from(entry.rows)),
+            Piece::Gap(gap) => gap.rows.max(1),
+        };
+    }
+    if wrong > 0 {
+        damage.push(Damage::of(
+            &name,
+            format!("{name} is damaged: its batches were searched for where it says nothing"),
+        ));
+    }
+    (found, reader.length())
+}
+
+/// Where the first batch begins.
+fn after_schema(reader: &Reader, name: &str, session: &str, damage: &mut Vec<Damage>) -> u64 {
+    match reader.head(0) {
+        Ok(head) => {
+            if let Kind::Schema(metadata) = &head.kind {
+                let ours = |id: &str| metadata.windows(id.len().max(1)).any(|w| w == id.as_bytes());
+                if session.is_empty() || ours(session) {
+                    return head.length;
+                }
+                let what = format!(
+                    "the schema of {name} is damaged or another session's: it was read by the columns it should have"
+                );
+                damage.push(Damage::of(name, what));
+                return head.length;
+            }
+            0
+        }
+        // Cut off within the schema: nothing was in it yet.
+        Err(Bad::CutOff { .. }) => {
+            let bytes = reader.length();
+            let what = format!("{name} ends within its schema: its {bytes} bytes were skipped");
+            damage.push(Damage::skipped(name, bytes, 0, what));
+            bytes
+        }
+        Err(_) => {
+            let what = format!("the schema of {name} is damaged: it was read by the columns it should have");
+            damage.push(Damage::of(name, what));
+            0
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Opening a session.
+
+use super::damage::Damage;
+use super::replay::Replay;
+use super::scan::Piece;
+use super::segment::{SegmentMap, rows};
+use crate::error::SessionError;
+use crate::layout::{self, META, Table};
+use crate::meta::{Dropped, LossTotals, Meta, MetaRead};
+use crate::summary::Summary;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Loss, LossCause};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A recorded session, opened for reading. Nothing is written to it.
+pub struct Session {
+    inner: Arc<Inner>,
+    summary: Summary,
+    damage: Vec<Damage>,
+}
+
+/// What replays share.
+pub(super) struct Inner {
+    pub(super) dir: PathBuf,
+    pub(super) meta: Meta,
+    pub(super) numbers: Vec<u32>,
+    pub(super) segments: Vec<SegmentMap>,
+}
+
+impl Session {
+    /// Opens the session in a directory: reads `meta.toml` and the indexes, and searches what they do not cover.
+    ///
+    /// Damage is no error: see [`Session::damage`]. Errors are: no such directory, no session, a newer format.
+    pub fn open(dir: &Path) -> Result<Session, SessionError> {
+        let not =
+            |because: &str| SessionError::NotASession { path: dir.to_path_buf(), because: because.to_owned() };
+        if !fs::metadata(dir).map_err(SessionError::io("open", dir))?.is_dir() {
+            return Err(not("it is a file"));
+        }
+        let read = Meta::read(dir)?;
+        let numbers = layout::segments(dir)?;
+        let mut damage = Vec::new();
+        let meta = match read {
+            MetaRead::Good(meta) => Some(meta),
+            MetaRead::Missing if numbers.is_empty() => return Err(not("it has no meta.toml")),
+            MetaRead::Unreadable(because) if numbers.is_empty() => {
+                return Err(not(&format!("its meta.toml cannot be read ({because}) and it has no events")));
+            }
+            MetaRead::Missing => {
+                damage.push(Damage::of(META, format!("{META} is missing: {UNKNOWN_NODE}")));
+                None
+            }
+            MetaRead::Unreadable(because) => {
+                damage.push(Damage::of(META, format!("{META} cannot be read ({because}): {UNKNOWN_NODE}")));
+                None
+            }
+        };
+        let unfinished = meta.as_ref().is_some_and(|m| m.closed.is_none());
+        if unfinished {
+            let what = "unfinished: the recorder did not close it, so what came after its last flush is missing \
+                        (at most 1 s unless the disk was slow)";
+            damage.push(Damage::of("", what.to_owned()));
+        }
+        let meta = meta.unwrap_or_default();
+        missing_segments(meta.dropped.as_ref(), &numbers, &mut damage);
+        let last = numbers.last().copied();
+        let open =
+            |n: &u32| SegmentMap::open(dir, *n, &meta.session, unfinished && Some(*n) == last, &mut damage);
+        let segments = numbers.iter().map(open).collect();
+        let inner = Inner { dir: dir.to_path_buf(), meta, numbers, segments };
+        let summary = inner.summary(&mut damage);
+        if let Some(closed) = inner.meta.closed.as_ref().filter(|c| c.events != summary.events) {
+            let (then, now) = (closed.events, summary.events);
+            damage.push(Damage::of(
+                "",
+                format!("it had {then} events when it was closed, and {now} are there now"),
+            ));
+        }
+        Ok(Session { inner: Arc::new(inner), summary, damage })
+    }
+
+    /// The node that was recorded.
+    pub fn info(&self) -> &NodeInfo {
+        &self.inner.meta.node
+    }
+
+    /// What `meta.toml` says.
+    pub fn meta(&self) -> &Meta {
+        &self.inner.meta
+    }
+
+    /// What is there.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What was found missing or unreadable on opening, and skipped. Batches are held against their checksums when
+    /// they are read: see [`Session::verify`] and [`Replay::damage`].
+    pub fn damage(&self) -> &[Damage] {
+        &self.damage
+    }
+
+    /// The events between two times (both included, `CLOCK_MONOTONIC` nanoseconds), with what belongs to them.
+    pub fn replay(&self, from_ns: Option<u64>, to_ns: Option<u64>) -> Replay {
+        Replay::new(self.inner.clone(), from_ns, to_ns)
+    }
+
+    /// Reads every batch and returns all damage, that found on opening included.
+    pub fn verify(&self) -> Vec<Damage> {
+        let mut damage = self.damage.clone();
+        for segment in &self.inner.segments {
+            for (table, file) in Table::ALL.into_iter().zip(&segment.tables) {
+                let Ok(reader) = file.reader(table) else {
+                    continue; // Said on opening, or never there.
+                };
+                for entry in file.entries() {
+                    if let Err(bad) = reader.batch(entry.offset, entry.length, entry.crc, None) {
+                        let what = super::cursor::skipped(&file.name, entry, &bad.to_string());
+                        damage.push(Damage::skipped(&file.name, entry.length, u64::from(entry.rows), what));
+                    }
+                }
+            }
+        }
+        damage
+    }
+}
+
+const UNKNOWN_NODE: &str = "the node and its coverage are unknown, and so is whether the recording was closed";
+
+/// Segments are numbered without holes: a hole that retention does not explain is damage.
+fn missing_segments(dropped: Option<&Dropped>, numbers: &[u32], damage: &mut Vec<Damage>) {
+    let mut next = dropped.map_or(0, |d| d.segments);
+    for number in numbers {
+        if *number > next {
+            let last = number - 1;
+            let which = if last == next {
+                format!("segment {next} is")
+            } else {
+                format!("segments {next} to {last} are")
+            };
+            damage.push(Damage::of(
+                "",
+                format!("{which} missing, and nothing says that the recorder deleted them"),
+            ));
+        }
+        next = next.max(number.saturating_add(1));
+    }
+}
+
+impl Inner {
+    fn summary(&self, damage: &mut Vec<Damage>) -> Summary {
+        let mut summary = Summary {
+            segments: self.segments.len() as u32,
+            dropped: self.meta.dropped.clone(),
+            closed: self.meta.closed.is_some(),
+            ..Summary::default()
+        };
+        for segment in &self.segments {
+            summary.bytes += segment.index_bytes + segment.tables.iter().map(|t| t.bytes).sum::<u64>();
+            for piece in &segment.table(Table::Events).pieces {
+                match piece {
+                    Piece::Batch(entry) => {
+                        summary.events += u64::from(entry.rows);
+                        summary.batches += 1;
+                        summary.from_ns = Some(summary.from_ns.unwrap_or(entry.min_ns).min(entry.min_ns));
+                        summary.to_ns = Some(summary.to_ns.unwrap_or(entry.max_ns).max(entry.max_ns));
+                    }
+                    Piece::Gap(gap) => summary.losses.add(LossCause::Damaged, gap.rows),
+                }
+            }
+            losses(segment, &mut summary.losses, damage);
+        }
+        summary
+    }
+}
+
+/// Adds up the losses of a segment. They are few: a row each time a CPU overflowed.
+fn losses(segment: &SegmentMap, totals: &mut LossTotals, damage: &mut Vec<Damage>) {
+    let file = segment.table(Table::Losses);
+    if file.entries().next().is_none() {
+        return;
+    }
+    let Ok(reader) = file.reader(Table::Losses) else {
+        return; // Said when the segment was opened.
+    };
+    let mut told: Vec<Loss> = Vec::new();
+    for entry in file.entries() {
+        told.clear();
+        if let Err(bad) = rows(&reader, entry, &mut told) {
+            let what = super::cursor::skipped(&file.name, entry, &bad.to_string());
+            damage.push(Damage::skipped(&file.name, entry.length, u64::from(entry.rows), what));
+            continue;
+        }
+        for loss in &told {
+            totals.add(loss.cause, loss.count);
+        }
+    }
+}

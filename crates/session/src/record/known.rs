@@ -1,0 +1,146 @@
+//! Flows and tasks that events point at, announced once in every segment that needs them.
+//!
+//! Retention deletes whole segments, and with them whatever was announced there. So a segment announces for itself
+//! each flow and task its rows use: those announced while it is written, and the older ones when an event first
+//! uses them. What is remembered for that is bounded; the kernel repeats its announcements every few seconds, so
+//! what was forgotten comes back.
+
+use crate::table::Announced;
+use magscope_core::{Event, Flow, FlowId, Task, TcpSample};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Most flows (tasks) remembered. About 30 MiB of flows.
+const MOST: usize = 1 << 18;
+
+/// Flow ids are hashes already, and thread ids cannot be chosen by a peer: one multiplication spreads them, and the
+/// lookup is done for nearly every event.
+#[derive(Default)]
+pub(super) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let product = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
+struct Entry<T> {
+    what: T,
+    /// The last segment that announces it.
+    segment: u32,
+}
+
+struct Map<T> {
+    entries: HashMap<u64, Entry<T>, BuildHasherDefault<Spread>>,
+    last: Option<u64>,
+    /// Announcements for the next batch.
+    fresh: Vec<Announced<T>>,
+}
+
+impl<T: Clone + PartialEq> Map<T> {
+    fn new() -> Self {
+        Map { entries: HashMap::default(), last: None, fresh: Vec::new() }
+    }
+
+    fn announce(&mut self, key: u64, what: &T, ts_ns: u64, segment: u32) {
+        if let Some(entry) = self.entries.get(&key)
+            && entry.segment == segment
+            && entry.what == *what
+        {
+            return; // A repetition of what the segment already has.
+        }
+        if self.entries.len() >= MOST {
+            // Those of older segments go first; if that is not enough, all: see the head of the file.
+            self.entries.retain(|_, entry| entry.segment == segment);
+            if self.entries.len() >= MOST {
+                self.entries.clear();
+            }
+        }
+        self.entries.insert(key, Entry { what: what.clone(), segment });
+        self.fresh.push(Announced { ts_ns, what: what.clone() });
+    }
+
+    #[inline]
+    fn used(&mut self, key: u64, ts_ns: u64, segment: u32) {
+        if key == 0 || self.last == Some(key) {
+            return;
+        }
+        self.last = Some(key);
+        if let Some(entry) = self.entries.get_mut(&key)
+            && entry.segment != segment
+        {
+            entry.segment = segment;
+            self.fresh.push(Announced { ts_ns, what: entry.what.clone() });
+        }
+    }
+}
+
+pub(super) struct Known {
+    segment: u32,
+    flows: Map<Flow>,
+    tasks: Map<Task>,
+}
+
+impl Known {
+    pub(super) fn new() -> Self {
+        Known { segment: 0, flows: Map::new(), tasks: Map::new() }
+    }
+
+    /// From here on rows go to this segment.
+    pub(super) fn begin_segment(&mut self, segment: u32) {
+        self.segment = segment;
+        self.flows.last = None;
+        self.tasks.last = None;
+    }
+
+    pub(super) fn announce(&mut self, flows: &[Flow], tasks: &[Task], ts_ns: u64) {
+        for flow in flows {
+            self.flows.announce(flow.id.0, flow, ts_ns, self.segment);
+        }
+        for task in tasks {
+            self.tasks.announce(task_key(task.tgid, task.tid), task, ts_ns, self.segment);
+        }
+    }
+
+    pub(super) fn used_by(&mut self, events: &[Event]) {
+        for event in events {
+            self.flows.used(event.flow.0, event.time_ns, self.segment);
+            self.tasks.used(task_key(event.tgid, event.tid), event.time_ns, self.segment);
+        }
+    }
+
+    pub(super) fn used_by_tcp(&mut self, samples: &[TcpSample]) {
+        for TcpSample { flow: FlowId(flow), time_ns, .. } in samples {
+            self.flows.used(*flow, *time_ns, self.segment);
+        }
+    }
+
+    /// Bytes the announcements that wait for the next batch take, roughly.
+    pub(super) fn fresh_bytes(&self) -> usize {
+        self.flows.fresh.len() * size_of::<Announced<Flow>>()
+            + self.tasks.fresh.len() * size_of::<Announced<Task>>()
+    }
+
+    pub(super) fn fresh_flows(&mut self) -> Vec<Announced<Flow>> {
+        std::mem::take(&mut self.flows.fresh)
+    }
+
+    pub(super) fn fresh_tasks(&mut self) -> Vec<Announced<Task>> {
+        std::mem::take(&mut self.tasks.fresh)
+    }
+}
+
+fn task_key(tgid: u32, tid: u32) -> u64 {
+    u64::from(tgid) << 32 | u64::from(tid)
+}

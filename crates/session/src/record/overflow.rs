@@ -1,0 +1,74 @@
+//! What did not fit into the recorder's queue, until it can be said in the stream.
+
+use magscope_core::{Batch, Loss, LossCause};
+
+/// Losses that wait for room. One entry a CPU and cause: it cannot grow with time.
+#[derive(Default)]
+pub(super) struct Overflow {
+    waiting: Vec<Loss>,
+}
+
+impl Overflow {
+    /// Counts the records of a batch that is dropped, and keeps the losses it told of.
+    pub(super) fn drop_batch(&mut self, batch: &Batch) -> u64 {
+        let dropped = (batch.events.len() + batch.tcp.len()) as u64;
+        let times = batch.events.iter().map(|e| e.time_ns).chain(batch.tcp.iter().map(|t| t.time_ns));
+        let range = times.fold(None, |range: Option<(u64, u64)>, t| {
+            Some(range.map_or((t, t), |(from, to)| (from.min(t), to.max(t))))
+        });
+        if let Some((from_ns, to_ns)) = range {
+            let cause = LossCause::RecorderQueue;
+            self.add(Loss { cpu: u16::MAX, from_ns, to_ns, count: dropped, cause });
+        }
+        for loss in &batch.losses {
+            self.add(*loss);
+        }
+        dropped
+    }
+
+    fn add(&mut self, loss: Loss) {
+        match self.waiting.iter_mut().find(|w| w.cpu == loss.cpu && w.cause == loss.cause) {
+            Some(waiting) => {
+                waiting.from_ns = waiting.from_ns.min(loss.from_ns);
+                waiting.to_ns = waiting.to_ns.max(loss.to_ns);
+                waiting.count = waiting.count.saturating_add(loss.count);
+            }
+            None => self.waiting.push(loss),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Puts what waits before the losses of a batch.
+    pub(super) fn move_into(&mut self, batch: &mut Batch) {
+        if !self.waiting.is_empty() {
+            self.waiting.sort_unstable_by_key(|l| l.to_ns);
+            batch.losses.splice(0..0, self.waiting.drain(..));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{Event, Hop};
+
+    #[test]
+    fn drops_are_merged_and_told_once() {
+        let mut overflow = Overflow::default();
+        let ring = Loss { cpu: 3, from_ns: 1, to_ns: 2, count: 5, cause: LossCause::RingFull };
+        for time_ns in [30, 10, 20] {
+            let events = vec![Event::at(Hop::AppSend, time_ns)];
+            overflow.drop_batch(&Batch { events, losses: vec![ring], ..Batch::default() });
+        }
+        let mut batch = Batch { losses: vec![Loss { to_ns: 99, ..ring }], ..Batch::default() };
+        overflow.move_into(&mut batch);
+        assert!(overflow.is_empty());
+        assert_eq!(batch.losses[0], Loss { count: 15, ..ring });
+        let queue = LossCause::RecorderQueue;
+        assert_eq!(batch.losses[1], Loss { cpu: u16::MAX, from_ns: 10, to_ns: 30, count: 3, cause: queue });
+        assert_eq!(batch.losses[2].to_ns, 99);
+    }
+}

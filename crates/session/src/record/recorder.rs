@@ -1,0 +1,226 @@
+//! The recorder's near end: what a drain calls.
+
+use super::RecordOptions;
+use super::overflow::Overflow;
+use super::writer::Writer;
+use crate::error::SessionError;
+use crate::meta::Meta;
+use crate::summary::Summary;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Batch, Event, Flow, Loss, Task, TcpSample};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::thread::JoinHandle;
+
+/// What both ends of the queue count.
+#[derive(Default)]
+pub(super) struct Shared {
+    /// Bytes in the queue.
+    pub(super) queued: AtomicUsize,
+    /// Events on disk.
+    pub(super) written: AtomicU64,
+    /// Bytes on disk.
+    pub(super) bytes: AtomicU64,
+}
+
+impl Shared {
+    /// Bytes a batch takes in the queue.
+    pub(super) fn cost(batch: &Batch) -> usize {
+        size_of::<Batch>() + size_of_val(&batch.events[..]) + Self::side_cost(batch)
+    }
+
+    fn side_cost(batch: &Batch) -> usize {
+        let comms: usize = batch.tasks.iter().map(|t| t.comm.len()).sum();
+        comms
+            + batch.flows.len() * size_of::<Flow>()
+            + batch.tasks.len() * size_of::<Task>()
+            + batch.tcp.len() * size_of::<TcpSample>()
+            + batch.losses.len() * size_of::<Loss>()
+            + batch.clock.len() * size_of::<ClockSample>()
+    }
+}
+
+/// How a recording is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderStatus {
+    /// Events written so far, deleted ones included.
+    pub events: u64,
+    /// Bytes the directory takes.
+    pub bytes_on_disk: u64,
+    /// Records (events and TCP samples) dropped because the queue was full.
+    pub lost: u64,
+    /// Bytes waiting in the queue.
+    pub queue_bytes: usize,
+}
+
+/// Writes a session.
+///
+/// Dropping it without [`Recorder::close`] ends the recording cleanly as well, but nobody learns of an error.
+pub struct Recorder {
+    dir: PathBuf,
+    options: RecordOptions,
+    shared: Arc<Shared>,
+    /// `None` once the recording has ended.
+    queue: Option<Sender<Batch>>,
+    /// Batches the writer is done with, for their memory.
+    used: Receiver<Batch>,
+    thread: Option<JoinHandle<Result<Meta, SessionError>>>,
+    overflow: Overflow,
+    lost: u64,
+}
+
+impl Recorder {
+    /// Makes the directory `dir` (its parents too) and begins to record into it. It must not exist or be empty.
+    pub fn create(dir: &Path, info: &NodeInfo, options: RecordOptions) -> Result<Recorder, SessionError> {
+        let options = options.fitted()?;
+        prepare(dir)?;
+        let meta = Meta::new(info, options.retention());
+        let meta_bytes = meta.write(dir)?;
+        let shared = Arc::new(Shared::default());
+        shared.bytes.store(meta_bytes, Relaxed);
+        let writer = Writer::new(dir, options.clone(), meta, meta_bytes, shared.clone())?;
+        // Without a bound of its own: `Shared::queued` bounds it in bytes, which is what memory is made of.
+        let (queue, to_write) = unbounded();
+        let (give_back, used) = bounded(8);
+        let thread = std::thread::Builder::new()
+            .name("magscope-record".into())
+            .spawn(move || writer.run(&to_write, &give_back))
+            .map_err(SessionError::io("start the thread that records into", dir))?;
+        Ok(Recorder {
+            dir: dir.to_path_buf(),
+            options,
+            shared,
+            queue: Some(queue),
+            used,
+            thread: Some(thread),
+            overflow: Overflow::default(),
+            lost: 0,
+        })
+    }
+
+    /// Copies a batch into the queue. Never waits for the disk: what does not fit is dropped and counted, and the
+    /// loss is written when there is room. An error is the writer's (full disk, say), told once; then
+    /// [`SessionError::Stopped`].
+    pub fn append(&mut self, batch: &Batch) -> Result<(), SessionError> {
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(self.failure());
+        }
+        if batch.is_empty() && self.overflow.is_empty() {
+            return Ok(());
+        }
+        let mut pieces = batch.events.chunks(self.options.piece_events());
+        // The small tables go with the first piece; a batch may also have nothing else.
+        self.offer(batch, pieces.next().unwrap_or_default(), true)?;
+        for piece in pieces {
+            self.offer(batch, piece, false)?;
+        }
+        Ok(())
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> RecorderStatus {
+        RecorderStatus {
+            events: self.shared.written.load(Relaxed),
+            bytes_on_disk: self.shared.bytes.load(Relaxed),
+            lost: self.lost,
+            queue_bytes: self.shared.queued.load(Relaxed),
+        }
+    }
+
+    /// Writes what is left, marks the session as complete and waits until it is on the disk.
+    pub fn close(mut self) -> Result<Summary, SessionError> {
+        let meta = self.end()?;
+        Ok(Summary::of_closed(&meta))
+    }
+
+    fn offer(&mut self, batch: &Batch, events: &[Event], with_side: bool) -> Result<(), SessionError> {
+        let mut piece = self.used.try_recv().unwrap_or_default();
+        piece.clear();
+        piece.events.extend_from_slice(events);
+        if with_side {
+            piece.flows.extend_from_slice(&batch.flows);
+            piece.tasks.extend_from_slice(&batch.tasks);
+            piece.tcp.extend_from_slice(&batch.tcp);
+            piece.losses.extend_from_slice(&batch.losses);
+            piece.clock.extend_from_slice(&batch.clock);
+        }
+        let queued = self.shared.queued.load(Relaxed);
+        let limit = self.options.queue_bytes;
+        // An eighth is kept for the small tables: a flow's name is worth more than an event of it.
+        if queued + Shared::cost(&piece) <= limit - limit / 8 {
+            return self.push(piece);
+        }
+        if Shared::side_cost(&piece) > 0 && queued + Shared::side_cost(&piece) + size_of::<Batch>() <= limit {
+            let events = std::mem::take(&mut piece.events);
+            self.lost += self.overflow.drop_batch(&Batch { events, ..Batch::default() });
+            return self.push(piece);
+        }
+        self.lost += self.overflow.drop_batch(&piece);
+        Ok(())
+    }
+
+    fn push(&mut self, mut piece: Batch) -> Result<(), SessionError> {
+        self.overflow.move_into(&mut piece);
+        self.shared.queued.fetch_add(Shared::cost(&piece), Relaxed);
+        let sent = self.queue.as_ref().is_some_and(|queue| queue.send(piece).is_ok());
+        if sent { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// Why the writer is gone.
+    fn failure(&mut self) -> SessionError {
+        match self.end() {
+            Err(e) => e,
+            Ok(_) => SessionError::Stopped { path: self.dir.clone() },
+        }
+    }
+
+    /// Ends the queue and waits for the writer.
+    fn end(&mut self) -> Result<Meta, SessionError> {
+        if let Some(queue) = self.queue.take()
+            && !self.overflow.is_empty()
+        {
+            let mut last = Batch::default();
+            self.overflow.move_into(&mut last);
+            self.shared.queued.fetch_add(Shared::cost(&last), Relaxed);
+            // If it cannot be sent the writer has failed, and `join` says why.
+            let _ = queue.send(last);
+        }
+        let stopped = || SessionError::Stopped { path: self.dir.clone() };
+        self.thread.take().ok_or_else(stopped)?.join().map_err(|_| stopped())?
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// Makes the directory, or makes sure that it is an empty one.
+fn prepare(dir: &Path) -> Result<(), SessionError> {
+    let occupied =
+        |because: &str| SessionError::Occupied { path: dir.to_path_buf(), because: because.to_owned() };
+    match fs::metadata(dir) {
+        Ok(found) if !found.is_dir() => Err(occupied("it is a file")),
+        Ok(_) => {
+            let mut entries = fs::read_dir(dir).map_err(SessionError::io("list", dir))?;
+            match entries.next() {
+                None => Ok(()),
+                Some(_) if dir.join(crate::layout::META).exists() => {
+                    Err(occupied("it already holds a session"))
+                }
+                Some(_) => Err(occupied("it is not empty")),
+            }
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(dir).map_err(SessionError::io("create", dir))
+        }
+        Err(source) => Err(SessionError::Io { operation: "look at", path: dir.to_path_buf(), source }),
+    }
+}

@@ -1,0 +1,265 @@
+//! The recorder's thread: from the queue to the files.
+
+use super::RecordOptions;
+use super::known::Known;
+use super::recorder::Shared;
+use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
+use crate::error::SessionError;
+use crate::frame::{Codec, Encoder};
+use crate::layout::Table;
+use crate::meta::{Closed, Dropped, LARGEST, LossTotals, Meta};
+use crate::table::{EventColumns, Row};
+use crate::utc;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use magscope_core::clock::ClockSample;
+use magscope_core::{Batch, Loss, TcpSample};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Rows of the small tables that go into one batch.
+const SIDE_ROWS: usize = 16 << 10;
+
+/// Bytes of rows of the small tables that wait for a flush; more make one.
+const SIDE_BYTES: usize = 4 << 20;
+
+pub(super) struct Writer {
+    dir: PathBuf,
+    options: RecordOptions,
+    meta: Meta,
+    meta_bytes: u64,
+    shared: Arc<Shared>,
+    encoder: Encoder,
+    segment: Segment,
+    /// Segments that are complete, oldest first.
+    older: VecDeque<SegmentTotals>,
+    known: Known,
+    events: EventColumns,
+    tcp: Vec<TcpSample>,
+    losses: Vec<Loss>,
+    clock: Vec<ClockSample>,
+    /// Latest time seen: the place of what has no time of its own.
+    now_ns: u64,
+    /// When what waits has to be written.
+    due: Option<Instant>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        dir: &Path,
+        options: RecordOptions,
+        meta: Meta,
+        meta_bytes: u64,
+        shared: Arc<Shared>,
+    ) -> Result<Self, SessionError> {
+        let encoder = Encoder::new().map_err(encode_error(dir))?;
+        Ok(Writer {
+            dir: dir.to_path_buf(),
+            segment: Segment::new(dir, &meta.session, 0),
+            options,
+            meta,
+            meta_bytes,
+            shared,
+            encoder,
+            older: VecDeque::new(),
+            known: Known::new(),
+            events: EventColumns::default(),
+            tcp: Vec::new(),
+            losses: Vec::new(),
+            clock: Vec::new(),
+            now_ns: 0,
+            due: None,
+        })
+    }
+
+    /// Writes until the other end of the queue is gone, then closes the session.
+    pub(super) fn run(mut self, queue: &Receiver<Batch>, used: &Sender<Batch>) -> Result<Meta, SessionError> {
+        loop {
+            let wait = self
+                .due
+                .map_or(Duration::from_secs(3_600), |due| due.saturating_duration_since(Instant::now()));
+            match queue.recv_timeout(wait) {
+                Ok(batch) => {
+                    self.take(&batch)?;
+                    self.shared.queued.fetch_sub(Shared::cost(&batch), Relaxed);
+                    // Given back for its memory; when nobody needs it, it is freed here.
+                    let _ = used.try_send(batch);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.due.is_some_and(|due| due <= Instant::now()) {
+                self.flush()?;
+            }
+        }
+        self.close()
+    }
+
+    fn take(&mut self, batch: &Batch) -> Result<(), SessionError> {
+        let from_ns = batch.events.first().map_or(self.now_ns, |e| e.time_ns);
+        self.known.announce(&batch.flows, &batch.tasks, from_ns);
+        self.known.used_by_tcp(&batch.tcp);
+        self.tcp.extend_from_slice(&batch.tcp);
+        self.losses.extend_from_slice(&batch.losses);
+        self.clock.extend_from_slice(&batch.clock);
+        if self.due.is_none() {
+            self.due = Some(Instant::now() + self.options.flush_interval);
+        }
+        let most = self.options.batch_rows();
+        let mut events = &batch.events[..];
+        while !events.is_empty() {
+            let (now, later) = events.split_at(events.len().min(most - self.events.rows()));
+            self.known.used_by(now);
+            self.events.extend(now);
+            if self.events.rows() >= most {
+                self.flush()?;
+                self.due = Some(Instant::now() + self.options.flush_interval);
+            }
+            events = later;
+        }
+        self.now_ns = batch.events.last().map_or(self.now_ns, |e| self.now_ns.max(e.time_ns));
+        let side_bytes = self.known.fresh_bytes()
+            + size_of_val(&self.tcp[..])
+            + size_of_val(&self.losses[..])
+            + size_of_val(&self.clock[..]);
+        if side_bytes > SIDE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes everything that waits.
+    fn flush(&mut self) -> Result<(), SessionError> {
+        self.due = None;
+        let mut messages = Vec::new();
+        let encode = |e| encode_error(&self.dir)(e);
+        // What events point at goes before them: whatever is cut off, nothing written lacks its explanation.
+        let (encoder, out) = (&mut self.encoder, &mut messages);
+        side(encoder, out, &self.known.fresh_flows()).map_err(encode)?;
+        side(encoder, out, &self.known.fresh_tasks()).map_err(encode)?;
+        side(encoder, out, &self.tcp).map_err(encode)?;
+        side(encoder, out, &self.losses).map_err(encode)?;
+        side(encoder, out, &self.clock).map_err(encode)?;
+        if let Some(range_ns) = self.events.range_ns() {
+            let behind = self.shared.queued.load(Relaxed) > self.options.queue_bytes / 2;
+            let codec = if behind { Codec::Lz4 } else { Codec::Zstd };
+            let (hops, columns) = (self.events.hops(), self.events.take());
+            let events = Encoded::new(&mut self.encoder, Table::Events, columns, range_ns, hops, codec);
+            messages.push(events.map_err(encode)?);
+        }
+        self.make_room(messages.iter().map(Encoded::bytes).sum())?;
+        let before = self.segment.totals.events;
+        self.segment.write(&mut self.encoder, messages)?;
+        for loss in self.losses.drain(..) {
+            self.segment.totals.losses.add(loss.cause, loss.count);
+        }
+        self.tcp.clear();
+        self.clock.clear();
+        self.shared.written.fetch_add(self.segment.totals.events - before, Relaxed);
+        if self.segment.totals.bytes >= self.options.segment_bytes {
+            self.rotate()?;
+        }
+        self.shared.bytes.store(self.bytes(), Relaxed);
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.older.iter().map(|s| s.bytes).sum::<u64>() + self.segment.totals.bytes + self.meta_bytes
+    }
+
+    fn rotate(&mut self) -> Result<(), SessionError> {
+        self.segment.finish()?;
+        let number = self.segment.totals.number + 1;
+        let next = Segment::new(&self.dir, &self.meta.session, number);
+        self.older.push_back(std::mem::replace(&mut self.segment, next).totals);
+        self.known.begin_segment(number);
+        if let Some(keep) = self.options.keep_segments {
+            while self.older.len() as u64 + 1 > u64::from(keep) {
+                self.drop_oldest("keep")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes old segments until `more` bytes fit under the limit.
+    fn make_room(&mut self, more: u64) -> Result<(), SessionError> {
+        let Some(limit) = self.options.size_limit_bytes else {
+            return Ok(());
+        };
+        // Heads of new files, the index and a longer meta.toml come on top.
+        let more = more.saturating_add(24 << 10);
+        while self.bytes().saturating_add(more) > limit && !self.older.is_empty() {
+            self.drop_oldest("size-limit")?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the oldest complete segment. What is deleted is written down before: should the recorder die between
+    /// the two, the reader finds a file too many and not one missing without a word.
+    fn drop_oldest(&mut self, by: &str) -> Result<(), SessionError> {
+        let Some(oldest) = self.older.pop_front() else {
+            return Ok(());
+        };
+        let dropped = self.meta.dropped.get_or_insert_with(Dropped::default);
+        dropped.segments = oldest.number + 1;
+        dropped.events += oldest.events;
+        dropped.lost = dropped.lost.saturating_add(oldest.losses.total()).min(LARGEST);
+        dropped.bytes += oldest.bytes;
+        dropped.by = by.to_owned();
+        if let Some((from, to)) = oldest.range_ns {
+            dropped.from_ns = Some(dropped.from_ns.unwrap_or(from).min(from).min(LARGEST));
+            dropped.to_ns = Some(dropped.to_ns.unwrap_or(to).max(to).min(LARGEST));
+        }
+        self.meta_bytes = self.meta.write(&self.dir)?;
+        for table in Table::ALL {
+            let path = table.path(&self.dir, oldest.number);
+            match std::fs::remove_file(&path) {
+                Ok(()) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {} // It never had rows.
+                Err(source) => return Err(SessionError::Io { operation: "delete", path, source }),
+            }
+        }
+        Ok(())
+    }
+
+    fn close(mut self) -> Result<Meta, SessionError> {
+        self.flush()?;
+        self.segment.finish()?;
+        self.segment.sync()?;
+        let totals = || self.older.iter().chain(std::iter::once(&self.segment.totals)).filter(|s| s.bytes > 0);
+        let ranges = || totals().filter_map(|s| s.range_ns);
+        let mut losses = LossTotals::default();
+        for segment in totals() {
+            for cause in magscope_core::LossCause::ALL {
+                losses.add(cause, segment.losses.of(cause));
+            }
+        }
+        self.meta.closed = Some(Closed {
+            utc: utc::now(),
+            events: totals().map(|s| s.events).sum(),
+            batches: totals().map(|s| s.batches).sum(),
+            segments: totals().count() as u32,
+            bytes: totals().map(|s| s.bytes).sum(),
+            from_ns: ranges().map(|r| r.0.min(LARGEST)).min(),
+            to_ns: ranges().map(|r| r.1.min(LARGEST)).max(),
+            losses,
+        });
+        self.meta.write(&self.dir)?;
+        Ok(self.meta)
+    }
+}
+
+/// Encodes the rows of a small table.
+fn side<R: Row>(
+    encoder: &mut Encoder,
+    out: &mut Vec<Encoded>,
+    rows: &[R],
+) -> Result<(), arrow::error::ArrowError> {
+    for some in rows.chunks(SIDE_ROWS) {
+        let times = || some.iter().map(Row::time_ns);
+        let range_ns = (times().min().unwrap_or(0), times().max().unwrap_or(0));
+        // Compression gains nothing on a few rows and costs eight bytes a buffer.
+        let codec = if some.len() > 64 { Codec::Zstd } else { Codec::Plain };
+        out.push(Encoded::new(encoder, R::TABLE, R::columns(some), range_ns, 0, codec)?);
+    }
+    Ok(())
+}

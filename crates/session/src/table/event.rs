@@ -1,0 +1,204 @@
+//! The table of events.
+
+use super::{Row, field, values};
+use crate::layout::Table;
+use arrow::array::{ArrayRef, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
+use std::sync::Arc;
+
+/// Places of the columns that the index is made of.
+pub(crate) const TS_NS: usize = 0;
+pub(crate) const HOP: usize = 1;
+
+/// Events on their way to a batch, already turned into columns.
+#[derive(Default)]
+pub(crate) struct EventColumns {
+    ts_ns: Vec<i64>,
+    hop: Vec<u8>,
+    cpu: Vec<u16>,
+    flow: Vec<u64>,
+    socket: Vec<u64>,
+    seq: Vec<u32>,
+    len: Vec<u32>,
+    skb: Vec<u32>,
+    ifindex: Vec<u32>,
+    tgid: Vec<u32>,
+    tid: Vec<u32>,
+    detail: Vec<u32>,
+    record: Vec<u32>,
+    ip_id: Vec<u16>,
+    segs: Vec<u16>,
+    tcp_flags: Vec<u8>,
+    flags: Vec<u8>,
+    proto: Vec<u8>,
+    range_ns: Option<(u64, u64)>,
+    hops: u64,
+}
+
+impl EventColumns {
+    pub(crate) fn rows(&self) -> usize {
+        self.ts_ns.len()
+    }
+
+    /// Earliest and latest time, if there are rows.
+    pub(crate) fn range_ns(&self) -> Option<(u64, u64)> {
+        self.range_ns
+    }
+
+    /// A bit a hop number.
+    pub(crate) fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    pub(crate) fn extend(&mut self, events: &[Event]) {
+        // Some rows at a time, so that they stay in the nearest cache for all eighteen passes over them.
+        for some in events.chunks(256) {
+            self.ts_ns.extend(some.iter().map(|e| e.time_ns as i64));
+            self.hop.extend(some.iter().map(|e| e.hop as u8));
+            self.cpu.extend(some.iter().map(|e| e.cpu));
+            self.flow.extend(some.iter().map(|e| e.flow.0));
+            self.socket.extend(some.iter().map(|e| e.socket));
+            self.seq.extend(some.iter().map(|e| e.seq));
+            self.len.extend(some.iter().map(|e| e.len));
+            self.skb.extend(some.iter().map(|e| e.skb));
+            self.ifindex.extend(some.iter().map(|e| e.ifindex));
+            self.tgid.extend(some.iter().map(|e| e.tgid));
+            self.tid.extend(some.iter().map(|e| e.tid));
+            self.detail.extend(some.iter().map(|e| e.detail));
+            self.record.extend(some.iter().map(|e| e.record));
+            self.ip_id.extend(some.iter().map(|e| e.ip_id));
+            self.segs.extend(some.iter().map(|e| e.segs));
+            self.tcp_flags.extend(some.iter().map(|e| e.tcp_flags));
+            self.flags.extend(some.iter().map(|e| e.flags.0));
+            self.proto.extend(some.iter().map(|e| e.proto.0));
+            for event in some {
+                self.hops |= 1 << (event.hop as u8);
+                let (from, to) = self.range_ns.unwrap_or((event.time_ns, event.time_ns));
+                self.range_ns = Some((from.min(event.time_ns), to.max(event.time_ns)));
+            }
+        }
+    }
+
+    /// Hands the columns over and starts again.
+    pub(crate) fn take(&mut self) -> Vec<ArrayRef> {
+        let full = std::mem::take(self);
+        vec![
+            array::<Int64Type>(full.ts_ns),
+            array::<UInt8Type>(full.hop),
+            array::<UInt16Type>(full.cpu),
+            array::<UInt64Type>(full.flow),
+            array::<UInt64Type>(full.socket),
+            array::<UInt32Type>(full.seq),
+            array::<UInt32Type>(full.len),
+            array::<UInt32Type>(full.skb),
+            array::<UInt32Type>(full.ifindex),
+            array::<UInt32Type>(full.tgid),
+            array::<UInt32Type>(full.tid),
+            array::<UInt32Type>(full.detail),
+            array::<UInt32Type>(full.record),
+            array::<UInt16Type>(full.ip_id),
+            array::<UInt16Type>(full.segs),
+            array::<UInt8Type>(full.tcp_flags),
+            array::<UInt8Type>(full.flags),
+            array::<UInt8Type>(full.proto),
+        ]
+    }
+}
+
+fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(values.into(), None))
+}
+
+impl Row for Event {
+    const TABLE: Table = Table::Events;
+
+    fn fields() -> Vec<Field> {
+        use DataType::{Int64, UInt8, UInt16, UInt32, UInt64};
+        vec![
+            field("ts_ns", Int64),
+            field("hop", UInt8),
+            field("cpu", UInt16),
+            field("flow", UInt64),
+            field("socket", UInt64),
+            field("seq", UInt32),
+            field("len", UInt32),
+            field("skb", UInt32),
+            field("ifindex", UInt32),
+            field("tgid", UInt32),
+            field("tid", UInt32),
+            field("detail", UInt32),
+            field("record", UInt32),
+            field("ip_id", UInt16),
+            field("segs", UInt16),
+            field("tcp_flags", UInt8),
+            field("flags", UInt8),
+            field("proto", UInt8),
+        ]
+    }
+
+    fn columns(rows: &[Self]) -> Vec<ArrayRef> {
+        let mut columns = EventColumns::default();
+        columns.extend(rows);
+        columns.take()
+    }
+
+    /// Events with an unknown hop are those not understood.
+    fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64> {
+        let n = batch.num_rows();
+        // Cut to the row count once, so that the loop below needs no bounds checks.
+        let ts_ns = values::<Int64Type>(batch, 0)?.get(..n)?;
+        let hop = values::<UInt8Type>(batch, 1)?.get(..n)?;
+        let cpu = values::<UInt16Type>(batch, 2)?.get(..n)?;
+        let flow = values::<UInt64Type>(batch, 3)?.get(..n)?;
+        let socket = values::<UInt64Type>(batch, 4)?.get(..n)?;
+        let seq = values::<UInt32Type>(batch, 5)?.get(..n)?;
+        let len = values::<UInt32Type>(batch, 6)?.get(..n)?;
+        let skb = values::<UInt32Type>(batch, 7)?.get(..n)?;
+        let ifindex = values::<UInt32Type>(batch, 8)?.get(..n)?;
+        let tgid = values::<UInt32Type>(batch, 9)?.get(..n)?;
+        let tid = values::<UInt32Type>(batch, 10)?.get(..n)?;
+        let detail = values::<UInt32Type>(batch, 11)?.get(..n)?;
+        let record = values::<UInt32Type>(batch, 12)?.get(..n)?;
+        let ip_id = values::<UInt16Type>(batch, 13)?.get(..n)?;
+        let segs = values::<UInt16Type>(batch, 14)?.get(..n)?;
+        let tcp_flags = values::<UInt8Type>(batch, 15)?.get(..n)?;
+        let flags = values::<UInt8Type>(batch, 16)?.get(..n)?;
+        let proto = values::<UInt8Type>(batch, 17)?.get(..n)?;
+        let mut unknown = 0;
+        out.reserve(n);
+        for i in 0..n {
+            let Some(hop) = Hop::from_id(hop[i]) else {
+                unknown += 1;
+                continue;
+            };
+            out.push(Event {
+                time_ns: ts_ns[i] as u64,
+                socket: socket[i],
+                flow: FlowId(flow[i]),
+                seq: seq[i],
+                len: len[i],
+                skb: skb[i],
+                ifindex: ifindex[i],
+                tgid: tgid[i],
+                tid: tid[i],
+                detail: detail[i],
+                record: record[i],
+                cpu: cpu[i],
+                ip_id: ip_id[i],
+                segs: segs[i],
+                tcp_flags: tcp_flags[i],
+                flags: EventFlags(flags[i]),
+                hop,
+                proto: Proto(proto[i]),
+            });
+        }
+        Some(unknown)
+    }
+
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+}

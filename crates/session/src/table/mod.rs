@@ -1,0 +1,81 @@
+//! The tables' columns, and the rows of the model to and from them.
+//!
+//! Every column is non-nullable and of a plain type that any Arrow engine reads. A file's own schema is for other
+//! programs: this library reads by the columns it knows for the format in `meta.toml`, so that a damaged schema
+//! costs nothing.
+
+pub(crate) mod event;
+mod index;
+mod side;
+
+pub(crate) use event::EventColumns;
+pub(crate) use index::IndexRow;
+pub(crate) use side::Announced;
+
+use crate::layout::Table;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// A row of a table.
+pub(crate) trait Row: Sized {
+    /// Which table.
+    const TABLE: Table;
+
+    /// Names and types of the columns, in order.
+    fn fields() -> Vec<Field>;
+
+    /// The columns of some rows.
+    fn columns(rows: &[Self]) -> Vec<ArrayRef>;
+
+    /// Appends the rows of a batch and returns how many could not be understood. `None` when the columns are not
+    /// those of this table.
+    fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64>;
+
+    /// The time the row is placed by, `CLOCK_MONOTONIC` nanoseconds.
+    fn time_ns(&self) -> u64;
+}
+
+/// A non-nullable column.
+fn field(name: &str, kind: DataType) -> Field {
+    Field::new(name, kind, false)
+}
+
+/// The values of a column, if it has this type.
+fn values<T: ArrowPrimitiveType>(batch: &RecordBatch, column: usize) -> Option<&[T::Native]> {
+    let array = batch.columns().get(column)?.as_primitive_opt::<T>()?;
+    (array.null_count() == 0).then(|| &array.values()[..])
+}
+
+/// A column from an iterator of its values.
+fn column<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+}
+
+/// The columns of a table as this format has them.
+pub(crate) fn schema(table: Table) -> SchemaRef {
+    static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
+        let fields = |table: &Table| match table {
+            Table::Events => magscope_core::Event::fields(),
+            Table::Flows => Announced::<magscope_core::Flow>::fields(),
+            Table::Tasks => Announced::<magscope_core::Task>::fields(),
+            Table::Tcp => magscope_core::TcpSample::fields(),
+            Table::Losses => magscope_core::Loss::fields(),
+            Table::Clock => magscope_core::clock::ClockSample::fields(),
+            Table::Index => IndexRow::fields(),
+        };
+        Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()
+    });
+    SCHEMAS[table as usize].clone()
+}
+
+/// The same with the session it belongs to in its metadata, as it stands at the head of a file.
+pub(crate) fn file_schema(table: Table, session: &str) -> Schema {
+    let about = HashMap::from([
+        ("magscope.format".to_owned(), crate::meta::FORMAT.to_string()),
+        ("magscope.session".to_owned(), session.to_owned()),
+        ("magscope.table".to_owned(), table.name().to_owned()),
+    ]);
+    schema(table).as_ref().clone().with_metadata(about)
+}

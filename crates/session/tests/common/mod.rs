@@ -1,0 +1,222 @@
+//! A generator of plausible traffic, and small helpers, for tests and benches.
+#![allow(dead_code, missing_docs)]
+
+use magscope_core::clock::ClockSample;
+use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo};
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub fn node() -> NodeInfo {
+    NodeInfo {
+        host: "hostA".into(),
+        kernel: "6.18.1-amd64".into(),
+        boot_id: "11111111-2222-3333-4444-555555555555".into(),
+        cpus: 8,
+        clock: "monotonic".into(),
+        netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
+        coverage: Coverage::full(Backend::Generator),
+    }
+}
+
+/// Connections on several CPUs: every packet climbs down the sender's hops, or up the receiver's.
+pub struct Traffic {
+    seed: u64,
+    cpus: Vec<Cpu>,
+    flows: Vec<Connection>,
+    announced: bool,
+}
+
+struct Cpu {
+    now_ns: u64,
+    record: u32,
+    packet: Event,
+    /// The hops the packet has yet to pass, the next one last.
+    hops: Vec<Hop>,
+}
+
+struct Connection {
+    flow: Flow,
+    task: Task,
+    socket: u64,
+    next_tx: u32,
+    next_rx: u32,
+    ip_id: u16,
+}
+
+impl Traffic {
+    pub fn new(cpus: usize, connections: usize) -> Self {
+        let mut traffic = Traffic { seed: 42, cpus: Vec::new(), flows: Vec::new(), announced: false };
+        for i in 0..connections {
+            let proto = if i % 4 == 3 { Proto::UDP } else { Proto::TCP };
+            let ip = |host: usize| -> SocketAddr {
+                if i % 8 == 7 {
+                    format!("[fd00::{host:x}]:{}", 40_000 + i).parse().unwrap()
+                } else {
+                    format!("10.0.{}.{host}:{}", i % 200, 40_000 + i).parse().unwrap()
+                }
+            };
+            let id = FlowId(traffic.random() | 1);
+            let flow = Flow { id, netns: 4_026_531_840, proto, local: ip(1), remote: ip(2) };
+            let (tgid, tid) = (1_000 + i as u32 / 4, 1_000 + i as u32);
+            let task = Task { tgid, tid, uid: 1_000, cgroup: 4_242, comm: format!("worker-{i}") };
+            let next_tx = traffic.random() as u32;
+            traffic.flows.push(Connection {
+                flow,
+                task,
+                socket: 77_000 + i as u64,
+                next_tx,
+                next_rx: 7,
+                ip_id: 1,
+            });
+        }
+        for cpu in 0..cpus {
+            let now_ns = 1_000_000_000_000 + cpu as u64 * 37;
+            let packet = Event::at(Hop::AppSend, 0);
+            traffic.cpus.push(Cpu { now_ns, record: 0, packet, hops: Vec::new() });
+        }
+        traffic
+    }
+
+    pub fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.seed ^ self.seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// The next `count` events, in order of time; the first batch announces flows and tasks.
+    pub fn fill(&mut self, batch: &mut Batch, count: usize) {
+        batch.clear();
+        if !self.announced {
+            self.announced = true;
+            batch.flows.extend(self.flows.iter().map(|c| c.flow));
+            batch.tasks.extend(self.flows.iter().map(|c| c.task.clone()));
+        }
+        for _ in 0..count {
+            let event = self.event();
+            batch.events.push(event);
+        }
+        batch.watermark_ns = batch.events.last().map_or(batch.watermark_ns, |e| e.time_ns);
+    }
+
+    fn event(&mut self) -> Event {
+        // The CPU that is furthest behind goes on; a new packet may come later than the others' next hop.
+        let next = loop {
+            let next = (0..self.cpus.len()).min_by_key(|i| self.cpus[*i].now_ns).unwrap();
+            if !self.cpus[next].hops.is_empty() {
+                break next;
+            }
+            self.packet(next);
+        };
+        let step = 90 + self.random() % 700;
+        let cpu = &mut self.cpus[next];
+        let hop = cpu.hops.pop().unwrap();
+        let mut event = cpu.packet;
+        event.hop = hop;
+        event.time_ns = cpu.now_ns;
+        event.cpu = next as u16;
+        event.record = cpu.record;
+        if !hop.knows_process() {
+            (event.tgid, event.tid) = (0, 0);
+        }
+        if hop.layer() == magscope_core::Layer::Socket {
+            (event.skb, event.ip_id, event.segs, event.tcp_flags, event.ifindex) = (0, 0, 0, 0, 0);
+        }
+        cpu.record = cpu.record.wrapping_add(1);
+        cpu.now_ns += step;
+        event
+    }
+
+    fn packet(&mut self, cpu: usize) {
+        let (which, sending) = (self.random() as usize % self.flows.len(), self.random() % 2 == 0);
+        let (skb, len) = (self.random() as u32, [1_448, 1_448 * 8, 100, 9_000][self.random() as usize % 4]);
+        let gap = if self.random() % 8 == 0 { 20_000 } else { 1_500 };
+        let connection = &mut self.flows[which];
+        let tcp = connection.flow.proto == Proto::TCP;
+        let mut packet = Event::at(Hop::AppSend, 0);
+        packet.flow = connection.flow.id;
+        packet.socket = connection.socket;
+        packet.proto = connection.flow.proto;
+        (packet.tgid, packet.tid) = (connection.task.tgid, connection.task.tid);
+        (packet.skb, packet.len, packet.ifindex) = (skb, len, 2);
+        packet.segs = len.div_ceil(1_448) as u16;
+        packet.ip_id = connection.ip_id;
+        connection.ip_id = connection.ip_id.wrapping_add(packet.segs);
+        if tcp {
+            let next = if sending { &mut connection.next_tx } else { &mut connection.next_rx };
+            packet.seq = *next;
+            *next = next.wrapping_add(len);
+            packet.tcp_flags = 24;
+            packet.detail = if sending { connection.next_rx } else { connection.next_tx };
+        }
+        if connection.flow.local.is_ipv6() {
+            packet.flags = EventFlags::IPV6;
+        }
+        let other = if tcp { [Hop::UdpSend, Hop::UdpRecv] } else { [Hop::TcpSend, Hop::TcpRecv] };
+        let path = Hop::path();
+        let path = if sending { &path[..9] } else { &path[9..] };
+        let keep = |h: &&Hop| !other.contains(h) && (tcp || **h != Hop::TcpXmit);
+        let cpu = &mut self.cpus[cpu];
+        cpu.hops = path.iter().rev().filter(keep).copied().collect();
+        cpu.packet = packet;
+        cpu.now_ns += gap;
+    }
+}
+
+pub fn tcp_sample(time_ns: u64) -> TcpSample {
+    TcpSample {
+        time_ns,
+        socket: 77_000,
+        flow: FlowId(9),
+        cwnd: 10,
+        ssthresh: 11,
+        srtt_us: 12,
+        rttvar_us: 13,
+        rto_us: 14,
+        packets_out: 15,
+        total_retrans: 16,
+        snd_wnd: 17,
+        rcv_wnd: 18,
+        snd_una: 19,
+        snd_nxt: 20,
+        send_queue_bytes: 21,
+        recv_queue_bytes: 22,
+        state: 1,
+        ca_state: 2,
+    }
+}
+
+pub fn clock_sample(monotonic_ns: u64) -> ClockSample {
+    let realtime_ns = 1_767_323_045_000_000_000 + monotonic_ns as i64;
+    ClockSample { monotonic_ns, raw_ns: monotonic_ns + 5, realtime_ns, width_ns: 40 }
+}
+
+pub fn loss(to_ns: u64, count: u64) -> Loss {
+    Loss { cpu: 1, from_ns: to_ns.saturating_sub(500), to_ns, count, cause: LossCause::RingFull }
+}
+
+/// Everything a source gives, as one batch, and how many batches it took.
+pub fn drain(source: &mut impl Source) -> (Batch, usize) {
+    let (mut all, mut batch, mut batches) = (Batch::default(), Batch::default(), 0);
+    let mut watermark_ns = 0;
+    loop {
+        let progress = source.next(&mut batch, Duration::ZERO).unwrap();
+        let early = batch.events.iter().filter(|e| e.time_ns < watermark_ns).count() as u64;
+        assert!(early <= batch.late, "{early} events before the watermark, {} said to be late", batch.late);
+        assert!(batch.watermark_ns >= watermark_ns);
+        watermark_ns = batch.watermark_ns;
+        all.events.append(&mut batch.events);
+        all.flows.append(&mut batch.flows);
+        all.tasks.append(&mut batch.tasks);
+        all.tcp.append(&mut batch.tcp);
+        all.losses.append(&mut batch.losses);
+        all.clock.append(&mut batch.clock);
+        all.late += batch.late;
+        if progress == Progress::End {
+            return (all, batches);
+        }
+        batches += 1;
+    }
+}

@@ -1,0 +1,147 @@
+//! What is recorded is what is replayed.
+
+mod common;
+
+use common::{Traffic, clock_sample, drain, loss, node, tcp_sample};
+use magscope_core::{Batch, Event, Hop, LossCause};
+use magscope_session::{RecordOptions, Recorder, Session};
+use std::collections::HashSet;
+use std::path::Path;
+
+fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> Batch {
+    let mut traffic = Traffic::new(4, 32);
+    let mut recorder = Recorder::create(dir, &node(), options).unwrap();
+    let (mut batch, mut all) = (Batch::default(), Batch::default());
+    for _ in 0..batches {
+        traffic.fill(&mut batch, events);
+        let now = batch.watermark_ns;
+        batch.tcp.push(tcp_sample(now));
+        batch.losses.push(loss(now, 3));
+        batch.clock.push(clock_sample(now));
+        recorder.append(&batch).unwrap();
+        all.events.extend_from_slice(&batch.events);
+        all.flows.extend_from_slice(&batch.flows);
+        all.tasks.extend_from_slice(&batch.tasks);
+        all.tcp.extend_from_slice(&batch.tcp);
+        all.losses.extend_from_slice(&batch.losses);
+        all.clock.extend_from_slice(&batch.clock);
+    }
+    let summary = recorder.close().unwrap();
+    assert_eq!(summary.events, (batches * events) as u64);
+    assert_eq!(summary.losses.ring_full, 3 * batches as u64);
+    all
+}
+
+#[test]
+fn everything_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = record(dir.path(), RecordOptions::default(), 20, 10_000);
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(session.damage(), []);
+    assert_eq!(session.verify(), []);
+    assert_eq!(session.info(), &node());
+    assert!(session.summary().closed);
+    let closed = session.meta().closed.clone().unwrap();
+    assert_eq!(session.summary().events, closed.events);
+    assert_eq!(session.summary().bytes, closed.bytes);
+    assert_eq!(session.summary().losses, closed.losses);
+    let (replayed, batches) = drain(&mut session.replay(None, None));
+    assert!(batches >= 4);
+    assert_eq!(replayed.events, recorded.events);
+    assert_eq!(replayed.flows, recorded.flows);
+    assert_eq!(replayed.tasks, recorded.tasks);
+    assert_eq!(replayed.tcp, recorded.tcp);
+    assert_eq!(replayed.losses, recorded.losses);
+    assert_eq!(replayed.clock, recorded.clock);
+    assert_eq!(replayed.late, 0);
+}
+
+#[test]
+fn every_field_and_hop_survives() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let mut batch = Batch::default();
+    for (i, hop) in Hop::ALL.iter().enumerate() {
+        let mut event = Event::at(*hop, i as u64);
+        event.socket = u64::MAX;
+        event.flow.0 = u64::MAX - 1;
+        (event.seq, event.len, event.skb, event.ifindex) = (u32::MAX, 1, 2, 3);
+        (event.tgid, event.tid, event.detail, event.record) = (4, 5, 6, 7);
+        (event.cpu, event.ip_id, event.segs) = (u16::MAX, 8, 9);
+        (event.tcp_flags, event.flags.0, event.proto.0) = (10, 31, 255);
+        batch.events.push(event);
+    }
+    recorder.append(&batch).unwrap();
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(drain(&mut session.replay(None, None)).0.events, batch.events);
+}
+
+#[test]
+fn replay_keeps_to_its_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RecordOptions { segment_bytes: 200_000, ..RecordOptions::default() };
+    let recorded = record(dir.path(), options, 20, 5_000);
+    let session = Session::open(dir.path()).unwrap();
+    assert!(session.summary().segments > 2, "{:?}", session.summary());
+    let times: Vec<u64> = recorded.events.iter().map(|e| e.time_ns).collect();
+    let (first, last) = (times[0], times[times.len() - 1]);
+    let middle = [times[30_000], times[30_001], times[75_000]];
+    for (from, to) in [
+        (None, Some(middle[0])),
+        (Some(middle[0]), Some(middle[1])),
+        (Some(middle[1]), Some(middle[2])),
+        (Some(middle[2]), None),
+        (Some(first), Some(last)),
+        (Some(last + 1), None),
+        (None, Some(first - 1)),
+        (Some(middle[2]), Some(middle[0])),
+    ] {
+        let wanted = |t: u64| from.is_none_or(|f| t >= f) && to.is_none_or(|e| t <= e);
+        let (replayed, _) = drain(&mut session.replay(from, to));
+        let expected: Vec<Event> = recorded.events.iter().filter(|e| wanted(e.time_ns)).copied().collect();
+        assert!(replayed.events == expected, "{from:?} to {to:?}");
+        assert!(replayed.tcp.iter().all(|t| wanted(t.time_ns)));
+        let tcp = recorded.tcp.iter().filter(|t| wanted(t.time_ns)).count();
+        assert_eq!(replayed.tcp.len(), tcp, "{from:?} to {to:?}");
+        // Whatever segment it begins in: the flows and tasks of its events are told.
+        let flows: HashSet<_> = replayed.flows.iter().map(|f| f.id).collect();
+        assert!(replayed.events.iter().all(|e| flows.contains(&e.flow)));
+        let tids: HashSet<_> = replayed.tasks.iter().map(|t| t.tid).collect();
+        assert!(replayed.events.iter().all(|e| e.tid == 0 || tids.contains(&e.tid)));
+    }
+}
+
+#[test]
+fn late_events_stay_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let events: Vec<Event> = [10, 20, 30, 15, 40, 39].map(|t| Event::at(Hop::AppSend, t)).into();
+    recorder.append(&Batch { events: events.clone(), late: 2, ..Batch::default() }).unwrap();
+    recorder.close().unwrap();
+    let (replayed, _) = drain(&mut Session::open(dir.path()).unwrap().replay(None, None));
+    assert_eq!(replayed.events, events);
+    assert_eq!(replayed.late, 2);
+}
+
+#[test]
+fn an_empty_recording_is_a_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let summary = recorder.close().unwrap();
+    assert_eq!((summary.events, summary.from_ns), (0, None));
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(session.damage(), []);
+    assert!(drain(&mut session.replay(None, None)).0.is_empty());
+}
+
+#[test]
+fn losses_without_events_are_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    recorder.append(&Batch { losses: vec![loss(1_000, 7)], ..Batch::default() }).unwrap();
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(session.summary().losses.of(LossCause::RingFull), 7);
+    assert_eq!(drain(&mut session.replay(None, None)).0.losses, [loss(1_000, 7)]);
+}
