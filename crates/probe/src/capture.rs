@@ -270,7 +270,7 @@ impl Capture {
         }
         if self.stopping {
             // a ring that was full when its last event came could not say so itself
-            let unreported = self.counters().map(|c| c.unreported).unwrap_or(0);
+            let unreported = self.counters().map_or(0, |c| c.unreported);
             if unreported > 0 {
                 let loss = Loss { cpu: u16::MAX, from_ns, to_ns: now, count: unreported, cause: LossCause::RingFull };
                 batch.losses.push(loss);
@@ -310,6 +310,7 @@ static PROGRAMS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR
 /// What libbpf said while loading: the verifier's log, of which an error shows the end.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
+#[expect(clippy::needless_pass_by_value, reason = "the signature is libbpf-rs's")]
 fn keep_log(_level: PrintLevel, message: String) {
     if let Ok(mut log) = LOG.lock() {
         // bounded: a verifier log can have megabytes

@@ -5,6 +5,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod cost;
 pub mod decode;
 pub mod error;
 pub mod facts;

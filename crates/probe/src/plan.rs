@@ -165,7 +165,7 @@ fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     }
     let root = facts.has(CAP_SYS_ADMIN);
     for (number, name) in [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")] {
-        if !facts.has(number) && !(root && number != CAP_NET_ADMIN) {
+        if !facts.has(number) && (!root || number == CAP_NET_ADMIN) {
             return Some(format!("{name} is missing"));
         }
     }

@@ -246,3 +246,18 @@ fn what_a_full_ring_loses_is_counted_to_the_last_event() {
     let losses = recording.batches.iter().flat_map(|b| &b.losses).filter(|l| l.from_ns < l.to_ns).count();
     assert!(losses >= 4, "losses are told where they were, not once at the end: {losses}");
 }
+
+#[test]
+fn the_cost_of_a_hit_can_be_measured() {
+    if !can_capture() {
+        return;
+    }
+    let facts = magscope_probe::HostFacts::read().expect("facts");
+    let hops = [Hop::DevXmit, Hop::TcpRecv].into_iter().collect();
+    let cost = magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
+    // one UDP packet, one TCP segment and at most its acknowledgement; and TCP's receive for each of the last two
+    assert!((3.0..=5.0).contains(&cost.hits), "{cost:?}");
+    assert!(cost.bare_ns > 0.0);
+    let never = [Hop::TcpRetransmit].into_iter().collect();
+    assert_eq!(magscope_probe::cost::measure(&facts, never, 1).expect("measured"), None);
+}

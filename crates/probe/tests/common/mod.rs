@@ -79,9 +79,9 @@ impl Net {
         self.capture_with(CaptureOptions { hops, ..CaptureOptions::default() })
     }
 
-    pub fn capture_with(&self, options: CaptureOptions) -> Recording {
-        let netns = vec![self.client.target.clone(), self.server.target.clone()];
-        Recording::start(CaptureOptions { netns, ..options })
+    pub fn capture_with(&self, mut options: CaptureOptions) -> Recording {
+        options.netns = vec![self.client.target.clone(), self.server.target.clone()];
+        Recording::start(options)
     }
 }
 
@@ -100,7 +100,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    pub fn start(options: CaptureOptions) -> Self {
+    fn start(options: CaptureOptions) -> Self {
         let capture = Capture::start(options).expect("capture starts");
         let served = capture.info().coverage.served();
         Recording { capture: Some(capture), batches: Vec::new(), events: Vec::new(), flows: HashMap::new(), served }
