@@ -98,7 +98,7 @@ pub struct Task {
     pub comm: String,
 }
 
-/// A sample of one TCP connection's state, what MAGNeT called the extended record. Source: `struct tcp_sock`.
+/// A sample of one TCP connection's state, what `MAGNeT` called the extended record. Source: `struct tcp_sock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpSample {
     /// When, `CLOCK_MONOTONIC`.

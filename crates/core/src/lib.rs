@@ -8,10 +8,12 @@ pub mod clock;
 pub mod event;
 pub mod flow;
 pub mod hop;
+pub mod journey;
 pub mod node;
 pub mod source;
 
 pub use batch::{Batch, Loss, LossCause};
 pub use event::{Event, EventFlags};
 pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};
-pub use hop::{Direction, Hop, Layer};
+pub use hop::{Direction, Hop, HopSet, Layer};
+pub use journey::{Correlator, Journey, Limits, Verdict};

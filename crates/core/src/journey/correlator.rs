@@ -1,0 +1,442 @@
+//! The correlator: takes batches, gives journeys.
+
+use super::desk::{Desk, Why};
+use super::directory::Directory;
+use super::hash::Map;
+use super::journey::Journey;
+use super::limits::{Counters, Limits};
+use super::piece::Mark;
+use super::readers::Readers;
+use super::rules::Rules;
+use super::rungs::Who;
+use super::sockets::{DatagramRef, Sockets};
+use super::stream::{Admitted, Stream};
+use crate::batch::Batch;
+use crate::event::{Event, EventFlags};
+use crate::flow::{Flow, FlowId, Proto, Task};
+use crate::hop::{Direction, Hop, HopSet};
+
+/// Tasks remembered.
+const MAX_TASKS: usize = 1 << 16;
+
+/// Joins the events of one host to journeys, as they come.
+///
+/// Memory is bounded by [`Limits`], whatever comes in; nothing in the input makes it panic.
+#[derive(Debug)]
+pub struct Correlator {
+    desk: Desk,
+    directory: Directory,
+    streams: Vec<Stream>,
+    tasks: Map<u32, Task>,
+    readers: Readers,
+    sockets: Sockets,
+}
+
+impl Correlator {
+    /// A correlator for a capture in which `coverage` hops are served.
+    pub fn new(coverage: HopSet, limits: Limits) -> Self {
+        Correlator {
+            desk: Desk::new(Rules::new(coverage), limits),
+            directory: Directory::default(),
+            streams: Vec::new(),
+            tasks: Map::default(),
+            readers: Readers::default(),
+            sockets: Sockets::default(),
+        }
+    }
+
+    /// Takes a batch and appends the journeys that ended to `done`.
+    pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
+        for flow in &batch.flows {
+            if self.directory.len() >= self.desk.limits.max_flows && self.directory.get(flow.id).is_none() {
+                self.forget_idle_flows(done);
+            }
+            self.directory.announce(flow, &mut self.desk.counters);
+        }
+        for task in &batch.tasks {
+            if self.tasks.len() >= MAX_TASKS && !self.tasks.contains_key(&task.tid) {
+                self.desk.counters.evicted_others += self.tasks.len() as u64;
+                self.tasks.clear(); // they are announced again now and then
+            }
+            self.tasks.insert(task.tid, task.clone());
+        }
+        for loss in &batch.losses {
+            self.desk.losses.push(loss);
+            self.desk.counters.lost_records += loss.count;
+        }
+        self.desk.counters.late += batch.late;
+        self.desk.counters.events += batch.events.len() as u64;
+        for event in &batch.events {
+            self.event(event, done);
+            if self.desk.open > self.desk.limits.max_pieces {
+                self.evict(done);
+            }
+        }
+        let newest_ns = batch.events.last().map_or(self.desk.now_ns, |e| e.time_ns);
+        self.desk.now_ns = if batch.watermark_ns == 0 { newest_ns } else { batch.watermark_ns };
+        self.visit_due(done);
+    }
+
+    /// The input has ended: closes everything that is still open.
+    pub fn finish(&mut self, done: &mut Vec<Journey>) {
+        for stream in &mut self.streams {
+            stream.reset(Why::EndOfInput, &mut self.desk, done);
+        }
+        self.sockets = Sockets::default();
+    }
+
+    /// What a flow id stands for, while the flow is remembered.
+    pub fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.directory.get(id)
+    }
+
+    /// Every flow remembered, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.directory.iter()
+    }
+
+    /// Who a thread is, if it was announced.
+    pub fn task(&self, tid: u32) -> Option<&Task> {
+        self.tasks.get(&tid)
+    }
+
+    /// Journeys that are open.
+    pub fn in_flight(&self) -> usize {
+        self.desk.open
+    }
+
+    /// What was seen so far and what could not be made use of.
+    pub fn counters(&self) -> &Counters {
+        &self.desk.counters
+    }
+
+    fn event(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        match event.hop {
+            Hop::TaskWake | Hop::TaskRun => {
+                self.desk.counters.evicted_others += self.readers.push(event);
+            }
+            Hop::TcpState
+            | Hop::SockFull
+            | Hop::SchedSwitch
+            | Hop::SchedWakeup
+            | Hop::SchedFork
+            | Hop::SchedExit => {}
+            _ if event.flags.contains(EventFlags::FRAGMENT) || event.flags.contains(EventFlags::PARTIAL) => {
+                self.desk.counters.without_range += 1;
+            }
+            _ => match event.proto {
+                Proto::TCP => self.tcp(event, done),
+                Proto::UDP => self.udp(event, done),
+                _ => self.desk.counters.other_protocols += 1,
+            },
+        }
+    }
+
+    fn mark(event: &Event) -> Mark {
+        let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
+        let at_return = event.flags.contains(EventFlags::AT_RETURN);
+        Mark { hop, time_ns, cpu, who: Who { tgid, tid }, at_return }
+    }
+
+    /// The stream of an event, if its flow is known and is an end of it.
+    fn stream_of(&mut self, event: &Event) -> Option<usize> {
+        let direction = event.hop.direction();
+        let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
+            self.desk.counters.unattributed += 1;
+            return None;
+        };
+        let stream = self.streams.get_mut(slot)?;
+        stream.last_ns = event.time_ns;
+        if direction != Direction::Off && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
+        {
+            self.desk.counters.forwarded += 1;
+            return None;
+        }
+        if stream.ends.proto != event.proto {
+            self.desk.counters.unattributed += 1;
+            return None;
+        }
+        Some(slot)
+    }
+
+    fn tcp(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        if event.hop == Hop::SkbDrop {
+            return self.tcp_drop(event);
+        }
+        let Some(slot) = self.stream_of(event) else { return };
+        let (desk, Some(stream)) = (&mut self.desk, self.streams.get_mut(slot)) else { return };
+        let (hop, seq, len) = (event.hop, event.seq, u64::from(event.len));
+        let mark = Self::mark(event);
+        match hop {
+            Hop::SockReady => {
+                if let Some(to) = stream.known_place(seq) {
+                    stream.announce_ready(to, &mark, desk, done);
+                }
+                return stream.tidy();
+            }
+            Hop::TcpRetransmit => {
+                if let Some(from) = stream.known_place(seq) {
+                    stream.mark_resent(from, from.saturating_add(len), desk);
+                }
+                return;
+            }
+            Hop::AppRecv if event.flags.contains(EventFlags::PEEK) => {
+                if let Some(from) = stream.known_place(seq) {
+                    stream.take_back_copy(from, from.saturating_add(len));
+                }
+                return;
+            }
+            _ => {}
+        }
+        if event.tcp_flags & 2 != 0 && hop >= Hop::IpOut && hop <= Hop::IpIn {
+            stream.open_connection(seq, desk, done);
+        }
+        if len == 0 {
+            if let Some(count) = hop.path_index().and_then(|i| desk.counters.empty_segments.get_mut(i)) {
+                *count += 1;
+            }
+            return;
+        }
+        let from = stream.move_to(seq, desk, done);
+        let to = from.saturating_add(len);
+        if len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv && stream.is_keep_alive(from, hop) {
+            desk.counters.keep_alives += 1;
+            return;
+        }
+        match hop {
+            Hop::AppSend if mark.at_return => {
+                stream.cover(from, to, &mark, None, desk, done);
+                stream.take_back_promise(to, &mark, desk);
+            }
+            Hop::AppCopy | Hop::AppRecv => {
+                let reader = self.readers.of(event.tid, event.socket);
+                if hop == Hop::AppRecv {
+                    stream.pass_below(from, event.time_ns, desk);
+                }
+                stream.cover(from, to, &mark, reader.as_ref(), desk, done);
+                if hop == Hop::AppRecv {
+                    stream.floor = stream.floor.max(to);
+                }
+            }
+            _ => stream.cover(from, to, &mark, None, desk, done),
+        }
+        stream.tidy();
+    }
+
+    /// Which way a dropped packet was going is not told; the sequence numbers of the two directions are far apart.
+    fn tcp_drop(&mut self, event: &Event) {
+        let mut best = None;
+        for direction in [Direction::Tx, Direction::Rx] {
+            let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
+                self.desk.counters.unattributed += 1;
+                return;
+            };
+            let Some(stream) = self.streams.get(slot) else { continue };
+            if event.len == 0 || stream.ends.proto != Proto::TCP {
+                continue;
+            }
+            let Some(from) = stream.known_place(event.seq) else { continue };
+            let to = from.saturating_add(u64::from(event.len));
+            if let Some(seen_ns) = stream.droppable(from, to) {
+                best = best.max(Some((seen_ns, slot, from, to)));
+            }
+        }
+        let Some((_, slot, from, to)) = best else {
+            self.desk.counters.unmatched_drops += 1;
+            return;
+        };
+        if let Some(stream) = self.streams.get_mut(slot) {
+            self.desk.counters.drops += 1;
+            stream.mark_dropped(from, to, event.detail, event.time_ns, &mut self.desk);
+        }
+    }
+
+    fn udp(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        match event.hop {
+            Hop::SkbDrop => self.udp_drop(event, done),
+            Hop::AppSend | Hop::UdpSend => self.udp_send(event, done),
+            Hop::AppRecv | Hop::AppCopy => self.udp_read(event, done),
+            Hop::SockReady => self.udp_ready(event, done),
+            Hop::IpOut
+            | Hop::IpPost
+            | Hop::DevQueue
+            | Hop::DevXmit
+            | Hop::DevDone
+            | Hop::DevRecv
+            | Hop::IpPre
+            | Hop::IpIn
+            | Hop::UdpRecv => self.udp_packet(event, done),
+            _ => self.desk.counters.without_range += 1,
+        }
+    }
+
+    fn udp_packet(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let Some(slot) = self.stream_of(event) else { return };
+        let Some(stream) = self.streams.get_mut(slot) else { return };
+        let mut mark = Self::mark(event);
+        if event.hop != Hop::IpOut {
+            mark.who = Who::default();
+        }
+        let start = stream.datagram(event, &mark, &mut self.desk, done);
+        let datagram = DatagramRef { stream: stream.me, start, len: event.len };
+        stream.tidy();
+        match event.hop {
+            Hop::IpOut => self.sockets.went_out(event.tid, event.socket, datagram),
+            Hop::UdpRecv if event.socket != 0 => {
+                self.sockets.arrived(event.socket, datagram, event.time_ns);
+                if self.sockets.is_crowded(self.desk.open) {
+                    let streams = &self.streams;
+                    self.sockets.forget(|d| is_open(streams, d));
+                }
+            }
+            _ => {}
+        }
+        self.desk.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
+    }
+
+    /// Stamps a datagram that a socket's queue pointed out.
+    fn stamp_datagram(
+        &mut self,
+        datagram: DatagramRef,
+        mark: &Mark,
+        ambiguous: bool,
+        socket: u64,
+        done: &mut Vec<Journey>,
+    ) {
+        let Some(stream) = self.streams.get_mut(datagram.stream.slot as usize) else { return };
+        if stream.me != datagram.stream {
+            return;
+        }
+        let Some(index) = stream.pieces.starting_at(datagram.start) else { return };
+        let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { return };
+        if ambiguous && !piece.ambiguous {
+            piece.ambiguous = true;
+            self.desk.counters.ambiguous_datagrams += 1;
+        }
+        if matches!(mark.hop, Hop::AppRecv | Hop::AppCopy)
+            && !piece.has(Hop::AppCopy)
+            && let Some(reader) = self.readers.of(mark.who.tid, socket)
+        {
+            reader.stamp(piece, mark.time_ns);
+        }
+        stream.touch(index, mark, &mut self.desk, done);
+        stream.tidy();
+    }
+
+    fn udp_send(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let mark = Self::mark(event);
+        if !mark.at_return {
+            // Before the packet is made there is nothing to tie it to.
+            self.desk.counters.unmatched_sends += 1;
+            return;
+        }
+        match self.sockets.send_returned(event.tid, event.socket, event.len) {
+            Some(datagram) => self.stamp_datagram(datagram, &mark, false, event.socket, done),
+            None => self.desk.counters.unmatched_sends += 1,
+        }
+    }
+
+    fn udp_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let looks = event.hop == Hop::AppCopy || event.flags.contains(EventFlags::PEEK);
+        let streams = &self.streams;
+        let found = self.sockets.read(event.socket, event.len, looks, |d| is_open(streams, d));
+        match found {
+            _ if event.flags.contains(EventFlags::PEEK) => {}
+            Some(m) => {
+                // A copy at a length that is none of the queue's may belong to another read: it is left out.
+                if event.hop == Hop::AppRecv || !m.ambiguous {
+                    self.stamp_datagram(m.datagram, &Self::mark(event), m.ambiguous, event.socket, done);
+                }
+            }
+            None => self.desk.counters.unmatched_reads += 1,
+        }
+    }
+
+    fn udp_ready(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let mark = Self::mark(event);
+        let mut told = Vec::new();
+        self.sockets.announced(event.socket, |d| told.push(d));
+        for datagram in told {
+            self.stamp_datagram(datagram, &mark, false, event.socket, done);
+        }
+    }
+
+    fn udp_drop(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        for direction in [Direction::Rx, Direction::Tx] {
+            let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
+                self.desk.counters.unattributed += 1;
+                return;
+            };
+            let Some(stream) = self.streams.get_mut(slot) else { continue };
+            let Some(index) = stream.dropped_datagram(event) else { continue };
+            let Some(piece) = stream.pieces.get_mut(index) else { continue };
+            piece.drop = Some((event.detail, piece.rungs.present()));
+            self.desk.counters.drops += 1;
+            // Nobody sends it again.
+            let start = piece.start;
+            stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
+            return;
+        }
+        self.desk.counters.unmatched_drops += 1;
+    }
+
+    fn visit_due(&mut self, done: &mut Vec<Journey>) {
+        while let Some((at_ns, stream)) = self.desk.next_visit() {
+            let Some(place) = self.streams.get_mut(stream.slot as usize) else { continue };
+            if place.me == stream {
+                place.visit(at_ns, &mut self.desk, done);
+            }
+        }
+        let horizon = self.desk.now_ns.saturating_sub(self.desk.limits.max_age_ns.saturating_mul(2));
+        self.desk.losses.forget_before(horizon);
+    }
+
+    /// Gives up on the oldest sixteenth of what is open, so that the search for the oldest pays.
+    fn evict(&mut self, done: &mut Vec<Journey>) {
+        let open = self.streams.iter().flat_map(|s| s.pieces.iter()).filter(|p| !p.is_gone());
+        let mut ages: Vec<u64> = open.map(|p| p.first_ns).collect();
+        self.desk.open = ages.len();
+        if ages.is_empty() {
+            return;
+        }
+        let excess = ages.len().saturating_sub(self.desk.limits.max_pieces);
+        let count = (excess + self.desk.limits.max_pieces / 16).clamp(1, ages.len());
+        let horizon = *ages.select_nth_unstable(count - 1).1;
+        for stream in &mut self.streams {
+            stream.close_where(|p| p.first_ns <= horizon, Why::Evicted, &mut self.desk, done);
+        }
+    }
+
+    /// Forgets the sixteenth of the streams that was idle longest.
+    fn forget_idle_flows(&mut self, done: &mut Vec<Journey>) {
+        let mut idle: Vec<u64> = self.streams.iter().map(|s| s.last_ns).collect();
+        if !idle.is_empty() {
+            let nth = idle.len() / 16;
+            let horizon = *idle.select_nth_unstable(nth).1;
+            let (streams, desk) = (&mut self.streams, &mut self.desk);
+            let forgotten = self.directory.retain(|slot| {
+                let Some(stream) = streams.get_mut(slot) else { return false };
+                if stream.last_ns > horizon {
+                    return true;
+                }
+                stream.reset(Why::Evicted, desk, done);
+                stream.last_ns = u64::MAX; // a free place is not idle
+                false
+            });
+            self.desk.counters.evicted_flows += forgotten;
+        }
+        if self.directory.len() >= self.desk.limits.max_flows {
+            // Flows that were announced and never used have no stream.
+            self.desk.counters.evicted_flows += self.directory.retain(|_| true);
+        }
+    }
+}
+
+/// Whether a datagram still waits to be read.
+fn is_open(streams: &[Stream], datagram: &DatagramRef) -> bool {
+    let Some(stream) = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream) else {
+        return false;
+    };
+    let piece = stream.pieces.starting_at(datagram.start).and_then(|index| stream.pieces.get(index));
+    piece.is_some_and(|p| !p.is_gone() && !p.has(Hop::AppRecv))
+}

@@ -1,0 +1,228 @@
+//! Where pieces are closed: verdicts, numbers, and when to look at a stream again.
+
+use super::journey::Journey;
+use super::limits::{Counters, Limits};
+use super::losses::Losses;
+use super::piece::{DELIVERED, Piece, RX, State, TX};
+use super::rules::Rules;
+use super::rungs::{Who, bit, bits};
+use super::verdict::Verdict;
+use crate::flow::{FlowId, Proto};
+use crate::hop::Hop;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How long a finished journey waits for events that may trail its end: the driver's return, the return of `send`.
+pub(super) const TRAIL_NS: u64 = 5_000_000;
+/// How long a sent half waits for a retransmission, or for the other half to turn up.
+pub(super) const HALF_NS: u64 = 50_000_000;
+/// Streams are looked at no more often than this.
+const VISIT_NS: u64 = 1_000_000;
+
+/// One half of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Half {
+    pub flow: FlowId,
+    /// A hop was seen that only an end of the connection has, so this is no forwarder.
+    pub sure: bool,
+}
+
+/// The two halves of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ends {
+    pub proto: Proto,
+    pub tx: Half,
+    pub rx: Half,
+}
+
+/// Why a piece is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    Finished,
+    /// Later bytes were read.
+    Passed,
+    Aged,
+    Evicted,
+    /// A new connection took the tuple.
+    Reset,
+    EndOfInput,
+}
+
+/// A stream by its place, and which of the streams that had that place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StreamRef {
+    pub slot: u32,
+    pub generation: u32,
+}
+
+/// What all streams share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub limits: Limits,
+    pub rules: Rules,
+    pub losses: Losses,
+    pub counters: Counters,
+    /// Everything before this has been seen.
+    pub now_ns: u64,
+    /// Pieces that are not closed.
+    pub open: usize,
+    visits: BinaryHeap<Reverse<(u64, StreamRef)>>,
+}
+
+impl Desk {
+    pub fn new(rules: Rules, limits: Limits) -> Self {
+        Desk {
+            limits,
+            rules,
+            losses: Losses::default(),
+            counters: Counters::default(),
+            now_ns: 0,
+            open: 0,
+            visits: BinaryHeap::new(),
+        }
+    }
+
+    /// Decides what a new rung at `hop` means for the piece: it goes on, it waits for what trails, or it is closed.
+    /// Returns the time at which it wants to be looked at again.
+    pub fn settle(
+        &mut self,
+        ends: &Ends,
+        piece: &mut Piece,
+        hop: Hop,
+        time_ns: u64,
+        done: &mut Vec<Journey>,
+    ) -> u64 {
+        let way = self.rules.of(ends.proto);
+        let finished = way.rx_top.is_some_and(|top| piece.has(top));
+        if finished {
+            let waits = self.rules.has_dev_done && piece.has(Hop::DevXmit) && !piece.has(Hop::DevDone)
+                || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
+                || !piece.has(Hop::AppRecv);
+            if !waits {
+                self.close(ends, piece, Why::Finished, done);
+                return u64::MAX;
+            }
+            if way.rx_top == Some(hop) || piece.state == State::Open {
+                let until_ns = time_ns.saturating_add(TRAIL_NS);
+                piece.state = State::Lingering { until_ns };
+                return until_ns;
+            }
+        } else if way.tx_last == Some(hop) && !ends.rx.sure && piece.state == State::Open {
+            let until_ns = time_ns.saturating_add(HALF_NS);
+            piece.state = State::Lingering { until_ns };
+            return until_ns;
+        }
+        u64::MAX
+    }
+
+    /// What becomes of a piece whose lingering is over.
+    pub fn expire(&mut self, ends: &Ends, piece: &mut Piece, floor: u64, done: &mut Vec<Journey>) {
+        let way = self.rules.of(ends.proto);
+        if way.rx_top.is_some_and(|top| piece.has(top)) {
+            self.close(ends, piece, Why::Finished, done);
+        } else if ends.proto == Proto::TCP && piece.end <= floor {
+            self.close(ends, piece, Why::Passed, done);
+        } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
+            let why = if piece.drop.is_some() { Why::Aged } else { Why::Finished };
+            self.close(ends, piece, why, done);
+        } else {
+            // The receiver turned up in the meantime: its end is to be waited for.
+            piece.state = State::Open;
+        }
+    }
+
+    /// Closes a piece and hands its journey over.
+    pub fn close(&mut self, ends: &Ends, piece: &mut Piece, why: Why, done: &mut Vec<Journey>) {
+        if piece.is_gone() {
+            return;
+        }
+        piece.state = State::Gone;
+        self.open = self.open.saturating_sub(1);
+        let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
+        if piece.is_only_promised() && !promise_is_all {
+            self.counters.never_sent_bytes += piece.end - piece.start;
+            return;
+        }
+        if why == Why::Evicted {
+            self.counters.evicted += 1;
+        }
+        self.counters.journeys += 1;
+        let verdict = self.verdict(ends, piece, why);
+        let who = |who: Who| if who.is_none() { None } else { Some(who) };
+        let range = if ends.proto == Proto::UDP { 0..piece.end - piece.start } else { piece.start..piece.end };
+        done.push(Journey {
+            id: self.counters.journeys,
+            proto: ends.proto,
+            tx_flow: if piece.any(TX) { ends.tx.flow } else { FlowId::NONE },
+            rx_flow: if piece.any(RX) { ends.rx.flow } else { FlowId::NONE },
+            range,
+            rungs: piece.rungs,
+            sender: who(piece.sender),
+            reader: who(piece.reader),
+            retransmits: piece.retransmits(),
+            verdict,
+            ambiguous: piece.ambiguous,
+        });
+    }
+
+    fn verdict(&self, ends: &Ends, piece: &Piece, why: Why) -> Verdict {
+        let Some(last) = piece.rungs.last() else { return Verdict::Evicted };
+        match why {
+            Why::Finished => {
+                if self.is_gapped(ends, piece) && self.losses.overlap(piece.first_ns, piece.last_ns) {
+                    Verdict::BrokenByEventLoss
+                } else if piece.any(TX) && piece.any(RX) {
+                    Verdict::Complete
+                } else {
+                    Verdict::HalfComplete
+                }
+            }
+            Why::Evicted => Verdict::Evicted,
+            Why::Passed if self.losses.overlap(piece.first_ns, self.now_ns) => Verdict::BrokenByEventLoss,
+            Why::Passed => Verdict::ReadUnseen,
+            Why::Aged | Why::Reset | Why::EndOfInput => {
+                if let Some((reason, _)) = piece.drop {
+                    Verdict::Dropped { hop: last, reason }
+                } else if self.losses.overlap(piece.first_ns, self.now_ns.max(piece.last_ns)) {
+                    Verdict::BrokenByEventLoss
+                } else if why == Why::EndOfInput
+                    || bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0
+                {
+                    Verdict::InFlight
+                } else {
+                    Verdict::LostAfter { hop: last }
+                }
+            }
+        }
+    }
+
+    /// Whether a rung is missing that a served hop must have given.
+    fn is_gapped(&self, ends: &Ends, piece: &Piece) -> bool {
+        let present = piece.rungs.present();
+        if present == 0 {
+            return true;
+        }
+        let between = (u32::MAX >> present.leading_zeros()) & !((1 << present.trailing_zeros()) - 1);
+        let half_missing = ends.tx.sure && !piece.any(TX) || ends.rx.sure && !piece.any(RX);
+        half_missing || self.rules.of(ends.proto).expected & between & !present != 0
+    }
+
+    /// Asks for a stream to be looked at.
+    pub fn visit_at(&mut self, at_ns: u64, stream: StreamRef) {
+        self.visits.push(Reverse((at_ns, stream)));
+    }
+
+    /// The next stream whose time has come.
+    pub fn next_visit(&mut self) -> Option<(u64, StreamRef)> {
+        let Reverse((at_ns, _)) = self.visits.peek()?;
+        if *at_ns > self.now_ns {
+            return None;
+        }
+        self.visits.pop().map(|Reverse(visit)| visit)
+    }
+
+    /// The soonest that a stream may be looked at again.
+    pub fn not_before(&self) -> u64 {
+        self.now_ns.saturating_add(VISIT_NS)
+    }
+}

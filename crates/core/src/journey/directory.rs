@@ -1,0 +1,129 @@
+//! What flow ids stand for, and which stream each direction of a flow belongs to.
+
+use super::desk::StreamRef;
+use super::hash::{Map, Set};
+use super::limits::Counters;
+use super::stream::Stream;
+use crate::flow::{Endpoint, Flow, FlowId, Proto};
+use crate::hop::Direction;
+use std::net::SocketAddr;
+
+/// One direction between two addresses. Addresses of the loopback mean another host in every namespace, the others the
+/// same one in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct StreamKey {
+    proto: Proto,
+    from: Endpoint,
+    to: Endpoint,
+    netns: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    flow: Flow,
+    tx: Option<u32>,
+    rx: Option<u32>,
+}
+
+/// Flows and their streams.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    flows: Map<FlowId, Entry>,
+    keys: Map<StreamKey, u32>,
+    free: Vec<u32>,
+    generation: u32,
+    /// The last flow looked up, because events come in runs.
+    last: Option<(FlowId, bool, u32)>,
+}
+
+/// IPv4 mapped into IPv6 is the same host.
+fn canonical(end: Endpoint) -> Endpoint {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
+}
+
+impl Directory {
+    pub fn announce(&mut self, flow: &Flow, counters: &mut Counters) {
+        if flow.id.is_none() {
+            return;
+        }
+        if let Some(known) = self.flows.get(&flow.id) {
+            counters.flow_collisions += u64::from(known.flow != *flow);
+        } else {
+            self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None });
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    pub fn get(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).map(|entry| &entry.flow)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.values().map(|entry| &entry.flow)
+    }
+
+    /// The stream of one direction of a flow, made if there is none; `None` if the flow was not announced.
+    pub fn stream(&mut self, id: FlowId, direction: Direction, streams: &mut Vec<Stream>) -> Option<usize> {
+        let receives = direction == Direction::Rx;
+        if let Some((last, side, slot)) = self.last
+            && last == id
+            && side == receives
+        {
+            return Some(slot as usize);
+        }
+        let entry = self.flows.get_mut(&id)?;
+        let place = if receives { &mut entry.rx } else { &mut entry.tx };
+        let slot = if let Some(slot) = *place {
+            slot
+        } else {
+            let flow = &entry.flow;
+            let (from, to) = if receives { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
+            let (from, to) = (canonical(from), canonical(to));
+            let private = from.ip().is_loopback() || to.ip().is_loopback();
+            let netns = if private { flow.netns } else { 0 };
+            let key = StreamKey { proto: flow.proto, from, to, netns };
+            let slot = *self.keys.entry(key).or_insert_with(|| {
+                self.generation = self.generation.wrapping_add(1);
+                let slot = self.free.pop().unwrap_or(streams.len() as u32);
+                let stream = Stream::new(flow.proto, StreamRef { slot, generation: self.generation });
+                match streams.get_mut(slot as usize) {
+                    Some(place) => *place = stream,
+                    None => streams.push(stream),
+                }
+                slot
+            });
+            *place = Some(slot);
+            slot
+        };
+        self.last = Some((id, receives, slot));
+        Some(slot as usize)
+    }
+
+    /// Forgets every flow and stream for which `keep` does not hold. A flow stays as long as one of its streams does.
+    pub fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) -> u64 {
+        let before = self.flows.len();
+        self.last = None;
+        let mut kept: Set<u32> = Set::default();
+        self.keys.retain(|_, slot| {
+            if keep(*slot as usize) {
+                kept.insert(*slot);
+                true
+            } else {
+                self.free.push(*slot);
+                false
+            }
+        });
+        self.flows.retain(|_, entry| {
+            let stays = |slot: &mut Option<u32>| {
+                *slot = slot.filter(|s| kept.contains(s));
+                slot.is_some()
+            };
+            let (tx, rx) = (stays(&mut entry.tx), stays(&mut entry.rx));
+            tx || rx
+        });
+        (before - self.flows.len()) as u64
+    }
+}

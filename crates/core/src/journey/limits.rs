@@ -1,0 +1,70 @@
+//! What the correlator may keep, and what it counts.
+
+use crate::hop::PATH_HOPS;
+use serde::Serialize;
+
+/// Bounds on what a correlator keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Journeys in flight; about 300 bytes each. Beyond it the oldest are given up on.
+    pub max_pieces: usize,
+    /// A journey that is not finished this long after its first event is closed, nanoseconds.
+    pub max_age_ns: u64,
+    /// Flows remembered; beyond it those that were idle longest are forgotten.
+    pub max_flows: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { max_pieces: 1 << 18, max_age_ns: 10_000_000_000, max_flows: 1 << 16 }
+    }
+}
+
+/// What a correlator has seen and what it could not make use of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Events pushed.
+    pub events: u64,
+    /// Events whose flow was not announced, or that have none where one is needed.
+    pub unattributed: u64,
+    /// Two tuples with one flow id; the first one stays.
+    pub flow_collisions: u64,
+    /// Events of a protocol other than TCP and UDP.
+    pub other_protocols: u64,
+    /// Events without a range: later fragments, headers that could not be read.
+    pub without_range: u64,
+    /// Events of a namespace that only forwards the packets of this flow.
+    pub forwarded: u64,
+    /// Pure acknowledgements and other segments without payload, by place on the path.
+    pub empty_segments: [u64; PATH_HOPS],
+    /// Keep-alives: one old byte sent again to get an answer.
+    pub keep_alives: u64,
+    /// Events about bytes whose journey had ended.
+    pub after_end: u64,
+    /// Bytes declared at `tcp.send` that the call did not take.
+    pub never_sent_bytes: u64,
+    /// A new connection on a known tuple, or a jump in sequence numbers that no window allows.
+    pub resets: u64,
+    /// Journeys given up on because too many were in flight.
+    pub evicted: u64,
+    /// Flows forgotten because there were too many.
+    pub evicted_flows: u64,
+    /// Threads, sockets or queue entries forgotten because there were too many.
+    pub evicted_others: u64,
+    /// Events that came after the watermark had passed them.
+    pub late: u64,
+    /// Records lost on the way here, whatever the cause.
+    pub lost_records: u64,
+    /// Datagrams whose read was matched by length or order against the evidence.
+    pub ambiguous_datagrams: u64,
+    /// Reads of datagrams that were never seen on their way in.
+    pub unmatched_reads: u64,
+    /// Sends of datagrams that were never seen on their way out.
+    pub unmatched_sends: u64,
+    /// Drops of packets that are no part of an open journey: acknowledgements, or the benign end of a copy.
+    pub unmatched_drops: u64,
+    /// Drops that are part of a journey.
+    pub drops: u64,
+    /// Journeys closed.
+    pub journeys: u64,
+}

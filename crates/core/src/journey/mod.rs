@@ -1,0 +1,43 @@
+//! Journeys: the correlator that joins events to what happened to one piece of a byte stream, or to one datagram.
+//!
+//! **The problem.** No identifier travels with a byte through the stack. Buffers are cloned, split, merged and used again
+//! within microseconds; one `send` becomes many packets and many packets one `recv`.
+//!
+//! **The choice.** Every TCP event is a range of the byte stream of one direction of a connection. All ranges together cut the
+//! stream into pieces, each inside one event at every hop: a piece is a journey. Both ends share the list if both are
+//! in the capture. Datagrams are known by IP identification and length, by their buffer while it is hot, and in the
+//! sockets by their order. Everything is bounded: pieces in flight, their age, flows, threads, queues.
+//!
+//! **Known limits.**
+//! - All events must share one clock: one host. Two hosts are joined elsewhere.
+//! - The tuple must be the same at both ends: through NAT the halves stay apart, each a half-journey.
+//! - Two pairs of namespaces with equal (not loopback) addresses and ports are taken for one.
+//! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
+//! - The first time stays: the wire time of a byte sent again includes the wait for its retransmission.
+//! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] once later ones are read.
+//! - Equal datagrams read after a lost event are matched one too early until the socket's queue has run empty.
+
+mod correlator;
+mod desk;
+mod directory;
+mod hash;
+#[allow(clippy::module_inception)] // one idea, one file, named after it
+mod journey;
+mod limits;
+mod losses;
+mod piece;
+mod pieces;
+mod readers;
+mod rules;
+mod rungs;
+mod sockets;
+mod stream;
+mod tcp;
+mod udp;
+mod verdict;
+
+pub use correlator::Correlator;
+pub use journey::{Journey, Latency};
+pub use limits::{Counters, Limits};
+pub use rungs::{Rung, Rungs, Who};
+pub use verdict::Verdict;

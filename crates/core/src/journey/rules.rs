@@ -1,0 +1,72 @@
+//! What the served hops allow to be concluded.
+
+use super::piece::{RX, TX};
+use super::rungs::{bit, bits};
+use crate::flow::Proto;
+use crate::hop::{Hop, HopSet};
+
+/// The coverage, turned into the questions that every event asks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    tcp: Way,
+    udp: Way,
+    pub has_dev_done: bool,
+    pub has_app_send: bool,
+}
+
+/// The rules of one protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// The served hop that ends a journey at the receiver.
+    pub rx_top: Option<Hop>,
+    /// The served hop that ends the sender's half.
+    pub tx_last: Option<Hop>,
+    /// The served hop where a second pass of a byte is a retransmission.
+    pub counted_at: Hop,
+    /// Served hops that every packet passes.
+    pub expected: u32,
+    /// Hops that only the true sender passes, not a node that forwards.
+    pub tx_end_only: u32,
+    /// Hops that only the true receiver passes.
+    pub rx_end_only: u32,
+}
+
+impl Rules {
+    pub fn new(coverage: HopSet) -> Self {
+        let served = |hops: &[Hop]| hops.iter().copied().find(|h| coverage.contains(*h));
+        let mask = Hop::path().iter().filter(|h| coverage.contains(**h)).fold(0, |m, h| m | bit(*h));
+        let packets = bits(Hop::IpOut, Hop::IpIn);
+        // Where no hop tells the end from a forwarder, any hop has to do.
+        let or_any = |bits: u32, side: u32| if mask & bits == 0 { side } else { bits };
+        let tx = [Hop::DevDone, Hop::DevXmit, Hop::DevQueue, Hop::IpPost, Hop::IpOut];
+        let rx = [Hop::IpIn, Hop::IpPre, Hop::DevRecv];
+        let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+        let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
+        let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
+        Rules {
+            tcp: Way {
+                rx_top: served(&[Hop::AppRecv, Hop::AppCopy, Hop::TcpRecv]).or(served(&rx)),
+                tx_last: served(&tx).or(served(&[Hop::TcpXmit, Hop::TcpSend, Hop::AppSend])),
+                counted_at: served(&packet_tx).unwrap_or(Hop::DevXmit),
+                expected: mask
+                    & (packets | bit(Hop::TcpSend) | bit(Hop::TcpXmit) | bit(Hop::TcpRecv) | bit(Hop::AppRecv)),
+                tx_end_only,
+                rx_end_only,
+            },
+            udp: Way {
+                rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
+                tx_last: served(&tx).or(served(&[Hop::UdpSend])),
+                counted_at: Hop::TcpRetransmit, // never: a datagram passes a hop once
+                expected: mask & (packets | bit(Hop::UdpSend) | bit(Hop::UdpRecv) | bit(Hop::AppRecv)),
+                tx_end_only,
+                rx_end_only,
+            },
+            has_dev_done: coverage.contains(Hop::DevDone),
+            has_app_send: coverage.contains(Hop::AppSend),
+        }
+    }
+
+    pub fn of(&self, proto: Proto) -> &Way {
+        if proto == Proto::UDP { &self.udp } else { &self.tcp }
+    }
+}

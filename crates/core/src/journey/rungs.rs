@@ -1,0 +1,137 @@
+//! Rungs: when and where one journey passed each hop of the path.
+
+use crate::flow::FlowId;
+use crate::hop::{Hop, PATH_HOPS};
+use serde::Serialize;
+
+/// A process and one of its threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Who {
+    /// Process; 0 where it is not known.
+    pub tgid: u32,
+    /// Thread; 0 where it is not known.
+    pub tid: u32,
+}
+
+impl Who {
+    /// Whether nobody is named.
+    pub const fn is_none(self) -> bool {
+        self.tgid == 0 && self.tid == 0
+    }
+}
+
+/// One hop of one journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// Where.
+    pub hop: Hop,
+    /// When it passed first, nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The CPU it happened on.
+    pub cpu: u16,
+    /// Process, 0 where the hop does not know it.
+    pub tgid: u32,
+    /// Thread, 0 where the hop does not know it.
+    pub tid: u32,
+    /// The flow of this rung's end: the sender's below the wire, the receiver's above it.
+    pub flow: FlowId,
+    /// Taken when the call returned: names the process, but stands at no place in the order of time.
+    pub at_return: bool,
+}
+
+/// The times of a journey at the hops of the path, a place a hop.
+///
+/// Kept as columns, because a million of them are in flight and most places are filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rungs {
+    time_ns: [u64; PATH_HOPS],
+    cpu: [u16; PATH_HOPS],
+    present: u32,
+    at_return: u32,
+}
+
+impl Default for Rungs {
+    fn default() -> Self {
+        Rungs { time_ns: [0; PATH_HOPS], cpu: [0; PATH_HOPS], present: 0, at_return: 0 }
+    }
+}
+
+/// The bit of a hop of the path; 0 for the others.
+pub(super) const fn bit(hop: Hop) -> u32 {
+    match hop.path_index() {
+        Some(index) => 1 << index,
+        None => 0,
+    }
+}
+
+/// The bits of every hop from `first` to `last`, both included.
+pub(super) const fn bits(first: Hop, last: Hop) -> u32 {
+    (bit(last) << 1) - bit(first)
+}
+
+impl Rungs {
+    /// Whether there is a rung at `hop`.
+    pub const fn has(&self, hop: Hop) -> bool {
+        self.present & bit(hop) != 0
+    }
+
+    /// When `hop` was passed, if it was.
+    pub fn time_ns(&self, hop: Hop) -> Option<u64> {
+        let index = hop.path_index()?;
+        if self.present & (1 << index) == 0 { None } else { self.time_ns.get(index).copied() }
+    }
+
+    /// The CPU at `hop`, if it was passed.
+    pub fn cpu(&self, hop: Hop) -> Option<u16> {
+        let index = hop.path_index()?;
+        if self.present & (1 << index) == 0 { None } else { self.cpu.get(index).copied() }
+    }
+
+    /// Whether the rung at `hop` was taken when the call returned.
+    pub const fn is_at_return(&self, hop: Hop) -> bool {
+        self.at_return & bit(hop) != 0
+    }
+
+    /// The hops that were passed, in path order.
+    pub fn hops(&self) -> impl Iterator<Item = Hop> + use<> {
+        let present = self.present;
+        Hop::path().iter().copied().filter(move |hop| present & bit(*hop) != 0)
+    }
+
+    /// How many hops were passed.
+    pub const fn len(&self) -> usize {
+        self.present.count_ones() as usize
+    }
+
+    /// Whether no hop was passed.
+    pub const fn is_empty(&self) -> bool {
+        self.present == 0
+    }
+
+    /// The highest hop on the path that was passed.
+    pub fn last(&self) -> Option<Hop> {
+        let index = self.present.checked_ilog2()?;
+        Hop::path().get(index as usize).copied()
+    }
+
+    pub(super) const fn present(&self) -> u32 {
+        self.present
+    }
+
+    pub(super) fn set(&mut self, hop: Hop, time_ns: u64, cpu: u16, at_return: bool) {
+        let Some(index) = hop.path_index() else { return };
+        self.time_ns[index] = time_ns;
+        self.cpu[index] = cpu;
+        self.present |= 1 << index;
+        if at_return {
+            self.at_return |= 1 << index;
+        } else {
+            self.at_return &= !(1 << index);
+        }
+    }
+
+    pub(super) fn clear(&mut self, hops: u32) {
+        self.present &= !hops;
+        self.at_return &= !hops;
+    }
+}

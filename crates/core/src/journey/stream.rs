@@ -1,0 +1,241 @@
+//! A stream: one direction of a connection, or of the datagrams between two addresses.
+
+use super::desk::{Desk, Ends, Half, StreamRef, TRAIL_NS, Why};
+use super::hash::Map;
+use super::journey::Journey;
+use super::piece::{Mark, Piece, State};
+use super::pieces::Pieces;
+use super::rungs::bit;
+use crate::flow::{FlowId, Proto};
+use crate::hop::{Direction, Hop};
+use std::collections::VecDeque;
+
+/// Whether a stream takes an event of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    Yes,
+    /// The flow belongs to a node that forwards, or to a bridge's port.
+    Forwarder,
+}
+
+/// One direction between two ends, with both of its halves where they are in the capture.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub me: StreamRef,
+    pub ends: Ends,
+    pub pieces: Pieces,
+    /// Newest position; TCP sequence numbers are unwrapped around it.
+    pub position: Option<u64>,
+    /// Bytes below it have ended and make no piece again.
+    pub floor: u64,
+    /// Everything below it was announced to the reader.
+    pub ready: u64,
+    /// First byte of the connection, if its SYN was seen.
+    pub first_seq: Option<u32>,
+    pub last_ns: u64,
+    visit_at: u64,
+    age_at: u64,
+    pub udp: Datagrams,
+}
+
+/// What a stream of datagrams keeps beside its pieces.
+#[derive(Debug, Default)]
+pub(super) struct Datagrams {
+    /// Newest datagram with a key.
+    pub by_key: Map<(u8, u64), u64>,
+    /// Number of the next datagram.
+    pub next: u64,
+    /// Super-packets that may yet come out in segments: where, and bytes not yet seen.
+    pub supers: VecDeque<(u64, u32)>,
+}
+
+impl Stream {
+    pub fn new(proto: Proto, me: StreamRef) -> Self {
+        Stream {
+            me,
+            ends: Ends { proto, tx: Half::default(), rx: Half::default() },
+            pieces: Pieces::default(),
+            position: None,
+            floor: 0,
+            ready: 0,
+            first_seq: None,
+            last_ns: 0,
+            visit_at: u64::MAX,
+            age_at: u64::MAX,
+            udp: Datagrams::default(),
+        }
+    }
+
+    /// Takes or refuses an event at `hop` seen by `flow`, and learns from it which flow is the true end.
+    pub fn admit(&mut self, flow: FlowId, hop: Hop, desk: &Desk) -> Admitted {
+        let way = desk.rules.of(self.ends.proto);
+        let (half, end_only, side) = match hop.direction() {
+            Direction::Rx => (&mut self.ends.rx, way.rx_end_only, super::piece::RX),
+            _ => (&mut self.ends.tx, way.tx_end_only, super::piece::TX),
+        };
+        let is_end = bit(hop) & end_only != 0;
+        if half.flow == flow {
+            half.sure |= is_end;
+            return Admitted::Yes;
+        }
+        if half.flow.is_none() {
+            *half = Half { flow, sure: is_end };
+            return Admitted::Yes;
+        }
+        if half.sure || !is_end {
+            return Admitted::Forwarder;
+        }
+        // What was taken for the end was a forwarder: its rungs are not this journey's.
+        *half = Half { flow, sure: true };
+        for piece in self.pieces.iter_mut() {
+            piece.rungs.clear(side);
+        }
+        Admitted::Yes
+    }
+
+    /// Asks to be looked at, unless that happens sooner anyway.
+    pub fn want_visit(&mut self, at_ns: u64, desk: &mut Desk) {
+        if at_ns < self.visit_at {
+            self.visit_at = at_ns;
+            desk.visit_at(at_ns, self.me);
+        }
+    }
+
+    /// Stamps the piece at `index` and closes it if that was its end.
+    pub fn touch(&mut self, index: usize, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
+        let counted_at = desk.rules.of(self.ends.proto).counted_at;
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        piece.stamp(mark, counted_at);
+        let at = desk.settle(&self.ends, piece, mark.hop, mark.time_ns, done);
+        if piece.is_gone() {
+            self.pieces.count_gone();
+        } else {
+            self.want_visit(at, desk);
+        }
+    }
+
+    /// Puts a new piece at `index`.
+    pub fn add(&mut self, index: usize, piece: Piece, desk: &mut Desk) {
+        let due = piece.first_ns.saturating_add(desk.limits.max_age_ns);
+        self.age_at = self.age_at.min(due);
+        self.pieces.insert(index, piece);
+        desk.open += 1;
+        self.want_visit(due, desk);
+    }
+
+    /// Removes closed pieces from the front; bytes below them have ended.
+    pub fn tidy(&mut self) {
+        let is_tcp = self.ends.proto == Proto::TCP;
+        if let Some(end) = self.pieces.tidy(is_tcp)
+            && is_tcp
+        {
+            self.floor = self.floor.max(end);
+        }
+    }
+
+    /// Closes what is due: pieces whose lingering is over, and those that are too old.
+    pub fn visit(&mut self, at_ns: u64, desk: &mut Desk, done: &mut Vec<Journey>) {
+        if at_ns != self.visit_at {
+            return; // an earlier wish that a sooner one has replaced
+        }
+        self.visit_at = u64::MAX;
+        let (now_ns, max_age_ns) = (desk.now_ns, desk.limits.max_age_ns);
+        let ages = now_ns >= self.age_at;
+        let (mut next, mut oldest) = (u64::MAX, u64::MAX);
+        for index in 0..self.pieces.len() {
+            let Some(piece) = self.pieces.get_mut(index) else { break };
+            match piece.state {
+                State::Gone => continue,
+                State::Lingering { until_ns } if until_ns <= now_ns => {
+                    desk.expire(&self.ends, piece, self.floor, done);
+                }
+                // Those behind end later, or hardly sooner.
+                State::Lingering { until_ns } => {
+                    next = next.min(until_ns);
+                    if !ages {
+                        break;
+                    }
+                }
+                State::Open => {}
+            }
+            let due = piece.first_ns.saturating_add(max_age_ns);
+            if ages && piece.state == State::Open && due <= now_ns {
+                desk.close(&self.ends, piece, Why::Aged, done);
+            }
+            if piece.is_gone() {
+                self.pieces.count_gone();
+            } else {
+                oldest = oldest.min(due);
+            }
+        }
+        if ages {
+            self.age_at = oldest;
+        }
+        self.tidy();
+        let next = next.min(self.age_at);
+        if next != u64::MAX && !self.pieces.is_empty() {
+            self.want_visit(next.max(desk.not_before()), desk);
+        }
+    }
+
+    /// Closes every piece for which `which` holds.
+    pub fn close_where(
+        &mut self,
+        which: impl Fn(&Piece) -> bool,
+        why: Why,
+        desk: &mut Desk,
+        done: &mut Vec<Journey>,
+    ) {
+        for index in 0..self.pieces.len() {
+            let Some(piece) = self.pieces.get_mut(index) else { break };
+            if piece.is_gone() || !which(piece) {
+                continue;
+            }
+            let why = match piece.state {
+                // Its end was seen; only what trails is missing.
+                State::Lingering { .. } => {
+                    desk.expire(&self.ends, piece, self.floor, done);
+                    why
+                }
+                _ => why,
+            };
+            desk.close(&self.ends, piece, why, done);
+            self.pieces.count_gone();
+        }
+        self.tidy();
+    }
+
+    /// Closes everything and forgets where the stream was.
+    pub fn reset(&mut self, why: Why, desk: &mut Desk, done: &mut Vec<Journey>) {
+        self.close_where(|_| true, why, desk, done);
+        self.pieces.clear();
+        self.position = None;
+        self.floor = 0;
+        self.ready = 0;
+        self.first_seq = None;
+        self.age_at = u64::MAX;
+        self.udp = Datagrams { next: self.udp.next, ..Datagrams::default() };
+    }
+
+    /// Lets pieces that the reader has passed linger a moment: the `recv` of another thread may yet be told.
+    pub fn pass_below(&mut self, at: u64, time_ns: u64, desk: &mut Desk) {
+        if at <= self.floor {
+            return;
+        }
+        let until_ns = time_ns.saturating_add(TRAIL_NS);
+        let (mut index, mut any) = (self.pieces.first_ending_after(self.floor), false);
+        while let Some(piece) = self.pieces.get_mut(index)
+            && piece.end <= at
+        {
+            if piece.state == State::Open {
+                piece.state = State::Lingering { until_ns };
+                any = true;
+            }
+            index += 1;
+        }
+        self.floor = at;
+        if any {
+            self.want_visit(until_ns, desk);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! TCP: events are ranges of a byte stream.
+//!
+//! Sequence numbers are 32 bits and wrap; a stream's newest position says which turn a number belongs to. No window is
+//! larger than 1 GiB (RFC 7323), so a number further away than that is another connection, or a long stretch that
+//! was not seen: the stream begins anew there.
+
+use super::desk::{Desk, Why};
+use super::journey::Journey;
+use super::piece::{ARRIVED, DELIVERED, Mark, Piece};
+use super::readers::Reader;
+use super::rungs::bit;
+use super::stream::Stream;
+use crate::hop::Hop;
+
+/// Larger than any window and the buffers around it.
+const MAX_JUMP: i32 = 1 << 30;
+
+/// Where a sequence number stands.
+enum Place {
+    At(u64),
+    TooFar,
+    Unknown,
+}
+
+impl Stream {
+    fn place(&self, seq: u32) -> Place {
+        let Some(position) = self.position else { return Place::Unknown };
+        let step = seq.wrapping_sub(position as u32) as i32;
+        if step.unsigned_abs() > MAX_JUMP.unsigned_abs() {
+            return Place::TooFar;
+        }
+        Place::At(position.saturating_add_signed(i64::from(step)))
+    }
+
+    /// Unwraps a number that may not move the stream.
+    pub fn known_place(&self, seq: u32) -> Option<u64> {
+        match self.place(seq) {
+            Place::At(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Unwraps a number and moves the stream there; a jump begins it anew.
+    pub fn move_to(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) -> u64 {
+        // Room below the first number, for bytes on their way when the capture began.
+        let fresh = (1_u64 << 32) + u64::from(seq);
+        match self.place(seq) {
+            Place::At(at) => {
+                self.position = self.position.max(Some(at));
+                at
+            }
+            Place::Unknown => {
+                self.position = Some(fresh);
+                fresh
+            }
+            Place::TooFar => {
+                desk.counters.resets += 1;
+                self.reset(Why::Reset, desk, done);
+                self.position = Some(fresh);
+                fresh
+            }
+        }
+    }
+
+    /// A SYN at a packet hop; `seq` is the first byte of the connection.
+    pub fn open_connection(&mut self, seq: u32, desk: &mut Desk, done: &mut Vec<Journey>) {
+        if self.first_seq == Some(seq) {
+            return; // the same SYN at another hop, or sent again
+        }
+        if self.position.is_some() {
+            desk.counters.resets += 1;
+            self.reset(Why::Reset, desk, done);
+        }
+        self.first_seq = Some(seq);
+        self.position = Some((1 << 32) + u64::from(seq));
+    }
+
+    /// Whether a segment of one byte is a keep-alive: an old byte that every later hop has had already.
+    pub fn is_keep_alive(&self, at: u64, hop: Hop) -> bool {
+        if at < self.floor {
+            return true;
+        }
+        let Some(piece) = self.pieces.get(self.pieces.first_ending_after(at)) else { return false };
+        piece.start <= at && piece.end - piece.start > 1 && piece.has(hop) && piece.any(DELIVERED)
+    }
+
+    /// Writes an event down on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones where there are
+    /// none.
+    pub fn cover(
+        &mut self,
+        from: u64,
+        to: u64,
+        mark: &Mark,
+        reader: Option<&Reader>,
+        desk: &mut Desk,
+        done: &mut Vec<Journey>,
+    ) {
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, desk));
+        let (mut at, mut ended) = (from, false);
+        while at < to {
+            match self.pieces.get(index) {
+                Some(piece) if piece.start <= at => {
+                    at = piece.end.min(to);
+                    if piece.is_gone() {
+                        ended = true;
+                    } else {
+                        self.cut(index, to, desk);
+                        self.meet_reader(index, mark, reader);
+                        self.touch(index, mark, desk, done);
+                    }
+                    index += 1;
+                }
+                next => {
+                    let end = next.map_or(to, |piece| piece.start.min(to));
+                    let start = at.max(self.floor);
+                    if start > at {
+                        ended = true;
+                    }
+                    at = end;
+                    if start < end {
+                        self.add(index, Piece::new(start, end, mark.time_ns), desk);
+                        self.touch(index, mark, desk, done);
+                        index += 1;
+                    }
+                }
+            }
+        }
+        desk.counters.after_end += u64::from(ended);
+    }
+
+    /// Cuts the piece at `index` at `at` if that is inside of it.
+    fn cut(&mut self, index: usize, at: u64, desk: &mut Desk) -> bool {
+        let Some(piece) = self.pieces.get(index) else { return false };
+        if at <= piece.start || at >= piece.end {
+            return false;
+        }
+        desk.open += usize::from(!piece.is_gone());
+        self.pieces.split(index, at);
+        true
+    }
+
+    fn meet_reader(&mut self, index: usize, mark: &Mark, reader: Option<&Reader>) {
+        // A copy that came before has already met the reader, at the right time.
+        if let (Some(reader), Some(piece)) = (reader, self.pieces.get_mut(index))
+            && !piece.has(Hop::AppCopy)
+            && !piece.has(mark.hop)
+        {
+            reader.stamp(piece, mark.time_ns);
+        }
+    }
+
+    /// The socket told its reader that everything below `to` is there.
+    pub fn announce_ready(&mut self, to: u64, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) {
+        let from = self.ready.max(self.floor);
+        if to <= from {
+            return;
+        }
+        self.ready = to;
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, desk));
+        while let Some(piece) = self.pieces.get(index)
+            && piece.start < to
+        {
+            if piece.any(ARRIVED) && !piece.is_gone() && !piece.has(Hop::SockReady) {
+                self.cut(index, to, desk);
+                self.touch(index, mark, desk, done);
+            }
+            index += 1;
+        }
+    }
+
+    /// Takes back what a `recv` that only looked has left on `[from, to)`.
+    pub fn take_back_copy(&mut self, from: u64, to: u64) {
+        let mut index = self.pieces.first_ending_after(from);
+        while let Some(piece) = self.pieces.get_mut(index)
+            && piece.start < to
+        {
+            if !piece.has(Hop::AppRecv) {
+                piece.rungs.clear(bit(Hop::AppCopy));
+            }
+            index += 1;
+        }
+    }
+
+    /// A `send` has returned and `to` is the end of what it took: what it declared beyond will not come.
+    pub fn take_back_promise(&mut self, to: u64, mark: &Mark, desk: &mut Desk) {
+        let from = self.pieces.first_ending_after(to);
+        let mut at = from + usize::from(self.cut(from, to, desk));
+        // Nothing to do is the rule; look before anything is moved.
+        at = at.min(self.pieces.len());
+        if at == self.pieces.len() {
+            return;
+        }
+        let (count, bytes) = self.pieces.remove_from(at, |piece| {
+            piece.start >= to
+                && piece.is_only_promised()
+                && piece.sender.tid == mark.who.tid
+                && piece.last_ns <= mark.time_ns
+        });
+        desk.open = desk.open.saturating_sub(count);
+        desk.counters.never_sent_bytes += bytes;
+    }
+
+    /// `tcp.retransmit`: the kernel says that `[from, to)` went out again.
+    pub fn mark_resent(&mut self, from: u64, to: u64, desk: &mut Desk) {
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, desk));
+        while let Some(piece) = self.pieces.get(index)
+            && piece.start < to
+        {
+            if !piece.is_gone() {
+                self.cut(index, to, desk);
+                if let Some(piece) = self.pieces.get_mut(index) {
+                    piece.told = piece.told.saturating_add(1);
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Newest time of a packet that the kernel could have dropped at `[from, to)`; `None` if no such is open.
+    pub fn droppable(&self, from: u64, to: u64) -> Option<u64> {
+        let piece = self.pieces.get(self.pieces.first_ending_after(from))?;
+        let open =
+            piece.start < to && !piece.is_gone() && !piece.is_only_promised() && !piece.has(Hop::AppCopy);
+        open.then_some(piece.last_ns)
+    }
+
+    /// The kernel dropped a packet with `[from, to)`.
+    pub fn mark_dropped(&mut self, from: u64, to: u64, reason: u32, time_ns: u64, desk: &mut Desk) {
+        let mut index = self.pieces.first_ending_after(from);
+        index += usize::from(self.cut(index, from, desk));
+        while let Some(piece) = self.pieces.get(index)
+            && piece.start < to
+        {
+            if !piece.is_gone() && !piece.has(Hop::AppRecv) {
+                self.cut(index, to, desk);
+                if let Some(piece) = self.pieces.get_mut(index) {
+                    piece.drop = Some((reason, piece.rungs.present()));
+                    piece.last_ns = piece.last_ns.max(time_ns);
+                }
+            }
+            index += 1;
+        }
+    }
+}
