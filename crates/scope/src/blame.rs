@@ -2,6 +2,7 @@
 
 use crate::lifeline::{Lifeline, Step};
 use magscope_core::{Direction, Hop, Proto};
+use std::fmt::Write as _;
 
 /// What happened between two hops that follow each other; where hops between them are not served, which they are.
 pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
@@ -60,19 +61,20 @@ pub const fn passes(hop: Hop, proto: Proto) -> bool {
 
 /// The step to blame and what came with it, without the time: `waiting for a CPU (postgres/2211)`.
 ///
-/// `comm` names the thread of the step, where it is known.
-pub fn blame_words(line: &Lifeline, step: Step, comm: Option<&str>) -> String {
-    let mut words = step_words(step.from, step.to, line.proto);
-    if step.tid != 0 && step.to.knows_process() {
-        match comm {
-            Some(comm) => words.push_str(&format!(" ({comm}/{})", step.tid)),
-            None => words.push_str(&format!(" ({})", step.tid)),
-        }
+/// `comm_of` names a thread, where it is known.
+pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) -> Option<&'a str>) -> String {
+    let mut words = step_words(step.from, step.to, line.journey.proto);
+    if let Some(rung) = line.journey.rung(step.to).filter(|rung| rung.tid != 0) {
+        // Writing to a string cannot fail.
+        let _ = match comm_of(rung.tid) {
+            Some(comm) => write!(words, " ({comm}/{})", rung.tid),
+            None => write!(words, " ({})", rung.tid),
+        };
     }
-    match line.retransmits {
+    match line.journey.retransmits {
         0 => words,
-        1 => format!("retransmitted: {words}"),
-        n => format!("retransmitted {n}×: {words}"),
+        1 => format!("resent: {words}"),
+        n => format!("resent {n}×: {words}"),
     }
 }
 
@@ -109,11 +111,11 @@ mod tests {
 
     #[test]
     fn blame_names_the_reader_and_the_retransmission() {
-        let mut line = crate::lifeline::tests::lifeline(1, &[(Hop::TaskWake, 0), (Hop::TaskRun, 4_020_000)]);
-        line.marks[1].tid = 2211;
-        let step = line.blame().unwrap();
-        assert_eq!(blame_words(&line, step, Some("postgres")), "waiting for a CPU (postgres/2211)");
-        line.retransmits = 1;
-        assert_eq!(blame_words(&line, step, None), "retransmitted: waiting for a CPU (2211)");
+        let mut line = crate::lifeline::tests::lifeline(1, &[(Hop::SockReady, 0), (Hop::AppRecv, 4_020_000)]);
+        line.journey.reader = Some(magscope_core::journey::Who { tgid: 2211, tid: 2211 });
+        let step = Step { from: Hop::TaskWake, to: Hop::AppRecv, ns: 1 };
+        assert_eq!(blame_words(&line, step, |_| Some("postgres")), "waiting for the reader (postgres/2211)");
+        line.journey.retransmits = 1;
+        assert_eq!(blame_words(&line, step, |_| None), "resent: waiting for the reader (2211)");
     }
 }

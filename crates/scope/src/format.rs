@@ -94,7 +94,7 @@ pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(' ');
         }
         out.push(digit);
@@ -152,7 +152,9 @@ mod tests {
 
     #[test]
     fn rates_and_bytes_keep_their_width() {
-        for (value, text) in [(0.0, "   0  /s"), (18_204.0, "18.2 k/s"), (412.0, " 412  /s"), (2.5e6, "2.50 M/s")] {
+        for (value, text) in
+            [(0.0, "   0  /s"), (18_204.0, "18.2 k/s"), (412.0, " 412  /s"), (2.5e6, "2.50 M/s")]
+        {
             assert_eq!(rate(value), text);
         }
         assert_eq!(bit_rate(9.41e9 / 8.0), "9.41 Gb/s");

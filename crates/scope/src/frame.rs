@@ -1,11 +1,12 @@
 //! A frame: everything a screen draws, in one look. It borrows from the scope and changes nothing.
 
 use crate::lane::Lane;
-use crate::lifeline::Lifeline;
+use crate::lifeline::{Lifeline, Step};
 use crate::overhead::{Overhead, Recording};
 use crate::sweep::Sweep;
 use crate::totals::Totals;
 use crate::view::View;
+use magscope_core::journey::Rung;
 use std::time::Duration;
 
 /// Whether time goes on.
@@ -60,7 +61,7 @@ pub struct Footer<'a> {
     /// Journeys a second over the window.
     pub journeys_per_s: Option<f64>,
     /// Journeys that have begun and not ended.
-    pub in_flight: Option<usize>,
+    pub in_flight: usize,
     /// How long the window is.
     pub window: Duration,
     /// What the instrument costs; `None` until it was measured.
@@ -71,13 +72,13 @@ pub struct Footer<'a> {
 
 /// A rung of the open ladder, the first hop first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rung {
+pub struct LadderRow {
     /// The event.
-    pub mark: crate::lifeline::Mark,
+    pub mark: Rung,
     /// Since the first event.
     pub since_start_ns: i64,
     /// Since the hop below: from which, and how long.
-    pub step: Option<crate::lifeline::Step>,
+    pub step: Option<Step>,
     /// Whether this is the step to blame.
     pub blamed: bool,
     /// Who: `postgres/2211`, empty where the hop does not know.
@@ -92,7 +93,7 @@ pub struct Inspector<'a> {
     /// From which node to which, in words.
     pub route: String,
     /// Its rungs, the first hop first.
-    pub rungs: Vec<Rung>,
+    pub rungs: Vec<LadderRow>,
     /// What to blame, in words, and for how long.
     pub blame: Option<(String, u64)>,
 }

@@ -6,7 +6,6 @@
 
 mod action;
 pub mod blame;
-mod directory;
 pub mod format;
 mod frame;
 mod lane;
@@ -22,14 +21,14 @@ mod view;
 mod window;
 
 pub use action::Action;
-pub use frame::{Footer, Frame, Header, Inspector, Listed, Rung, State};
+pub use frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
-pub use lifeline::{Ending, Lifeline, Mark, Step};
+pub use lifeline::{Lifeline, Step};
 pub use overhead::{Overhead, Recording};
 pub use scope::{Options, Scope};
 pub use stats::HopStats;
 pub use sweep::Sweep;
 pub use timebase::{DIVISIONS, Timebase};
 pub use totals::Totals;
-pub use view::{Align, List, Route, View};
+pub use view::{Align, List, Route, Top, View};
 pub use window::Latency;

@@ -1,56 +1,7 @@
-//! A lifeline: the events of one journey in path order, as the scope keeps and draws them.
+//! A lifeline: a journey with the names of its ends, as the scope keeps and draws it.
 
-use magscope_core::{Direction, Endpoint, FlowId, Hop, Proto};
-use std::fmt;
-
-/// One event of a journey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Where.
-    pub hop: Hop,
-    /// When, `CLOCK_MONOTONIC`.
-    pub time_ns: u64,
-    /// The CPU it happened on.
-    pub cpu: u16,
-    /// Process, 0 where the hop does not know it.
-    pub tgid: u32,
-    /// Thread, 0 where the hop does not know it.
-    pub tid: u32,
-}
-
-/// How a journey ended, as far as the picture is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ending {
-    /// Seen as far as the served hops of its nodes can see.
-    Complete,
-    /// The kernel dropped it and gave this reason.
-    Dropped {
-        /// Number of the kernel's reason.
-        reason: u32,
-    },
-    /// Records of it are missing: the instrument, not the network, lost it.
-    LostHere,
-    /// It was given up on before its end was seen.
-    Unfinished,
-}
-
-impl Ending {
-    /// Whether it is worth red: a drop or a loss.
-    pub const fn is_bad(self) -> bool {
-        matches!(self, Self::Dropped { .. } | Self::LostHere)
-    }
-}
-
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Complete => f.pad("complete"),
-            Self::Dropped { reason } => write!(f, "dropped (reason {reason})"),
-            Self::LostHere => f.pad("records lost here"),
-            Self::Unfinished => f.pad("end not seen"),
-        }
-    }
-}
+use magscope_core::journey::{Journey, Rung};
+use magscope_core::{Endpoint, Hop, Verdict};
 
 /// A stretch between two neighbouring events of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,81 +12,63 @@ pub struct Step {
     pub to: Hop,
     /// How long it took.
     pub ns: u64,
-    /// The thread at `to`, 0 where the hop does not know it.
-    pub tid: u32,
 }
 
 /// A journey as the scope keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifeline {
-    /// The correlator's number for the journey.
-    pub id: u64,
-    /// TCP, UDP or another.
-    pub proto: Proto,
-    /// Sender and receiver, where the flow is known.
+    /// The journey.
+    pub journey: Journey,
+    /// Sender and receiver, where a flow of it is known.
     pub ends: Option<(Endpoint, Endpoint)>,
-    /// Flow id at the sender; [`FlowId::NONE`] if only the receiver was seen.
-    pub tx_flow: FlowId,
-    /// Flow id at the receiver; [`FlowId::NONE`] if only the sender was seen.
-    pub rx_flow: FlowId,
     /// Network namespace of the sender, if seen.
     pub from: Option<u32>,
     /// Network namespace of the receiver, if seen.
     pub to: Option<u32>,
-    /// First sequence number (TCP) and one past the last; for UDP 0 and the length.
-    pub range: (u32, u32),
-    /// Times it was sent again.
-    pub retransmits: u32,
-    /// How it ended.
-    pub ending: Ending,
-    /// Its events in path order; never empty in the scope's memory.
-    pub marks: Vec<Mark>,
 }
 
 impl Lifeline {
-    /// When the first event was.
+    /// The correlator's number for the journey.
+    pub const fn id(&self) -> u64 {
+        self.journey.id
+    }
+
+    /// Its events in path order, but for those taken at return.
+    pub fn marks(&self) -> impl Iterator<Item = Rung> + '_ {
+        self.journey.ladder()
+    }
+
+    /// When the first event was; 0 where there is none.
     pub fn start_ns(&self) -> u64 {
-        self.marks.first().map_or(0, |m| m.time_ns)
+        self.journey.start_ns().unwrap_or(0)
     }
 
-    /// When the last event on the path was.
+    /// When the last event on the way was.
     pub fn end_ns(&self) -> u64 {
-        self.marks.last().map_or(0, |m| m.time_ns).max(self.start_ns())
+        self.journey.end_ns().unwrap_or(0).max(self.start_ns())
     }
 
-    /// From the first event to the last.
+    /// From the first event to the last, as far as it was seen.
     pub fn total_ns(&self) -> u64 {
         self.end_ns() - self.start_ns()
     }
 
-    /// Payload bytes of the range.
-    pub const fn bytes(&self) -> u32 {
-        self.range.1.wrapping_sub(self.range.0)
+    /// Whether it was dropped or lost, by the network or by the instrument: worth red.
+    pub const fn is_bad(&self) -> bool {
+        is_bad(self.journey.verdict)
     }
 
-    /// The steps of the journey in path order.
-    ///
-    /// The driver's return (`dev.done`) is beside the way, not on it: on one host the receiver often has the packet
-    /// before the driver's call comes back. So the wire is measured from `dev.xmit` where there is one. A pair whose
-    /// times stand the other way round has no latency and is left out.
+    /// The steps of the journey in path order. The driver's return is beside the way; pairs in the wrong order are
+    /// left out (see [`Journey::latencies`]).
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        (1..self.marks.len()).filter_map(|at| {
-            let to = &self.marks[at];
-            let mut from = &self.marks[at - 1];
-            if from.hop == Hop::DevDone
-                && to.hop.direction() == Direction::Rx
-                && let Some(xmit) = at.checked_sub(2).and_then(|i| self.marks.get(i)).filter(|m| m.hop == Hop::DevXmit)
-            {
-                from = xmit;
-            }
-            let ns = to.time_ns.checked_sub(from.time_ns)?;
-            Some(Step { from: from.hop, to: to.hop, ns, tid: to.tid })
-        })
+        self.journey.latencies().map(|step| Step { from: step.from, to: step.to, ns: step.ns })
     }
 
-    /// The longest step: what to blame.
+    /// The longest step on the way: what to blame.
     pub fn blame(&self) -> Option<Step> {
-        self.steps().max_by_key(|step| step.ns)
+        let half = self.journey.ladder().last().is_some_and(|rung| rung.hop == Hop::DevDone);
+        let on_the_way = |step: &Step| step.to != Hop::DevDone || half;
+        self.steps().filter(on_the_way).max_by_key(|step| step.ns)
     }
 
     /// Whether any of it lies within `[from_ns, to_ns]`.
@@ -144,48 +77,68 @@ impl Lifeline {
     }
 }
 
+/// Whether a verdict is worth red.
+pub const fn is_bad(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Dropped { .. } | Verdict::LostAfter { .. } | Verdict::BrokenByEventLoss)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use magscope_core::hop::HopSet;
+    use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Limits, Proto};
 
-    /// A lifeline with these marks, for tests.
+    /// A complete TCP journey with these events, for tests: made by the correlator, as all are.
     pub(crate) fn lifeline(id: u64, marks: &[(Hop, u64)]) -> Lifeline {
-        let mark = |&(hop, time_ns): &(Hop, u64)| Mark { hop, time_ns, cpu: 0, tgid: 0, tid: 0 };
-        Lifeline {
-            id,
+        let flow = |id, netns, local: &str, remote: &str| Flow {
+            id: FlowId(id),
+            netns,
             proto: Proto::TCP,
-            ends: None,
-            tx_flow: FlowId(1),
-            rx_flow: FlowId(2),
-            from: Some(1),
-            to: Some(2),
-            range: (0, 100),
-            retransmits: 0,
-            ending: Ending::Complete,
-            marks: marks.iter().map(mark).collect(),
-        }
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+        };
+        let (a, b) = ("10.0.0.1:1000", "10.0.0.2:80");
+        let mut events: Vec<_> = marks
+            .iter()
+            .map(|&(hop, time_ns)| {
+                let receiving = hop.direction() == magscope_core::Direction::Rx;
+                Event {
+                    flow: FlowId(if receiving { 2 } else { 1 }),
+                    socket: if receiving { 2 } else { 1 },
+                    seq: 1000,
+                    len: 100,
+                    segs: 1,
+                    ..Event::at(hop, time_ns)
+                }
+            })
+            .collect();
+        events.sort_by_key(|event| event.time_ns);
+        let watermark_ns = events.last().map_or(0, |event| event.time_ns);
+        let flows = vec![flow(1, 1, a, b), flow(2, 2, b, a)];
+        let served: HopSet = marks.iter().map(|(hop, _)| *hop).collect();
+        let mut correlator = Correlator::new(served, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&Batch { events, flows, watermark_ns, ..Batch::default() }, &mut done);
+        correlator.finish(&mut done);
+        let mut journey = done.pop().expect("these events make a journey");
+        journey.id = id;
+        journey.verdict = Verdict::Complete;
+        let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
+        Lifeline { journey, ends, from: Some(1), to: Some(2) }
     }
 
     #[test]
     fn the_wire_starts_at_the_driver_not_at_its_return() {
-        let line = lifeline(1, &[(Hop::DevXmit, 100), (Hop::DevDone, 180), (Hop::DevRecv, 150), (Hop::AppRecv, 190)]);
+        let line =
+            lifeline(1, &[(Hop::DevXmit, 100), (Hop::DevDone, 180), (Hop::DevRecv, 150), (Hop::AppRecv, 190)]);
         let steps: Vec<_> = line.steps().map(|s| (s.from, s.to, s.ns)).collect();
-        assert_eq!(
-            steps,
-            [
-                (Hop::DevXmit, Hop::DevDone, 80),
-                (Hop::DevXmit, Hop::DevRecv, 50),
-                (Hop::DevRecv, Hop::AppRecv, 40)
-            ]
-        );
+        let expected = [
+            (Hop::DevXmit, Hop::DevDone, 80),
+            (Hop::DevXmit, Hop::DevRecv, 50),
+            (Hop::DevRecv, Hop::AppRecv, 40),
+        ];
+        assert_eq!(steps, expected);
         assert_eq!(line.total_ns(), 90);
-    }
-
-    #[test]
-    fn a_step_backwards_has_no_latency() {
-        let line = lifeline(1, &[(Hop::IpIn, 100), (Hop::TcpRecv, 90), (Hop::AppRecv, 120)]);
-        assert_eq!(line.steps().map(|s| s.ns).collect::<Vec<_>>(), [30]);
-        assert_eq!(line.blame().map(|s| s.to), Some(Hop::AppRecv));
-        assert_eq!(lifeline(2, &[]).total_ns(), 0);
+        assert_eq!(line.blame().map(|step| step.to), Some(Hop::DevRecv), "the driver's return delays nobody");
     }
 }

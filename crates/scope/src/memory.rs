@@ -1,6 +1,6 @@
 //! The journeys a scope keeps: the most recent, the slowest of the last half minute, and those that went wrong.
 //!
-//! All three are bounded by number. Lifelines that leave hand their memory to those that come.
+//! All three are bounded by number. Only journeys seen to their end can be slow: of the others the end is not known.
 
 use crate::lifeline::Lifeline;
 use std::collections::VecDeque;
@@ -23,20 +23,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A lifeline whose memory can be used again.
-    pub fn recycle(&mut self) -> Option<Lifeline> {
-        if self.recent.len() < RECENT { None } else { self.recent.pop_front() }
-    }
-
     /// Keeps a journey. `listed` says whether it may stand among the slowest.
     pub fn push(&mut self, line: Lifeline, listed: bool) {
-        if line.ending.is_bad() {
+        if line.is_bad() {
             if self.bad.len() >= BAD {
                 self.bad.pop_front();
             }
             self.bad.push_back(line.clone());
         }
-        if listed {
+        if listed && line.journey.verdict.is_whole() {
             self.keep_if_slow(&line);
         }
         if self.recent.len() >= RECENT {
@@ -68,8 +63,8 @@ impl Memory {
         slowest.retain(|line| listed(line));
         self.slowest = slowest;
         let recent = std::mem::take(&mut self.recent);
-        for line in recent.iter().filter(|line| listed(line)) {
-            if !self.slowest.iter().any(|kept| kept.id == line.id) {
+        for line in recent.iter().filter(|line| line.journey.verdict.is_whole() && listed(line)) {
+            if !self.slowest.iter().any(|kept| kept.id() == line.id()) {
                 self.keep_if_slow(line);
             }
         }
@@ -98,15 +93,15 @@ impl Memory {
 
     /// The journey with this number, if it is still kept.
     pub fn get(&self, id: u64) -> Option<&Lifeline> {
-        self.slowest.iter().chain(self.recent()).chain(self.bad()).find(|line| line.id == id)
+        self.slowest.iter().chain(self.recent()).chain(self.bad()).find(|line| line.id() == id)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifeline::{Ending, tests::lifeline};
-    use magscope_core::Hop;
+    use crate::lifeline::tests::lifeline;
+    use magscope_core::{Hop, Verdict};
 
     fn lasting(id: u64, ns: u64) -> Lifeline {
         lifeline(id, &[(Hop::AppSend, id), (Hop::AppRecv, id + ns)])
@@ -117,12 +112,11 @@ mod tests {
         let mut memory = Memory::default();
         for id in 0..10_000 {
             let ns = if id == 17 { 1_000_000 } else { id % 100 };
-            let line = memory.recycle().map_or_else(|| lasting(id, ns), |_| lasting(id, ns));
-            memory.push(line, true);
+            memory.push(lasting(id, ns), true);
         }
         assert_eq!(memory.recent().count(), RECENT);
         assert_eq!(memory.slowest().len(), SLOWEST);
-        assert_eq!(memory.slowest()[0].id, 17);
+        assert_eq!(memory.slowest()[0].id(), 17);
         assert!(memory.slowest().is_sorted_by(|a, b| a.total_ns() >= b.total_ns()));
         assert!(memory.get(17).is_some() && memory.get(3).is_none());
         memory.age(2 * SLOWEST_FOR_NS);
@@ -135,19 +129,22 @@ mod tests {
         for id in 0..100 {
             memory.push(lasting(id, id), id % 2 == 0);
         }
-        assert_eq!(memory.slowest()[0].id, 98);
-        memory.relist(|line| line.id % 2 == 1);
-        assert_eq!(memory.slowest()[0].id, 99);
-        assert!(memory.slowest().iter().all(|line| line.id % 2 == 1));
+        assert_eq!(memory.slowest()[0].id(), 98);
+        memory.relist(|line| line.id() % 2 == 1);
+        assert_eq!(memory.slowest()[0].id(), 99);
+        assert!(memory.slowest().iter().all(|line| line.id() % 2 == 1));
     }
 
     #[test]
     fn what_went_wrong_is_kept_apart() {
         let mut memory = Memory::default();
-        memory.push(Lifeline { ending: Ending::Dropped { reason: 2 }, ..lasting(1, 5) }, false);
+        let mut dropped = lasting(1, 5);
+        dropped.journey.verdict = Verdict::Dropped { hop: Hop::DevXmit, reason: 2 };
+        memory.push(dropped, true);
+        assert!(memory.slowest().is_empty(), "its end is not known");
         for id in 2..10_000 {
             memory.push(lasting(id, 5), false);
         }
-        assert_eq!(memory.bad().map(|l| l.id).collect::<Vec<_>>(), [1]);
+        assert_eq!(memory.bad().map(|l| l.id()).collect::<Vec<_>>(), [1]);
     }
 }

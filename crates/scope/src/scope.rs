@@ -4,7 +4,6 @@ mod apply;
 mod read;
 
 use crate::blame::passes;
-use crate::directory::Directory;
 use crate::frame::State;
 use crate::lane::{Lane, Place, places};
 use crate::lifeline::Lifeline;
@@ -18,7 +17,7 @@ use crate::window::BUCKET_NS;
 use magscope_core::clock::ClockSample;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
-use magscope_core::{Batch, Proto};
+use magscope_core::{Batch, Correlator, Journey, Limits, Proto};
 
 /// Bucket edges a picture is held for: a second.
 const HOLD_EDGES: u64 = 2;
@@ -39,7 +38,8 @@ pub struct Scope {
     info: NodeInfo,
     state: State,
     view: View,
-    directory: Directory,
+    correlator: Correlator,
+    journeys: Vec<Journey>,
     stats: Stats,
     totals: Totals,
     lately: Lately,
@@ -64,11 +64,13 @@ pub struct Scope {
 impl Scope {
     /// A scope for what `info` describes.
     pub fn new(info: NodeInfo, options: Options) -> Self {
+        let correlator = Correlator::new(info.coverage.served(), Limits::default());
         let mut scope = Scope {
             info,
             state: options.state,
             view: View::default(),
-            directory: Directory::default(),
+            correlator,
+            journeys: Vec::new(),
             stats: Stats::default(),
             totals: Totals::default(),
             lately: Lately::default(),
@@ -93,13 +95,13 @@ impl Scope {
 
     /// Takes in the next batch.
     pub fn ingest(&mut self, batch: &Batch) {
-        self.directory.learn(batch);
+        self.correlator.push(batch, &mut self.journeys);
         self.clock = batch.clock.last().copied().or(self.clock);
         let mut edges = 0;
         for event in &batch.events {
             edges += self.stats.advance(event.time_ns);
-            let directory = &self.directory;
-            self.stats.event(event, |flow| directory.flow(flow).map(|f| f.netns));
+            let correlator = &self.correlator;
+            self.stats.event(event, |flow| correlator.flow(flow).map(|f| f.netns));
             self.seen.insert(event.hop);
         }
         // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
@@ -112,24 +114,37 @@ impl Scope {
         if !batch.losses.is_empty() {
             self.revision += 1; // a loss is shown at once
         }
-        self.correlate(batch);
+        self.take_journeys();
         self.reach(edges);
     }
 
-    fn correlate(&mut self, _batch: &Batch) {}
+    /// Takes in the journeys that ended.
+    fn take_journeys(&mut self) {
+        let mut journeys = std::mem::take(&mut self.journeys);
+        for journey in journeys.drain(..) {
+            let line = self.lifeline(journey);
+            self.stats.journey(&line);
+            self.totals.journey(&line.journey);
+            let route = Route { from: line.from, to: line.to };
+            let new = line.journey.verdict.is_whole() && !self.routes.contains(&route);
+            if new && self.routes.len() < MAX_ROUTES {
+                self.routes.push(route);
+            }
+            if !self.view.paused {
+                let listed = self.view.accepts(&line);
+                self.memory.push(line, listed);
+            }
+        }
+        self.journeys = journeys;
+    }
 
-    /// Takes in a journey.
-    pub fn journey(&mut self, line: Lifeline) {
-        self.stats.journey(&line);
-        self.totals.journey(line.ending, line.retransmits);
-        let route = Route { from: line.from, to: line.to };
-        if self.routes.len() < MAX_ROUTES && !self.routes.contains(&route) {
-            self.routes.push(route);
-        }
-        if !self.view.paused {
-            let listed = self.view.accepts(&line);
-            self.memory.push(line, listed);
-        }
+    /// A journey with the names of its ends.
+    fn lifeline(&self, journey: Journey) -> Lifeline {
+        let (tx, rx) = (self.correlator.flow(journey.tx_flow), self.correlator.flow(journey.rx_flow));
+        let ends =
+            tx.map(|flow| (flow.local, flow.remote)).or_else(|| rx.map(|flow| (flow.remote, flow.local)));
+        let (from, to) = (tx.map(|flow| flow.netns), rx.map(|flow| flow.netns));
+        Lifeline { journey, ends, from, to }
     }
 
     /// After bucket edges were crossed the numbers are taken again, and once a second the picture.
@@ -155,6 +170,8 @@ impl Scope {
     /// The source has no more: what is still in flight is closed and everything shown.
     pub fn end(&mut self) {
         self.state = State::Ended;
+        self.correlator.finish(&mut self.journeys);
+        self.take_journeys();
         self.now_ns += BUCKET_NS;
         let edges = self.stats.advance(self.now_ns);
         self.held_edges = HOLD_EDGES;
@@ -195,12 +212,14 @@ impl Scope {
         let accepted = |line: &&Lifeline| view.accepts(line);
         self.listed.clear();
         match view.list {
-            List::Slowest => self.listed.extend(self.memory.slowest().iter().filter(accepted).take(LISTED).cloned()),
+            List::Slowest => {
+                self.listed.extend(self.memory.slowest().iter().filter(accepted).take(LISTED).cloned());
+            }
             List::Recent => self.listed.extend(self.memory.recent().filter(accepted).take(LISTED).cloned()),
             List::Bad => self.listed.extend(self.memory.bad().filter(accepted).take(LISTED).cloned()),
         }
         if let Some(selected) = &self.selected
-            && !self.listed.iter().any(|line| line.id == selected.id)
+            && !self.listed.iter().any(|line| line.id() == selected.id())
         {
             self.listed.insert(0, selected.clone());
             self.listed.truncate(LISTED);

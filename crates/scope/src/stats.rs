@@ -6,7 +6,7 @@
 use crate::lifeline::Lifeline;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
-use magscope_core::{Direction, Event, FlowId, Hop};
+use magscope_core::{Direction, Event, EventFlags, FlowId, Hop};
 use std::collections::HashMap;
 
 /// Nodes with windows of their own.
@@ -69,11 +69,6 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Whole buckets in the window: 0 means that there is nothing to show yet.
-    pub const fn whole_buckets(&self) -> usize {
-        self.whole
-    }
-
     /// The network namespaces seen, in order of appearance.
     pub fn netns(&self) -> impl Iterator<Item = u32> + '_ {
         self.nodes.iter().filter_map(|node| node.netns)
@@ -131,7 +126,9 @@ impl Stats {
             self.threads.insert(event.tid, node);
         }
         let at = self.filling();
-        self.nodes[usize::from(node)].hops[index].event(at, u64::from(event.len));
+        // A peek reads bytes that will be read again.
+        let bytes = if event.flags.contains(EventFlags::PEEK) { 0 } else { u64::from(event.len) };
+        self.nodes[usize::from(node)].hops[index].event(at, bytes);
     }
 
     fn node_of_flow(&mut self, flow: FlowId, netns_of: impl FnOnce(FlowId) -> Option<u32>) -> u8 {

@@ -54,12 +54,12 @@ impl Sweep {
         let selected = view.journey.and_then(|id| memory.get(id));
         let fresh = || {
             let new = memory.recent().filter(|line| view.accepts(line) && line.end_ns() >= since_ns);
-            new.max_by_key(|line| line.total_ns())
+            new.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns()))
         };
         let before = std::mem::take(&mut self.lifelines);
         let held = || {
             let id = view.journey.or(self.anchor)?;
-            memory.get(id).or_else(|| before.iter().find(|line| line.id == id))
+            memory.get(id).or_else(|| before.iter().find(|line| line.id() == id))
         };
         let Some(anchor) = selected.or_else(fresh).or_else(held) else {
             *self = Sweep::empty(view);
@@ -71,7 +71,7 @@ impl Sweep {
         }
         self.timebase = view.timebase;
         self.align = view.align;
-        self.anchor = Some(anchor.id);
+        self.anchor = Some(anchor.id());
         let span = self.timebase.span_ns();
         let ahead = (span.saturating_sub(total) / 2).max(span / 10);
         self.start_ns = anchor.start_ns().saturating_sub(ahead);
@@ -89,7 +89,7 @@ impl Sweep {
     fn fill(&mut self, memory: &Memory, view: &View, before: &[Lifeline]) {
         self.left_out = 0;
         let (from, to) = (self.origin_ns, self.origin_ns.saturating_add(self.timebase.span_ns()));
-        let is_anchor = |line: &Lifeline| Some(line.id) == self.anchor;
+        let is_anchor = |line: &Lifeline| Some(line.id()) == self.anchor;
         let inside = |line: &&Lifeline| {
             (self.align == Align::Start || line.overlaps(from, to)) && (view.accepts(line) || is_anchor(line))
         };
@@ -101,8 +101,8 @@ impl Sweep {
                 if self.align == Align::Start {
                     break; // the picture of the last so many: nothing is left out of it
                 }
-                self.left_out += usize::from(!ids.contains(&line.id));
-            } else if ids.insert(line.id) {
+                self.left_out += usize::from(!ids.contains(&line.id()));
+            } else if ids.insert(line.id()) {
                 self.lifelines.push(line.clone());
             }
         }
@@ -151,10 +151,10 @@ mod tests {
         assert_eq!(sweep.anchor, Some(25));
         assert_eq!(sweep.timebase.per_division_ns(), MS);
         assert_eq!(sweep.origin_ns, 22 * MS);
-        let mut ids: Vec<_> = sweep.lifelines.iter().map(|l| l.id).collect();
+        let mut ids: Vec<_> = sweep.lifelines.iter().map(|l| l.id()).collect();
         ids.sort_unstable();
         assert_eq!(ids, (22..=32).collect::<Vec<_>>());
-        let line = sweep.lifelines.iter().find(|l| l.id == 25).unwrap();
+        let line = sweep.lifelines.iter().find(|l| l.id() == 25).unwrap();
         assert!((sweep.x(line, line.start_ns()) - 0.3).abs() < 1e-9);
         assert!((sweep.x(line, line.end_ns()) - 0.7).abs() < 1e-9);
     }

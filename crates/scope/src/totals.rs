@@ -1,8 +1,8 @@
 //! What was counted since the start, and lately: events, journeys by their ending, losses by their cause.
 
-use crate::lifeline::Ending;
 use crate::window::{BUCKET_NS, BUCKETS};
-use magscope_core::{Batch, LossCause};
+use magscope_core::journey::Journey;
+use magscope_core::{Batch, Hop, LossCause, Verdict};
 
 /// Counts since the start or the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,14 +13,8 @@ pub struct Totals {
     pub late: u64,
     /// Journeys, whatever their ending.
     pub journeys: u64,
-    /// Journeys that were seen to their end.
-    pub complete: u64,
-    /// Journeys the kernel dropped.
-    pub dropped: u64,
-    /// Journeys of which records are missing.
-    pub lost_here: u64,
-    /// Journeys given up on.
-    pub unfinished: u64,
+    /// Journeys by [`Verdict::kind`].
+    pub verdicts: [u64; Verdict::KINDS],
     /// Journeys that were sent more than once.
     pub retransmitted: u64,
     /// Events lost, by cause in the order of [`LossCause::ALL`].
@@ -49,15 +43,25 @@ impl Totals {
     }
 
     /// Counts a journey.
-    pub(crate) fn journey(&mut self, ending: Ending, retransmits: u32) {
+    pub(crate) fn journey(&mut self, journey: &Journey) {
         self.journeys += 1;
-        self.retransmitted += u64::from(retransmits > 0);
-        *match ending {
-            Ending::Complete => &mut self.complete,
-            Ending::Dropped { .. } => &mut self.dropped,
-            Ending::LostHere => &mut self.lost_here,
-            Ending::Unfinished => &mut self.unfinished,
-        } += 1;
+        self.retransmitted += u64::from(journey.retransmits > 0);
+        self.verdicts[journey.verdict.kind()] += 1;
+    }
+
+    /// Journeys seen to their end.
+    pub fn whole(&self) -> u64 {
+        self.verdicts[Verdict::Complete.kind()] + self.verdicts[Verdict::HalfComplete.kind()]
+    }
+
+    /// Journeys the kernel dropped.
+    pub const fn dropped(&self) -> u64 {
+        self.verdicts[Verdict::Dropped { hop: Hop::AppSend, reason: 0 }.kind()]
+    }
+
+    /// Journeys that were not seen again after some hop, while no record is missing.
+    pub const fn vanished(&self) -> u64 {
+        self.verdicts[Verdict::LostAfter { hop: Hop::AppSend }.kind()]
     }
 }
 
@@ -95,6 +99,7 @@ impl Lately {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifeline::tests::lifeline;
     use magscope_core::Loss;
 
     #[test]
@@ -115,11 +120,12 @@ mod tests {
     fn journeys_a_second_are_over_whole_buckets() {
         let mut totals = Totals::default();
         let mut lately = Lately::default();
+        let journey = lifeline(1, &[(Hop::AppSend, 1), (Hop::AppRecv, 2)]).journey;
         assert_eq!(lately.journeys_per_s(), None);
         for _ in 0..4 {
             lately.edge(totals, 1);
             for _ in 0..50 {
-                totals.journey(Ending::Complete, 0);
+                totals.journey(&journey);
             }
         }
         assert_eq!(lately.journeys_per_s(), Some(100.0));

@@ -35,6 +35,18 @@ pub enum Align {
     Start,
 }
 
+/// What lies on top of the picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Top {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The ladder of the selected journey.
+    Inspector,
+    /// The help.
+    Help,
+}
+
 /// What the user chose to look at.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -58,10 +70,8 @@ pub struct View {
     pub hop: Option<Hop>,
     /// The selected journey.
     pub journey: Option<u64>,
-    /// Whether its ladder is open.
-    pub inspector: bool,
-    /// Whether help is shown.
-    pub help: bool,
+    /// What lies on top.
+    pub top: Top,
     /// Whether the user asked to end.
     pub quit: bool,
 }
@@ -69,7 +79,11 @@ pub struct View {
 impl View {
     /// Whether the filters let a journey through.
     pub fn accepts(&self, line: &Lifeline) -> bool {
-        self.proto.is_none_or(|proto| proto == line.proto)
-            && self.route.is_none_or(|route| route.from == line.from && route.to == line.to)
+        // Of a journey that was not seen to its end the other side may only be missing.
+        let side = |wanted: Option<u32>, seen: Option<u32>| {
+            wanted == seen || (seen.is_none() && !line.journey.verdict.is_whole())
+        };
+        self.proto.is_none_or(|proto| proto == line.journey.proto)
+            && self.route.is_none_or(|route| side(route.from, line.from) && side(route.to, line.to))
     }
 }

@@ -15,7 +15,7 @@ mod table;
 use crate::theme::Theme;
 use canvas::Canvas;
 use layout::Layout;
-use magscope_scope::Frame;
+use magscope_scope::{Frame, Top};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -35,7 +35,7 @@ pub fn draw(frame: &Frame, theme: &Theme, buffer: &mut Buffer, area: Rect) {
     if frame.inspector.is_some() {
         inspector::draw(canvas, &layout, frame);
     }
-    if frame.view.help {
+    if frame.view.top == Top::Help {
         help::draw(canvas, area);
     }
 }

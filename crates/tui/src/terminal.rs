@@ -4,8 +4,8 @@ use crate::error::TuiError;
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
-    enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -41,7 +41,7 @@ impl Screen {
     /// Draws a frame: `paint` fills the cells, what changed is written.
     pub fn draw(&mut self, paint: impl FnOnce(&mut Buffer, Rect)) -> Result<(), TuiError> {
         let failed = TuiError::at("drawn to");
-        let mut draw = || {
+        let draw = || {
             execute_queued(self.terminal.backend_mut(), true)?;
             self.terminal.draw(|frame| {
                 let area = frame.area();

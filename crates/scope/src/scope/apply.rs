@@ -8,7 +8,7 @@ use crate::memory::Memory;
 use crate::stats::Stats;
 use crate::sweep::Sweep;
 use crate::totals::{Lately, Totals};
-use crate::view::{Align, List};
+use crate::view::{Align, List, Top};
 
 impl Scope {
     /// Does what a user asked for.
@@ -45,7 +45,8 @@ impl Scope {
                 if self.view.journey.is_none() {
                     self.select_journey(1);
                 }
-                self.view.inspector = !self.view.inspector && self.view.journey.is_some();
+                let opens = self.view.top != Top::Inspector && self.view.journey.is_some();
+                self.view.top = if opens { Top::Inspector } else { Top::Nothing };
             }
             Action::NextList => {
                 self.view.list = match self.view.list {
@@ -69,7 +70,9 @@ impl Scope {
                 self.refilter();
             }
             Action::Clear => self.clear(),
-            Action::ToggleHelp => self.view.help = !self.view.help,
+            Action::ToggleHelp => {
+                self.view.top = if self.view.top == Top::Help { Top::Nothing } else { Top::Help };
+            }
             Action::Back => self.back(),
             Action::Quit => self.view.quit = true,
         }
@@ -113,9 +116,9 @@ impl Scope {
     }
 
     fn select_journey(&mut self, by: i8) {
-        let now = self.view.journey.and_then(|id| self.listed.iter().position(|line| line.id == id));
+        let now = self.view.journey.and_then(|id| self.listed.iter().position(|line| line.id() == id));
         let Some(line) = step(now, by, self.listed.len()).and_then(|at| self.listed.get(at)) else { return };
-        self.view.journey = Some(line.id);
+        self.view.journey = Some(line.id());
         self.selected = Some(line.clone());
         self.view.pan = 0;
         self.redraw();
@@ -123,15 +126,15 @@ impl Scope {
 
     fn unselect(&mut self) {
         self.view.journey = None;
-        self.view.inspector = false;
+        if self.view.top == Top::Inspector {
+            self.view.top = Top::Nothing;
+        }
         self.selected = None;
     }
 
     fn back(&mut self) {
-        if self.view.help {
-            self.view.help = false;
-        } else if self.view.inspector {
-            self.view.inspector = false;
+        if self.view.top != Top::Nothing {
+            self.view.top = Top::Nothing;
         } else if self.view.journey.is_some() {
             self.unselect();
             self.relist();

@@ -2,9 +2,9 @@
 
 use super::Scope;
 use crate::blame::blame_words;
-use crate::frame::{Footer, Frame, Header, Inspector, Listed, Rung};
+use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed};
 use crate::lifeline::Lifeline;
-use crate::view::{Align, Route};
+use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ impl Scope {
     }
 
     fn header(&self) -> Header {
-        let named = |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
+        let named =
+            |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
         let (nodes, sender, receiver) = if let Some(route) = self.view.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
@@ -35,11 +36,20 @@ impl Scope {
                 [] => (self.info.host.clone(), String::new(), String::new()),
                 [one] => (one.clone(), one.clone(), one.clone()),
                 [a, b] => (format!("{a} ↔ {b}"), String::new(), String::new()),
-                [a, b, rest @ ..] => (format!("{a}, {b} and {} more", rest.len()), String::new(), String::new()),
+                [a, b, rest @ ..] => {
+                    (format!("{a}, {b} and {} more", rest.len()), String::new(), String::new())
+                }
             }
         };
         // One source is one kernel: every node of it reads the same CLOCK_MONOTONIC.
-        Header { nodes, sender, receiver, state: self.state, clock: "one clock", origin_utc_ns: self.origin_utc_ns() }
+        Header {
+            nodes,
+            sender,
+            receiver,
+            state: self.state,
+            clock: "one clock",
+            origin_utc_ns: self.origin_utc_ns(),
+        }
     }
 
     fn origin_utc_ns(&self) -> Option<u64> {
@@ -54,38 +64,41 @@ impl Scope {
 
     fn blame(&self, line: &Lifeline) -> Option<(String, u64)> {
         let step = line.blame()?;
-        let comm = self.directory.task(step.tid).map(|task| task.comm.as_str());
-        Some((blame_words(line, step, comm), step.ns))
+        Some((blame_words(line, step, |tid| self.comm(tid)), step.ns))
+    }
+
+    fn comm(&self, tid: u32) -> Option<&str> {
+        self.correlator.task(tid).map(|task| task.comm.as_str())
     }
 
     fn listed<'a>(&'a self, line: &'a Lifeline) -> Listed<'a> {
         Listed {
             line,
-            selected: self.view.journey == Some(line.id),
-            anchor: self.sweep.anchor == Some(line.id),
+            selected: self.view.journey == Some(line.id()),
+            anchor: self.sweep.anchor == Some(line.id()),
             blame: self.blame(line),
         }
     }
 
     fn route_words(&self, route: Route) -> String {
-        let named = |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
+        let named =
+            |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
         format!("{} → {}", named(route.from), named(route.to))
     }
 
     fn inspector(&self) -> Option<Inspector<'_>> {
-        let line = self.selected.as_ref().filter(|_| self.view.inspector)?;
+        let line = self.selected.as_ref().filter(|_| self.view.top == Top::Inspector)?;
         let blamed = line.blame();
-        let rungs = line.marks.iter().map(|mark| {
+        let rungs = line.marks().map(|mark| {
             let step = line.steps().find(|step| step.to == mark.hop);
-            let comm = self.directory.task(mark.tid).map(|task| task.comm.as_str());
-            let who = match (mark.tid, comm) {
+            let who = match (mark.tid, self.comm(mark.tid)) {
                 (0, _) => String::new(),
                 (tid, None) => tid.to_string(),
                 (tid, Some(comm)) => format!("{comm}/{tid}"),
             };
             let since = i128::from(mark.time_ns) - i128::from(line.start_ns());
             let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
-            Rung { mark: *mark, since_start_ns, step, blamed: step.is_some() && step == blamed, who }
+            LadderRow { mark, since_start_ns, step, blamed: step.is_some() && step == blamed, who }
         });
         let rungs = rungs.collect();
         let route = self.route_words(Route { from: line.from, to: line.to });
@@ -97,15 +110,10 @@ impl Scope {
             totals: self.totals,
             lost_lately: self.lately.lost_events(&self.totals),
             journeys_per_s: self.lately.journeys_per_s(),
-            in_flight: self.in_flight(),
+            in_flight: self.correlator.in_flight(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             overhead: self.overhead,
             recording: self.recording.as_ref(),
         }
-    }
-
-    #[expect(clippy::unused_self)]
-    const fn in_flight(&self) -> Option<usize> {
-        None
     }
 }

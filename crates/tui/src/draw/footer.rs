@@ -2,9 +2,10 @@
 
 use super::canvas::{Canvas, width};
 use magscope_scope::Frame;
-use magscope_scope::format::{count, percent, rate};
+use magscope_scope::format::{amount, count, percent};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
+use std::fmt::Write as _;
 
 const KEYS: &[(&str, &str)] = &[
     ("?", "help"),
@@ -40,26 +41,24 @@ fn facts(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
     let totals = &footer.totals;
     let alarm = |n: u64| if n > 0 { theme.bad } else { theme.plain };
     let lost = totals.lost_events();
-    let mut words = format!("lost {}", count(lost));
+    let mut words = format!("events lost {}", count(lost));
     if let Some(cause) = totals.main_cause() {
-        words.push_str(&format!(" ({cause})"));
+        _ = write!(words, " ({cause})");
     }
     let mut facts = vec![(words, alarm(lost))];
-    facts.push((format!("dropped {}", count(totals.dropped)), alarm(totals.dropped)));
-    let per_s = footer.journeys_per_s.map_or_else(|| "     ·  ".to_owned(), rate);
-    facts.push((format!("{per_s} journeys"), theme.plain));
+    facts.push((format!("dropped {}", count(totals.dropped())), alarm(totals.dropped())));
+    if totals.vanished() > 0 {
+        facts.push((format!("vanished {}", count(totals.vanished())), theme.bad));
+    }
     facts.push(own_cost(canvas, frame));
+    let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
+    facts.push((format!("{per_s:>6} journeys/s"), theme.plain));
     facts.push((format!("resent {}", count(totals.retransmitted)), theme.plain));
     if totals.late > 0 {
         facts.push((format!("late {}", count(totals.late)), theme.plain));
     }
-    if let Some(in_flight) = footer.in_flight {
-        facts.push((format!("in flight {}", count(in_flight as u64)), theme.dim));
-    }
-    if totals.unfinished > 0 {
-        facts.push((format!("unfinished {}", count(totals.unfinished)), theme.dim));
-    }
-    facts.push((format!("of {} seen", count(totals.journeys)), theme.dim));
+    facts.push((format!("in flight {}", count(footer.in_flight as u64)), theme.dim));
+    facts.push((format!("whole {} of {}", count(totals.whole()), count(totals.journeys)), theme.dim));
     facts
 }
 
@@ -68,11 +67,11 @@ fn own_cost(canvas: &Canvas, frame: &Frame) -> (String, Style) {
     let Some(own) = frame.footer.overhead else { return ("own cost ·".to_owned(), theme.dim) };
     let mut words = format!("own cost {} reader", percent(own.reader_cpu_ratio).trim_start());
     match (own.kernel_cpu_ratio_estimate, own.kernel_ns_per_hit) {
-        (Some(ratio), _) => words.push_str(&format!(" + ~{} kernel", percent(ratio).trim_start())),
-        (None, Some(ns)) => words.push_str(&format!(" + {ns:.0} ns a hit")),
+        (Some(ratio), _) => _ = write!(words, " + ~{} kernel", percent(ratio).trim_start()),
+        (None, Some(ns)) => _ = write!(words, " + {ns:.0} ns a hit"),
         (None, None) => words.push_str(", kernel not measured"),
     }
-    words.push_str(&format!(" · ring {}", percent(own.ring_fill_ratio).trim_start()));
+    _ = write!(words, " · ring {}", percent(own.ring_fill_ratio).trim_start());
     (words, theme.plain)
 }
 

@@ -33,9 +33,10 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if let Some(proto) = &proto {
         pieces.push((proto, theme.accent));
     }
-    let recording = frame.footer.recording.map(|r| {
-        format!("   ● {} {}", r.name, magscope_scope::format::bytes(r.bytes).trim_start())
-    });
+    let recording = frame
+        .footer
+        .recording
+        .map(|r| format!("   ● {} {}", r.name, magscope_scope::format::bytes(r.bytes).trim_start()));
     if let Some(recording) = &recording {
         pieces.push((recording, theme.strong));
     }

@@ -34,11 +34,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect) {
 /// Clears a window of at most this many columns and rows in the middle of `area`, frames it, returns its inside.
 pub fn window(canvas: &mut Canvas, area: Rect, columns: u16, rows: u16, title: &str) -> Rect {
     let size = Rect { width: (columns + 2).min(area.width), height: (rows + 2).min(area.height), ..area };
-    let outer = Rect {
-        x: area.x + (area.width - size.width) / 2,
-        y: area.y + (area.height - size.height) / 2,
-        ..size
-    };
+    let outer =
+        Rect { x: area.x + (area.width - size.width) / 2, y: area.y + (area.height - size.height) / 2, ..size };
     clear(canvas.buffer, outer);
     if outer.width < 3 || outer.height < 3 {
         return outer;

@@ -8,6 +8,7 @@ use magscope_scope::format::{bytes, duration};
 use magscope_scope::{Frame, Inspector};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 const COLUMNS: u16 = 66;
 
@@ -19,7 +20,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let rows = inspector.rungs.len() as u16 + 5;
     let wide = lanes.width > COLUMNS + 50;
     let area = if wide { Rect { x: lanes.right() - COLUMNS - 2, width: COLUMNS + 2, ..lanes } } else { lanes };
-    let inner = window(canvas, area, COLUMNS, rows, &format!(" journey #{} ", inspector.line.id));
+    let inner = window(canvas, area, COLUMNS, rows, &format!(" journey #{} ", inspector.line.id()));
     let mut y = 0;
     for words in facts(inspector) {
         canvas.put_cut(inner, 1, y, inner.width.saturating_sub(2), &words, theme.plain);
@@ -31,7 +32,12 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     for rung in inspector.rungs.iter().rev() {
         if above_wire && rung.mark.hop.direction() == Direction::Tx {
             above_wire = false;
-            canvas.rule(Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }, y, "╌", theme.dim);
+            canvas.rule(
+                Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner },
+                y,
+                "╌",
+                theme.dim,
+            );
             y += 1;
         }
         let style = if rung.blamed { theme.accent } else { theme.plain };
@@ -50,11 +56,15 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 fn facts(inspector: &Inspector) -> [String; 3] {
     let line = inspector.line;
     let ends = line.ends.map_or_else(String::new, |(from, to)| format!(" {from} → {to}"));
-    let first = format!("{}{ends}   {}", line.proto, inspector.route);
-    let (from, to) = line.range;
-    let mut second = format!("{} [{from}, {to})   {}", bytes(u64::from(line.bytes())).trim_start(), line.ending);
-    if line.retransmits > 0 {
-        let _ = write!(second, "   sent again {}×", line.retransmits);
+    let first = format!("{}{ends}   {}", line.journey.proto, inspector.route);
+    let Range { start, end } = &line.journey.range;
+    let mut second =
+        format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), line.journey.verdict);
+    if line.journey.retransmits > 0 {
+        let _ = write!(second, "   sent again {}×", line.journey.retransmits);
+    }
+    if line.journey.ambiguous {
+        second.push_str("   times may be a neighbour's");
     }
     let mut third = format!("{} in all", duration(line.total_ns()).trim_start());
     if let Some((words, ns)) = &inspector.blame {

@@ -7,6 +7,7 @@ use magscope_core::node::Service;
 use magscope_scope::format::utc_time;
 use magscope_scope::{Align, Frame, Lane};
 use ratatui::layout::Rect;
+use std::fmt::Write as _;
 
 /// Draws names, numbers and the titles above them.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
@@ -30,11 +31,13 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         canvas.put_right(area, x, 0, &format!(" {}", column.title()), theme.dim);
     }
     let mut words = match frame.sweep.align {
-        Align::Time => frame.header.origin_utc_ns.map(|ns| format!("{} UTC ", utc_time(ns))).unwrap_or_default(),
+        Align::Time => {
+            frame.header.origin_utc_ns.map(|ns| format!("{} UTC ", utc_time(ns))).unwrap_or_default()
+        }
         Align::Start => format!("{} journeys, each from its start ", frame.sweep.lifelines.len()),
     };
     if layout.hidden > 0 {
-        words.push_str(&format!("· {} hops hidden ", layout.hidden));
+        _ = write!(words, "· {} hops hidden ", layout.hidden);
     }
     let room = Rect { width: layout.numbers.x - area.x, ..area };
     if !words.is_empty() {
@@ -61,13 +64,14 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
 }
 
 fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Frame) {
-    if is_wire(lane) {
+    let theme = *canvas.theme;
+    let area = layout.numbers;
+    if let Some(words) = instead(lane, frame) {
+        canvas.put_cut(area, GAP, y, area.width.saturating_sub(GAP), &words, theme.dim);
         return;
     }
-    let theme = *canvas.theme;
     let selected = lane.hop().is_some() && lane.hop() == frame.view.hop;
     let style = if selected { theme.selected } else { theme.plain };
-    let area = layout.numbers;
     let mut x = 0;
     for column in &layout.columns {
         x += GAP + column.width();
@@ -78,10 +82,18 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
     }
 }
 
-/// Why a hop's lane is empty, if it must be.
-pub fn why_empty(lane: &Lane) -> Option<String> {
+/// What stands in place of numbers where there cannot be any: why a hop is not measured; at the wire, who is above and
+/// who below.
+fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
+    if is_wire(lane) {
+        let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
+        return Some(if receiver.is_empty() || sender == receiver {
+            "▴ receiver   ▾ sender".to_owned()
+        } else {
+            format!("▴ {receiver}   ▾ {sender}")
+        });
+    }
     match &lane.service {
-        _ if lane.hop().is_none() => None,
         Service::Served { .. } => None,
         Service::Off => Some("off".to_owned()),
         Service::Missing { because } => Some(format!("missing: {because}")),

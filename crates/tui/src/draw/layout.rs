@@ -10,7 +10,7 @@ const LABELS: u16 = 13;
 /// The picture is not narrowed below this for the sake of numbers.
 const NARROWEST_PICTURE: u16 = 34;
 /// Part of what is left that the numbers may take, in per cent.
-const NUMBERS_SHARE: u16 = 55;
+const NUMBERS_SHARE: u32 = 55;
 
 /// A lane and the rows it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,10 +116,12 @@ impl Layout {
 
         let label_width = LABELS.min(area.width);
         let beside = area.width - label_width;
-        let room = (beside.saturating_sub(NARROWEST_PICTURE)).min(beside * NUMBERS_SHARE / 100);
+        let margin = beside.min(1);
+        let room = beside.saturating_sub(NARROWEST_PICTURE + margin);
+        let room = room.min((u32::from(beside) * NUMBERS_SHARE / 100) as u16);
         let columns = fitting(room);
         let numbers_width = total_width(&columns);
-        let picture_width = beside - numbers_width;
+        let picture_width = beside - numbers_width - margin;
         let column = |x: u16, width: u16, of: Rect| Rect { x: area.x + x, width, ..of };
 
         let (rows, lane_height) = rows(frame.lanes, heights.lanes);
@@ -138,12 +140,6 @@ impl Layout {
             lane_height,
             columns,
         }
-    }
-
-    /// The row of a hop's lane, from the top of the picture: where its name and its numbers stand.
-    pub fn row_of(&self, frame: &Frame, hop: Hop) -> Option<u16> {
-        let row = self.rows.iter().find(|row| frame.lanes[row.lane].hop() == Some(hop))?;
-        Some(row.top + self.middle())
     }
 
     /// The middle row of a lane.

@@ -4,12 +4,13 @@
 //! lane's line is reached when the event happened there, so flat stretches are where the time went.
 
 use super::canvas::Canvas;
-use super::lanes::why_empty;
 use super::layout::{Layout, is_wire};
 use super::raster::Raster;
+use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::journey::Rung;
 use magscope_scope::format::short_duration;
-use magscope_scope::{DIVISIONS, Frame, Lifeline, Mark};
+use magscope_scope::{DIVISIONS, Frame, Lifeline};
 use ratatui::layout::Rect;
 
 /// Lines through a cell from which on it is drawn at full weight.
@@ -25,13 +26,13 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
     graticule(canvas, layout, frame);
     let rows = dot_rows(layout, frame);
-    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.id) == frame.sweep.anchor);
-    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.id) != frame.sweep.anchor);
+    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.id()) == frame.sweep.anchor);
+    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.id()) != frame.sweep.anchor);
     crowd(canvas, layout.picture, frame, &rows, others.clone());
     if let Some(anchor) = anchor {
         single(canvas, layout.picture, frame, &rows, anchor);
     }
-    for line in others.chain(anchor).filter(|line| line.ending.is_bad()) {
+    for line in others.chain(anchor).filter(|line| line.is_bad()) {
         cross(canvas, layout.picture, frame, &rows, line);
     }
     axis(canvas, layout.axis, frame);
@@ -40,7 +41,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
     let mut rows = [None; PATH_HOPS];
     for row in &layout.rows {
-        if let Some(index) = frame.lanes[row.lane].hop().and_then(magscope_core::Hop::path_index) {
+        if let Some(index) = frame.lanes[row.lane].hop().and_then(Hop::path_index) {
             let height = f64::from(layout.lane_height);
             rows[index] = Some(f64::from(row.top) * 4.0 + height * 2.0 - 0.5);
         }
@@ -53,7 +54,7 @@ fn division(area: Rect, n: u64) -> u16 {
     (u64::from(area.width) * n / DIVISIONS) as u16
 }
 
-/// Dots where lanes and divisions cross; the wire; why lanes are empty.
+/// Dots where lanes and divisions cross, and the wire.
 fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let theme = *canvas.theme;
     let area = layout.picture;
@@ -62,27 +63,12 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let y = row.top + layout.middle();
         if is_wire(lane) {
             canvas.rule(area, y, "╌", theme.dim);
-            ends(canvas, area, y, frame);
-        } else if let Some(why) = why_empty(lane) {
-            canvas.put_cut(area, 1, y, area.width.saturating_sub(2), &why, theme.dim);
-        } else {
+        } else if lane.is_served() {
             for n in 0..DIVISIONS {
                 canvas.put(area, division(area, n), y, "·", theme.dim);
             }
         }
     }
-}
-
-/// On the wire: who is above and who below.
-fn ends(canvas: &mut Canvas, area: Rect, y: u16, frame: &Frame) {
-    let theme = *canvas.theme;
-    let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
-    let words = match (receiver.is_empty(), sender.is_empty()) {
-        _ if receiver == sender => " ▴ receiver   ▾ sender ".to_owned(),
-        (false, false) => format!(" ▴ {receiver}   ▾ {sender} "),
-        _ => " ▴ receiver   ▾ sender ".to_owned(),
-    };
-    canvas.put_right(area, area.width.saturating_sub(2), y, &words, theme.dim);
 }
 
 /// The marks of a journey that have a lane, as dots.
@@ -91,9 +77,9 @@ fn points<'a>(
     frame: &'a Frame,
     rows: &'a DotRows,
     line: &'a Lifeline,
-) -> impl Iterator<Item = (f64, f64, &'a Mark)> {
+) -> impl Iterator<Item = (f64, f64, Rung)> {
     let across = f64::from(area.width) * 2.0;
-    line.marks.iter().filter_map(move |mark| {
+    line.marks().filter_map(move |mark| {
         let y = rows[mark.hop.path_index()?]?;
         Some((frame.sweep.x(line, mark.time_ns) * across, y, mark))
     })
@@ -102,7 +88,7 @@ fn points<'a>(
 fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline, number: u16) {
     let mut before: Option<(f64, f64)> = None;
     for (x, y, mark) in points(area, frame, rows, line) {
-        if mark.hop == magscope_core::Hop::DevDone {
+        if mark.hop == Hop::DevDone {
             continue; // beside the way: the packet went on without waiting for the driver's call to return
         }
         raster.line(before.unwrap_or((x, y)), (x, y), number);

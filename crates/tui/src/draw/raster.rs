@@ -88,9 +88,11 @@ impl Raster {
 
     /// The cells with dots in them, with their place.
     pub fn cells(&self) -> impl Iterator<Item = (u16, u16, Dots)> + '_ {
-        self.cells.iter().enumerate().filter(|(_, dots)| dots.mask != 0).map(|(i, dots)| {
-            ((i % self.width) as u16, (i / self.width) as u16, *dots)
-        })
+        self.cells
+            .iter()
+            .enumerate()
+            .filter(|(_, dots)| dots.mask != 0)
+            .map(|(i, dots)| ((i % self.width) as u16, (i / self.width) as u16, *dots))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The table below the picture: the slowest journeys, the most recent, or those that went wrong.
 
 use super::canvas::{Canvas, width};
+use magscope_core::Verdict;
 use magscope_scope::format::{bytes, duration};
-use magscope_scope::{Ending, Frame, List, Listed};
+use magscope_scope::{Frame, List, Listed};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -12,7 +13,6 @@ const TOTAL: u16 = 9;
 const BLAME: u16 = 42;
 const LEAST_BLAME: u16 = 20;
 const BYTES: u16 = 9;
-const FLOW: u16 = 34;
 
 /// Draws the table.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
@@ -42,8 +42,8 @@ struct Widths {
 
 impl Widths {
     fn new(width: u16) -> Self {
-        let left = width.saturating_sub(NUMBER + TOTAL);
-        let blame = left.min(BLAME.max(left.saturating_sub(BYTES + FLOW)));
+        let left = width.saturating_sub(NUMBER + TOTAL + 1); // and a margin
+        let blame = left.min(BLAME);
         let left = left - blame;
         let bytes = if left >= BYTES { BYTES } else { 0 };
         let flow = if left >= BYTES + LEAST_BLAME { left - bytes } else { 0 };
@@ -87,17 +87,17 @@ fn journey(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, widths: &Width
     if row.selected {
         canvas.put(area, 0, y, "▸", style);
     }
-    canvas.put(area, 2, y, &format!("#{}", row.line.id), style);
+    canvas.put(area, 2, y, &format!("#{}", row.line.id()), style);
     canvas.put(area, NUMBER, y, &duration(row.line.total_ns()), style);
     blame(canvas, area, y, row, widths.blame, style);
     let mut x = NUMBER + TOTAL + widths.blame;
     if widths.bytes > 0 {
-        canvas.put_right(area, x + widths.bytes, y, &bytes(u64::from(row.line.bytes())), style);
+        canvas.put_right(area, x + widths.bytes, y, &bytes(row.line.journey.bytes()), style);
     }
     x += widths.bytes;
     if widths.flow > 0 {
-        let flow = row.line.ends.map(|(from, to)| format!("{} {from}→{to}", row.line.proto));
-        let flow = flow.unwrap_or_else(|| row.line.proto.to_string());
+        let flow = row.line.ends.map(|(from, to)| format!("{} {from}→{to}", row.line.journey.proto));
+        let flow = flow.unwrap_or_else(|| row.line.journey.proto.to_string());
         canvas.put_cut(area, x + 2, y, widths.flow.saturating_sub(2), &flow, style);
     }
 }
@@ -106,15 +106,14 @@ fn journey(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, widths: &Width
 fn blame(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, room: u16, style: Style) {
     let theme = *canvas.theme;
     let x = NUMBER + TOTAL;
-    let (words, ns, style) = match (row.line.ending, &row.blame) {
-        (Ending::Dropped { reason }, _) => {
-            let at = row.line.marks.last().map_or("?", |mark| mark.hop.name());
-            (format!("✕ dropped after {at} (reason {reason})"), None, theme.bad)
+    let (words, ns, style) = match (row.line.journey.verdict, &row.blame) {
+        (Verdict::BrokenByEventLoss, _) => ("✕ events of it were lost".to_owned(), None, theme.bad),
+        (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
+            (format!("✕ {verdict}"), None, theme.bad)
         }
-        (Ending::LostHere, _) => ("✕ records of it were lost here".to_owned(), None, theme.bad),
-        (Ending::Unfinished, Some((words, ns))) => (format!("end not seen; {words}"), Some(*ns), style),
-        (_, Some((words, ns))) => (words.clone(), Some(*ns), style),
-        (_, None) => ("one event only".to_owned(), None, theme.dim),
+        (verdict, None) => (verdict.to_string(), None, style),
+        (verdict, Some((words, ns))) if verdict.is_whole() => (words.clone(), Some(*ns), style),
+        (verdict, Some((words, ns))) => (format!("{verdict}: {words}"), Some(*ns), style),
     };
     let time = ns.map(duration).unwrap_or_default();
     let time_width = width(&time);

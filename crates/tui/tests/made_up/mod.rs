@@ -80,16 +80,21 @@ pub struct World {
     now_ns: u64,
     hits: u64,
     count: u64,
-    ids: u64,
     announced: bool,
-    lines: Vec<magscope_scope::Lifeline>,
 }
 
 impl World {
     /// A world with so many requests a second.
     pub fn new(requests_per_s: f64) -> Self {
-        let leg = |tx, rx, proto, sender, reader, len| {
-            Leg { tx: FlowId(tx), rx: FlowId(rx), proto, sender, reader, seq: 1, len, id: 1 }
+        let leg = |tx, rx, proto, sender, reader, len| Leg {
+            tx: FlowId(tx),
+            rx: FlowId(rx),
+            proto,
+            sender,
+            reader,
+            seq: 1,
+            len,
+            id: 1,
         };
         World {
             dice: Dice(0x9e37_79b9_7f4a_7c15),
@@ -105,9 +110,7 @@ impl World {
             now_ns: START_NS,
             hits: 0,
             count: 0,
-            ids: 0,
             announced: false,
-            lines: Vec::new(),
         }
     }
 
@@ -119,13 +122,6 @@ impl World {
     /// Lets `ns` have gone by since the beginning, and feeds `scope` with what happened.
     pub fn run_until(&mut self, ns: u64, scope: &mut Scope) {
         scope.ingest(self.batch_until(ns));
-        // TEMP
-        let until = self.now_ns;
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lines).into_iter().partition(|l| l.end_ns() < until);
-        self.lines = later;
-        for line in due {
-            scope.journey(line);
-        }
     }
 
     /// What happens until `ns` after the beginning.
@@ -190,7 +186,7 @@ impl World {
         let answered = self.packet(0, at);
         let think = self.dice.around(60_000.0);
         self.packet(1, answered + think);
-        if self.count % 5 == 0 {
+        if self.count.is_multiple_of(5) {
             let later = self.dice.around(90_000.0);
             self.packet(2, at + later);
         }
@@ -201,7 +197,13 @@ impl World {
         let udp = self.legs[leg].proto == Proto::UDP;
         let slow = self.dice.even();
         let queue = if slow > 0.995 { 600_000.0 } else { 1_200.0 };
-        let cpu_wait = if slow < 0.004 { 2_600_000.0 } else if slow < 0.05 { 90_000.0 } else { 3_500.0 };
+        let cpu_wait = if slow < 0.004 {
+            2_600_000.0
+        } else if slow < 0.05 {
+            90_000.0
+        } else {
+            3_500.0
+        };
         let tcp_steps: &[(Hop, f64)] = &[
             (Hop::TcpSend, 700.0),
             (Hop::TcpXmit, 1_500.0),
@@ -235,8 +237,6 @@ impl World {
         ];
         let mut time = at;
         self.event(leg, Hop::AppSend, time);
-        let mk = |hop: Hop, time_ns, l: &Leg| magscope_scope::Mark { hop, time_ns, cpu: 3, tgid: 0, tid: if !hop.knows_process() {0} else if hop.direction()==magscope_core::Direction::Rx {l.reader} else {l.sender} };
-        let mut marks = vec![mk(Hop::AppSend, time, &self.legs[leg])];
         let dropped = udp && slow > 0.97;
         for (hop, typical) in if udp { udp_steps } else { tcp_steps } {
             time += self.dice.around(*typical);
@@ -245,13 +245,7 @@ impl World {
                 break;
             }
             self.event(leg, *hop, time);
-            marks.push(mk(*hop, time, &self.legs[leg]));
         }
-        let (from, to) = if leg == 1 { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
-        let l = &self.legs[leg];
-        let e = |s: &str| s.parse().unwrap();
-        self.ids += 1;
-        self.lines.push(magscope_scope::Lifeline { id: self.ids, proto: l.proto, ends: Some(match leg {0 => (e("10.0.0.7:41022"), e("10.0.0.9:5432")), 1 => (e("10.0.0.9:5432"), e("10.0.0.7:41022")), _ => (e("10.0.0.7:50000"), e("10.0.0.9:8125"))}), tx_flow: l.tx, rx_flow: l.rx, from: Some(from), to: Some(to), range: (l.seq, l.seq + l.len), retransmits: 0, ending: if dropped { magscope_scope::Ending::Dropped { reason: 2 } } else { magscope_scope::Ending::Complete }, marks });
         let leg = &mut self.legs[leg];
         leg.id = leg.id.wrapping_add(1);
         if !udp {
@@ -277,7 +271,13 @@ impl World {
         self.pending.push(Event {
             flow: if sched { FlowId::NONE } else { flow },
             socket: if sched { 0 } else { flow.0 },
-            seq: if udp || sched { 0 } else if ready { end } else { leg.seq },
+            seq: if udp || sched {
+                0
+            } else if ready {
+                end
+            } else {
+                leg.seq
+            },
             len: if ready || sched { 0 } else { leg.len },
             skb: if packet { u32::from(leg.id) | 0x10_0000 } else { 0 },
             tgid: tid,
