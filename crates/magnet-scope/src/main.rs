@@ -1,1 +1,31 @@
-fn main() {}
+//! magnet-scope: a software oscilloscope for the Linux network stack.
+//!
+//! One file a subcommand in `commands/`; what they share (privileges, capture, the demo's hosts, values people type)
+//! stands beside it.
+
+mod capture;
+mod cli;
+mod commands;
+mod failure;
+mod hosts;
+mod live_source;
+mod namespaces;
+mod output;
+mod paced;
+mod privileges;
+mod recording;
+mod reporting;
+mod screen;
+mod sessions;
+mod signals;
+mod values;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match commands::run(cli::Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}

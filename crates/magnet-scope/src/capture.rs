@@ -1,0 +1,73 @@
+//! Starting a capture: check privileges, attach, give the privileges away.
+
+use crate::cli::CaptureArgs;
+use crate::failure::Hint;
+use crate::namespaces::Namespaces;
+use crate::{output, privileges};
+use anyhow::{Context, Result, bail};
+use magscope_core::hop::HopSet;
+use magscope_core::node::{Coverage, Service};
+use magscope_core::source::Source;
+use magscope_probe::{Capture, CaptureOptions, ProbeError, default_hops};
+
+/// Fails early, before anything is made or attached, where capabilities are missing. `what` is the subcommand.
+pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
+    let mut needed = vec![privileges::CAPTURE];
+    if enters_namespaces {
+        needed.push(privileges::NAMESPACES);
+    }
+    privileges::require(what, &needed)
+}
+
+/// Attaches the probes.
+pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
+    let hops = args.hops.resolve(default_hops());
+    let options = CaptureOptions {
+        hops,
+        netns: namespaces.targets,
+        every_netns: namespaces.every,
+        ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        ..CaptureOptions::default()
+    };
+    let capture = Capture::start(options).map_err(explain)?;
+    let missing = missing(&capture.info().coverage, hops);
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        output::note(&format!("not served on this kernel: {missing} (`magnet-scope doctor` says why)"));
+    }
+    Ok(capture)
+}
+
+/// Gives every capability away. From here on nothing can be attached, and nothing needs to be.
+pub fn drop_privileges() -> Result<()> {
+    privileges::drop_all()?;
+    let holding = privileges::threads_with_capabilities();
+    if !holding.is_empty() {
+        bail!("capabilities are still held by the threads {}", holding.join(", "));
+    }
+    Ok(())
+}
+
+/// Of the hops asked for, those that nothing serves.
+fn missing(coverage: &Coverage, asked: HopSet) -> Vec<&'static str> {
+    let asked = coverage.hops.iter().filter(|row| asked.contains(row.hop));
+    asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop.name()).collect()
+}
+
+fn explain(error: ProbeError) -> anyhow::Error {
+    let (likely, next) = match &error {
+        ProbeError::NoBtf { .. } => {
+            ("", "`magnet-scope replay` and `report` work on recordings made elsewhere")
+        }
+        ProbeError::Map { operation: "create", .. } => (
+            "the rings do not fit into memory, or into this cgroup's limit",
+            "make them smaller: `--ring-size 1M`",
+        ),
+        ProbeError::Load { .. } | ProbeError::Attach { .. } => (
+            "the kernel was built without something, or a security policy forbids it",
+            "`magnet-scope doctor` says what this kernel has; leave the hop out with `--hops -NAME`",
+        ),
+        _ => ("", "`magnet-scope doctor` says what this host has"),
+    };
+    Err::<(), _>(error).context(Hint::new("cannot start the capture", likely, next)).unwrap_err()
+}

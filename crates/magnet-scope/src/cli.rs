@@ -1,0 +1,121 @@
+//! The command line.
+
+use crate::commands::{completions, demo, demo_host, doctor, hops, info, live, man, record, replay, report};
+use crate::values::hops::HopSelection;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A software oscilloscope for the Linux network stack: follows packets hop by hop and shows where the time went.
+///
+/// Without a subcommand it captures this host's own traffic until q or Ctrl-C (the same as `live`).
+#[derive(Debug, Parser)]
+#[command(name = "magnet-scope", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
+#[command(after_help = "`magnet-scope demo` needs no network and no other host: start there.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Without a subcommand: `live`.
+    #[command(flatten)]
+    pub live: live::Args,
+}
+
+/// The subcommands, one file each.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Shows two hosts talking: two network namespaces on this machine, with real traffic between them
+    Demo(demo::Args),
+    /// Captures this host's own traffic (what happens without a subcommand)
+    Live(live::Args),
+    /// Captures into a directory, without a screen
+    Record(record::Args),
+    /// Plays a recording on the screen, or reports on a part of it
+    Replay(replay::Args),
+    /// Says what a recording holds: host, time, coverage, losses, damage
+    Info(info::Args),
+    /// Reports on a recording: where the time went, hop by hop
+    Report(report::Args),
+    /// Says what this host can capture, what not, why, and what can therefore not be concluded
+    Doctor(doctor::Args),
+    /// Lists the hops: where an event can be taken
+    Hops(hops::Args),
+    /// One of the demo's two hosts
+    #[command(hide = true)]
+    DemoHost(demo_host::Args),
+    /// Prints the manual page (roff)
+    #[command(hide = true)]
+    Man,
+    /// Prints completions for a shell
+    #[command(hide = true)]
+    Completions(completions::Args),
+}
+
+impl Command {
+    /// Hands over to the subcommand's file.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Demo(args) => demo::run(args),
+            Self::Live(args) => live::run(args),
+            Self::Record(args) => record::run(args),
+            Self::Replay(args) => replay::run(args),
+            Self::Info(args) => info::run(&args),
+            Self::Report(args) => report::run(&args),
+            Self::Doctor(args) => doctor::run(&args),
+            Self::Hops(args) => hops::run(&args),
+            Self::DemoHost(args) => demo_host::run(&args),
+            Self::Man => man::run(),
+            Self::Completions(args) => completions::run(&args),
+        }
+    }
+}
+
+/// What every capture can be told.
+#[derive(Clone, Debug, Args)]
+pub struct CaptureArgs {
+    /// Which hops: `default`, `all`, names (`dev.xmit,dev.recv`) or changes (`+tcp.state,-ip.post`)
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, default_value = "default")]
+    pub hops: HopSelection,
+    /// End by itself after this long: `10s`, `1m30s`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    pub duration: Option<Duration>,
+    /// Memory for events not yet read, for each CPU (rounded up to a power of two)
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "8M")]
+    pub ring_size: u64,
+}
+
+/// Whose traffic.
+#[derive(Clone, Debug, Default, Args)]
+pub struct NetnsArgs {
+    /// Whose traffic: a namespace's name, a process id, a path, `all` or `host`; can be given several times
+    /// [default: the namespace this is started in]
+    #[arg(long, value_name = "NAME|PID|PATH|all|host")]
+    pub netns: Vec<String>,
+}
+
+/// A recording to read.
+#[derive(Clone, Debug, Args)]
+pub struct SessionArgs {
+    /// The directory that `magnet-scope record` made
+    pub dir: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_subcommand_is_live_with_its_options() {
+        let cli =
+            Cli::parse_from(["magnet-scope", "--hops", "-ip.post", "--netns", "host", "--duration", "2s"]);
+        assert!(cli.command.is_none());
+        assert_eq!(cli.live.netns.netns, ["host"]);
+        assert_eq!(cli.live.capture.duration, Some(Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,70 @@
+//! `magnet-scope demo`: two hosts on this machine with real traffic between them, captured.
+
+use crate::cli::CaptureArgs;
+use crate::hosts::Hosts;
+use crate::live_source::Live;
+use crate::namespaces::Namespaces;
+use crate::recording::{Directory, Recorded};
+use crate::screen::{self, Feed};
+use crate::signals::Stop;
+use crate::{capture, output, privileges, reporting};
+use anyhow::Result;
+use magscope_probe::NetnsTarget;
+use magscope_scope::State;
+use magscope_session::RecordOptions;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the demo runs where there is no screen to quit it from.
+const WITHOUT_A_SCREEN: Duration = Duration::from_secs(10);
+
+/// Arguments of `demo`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    capture: CaptureArgs,
+    /// Print the report as JSON, without a screen
+    #[arg(long)]
+    json: bool,
+    /// Record into this directory as well
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+/// Captures the two hosts until q, Ctrl-C or the end of `--duration` (10 s without a screen).
+pub fn run(args: Args) -> Result<()> {
+    capture::check_privileges("demo", true)?;
+    let on_screen = output::is_screen() && !args.json;
+    let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
+    let directory = args.output.as_deref().map(Directory::prepare).transpose()?;
+    privileges::lend_to_children()?;
+    let mut hosts = Hosts::start(on_screen)?;
+    let capture = capture::start(&args.capture, namespaces(&hosts)?)?;
+    capture::drop_privileges()?;
+    hosts.go()?;
+    let duration = args.capture.duration.or((!on_screen).then_some(WITHOUT_A_SCREEN));
+    let mut live = Live::new(capture, duration, stop).with_hosts(hosts);
+    let Some(directory) = directory else {
+        return show(&mut live, on_screen, args.json);
+    };
+    let mut recorded = Recorded::new(live, directory, RecordOptions::default())?;
+    let shown = show(&mut recorded, on_screen, args.json);
+    let closed = recorded.close();
+    shown?;
+    closed
+}
+
+fn show(feed: &mut impl Feed, on_screen: bool, json: bool) -> Result<()> {
+    if on_screen { screen::show(feed, State::Live) } else { reporting::print(&reporting::of(feed)?, json) }
+}
+
+/// The hosts' namespaces. They have no name in the file system; the open files lead to them.
+fn namespaces(hosts: &Hosts) -> Result<Namespaces> {
+    let mut targets = Vec::new();
+    for (name, file) in hosts.namespaces() {
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        targets.push(NetnsTarget::at(Path::new(&path), name)?);
+    }
+    Ok(Namespaces { targets, every: false })
+}

@@ -1,0 +1,20 @@
+//! `magnet-scope demo-host`: one of the demo's two hosts; started by `demo`, not by people.
+
+use crate::hosts::{Role, traffic};
+use anyhow::Result;
+
+/// Arguments of `demo-host`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Which host
+    #[arg(long)]
+    role: Role,
+    /// The process that started this one, and that this one must not outlive
+    #[arg(long)]
+    parent: u32,
+}
+
+/// Plays the host.
+pub fn run(args: &Args) -> Result<()> {
+    traffic::run(args.role, args.parent)
+}

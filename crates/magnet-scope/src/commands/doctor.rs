@@ -1,0 +1,206 @@
+//! `magnet-scope doctor`: what this host can capture, what not, why, and what can therefore not be concluded.
+
+use super::hops::{self, Row};
+use crate::output;
+use anyhow::Result;
+use magscope_core::node::Service;
+use magscope_probe::plan::consequence;
+use magscope_probe::{CaptureOptions, HostFacts};
+use serde::Serialize;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+/// Arguments of `doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Examination {
+    checks: Vec<Check>,
+    hops: Vec<Row>,
+    cannot_be_concluded: Vec<Gap>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    what: &'static str,
+    good: bool,
+    found: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    advice: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Gap {
+    hop: String,
+    because: String,
+    conclusion: &'static str,
+}
+
+/// Prints the findings. A finding is no failure: the exit code is 0 as long as they could be printed.
+pub fn run(args: &Args) -> Result<()> {
+    let facts = HostFacts::read()?;
+    let hops = hops::rows(&facts);
+    let gaps = hops.iter().filter_map(|row| match &row.service {
+        Service::Missing { because } => {
+            Some(Gap { hop: row.hop.to_string(), because: because.clone(), conclusion: consequence(row.hop) })
+        }
+        _ => None,
+    });
+    let cannot_be_concluded = gaps.collect();
+    let found = Examination { checks: checks(&facts), hops, cannot_be_concluded };
+    if args.json { output::json(&found) } else { output::text(&text(&found)) }
+}
+
+fn text(found: &Examination) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    for check in &found.checks {
+        let _ = writeln!(text, "{} {:<14} {}", if check.good { "ok" } else { "!!" }, check.what, check.found);
+        if !check.advice.is_empty() {
+            let _ = writeln!(text, "{:18}{}", "", check.advice);
+        }
+    }
+    let _ = writeln!(text, "\n{}", hops::table(&found.hops));
+    if found.cannot_be_concluded.is_empty() {
+        text.push_str("Every hop is served.\n");
+    } else {
+        text.push_str("What can therefore not be concluded:\n");
+    }
+    for gap in &found.cannot_be_concluded {
+        let _ = writeln!(text, "  {:<15}{}\n{:17}because: {}", gap.hop, gap.conclusion, "", gap.because);
+    }
+    text
+}
+
+fn checks(facts: &HostFacts) -> Vec<Check> {
+    vec![
+        kernel(facts),
+        btf(facts),
+        capabilities(facts),
+        lockdown(facts),
+        kprobes(facts),
+        cgroup(facts),
+        clock(facts),
+        memory(facts),
+        demo_tool(),
+        others(),
+    ]
+}
+
+fn check(what: &'static str, good: bool, found: impl Into<String>, advice: &str) -> Check {
+    Check { what, good, found: found.into(), advice: if good { String::new() } else { advice.to_owned() } }
+}
+
+fn kernel(facts: &HostFacts) -> Check {
+    let good = facts.version >= (6, 4);
+    let found = format!("{}, {} CPUs, host {}", facts.kernel, facts.cpus, facts.host);
+    check("kernel", good, found, "before Linux 6.4 the IP hops (netfilter links) are missing")
+}
+
+fn btf(facts: &HostFacts) -> Check {
+    let found = if facts.btf { "present" } else { "missing" };
+    check(
+        "BTF",
+        facts.btf,
+        found,
+        "captures need it: a kernel with CONFIG_DEBUG_INFO_BTF=y; recordings can be read",
+    )
+}
+
+fn capabilities(facts: &HostFacts) -> Check {
+    let missing = facts.missing_capabilities();
+    let found = if missing.is_empty() {
+        "enough to capture (all of them are given away after attaching)".to_owned()
+    } else {
+        format!("missing: {}", missing.join(", "))
+    };
+    let advice =
+        "sudo magnet-scope …, or: sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep $(command -v magnet-scope)";
+    check("capabilities", missing.is_empty(), found, advice)
+}
+
+fn lockdown(facts: &HostFacts) -> Check {
+    let mode = facts.lockdown.as_deref().unwrap_or("not in this kernel");
+    check(
+        "lockdown",
+        mode != "confidentiality",
+        mode,
+        "it forbids probes to read kernel memory: boot with integrity or none",
+    )
+}
+
+fn kprobes(facts: &HostFacts) -> Check {
+    let found = if facts.kprobes {
+        "present (not used yet)"
+    } else {
+        "none; tracepoints, netfilter and cgroup hooks are used"
+    };
+    check("kprobes", true, found, "")
+}
+
+fn cgroup(facts: &HostFacts) -> Check {
+    let found =
+        facts.cgroup2.as_ref().map_or_else(|| "not mounted".to_owned(), |path| path.display().to_string());
+    check(
+        "cgroup v2",
+        facts.cgroup2.is_some(),
+        found,
+        "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup",
+    )
+}
+
+fn clock(facts: &HostFacts) -> Check {
+    let slow = matches!(facts.clocksource.as_str(), "hpet" | "acpi_pm" | "jiffies");
+    let advice = "reading it takes a microsecond and more: every event costs that much";
+    check("clock source", !slow, facts.clocksource.clone(), advice)
+}
+
+fn memory(facts: &HostFacts) -> Check {
+    let ring = CaptureOptions::default().ring_bytes_per_cpu as u64;
+    let (rings, available) = (ring * u64::from(facts.cpus), available_bytes());
+    let mib = |bytes: u64| bytes >> 20;
+    let found =
+        format!("rings take {} MiB ({} MiB a CPU) of {} MiB available", mib(rings), mib(ring), mib(available));
+    check(
+        "memory",
+        rings < available / 4,
+        found,
+        "make the rings smaller: `--ring-size 1M`; losses are counted",
+    )
+}
+
+fn available_bytes() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn demo_tool() -> Check {
+    let there =
+        ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].iter().any(|path| Path::new(path).exists());
+    check("iproute2", there, if there { "present" } else { "missing" }, "only `magnet-scope demo` needs it")
+}
+
+/// Other captures cost the same traffic a second time. The demo's hosts have names of their own, and do not show here.
+fn others() -> Check {
+    let own = std::process::id();
+    let running: Vec<_> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok())
+        .filter(|pid| *pid != own)
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == "magnet-scope")
+        })
+        .map(|pid| pid.to_string())
+        .collect();
+    let found = if running.is_empty() { "none".to_owned() } else { format!("running: {}", running.join(", ")) };
+    check("other captures", running.is_empty(), found, "each one costs the traffic its own hits")
+}

@@ -1,0 +1,115 @@
+//! `magnet-scope info DIR`: what a recording holds.
+
+use crate::cli::SessionArgs;
+use crate::{output, sessions};
+use anyhow::Result;
+use magscope_core::LossCause;
+use magscope_core::node::{NodeInfo, Service};
+use magscope_session::{LossTotals, Session};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// Arguments of `info`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Read everything and hold it against its checksums
+    #[arg(long)]
+    verify: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Info<'a> {
+    tool: &'a str,
+    format: u32,
+    created_utc: &'a str,
+    closed: bool,
+    first_utc: Option<String>,
+    last_utc: Option<String>,
+    duration_ns: Option<u64>,
+    events: u64,
+    bytes: u64,
+    segments: u32,
+    dropped_by_retention: Option<u64>,
+    losses: LossTotals,
+    damage: Vec<String>,
+    node: &'a NodeInfo,
+}
+
+/// Prints it.
+pub fn run(args: &Args) -> Result<()> {
+    let session = Session::open(&args.session.dir)?;
+    let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(&session));
+    let damage = if args.verify { session.verify() } else { session.damage().to_vec() };
+    let at = |instant: Option<u64>| instant.and_then(|instant| sessions::utc_text(&utc, instant));
+    let info = Info {
+        tool: &meta.tool,
+        format: meta.format,
+        created_utc: &meta.created_utc,
+        closed: summary.closed,
+        first_utc: at(summary.from_ns),
+        last_utc: at(summary.to_ns),
+        duration_ns: summary.from_ns.zip(summary.to_ns).map(|(from, to)| to.saturating_sub(from)),
+        events: summary.events,
+        bytes: summary.bytes,
+        segments: summary.segments,
+        dropped_by_retention: summary.dropped.as_ref().map(|dropped| dropped.events),
+        losses: summary.losses,
+        damage: damage.iter().map(ToString::to_string).collect(),
+        node: session.info(),
+    };
+    if args.json { output::json(&info) } else { output::text(&text(&info)) }
+}
+
+fn text(info: &Info<'_>) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "{label:<12}{value}");
+    };
+    let node = info.node;
+    line("host", format!("{}, kernel {}, {} CPUs", node.host, node.kernel, node.cpus));
+    let names: Vec<_> = node.netns.iter().map(|netns| format!("{} ({})", netns.name, netns.netns)).collect();
+    line("namespaces", names.join(", "));
+    line("recorded", format!("{} by {}, format {}", info.created_utc, info.tool, info.format));
+    if let (Some(first), Some(last)) = (&info.first_utc, &info.last_utc) {
+        line("events from", first.clone());
+        line("to", last.clone());
+    }
+    if let Some(duration) = info.duration_ns {
+        line("duration", format!("{:.3} s", duration as f64 / 1e9));
+    }
+    let each = info.bytes as f64 / info.events.max(1) as f64;
+    line(
+        "events",
+        format!("{} in {} bytes, {each:.1} each, {} segments", info.events, info.bytes, info.segments),
+    );
+    if let Some(dropped) = info.dropped_by_retention {
+        line("deleted", format!("{dropped} older events, to keep to the size limit"));
+    }
+    line("lost", losses(&info.losses));
+    line(
+        "closed",
+        if info.closed { "yes" } else { "no: still being recorded, or the recorder was killed" }.to_owned(),
+    );
+    for damage in &info.damage {
+        line("damage", damage.clone());
+    }
+    let hops = |wanted: fn(&Service) -> bool| -> String {
+        let rows = node.coverage.hops.iter().filter(|row| wanted(&row.service));
+        rows.map(|row| row.hop.name()).collect::<Vec<_>>().join(" ")
+    };
+    line("hops", hops(|service| matches!(service, Service::Served { .. })));
+    line("missing", hops(|service| matches!(service, Service::Missing { .. })));
+    text
+}
+
+fn losses(losses: &LossTotals) -> String {
+    let causes = LossCause::ALL.into_iter().filter(|cause| losses.of(*cause) > 0);
+    let causes: Vec<_> = causes.map(|cause| format!("{} ({cause})", losses.of(cause))).collect();
+    if causes.is_empty() { "nothing".to_owned() } else { causes.join(", ") }
+}

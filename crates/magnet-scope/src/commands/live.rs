@@ -1,0 +1,41 @@
+//! `magnet-scope` and `magnet-scope live`: this host's own traffic, on the screen or as a report.
+
+use crate::cli::{CaptureArgs, NetnsArgs};
+use crate::live_source::Live;
+use crate::signals::Stop;
+use crate::{capture, namespaces, output, reporting, screen};
+use anyhow::Result;
+use magscope_scope::State;
+
+/// Arguments of `live`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What is captured.
+    #[command(flatten)]
+    pub capture: CaptureArgs,
+    /// Whose traffic.
+    #[command(flatten)]
+    pub netns: NetnsArgs,
+    /// Print the report as JSON, without a screen
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Captures until q, Ctrl-C or the end of `--duration`.
+pub fn run(args: Args) -> Result<()> {
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("live", namespaces.are_elsewhere())?;
+    let on_screen = output::is_screen() && !args.json;
+    // On the screen signals are the screen's: it has to give the terminal back.
+    let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
+    let capture = capture::start(&args.capture, namespaces)?;
+    capture::drop_privileges()?;
+    let mut live = Live::new(capture, args.capture.duration, stop);
+    if on_screen {
+        return screen::show(&mut live, State::Live);
+    }
+    if args.capture.duration.is_none() {
+        output::note("capturing; Ctrl-C ends it and prints the report");
+    }
+    reporting::print(&reporting::of(&mut live)?, args.json)
+}

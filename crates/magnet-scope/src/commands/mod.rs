@@ -1,0 +1,21 @@
+//! One file a subcommand.
+
+pub mod completions;
+pub mod demo;
+pub mod demo_host;
+pub mod doctor;
+pub mod hops;
+pub mod info;
+pub mod live;
+pub mod man;
+pub mod record;
+pub mod replay;
+pub mod report;
+
+use crate::cli::{Cli, Command};
+use anyhow::Result;
+
+/// Runs what the command line asks for.
+pub fn run(cli: Cli) -> Result<()> {
+    cli.command.unwrap_or(Command::Live(cli.live)).run()
+}

@@ -1,0 +1,94 @@
+//! Errors as a person reads them: what failed, on what, the likely cause, the next step.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// What to say next to an error: why it most likely happened and what to do.
+///
+/// Put on an [`anyhow::Error`] with `.context(Hint::new(…))`; the chain below it says what happened in detail.
+#[derive(Debug)]
+pub struct Hint {
+    what: String,
+    likely: String,
+    next: String,
+}
+
+impl Hint {
+    /// What failed and on what, the likely cause, the next step. Cause and step may be empty.
+    pub fn new(what: impl Into<String>, likely: impl Into<String>, next: impl Into<String>) -> Self {
+        Hint { what: what.into(), likely: likely.into(), next: next.into() }
+    }
+
+    /// The hint as an error of its own.
+    pub fn error(what: impl Into<String>, likely: impl Into<String>, next: impl Into<String>) -> anyhow::Error {
+        anyhow::Error::new(Self::new(what, likely, next))
+    }
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Hint {}
+
+/// The command line was understood by clap and still makes no sense. Exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Says on stderr what went wrong, and with which code to leave.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    // `magnet-scope report | head` is no failure: whoever reads has seen enough.
+    if error
+        .chain()
+        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+    {
+        return ExitCode::SUCCESS;
+    }
+    let mut stderr = io::stderr().lock();
+    // Nothing is left to be done if stderr is gone too.
+    let _ = stderr.write_all(render(error).as_bytes());
+    if error.downcast_ref::<Usage>().is_some() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+fn render(error: &anyhow::Error) -> String {
+    let mut text = format!("magnet-scope: {error}\n");
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // Some libraries repeat their source in their own text.
+        if !said.contains(&cause) {
+            text.push_str(&format!("  because:      {}\n", cause.replace('\n', "\n                ")));
+        }
+        said = cause;
+    }
+    if let Some(hint) = error.downcast_ref::<Hint>() {
+        for (label, line) in [("likely cause:", &hint.likely), ("next step:   ", &hint.next)] {
+            if !line.is_empty() {
+                text.push_str(&format!("  {label} {}\n", line.replace('\n', "\n                ")));
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn says_what_why_and_what_next() {
+        let result: Result<(), io::Error> = Err(io::Error::from(io::ErrorKind::StorageFull));
+        let error = result.context(Hint::new("cannot write /x", "the disk is full", "free space")).unwrap_err();
+        let text = render(&error);
+        assert!(
+            text.starts_with("magnet-scope: cannot write /x\n  because:      no storage space\n"),
+            "{text}"
+        );
+        assert!(text.contains("likely cause: the disk is full\n  next step:    free space\n"), "{text}");
+    }
+}

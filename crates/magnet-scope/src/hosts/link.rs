@@ -1,0 +1,75 @@
+//! Joins two namespaces with a veth pair and gives both ends their addresses, by iproute2's `ip`.
+
+use super::namespace::Netns;
+use crate::failure::Hint;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The server's addresses.
+pub const SERVER: (&str, &str) = ("10.77.0.2", "fd77::2");
+const CLIENT: (&str, &str) = ("10.77.0.1", "fd77::1");
+
+/// Whether this kernel has IPv6 at all.
+pub fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}
+
+/// Makes the pair and brings it up. Each end is a namespace and a process that lives in it. Leaves this thread in one
+/// of the two.
+pub fn join(client: (&Netns, u32), server: (&Netns, u32)) -> Result<()> {
+    client.0.enter()?;
+    // Made inside, so that no link ever shows up in the host's own namespace.
+    ip(&format!("link add veth0 type veth peer name veth0 netns {}", server.1))?;
+    address(CLIENT)?;
+    server.0.enter()?;
+    address(SERVER)
+}
+
+fn address((v4, v6): (&str, &str)) -> Result<()> {
+    let mut commands = format!("link set lo up\naddr add {v4}/24 dev veth0\n");
+    if has_ipv6() {
+        // A host may switch IPv6 off by default for new interfaces. Where it is on this changes nothing, and where it
+        // cannot be written `ip` says so.
+        let _ = fs::write("/proc/sys/net/ipv6/conf/veth0/disable_ipv6", "0");
+        // Without `nodad` the address could not be used for the first second.
+        commands.push_str(&format!("addr add {v6}/64 dev veth0 nodad\n"));
+    }
+    commands.push_str("link set veth0 up");
+    ip(&commands)
+}
+
+/// Runs `ip` commands, one a line, in this thread's namespace.
+fn ip(commands: &str) -> Result<()> {
+    let path =
+        ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].into_iter().find(|p| Path::new(p).exists());
+    let Some(path) = path else {
+        return Err(Hint::error(
+            "`ip` was not found, so the demo's hosts cannot be joined",
+            "iproute2 is not installed",
+            "install it: `apt-get install iproute2`, `dnf install iproute` or `pacman -S iproute2`",
+        ));
+    };
+    let mut child = Command::new(path)
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run {path}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(commands.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "`ip` could not set up the demo's link ({}): {}",
+            commands.lines().next().unwrap_or_default(),
+            said.trim()
+        );
+    }
+    Ok(())
+}

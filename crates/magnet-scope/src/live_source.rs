@@ -1,0 +1,59 @@
+//! A live capture with its ends: a time, a signal, and the demo's hosts.
+
+use crate::hosts::Hosts;
+use crate::screen::Feed;
+use crate::signals::Stop;
+use magscope_core::Batch;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_probe::Capture;
+use std::time::{Duration, Instant};
+
+/// A capture that detaches after a time or at a signal, and then gives what is still in the rings.
+pub struct Live {
+    capture: Capture,
+    /// The demo's hosts, which have to live as long as they are captured.
+    hosts: Option<Hosts>,
+    end: Option<Instant>,
+    stop: Stop,
+    stopped: bool,
+}
+
+impl Live {
+    /// Ends `capture` after `duration`, if there is one, or when `stop` is raised.
+    pub fn new(capture: Capture, duration: Option<Duration>, stop: Stop) -> Self {
+        // A duration beyond what the clock can hold is no end at all.
+        let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+        Live { capture, hosts: None, end, stop, stopped: false }
+    }
+
+    /// The same, with hosts that are watched: should one of them end early, the capture fails.
+    pub fn with_hosts(mut self, hosts: Hosts) -> Self {
+        self.hosts = Some(hosts);
+        self
+    }
+}
+
+impl Source for Live {
+    fn info(&self) -> &NodeInfo {
+        self.capture.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        if let Some(hosts) = &mut self.hosts {
+            hosts.check()?;
+        }
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        if !self.stopped && (self.stop.is_raised() || left.is_some_and(|left| left.is_zero())) {
+            self.stopped = true;
+            self.capture.stop();
+        }
+        self.capture.next(batch, left.map_or(timeout, |left| left.min(timeout)))
+    }
+}
+
+impl Feed for Live {
+    fn hits(&self) -> Option<u64> {
+        self.capture.counters().ok().map(|counters| counters.hits)
+    }
+}

@@ -1,0 +1,104 @@
+//! Network namespaces as people name them: a name of `ip netns`, a process, a path, `all`, `host`.
+
+use crate::failure::{Hint, Usage};
+use anyhow::{Context, Result};
+use magscope_probe::NetnsTarget;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const NAMED: &str = "/run/netns";
+
+/// Whose traffic to capture.
+#[derive(Clone, Debug)]
+pub struct Namespaces {
+    /// Each once.
+    pub targets: Vec<NetnsTarget>,
+    /// Also those that come into being later.
+    pub every: bool,
+}
+
+impl Namespaces {
+    /// Whether one of them is not the namespace this process is in, so that it has to be entered.
+    pub fn are_elsewhere(&self) -> bool {
+        let here = NetnsTarget::current().map(|here| here.inode).ok();
+        self.targets.iter().any(|target| Some(target.inode) != here)
+    }
+}
+
+/// Finds what was named; the current namespace if nothing was.
+pub fn find(wanted: &[String]) -> Result<Namespaces> {
+    let mut targets = Vec::new();
+    if wanted.is_empty() {
+        targets.push(NetnsTarget::current()?);
+    }
+    for name in wanted {
+        match name.as_str() {
+            "all" => targets.extend(NetnsTarget::all()?),
+            "host" => targets.push(at(Path::new("/proc/1/ns/net"), "host")?),
+            _ => targets.push(one(name)?),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    targets.retain(|target| seen.insert(target.inode));
+    Ok(Namespaces { targets, every: wanted.iter().any(|name| name == "all") })
+}
+
+fn one(name: &str) -> Result<NetnsTarget> {
+    if name.contains('/') {
+        return at(Path::new(name), name);
+    }
+    if let Ok(pid) = name.parse::<u32>() {
+        return at(&PathBuf::from(format!("/proc/{pid}/ns/net")), &format!("pid:{pid}"));
+    }
+    let path = Path::new(NAMED).join(name);
+    if path.exists() {
+        return at(&path, name);
+    }
+    let known = named().join("`, `");
+    let known =
+        if known.is_empty() { "`ip netns` has none".to_owned() } else { format!("`ip netns` has `{known}`") };
+    let others = "a process id, a path, `all` and `host` work too";
+    Err(Usage(format!("no network namespace is called `{name}`: {known}; {others}")).into())
+}
+
+fn at(path: &Path, name: &str) -> Result<NetnsTarget> {
+    NetnsTarget::at(path, name).with_context(|| {
+        Hint::new(
+            format!("cannot look at the network namespace {}", path.display()),
+            "there is no such process or file, or it belongs to someone else",
+            "check the name, or try with sudo",
+        )
+    })
+}
+
+fn named() -> Vec<String> {
+    let entries = fs::read_dir(NAMED).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_named_is_the_current_one_and_twice_is_once() {
+        let inodes = |wanted: &[&str]| -> Vec<u32> {
+            let wanted: Vec<_> = wanted.iter().map(ToString::to_string).collect();
+            find(&wanted).unwrap().targets.iter().map(|target| target.inode).collect()
+        };
+        let here = inodes(&[]);
+        assert_eq!(here.len(), 1);
+        assert_eq!(inodes(&["/proc/self/ns/net", &std::process::id().to_string()]), here);
+        assert!(inodes(&["all"]).contains(&here[0]));
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_in_usage() {
+        let error = find(&["no-such-netns".to_owned()]).unwrap_err();
+        assert!(error.downcast_ref::<Usage>().is_some());
+        assert!(error.to_string().contains("no-such-netns"), "{error}");
+    }
+}

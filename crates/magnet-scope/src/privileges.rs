@@ -1,0 +1,138 @@
+//! Capabilities: which are needed, whether they are there, and giving all of them away.
+//!
+//! Acquire, attach, drop, and only then parse a packet or draw: the kernel side needs capabilities to attach and none
+//! to be drained. Capabilities belong to threads, so [`drop_all`] runs before any worker is started, and
+//! [`threads_with_capabilities`] holds the result against `/proc`.
+
+use crate::failure::Hint;
+use anyhow::{Context, Result};
+use rustix::thread::{self, CapabilitySet, CapabilitySets};
+use std::fs;
+
+/// What a capture needs.
+pub const CAPTURE: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::BPF, "CAP_BPF", "to load programs"),
+    (CapabilitySet::PERFMON, "CAP_PERFMON", "to let them read kernel memory and attach to tracepoints"),
+    (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN", "to attach to netfilter"),
+];
+
+/// What it takes on top to look into other network namespaces, and to make some.
+pub const NAMESPACES: &[(CapabilitySet, &str, &str)] =
+    &[(CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN", "to make and enter network namespaces")];
+
+/// Fails with the capabilities that are missing and the ways to get them. `what` is the command, as typed.
+pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<()> {
+    let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
+    let missing: Vec<_> =
+        needed.iter().copied().flatten().filter(|(capability, ..)| !held.contains(*capability)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter().map(|(_, name, why)| format!("{name} ({why})")).collect();
+    let setcap: Vec<_> = needed.iter().copied().flatten().map(|(_, name, _)| name.to_lowercase()).collect();
+    let exe = std::env::current_exe().map_or_else(|_| "magnet-scope".into(), |exe| exe.display().to_string());
+    let command = if what == "live" { String::new() } else { format!(" {what}") };
+    Err(Hint::error(
+        format!("`magnet-scope{command}` lacks the capabilities {}", names.join(", ")),
+        "it was started by an ordinary user; probes in the kernel are not for everyone",
+        format!(
+            "once:    sudo {}\n\
+             for good: sudo setcap {}+ep {exe}\n\
+             `replay`, `report`, `info` and `hops` need no privilege",
+            as_typed(),
+            setcap.join(",")
+        ),
+    ))
+}
+
+/// This command again, to be typed after `sudo`.
+fn as_typed() -> String {
+    let quoted = |argument: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+        if !argument.is_empty() && argument.chars().all(plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
+    };
+    let arguments = std::env::args_os().skip(1).map(|argument| quoted(argument.to_string_lossy().into_owned()));
+    std::iter::once("magnet-scope".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Lets programs started from here (`ip`) keep the capabilities of this one, where they come from `setcap`.
+pub fn lend_to_children() -> Result<()> {
+    let mut sets = thread::capabilities(None)?;
+    let lent = sets.permitted & (CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
+    sets.inheritable |= lent;
+    thread::set_capabilities(None, sets)?;
+    for capability in lent.iter() {
+        thread::configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+/// Gives away every capability of this thread and of every thread and program it starts from now on, for good.
+pub fn drop_all() -> Result<()> {
+    give_away().context("cannot give up capabilities")
+}
+
+fn give_away() -> rustix::io::Result<()> {
+    thread::set_no_new_privs(true)?;
+    thread::clear_ambient_capability_set()?;
+    // Needs CAP_SETPCAP, which a binary with file capabilities has not got; no_new_privs covers that case.
+    for capability in CapabilitySet::all().iter() {
+        let _ = thread::remove_capability_from_bounding_set(capability);
+    }
+    let none = CapabilitySet::empty();
+    thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}
+
+/// The names of this process's threads that still hold a capability.
+pub fn threads_with_capabilities() -> Vec<String> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
+        .filter(|status| holds_any(status))
+        .map(|status| field(&status, "Name").unwrap_or("?").to_owned())
+        .collect()
+}
+
+fn holds_any(status: &str) -> bool {
+    ["CapPrm", "CapEff", "CapInh", "CapAmb"].iter().any(|set| {
+        field(status, set).and_then(|bits| u64::from_str_radix(bits, 16).ok()).is_none_or(|bits| bits != 0)
+    })
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_leaves_nothing_in_this_thread_and_its_children() {
+        // Capabilities belong to the thread, so the test's other threads keep theirs.
+        let seen = std::thread::spawn(|| {
+            drop_all().unwrap();
+            let child = std::thread::spawn(|| fs::read_to_string("/proc/thread-self/status").unwrap());
+            (fs::read_to_string("/proc/thread-self/status").unwrap(), child.join().unwrap())
+        });
+        let (own, child) = seen.join().unwrap();
+        for status in [own, child] {
+            assert!(!holds_any(&status), "{status}");
+            assert_eq!(field(&status, "NoNewPrivs"), Some("1"));
+        }
+    }
+
+    #[test]
+    fn an_unreadable_status_counts_as_privileged() {
+        assert!(holds_any("Name:\tx\n"));
+        assert!(holds_any("CapPrm:\t0\nCapEff:\t1\nCapInh:\t0\nCapAmb:\t0\n"));
+        assert!(!holds_any("CapPrm:\t0\nCapEff:\t0\nCapInh:\t0\nCapAmb:\t0\n"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Recording what a source gives, on its way to the report or the screen.
+//!
+//! The directory is made while the process still has all its rights and written to after it has given them away, so
+//! that a root that may write anywhere does not leave half a recording behind where it then may not.
+
+use crate::failure::Hint;
+use crate::output;
+use crate::screen::Feed;
+use anyhow::{Context, Result};
+use magscope_core::Batch;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::Recording;
+use magscope_session::{RecordOptions, Recorder};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A directory that will be recorded into. Removed again if it was made here and nothing was recorded.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Directory {
+    /// Makes it, before privileges are given away.
+    pub fn prepare(path: &Path) -> Result<Self> {
+        let made = !path.exists();
+        fs::create_dir_all(path).with_context(|| {
+            Hint::new(
+                format!("cannot make the directory {} to record into", path.display()),
+                "its parent belongs to someone else, or is on a read-only or full file system",
+                "choose another place with `-o DIR`",
+            )
+        })?;
+        Ok(Directory { path: path.to_owned(), made })
+    }
+
+    fn record(mut self, info: &NodeInfo, options: RecordOptions) -> Result<Recorder> {
+        accessat(CWD, &self.path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).with_context(|| {
+            Hint::new(
+                format!("cannot record into {}", self.path.display()),
+                "it belongs to another user, and the right to ignore that (CAP_DAC_OVERRIDE) was given away \
+                 together with all others",
+                "name a directory that does not exist yet, or that belongs to the user who records",
+            )
+        })?;
+        let recorder = Recorder::create(&self.path, info, options)?;
+        self.made = false;
+        Ok(recorder)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.made {
+            // Only ever removes an empty directory.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// A source whose batches are recorded as they pass.
+pub struct Recorded<S> {
+    inner: S,
+    recorder: Recorder,
+    name: String,
+}
+
+impl<S: Source> Recorded<S> {
+    /// Records what `inner` gives into `directory`. To be called after privileges were given away.
+    pub fn new(inner: S, directory: Directory, options: RecordOptions) -> Result<Self> {
+        let name = directory.path.display().to_string();
+        let recorder = directory.record(inner.info(), options)?;
+        Ok(Recorded { inner, recorder, name })
+    }
+
+    /// Ends the recording and says what it came to.
+    pub fn close(self) -> Result<()> {
+        let summary = self.recorder.close()?;
+        let lost = match summary.losses.total() {
+            0 => "nothing lost".to_owned(),
+            lost => format!("{lost} LOST (`magnet-scope info` says where)"),
+        };
+        output::note(&format!("{}: {} events in {} bytes, {lost}", self.name, summary.events, summary.bytes));
+        Ok(())
+    }
+}
+
+impl<S: Source> Source for Recorded<S> {
+    fn info(&self) -> &NodeInfo {
+        self.inner.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.inner.next(batch, timeout)?;
+        // A recorder that cannot write any more (a full disk) ends the source: what is there stays good, and whoever
+        // asked for a recording must not believe it goes on.
+        self.recorder.append(batch)?;
+        Ok(progress)
+    }
+}
+
+impl<S: Feed> Feed for Recorded<S> {
+    fn hits(&self) -> Option<u64> {
+        self.inner.hits()
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        let status = self.recorder.status();
+        Some(Recording { name: self.name.clone(), bytes: status.bytes_on_disk, events: status.events })
+    }
+}

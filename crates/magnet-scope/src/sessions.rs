@@ -1,0 +1,104 @@
+//! Opening recordings, and finding instants in them.
+
+use crate::failure::Usage;
+use crate::output;
+use crate::values::instant::Instant;
+use anyhow::Result;
+use jiff::Timestamp;
+use magscope_core::Batch;
+use magscope_core::clock::UtcMap;
+use magscope_core::source::{Progress, Source};
+use magscope_session::Session;
+use std::path::Path;
+use std::time::Duration;
+
+/// How far from the ends of a recording its clock samples are looked for.
+const AROUND_NS: u64 = 1_000_000_000;
+
+/// Opens the recording in a directory, and says on stderr what is damaged.
+pub fn open(dir: &Path) -> Result<Session> {
+    let session = Session::open(dir)?;
+    for damage in session.damage() {
+        output::note(&damage.to_string());
+    }
+    Ok(session)
+}
+
+/// The map from the recording's clock to UTC, made from the samples at its two ends.
+pub fn utc_map(session: &Session) -> UtcMap {
+    let mut map = UtcMap::new();
+    let summary = session.summary();
+    let (Some(from), Some(to)) = (summary.from_ns, summary.to_ns) else {
+        return map;
+    };
+    let ends = [(None, Some(from.saturating_add(AROUND_NS))), (Some(to.saturating_sub(AROUND_NS)), None)];
+    for (from, to) in ends {
+        let (mut replay, mut batch) = (session.replay(from, to), Batch::default());
+        // A replay never fails; should one ever, a map of fewer samples is still right where it has some.
+        while let Ok(Progress::More) = replay.next(&mut batch, Duration::ZERO) {
+            batch.clock.iter().for_each(|sample| map.push(*sample));
+        }
+    }
+    map
+}
+
+/// What was typed as `--from` and `--to`, on the recording's own clock.
+pub fn window(
+    session: &Session,
+    from: Option<Instant>,
+    to: Option<Instant>,
+) -> Result<(Option<u64>, Option<u64>)> {
+    let needs_utc = [from, to].iter().flatten().any(|instant| matches!(instant, Instant::Utc(_)));
+    let map = if needs_utc { utc_map(session) } else { UtcMap::new() };
+    let start = session.summary().from_ns.unwrap_or(0);
+    let place = |instant: Option<Instant>| {
+        instant
+            .map(|instant| match instant {
+                Instant::Offset(offset) => {
+                    Ok(start.saturating_add(u64::try_from(offset.as_nanos()).unwrap_or(u64::MAX)))
+                }
+                Instant::Utc(utc) => from_utc(&map, utc),
+            })
+            .transpose()
+    };
+    Ok((place(from)?, place(to)?))
+}
+
+/// Turns the map round: the last instant whose UTC is not after `utc`.
+fn from_utc(map: &UtcMap, utc: i64) -> Result<u64> {
+    let Some(first) = map.samples().first() else {
+        let text = "this recording has no clock samples, so times in UTC cannot be found in it; write an offset as in `1.5s`";
+        return Err(Usage(text.to_owned()).into());
+    };
+    let guess = |offset: i64| first.monotonic_ns.saturating_add_signed(offset);
+    let mut monotonic = guess(utc.saturating_sub(first.realtime_ns));
+    // The two clocks drift apart by parts in a million: a second look is exact to nanoseconds.
+    if let Some(seen) = map.utc_ns(monotonic) {
+        monotonic = monotonic.saturating_add_signed(utc.saturating_sub(seen));
+    }
+    Ok(monotonic)
+}
+
+/// An instant of the recording as a time of day in UTC.
+pub fn utc_text(map: &UtcMap, monotonic_ns: u64) -> Option<String> {
+    let utc = Timestamp::from_nanosecond(i128::from(map.utc_ns(monotonic_ns)?)).ok()?;
+    Some(format!("{utc:.6}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::clock::ClockSample;
+
+    #[test]
+    fn utc_is_found_on_the_clock_of_the_recording() {
+        let mut map = UtcMap::new();
+        assert!(from_utc(&map, 5).is_err());
+        for (monotonic_ns, realtime_ns) in [(1_000, 1_000_000), (1_001_000, 2_000_010)] {
+            map.push(ClockSample { monotonic_ns, raw_ns: monotonic_ns, realtime_ns, width_ns: 1 });
+        }
+        assert_eq!(from_utc(&map, 1_000_000).unwrap(), 1_000);
+        assert_eq!(from_utc(&map, 2_000_010).unwrap(), 1_001_000);
+        assert_eq!(from_utc(&map, 0).unwrap(), 0);
+    }
+}

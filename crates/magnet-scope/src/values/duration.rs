@@ -1,0 +1,97 @@
+//! Durations: `10s`, `1m30s`, `250ms`, `1.5h`.
+
+use super::{leading_number, nearest, shown};
+use std::time::Duration;
+
+const UNITS: [(&str, f64); 7] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+const NAMES: [&str; 6] = ["s", "ms", "us", "ns", "m", "h"];
+/// Longer is a slip of the finger: a year.
+const LONGEST_SECS: f64 = 366.0 * 86_400.0;
+
+/// What was typed is no duration.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadDuration {
+    /// A number without a unit.
+    #[error("`{0}` has no unit; for seconds write `{0}s`")]
+    NoUnit(String),
+    /// A unit that does not exist.
+    #[error("`{unit}` is no unit of time; the nearest is `{nearest}`, as in `{example}`")]
+    Unit {
+        /// What was typed.
+        unit: String,
+        /// What exists.
+        nearest: &'static str,
+        /// The whole with the nearest unit.
+        example: String,
+    },
+    /// Nothing that could be read.
+    #[error("`{0}` is no duration; write for instance `10s`, `1m30s` or `250ms`")]
+    Shape(String),
+    /// More than a year.
+    #[error("`{0}` is longer than a year; the longest is `8784h`")]
+    TooLong(String),
+}
+
+/// Reads a duration: numbers with a unit each, added up.
+pub fn parse(text: &str) -> Result<Duration, BadDuration> {
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Err(BadDuration::Shape(shown(text)));
+    }
+    let mut secs = 0.0;
+    while !rest.is_empty() {
+        let (value, tail) = leading_number(rest).ok_or_else(|| BadDuration::Shape(shown(text)))?;
+        let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let unit = tail[..end].trim();
+        if unit.is_empty() {
+            return Err(BadDuration::NoUnit(shown(text)));
+        }
+        let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+            let nearest = nearest(unit, &NAMES);
+            return Err(BadDuration::Unit { unit: shown(unit), nearest, example: format!("{value}{nearest}") });
+        };
+        secs += value * factor;
+        rest = &tail[end..];
+    }
+    if secs > LONGEST_SECS {
+        return Err(BadDuration::TooLong(shown(text)));
+    }
+    // Rounded, so that `0.1s` is 100,000,000 ns and not 99,999,999.
+    Ok(Duration::from_nanos((secs * 1e9).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, ms) in [
+            ("10s", 10_000),
+            ("1m30s", 90_000),
+            ("250ms", 250),
+            ("1.5s", 1_500),
+            ("2h", 7_200_000),
+            ("0s", 0),
+            ("1m 5s", 65_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(parse("0.1us"), Ok(Duration::from_nanos(100)));
+    }
+
+    #[test]
+    fn errors_name_the_nearest_valid_thing() {
+        let message = |text: &str| parse(text).unwrap_err().to_string();
+        assert_eq!(message("10"), "`10` has no unit; for seconds write `10s`");
+        assert!(message("10sec").contains("the nearest is `s`, as in `10s`"));
+        assert!(message("5min").contains("`m`"), "{}", message("5min"));
+        assert!(message("soon").contains("`10s`"));
+        assert!(message("").contains("no duration"));
+        assert!(message("-3s").contains("no duration"));
+        assert!(message("1..5s").contains("no duration"));
+        assert!(message("99999999h").contains("8784h"));
+        assert!(message(&"9".repeat(4000)).len() < 200);
+    }
+}

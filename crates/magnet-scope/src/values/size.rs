@@ -1,0 +1,83 @@
+//! Sizes in bytes: `512M`, `2G`, `64KiB`. Powers of 1024 whichever way they are written.
+
+use super::{leading_number, nearest, shown};
+
+const UNITS: [(&str, u64); 13] = [
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("kb", 1 << 10),
+    ("kib", 1 << 10),
+    ("m", 1 << 20),
+    ("mb", 1 << 20),
+    ("mib", 1 << 20),
+    ("g", 1 << 30),
+    ("gb", 1 << 30),
+    ("gib", 1 << 30),
+    ("t", 1 << 40),
+    ("tib", 1 << 40),
+];
+const NAMES: [&str; 4] = ["M", "K", "G", "T"];
+
+/// What was typed is no size.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSize {
+    /// A unit that does not exist.
+    #[error("`{unit}` is no unit of size; the nearest is `{nearest}`, as in `{example}`")]
+    Unit {
+        /// What was typed.
+        unit: String,
+        /// What exists.
+        nearest: &'static str,
+        /// The whole with the nearest unit.
+        example: String,
+    },
+    /// Nothing that could be read.
+    #[error("`{0}` is no size; write for instance `512M` or `2G`")]
+    Shape(String),
+    /// Nothing fits in it, or nothing could hold it.
+    #[error("`{0}` is out of range; from `1M` to `1024T`")]
+    Range(String),
+}
+
+/// Reads a size in bytes.
+pub fn parse(text: &str) -> Result<u64, BadSize> {
+    let (value, unit) = leading_number(text.trim()).ok_or_else(|| BadSize::Shape(shown(text)))?;
+    let typed = unit.trim();
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(typed)) else {
+        let nearest = nearest(typed, &NAMES);
+        return Err(BadSize::Unit { unit: shown(typed), nearest, example: format!("{value}{nearest}") });
+    };
+    let bytes = value * *factor as f64;
+    if !((1u64 << 20) as f64..=(1u64 << 50) as f64).contains(&bytes) {
+        return Err(BadSize::Range(shown(text)));
+    }
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, bytes) in [
+            ("512M", 512 << 20),
+            ("2G", 2 << 30),
+            ("2048KiB", 2 << 20),
+            ("1.5gb", 3 << 29),
+            ("1048576", 1 << 20),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_nearest_valid_thing() {
+        let message = |text: &str| parse(text).unwrap_err().to_string();
+        assert!(message("5gigs").contains("the nearest is `G`, as in `5G`"), "{}", message("5gigs"));
+        assert!(message("big").contains("`512M`"));
+        assert!(message("10").contains("`1M`"));
+        assert!(message("99999T").contains("1024T"));
+    }
+}
