@@ -145,6 +145,6 @@ mod tests {
         for id in 2..10_000 {
             memory.push(lasting(id, 5), false);
         }
-        assert_eq!(memory.bad().map(|l| l.id()).collect::<Vec<_>>(), [1]);
+        assert_eq!(memory.bad().map(Lifeline::id).collect::<Vec<_>>(), [1]);
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(sweep.anchor, Some(25));
         assert_eq!(sweep.timebase.per_division_ns(), MS);
         assert_eq!(sweep.origin_ns, 22 * MS);
-        let mut ids: Vec<_> = sweep.lifelines.iter().map(|l| l.id()).collect();
+        let mut ids: Vec<_> = sweep.lifelines.iter().map(Lifeline::id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (22..=32).collect::<Vec<_>>());
         let line = sweep.lifelines.iter().find(|l| l.id() == 25).unwrap();

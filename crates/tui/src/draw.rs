@@ -39,6 +39,3 @@ pub fn draw(frame: &Frame, theme: &Theme, buffer: &mut Buffer, area: Rect) {
         help::draw(canvas, area);
     }
 }
-
-#[cfg(test)]
-mod tests {}

@@ -27,7 +27,7 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame) {
     for (words, style) in facts(canvas, frame) {
         // What does not fit whole is left out: half a number is a wrong number.
         if x > 1 && x + width(&words) > counts.width {
-            break;
+            continue;
         }
         x = canvas.put(counts, x, 0, &words, style) + 3;
     }

@@ -7,27 +7,37 @@ use ratatui::layout::Rect;
 use ratatui::symbols::border;
 
 const READING: &[&str] = &[
-    "Time runs to the right, a packet climbs: the sender's hops below the wire,",
-    "the receiver's above. Flat stretches are where the time went. The coloured",
-    "line is the slowest journey since the last picture, or the selected one.",
-    "A red cross is a drop. Numbers are over the last 5 s, latencies from the",
-    "hop below. A dot · means not measured, which is not zero.",
+    "Time runs to the right, a packet climbs: the",
+    "sender's hops below the wire, the receiver's",
+    "above. Flat stretches are where the time went.",
+    "In colour: the slowest journey since the last",
+    "picture, or the selected one. A red cross: a drop.",
+    "Numbers are over 5 s, times from the hop below.",
+    "A dot · is not measured, which is not zero.",
 ];
 
 /// Columns of the key names.
 const KEYS: u16 = 8;
 
-/// Draws the help over the middle of `area`.
+/// Columns of a key with its words.
+const ENTRY: u16 = 50;
+
+/// Draws the help over the middle of `area`, in two columns where that fits.
 pub fn draw(canvas: &mut Canvas, area: Rect) {
     let theme = *canvas.theme;
-    let inner = window(canvas, area, 80, (BINDINGS.len() + READING.len() + 1) as u16, " help ");
-    for (y, words) in READING.iter().enumerate() {
+    let halves = if area.width >= 2 * ENTRY + 2 { 2 } else { 1 };
+    let rows = BINDINGS.len().div_ceil(halves);
+    // Where not all of it fits the keys come first.
+    let reading = if usize::from(area.height) >= rows + READING.len() + 3 { READING } else { &[] };
+    let skip = if reading.is_empty() { 0 } else { reading.len() + 1 };
+    let inner = window(canvas, area, ENTRY * halves as u16, (rows + skip) as u16, " help ");
+    for (y, words) in reading.iter().enumerate() {
         canvas.put(inner, 1, y as u16, words, theme.plain);
     }
     for (i, binding) in BINDINGS.iter().enumerate() {
-        let y = (READING.len() + 1 + i) as u16;
-        canvas.put(inner, 1, y, binding.shown, theme.accent);
-        canvas.put(inner, 1 + KEYS, y, binding.words, theme.plain);
+        let (x, y) = (1 + (i / rows) as u16 * ENTRY, (skip + i % rows) as u16);
+        canvas.put(inner, x, y, binding.shown, theme.accent);
+        canvas.put(inner, x + KEYS, y, binding.words, theme.plain);
     }
 }
 

@@ -8,7 +8,6 @@ use magscope_scope::format::{bytes, duration};
 use magscope_scope::{Frame, Inspector};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
-use std::ops::Range;
 
 const COLUMNS: u16 = 66;
 
@@ -57,7 +56,8 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     let line = inspector.line;
     let ends = line.ends.map_or_else(String::new, |(from, to)| format!(" {from} → {to}"));
     let first = format!("{}{ends}   {}", line.journey.proto, inspector.route);
-    let Range { start, end } = &line.journey.range;
+    // On the wire a sequence number has 32 bits.
+    let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
     let mut second =
         format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), line.journey.verdict);
     if line.journey.retransmits > 0 {
@@ -66,7 +66,7 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     if line.journey.ambiguous {
         second.push_str("   times may be a neighbour's");
     }
-    let mut third = format!("{} in all", duration(line.total_ns()).trim_start());
+    let mut third = duration(line.total_ns()).trim_start().to_owned();
     if let Some((words, ns)) = &inspector.blame {
         let _ = write!(third, ", of which {} {words}", duration(*ns).trim_start());
     }

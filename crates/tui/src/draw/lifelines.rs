@@ -42,8 +42,8 @@ fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
     let mut rows = [None; PATH_HOPS];
     for row in &layout.rows {
         if let Some(index) = frame.lanes[row.lane].hop().and_then(Hop::path_index) {
-            let height = f64::from(layout.lane_height);
-            rows[index] = Some(f64::from(row.top) * 4.0 + height * 2.0 - 0.5);
+            // The middle of the row that the hop's name stands on.
+            rows[index] = Some(f64::from(row.top + layout.middle()) * 4.0 + 1.5);
         }
     }
     rows

@@ -13,12 +13,12 @@ const SERVER: u32 = 4_026_532_302;
 /// Monotonic time of the beginning.
 pub const START_NS: u64 = 1_000_000_000_000;
 
-/// The node: two namespaces, one hop off, one missing.
+/// The node: two namespaces, two hops off, one missing.
 pub fn info() -> NodeInfo {
     let mut coverage = Coverage::full(Backend::Generator);
     for row in &mut coverage.hops {
         match row.hop {
-            Hop::DevDone => row.service = Service::Off,
+            Hop::DevDone | Hop::UdpSend => row.service = Service::Off,
             Hop::AppCopy => {
                 row.service = Service::Missing { because: "no fentry on this kernel".to_owned() };
             }
@@ -129,8 +129,8 @@ impl World {
         let until = START_NS + ns;
         while self.next_ns < until {
             let at = self.next_ns;
-            self.request(at);
-            self.next_ns += self.dice.around(self.gap_ns);
+            let done = self.request(at);
+            self.next_ns = done + self.dice.around(self.gap_ns);
         }
         self.pending.sort_by_key(|event| event.time_ns);
         let due = self.pending.partition_point(|event| event.time_ns < until);
@@ -181,15 +181,17 @@ impl World {
         });
     }
 
-    fn request(&mut self, at: u64) {
+    /// A request, its answer and now and then a datagram; returns when all were read.
+    fn request(&mut self, at: u64) -> u64 {
         self.count += 1;
         let answered = self.packet(0, at);
         let think = self.dice.around(60_000.0);
-        self.packet(1, answered + think);
+        let done = self.packet(1, answered + think);
         if self.count.is_multiple_of(5) {
             let later = self.dice.around(90_000.0);
-            self.packet(2, at + later);
+            return done.max(self.packet(2, at + later));
         }
+        done
     }
 
     /// Sends one packet on a leg at a time; returns when it was read.
@@ -221,7 +223,6 @@ impl World {
             (Hop::AppRecv, 2_500.0),
         ];
         let udp_steps: &[(Hop, f64)] = &[
-            (Hop::UdpSend, 500.0),
             (Hop::IpOut, 900.0),
             (Hop::IpPost, 800.0),
             (Hop::DevQueue, 600.0),
@@ -236,7 +237,9 @@ impl World {
             (Hop::AppRecv, 2_000.0),
         ];
         let mut time = at;
-        self.event(leg, Hop::AppSend, time);
+        if !udp {
+            self.event(leg, Hop::AppSend, time);
+        }
         let dropped = udp && slow > 0.97;
         for (hop, typical) in if udp { udp_steps } else { tcp_steps } {
             time += self.dice.around(*typical);
@@ -245,6 +248,9 @@ impl World {
                 break;
             }
             self.event(leg, *hop, time);
+            if udp && *hop == Hop::DevXmit {
+                self.event(leg, Hop::AppSend, time + 400); // such a send is seen when it returns
+            }
         }
         let leg = &mut self.legs[leg];
         leg.id = leg.id.wrapping_add(1);
@@ -261,7 +267,8 @@ impl World {
         let sched = matches!(hop, Hop::TaskWake | Hop::TaskRun);
         let udp = leg.proto == Proto::UDP;
         let packet = !hop.knows_process() && hop != Hop::SockReady;
-        let tid = match (hop.knows_process(), receiving) {
+        let at_return = udp && hop == Hop::AppSend;
+        let tid = match (hop.knows_process() || hop == Hop::IpOut, receiving) {
             (false, _) => 0,
             (true, true) => leg.reader,
             (true, false) => leg.sender,
@@ -288,7 +295,7 @@ impl World {
             ip_id: if packet { leg.id } else { 0 },
             segs: u16::from(packet),
             tcp_flags: if packet && !udp { 24 } else { 0 },
-            flags: EventFlags::default(),
+            flags: if at_return { EventFlags::AT_RETURN } else { EventFlags::default() },
             proto: leg.proto,
             ..Event::at(hop, time_ns)
         });
