@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::missing_panics_doc)]
 
 use magscope_core::hop::HopSet;
+use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, Hop};
 use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
@@ -154,6 +155,16 @@ impl Recording {
         self.events.iter().filter(mine).collect()
     }
 
+    /// Everything correlated, as one batch after the other would be live.
+    pub fn journeys(&self) -> (Vec<Journey>, Correlator) {
+        let mut correlator = Correlator::new(self.served, Limits::default());
+        let mut done = Vec::new();
+        for batch in &self.batches {
+            correlator.push(batch, &mut done);
+        }
+        correlator.finish(&mut done);
+        (done, correlator)
+    }
 }
 
 /// Whether this process may capture; says why not where it may not.
