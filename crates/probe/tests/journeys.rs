@@ -50,7 +50,7 @@ fn udp_journeys(from: &str, to: &str, port: u16) {
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), COUNT);
-    let mut sizes: Vec<u64> = mine.iter().map(|j| j.bytes()).collect();
+    let mut sizes: Vec<u64> = mine.iter().map(Journey::bytes).collect();
     let mut expected: Vec<u64> = (0..COUNT).map(|i| 100 + i as u64 % 7).collect();
     sizes.sort_unstable();
     expected.sort_unstable();

@@ -19,7 +19,7 @@ struct Moment {
 /// The last time a thread slept and was woken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
-    /// The socket that woke it; 0 if that is not known.
+    /// The socket that woke it; 0 if something else did.
     socket: u64,
     who: Who,
     wake: Option<Moment>,
@@ -57,11 +57,10 @@ impl Readers {
         forgotten
     }
 
-    /// The thread, if a wake-up of it can belong to a read from `socket`.
+    /// The thread, if it was `socket` that woke it. One that a timer or another socket woke was not waiting for this
+    /// data, and its wake-up says nothing about it.
     pub fn of(&self, tid: u32, socket: u64) -> Option<Reader> {
-        let reader = *self.threads.get(&tid)?;
-        let foreign = reader.socket != 0 && socket != 0 && reader.socket != socket;
-        if foreign { None } else { Some(reader) }
+        self.threads.get(&tid).copied().filter(|reader| reader.socket == socket)
     }
 }
 
