@@ -7,13 +7,18 @@ pub mod batch;
 pub mod clock;
 pub mod event;
 pub mod flow;
+pub mod generator;
 pub mod hop;
 pub mod journey;
 pub mod node;
+pub mod report;
 pub mod source;
+pub mod stats;
 
 pub use batch::{Batch, Loss, LossCause};
 pub use event::{Event, EventFlags};
 pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};
+pub use generator::{Generator, GeneratorOptions};
 pub use hop::{Direction, Hop, HopSet, Layer};
 pub use journey::{Correlator, Journey, Limits, Verdict};
+pub use report::{Report, ReportBuilder};

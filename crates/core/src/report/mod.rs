@@ -1,0 +1,200 @@
+//! The report: what a capture says, as one value that serialises and prints.
+//!
+//! Every figure names its unit and every percentile its denominator: how many journeys it is about, and why the others
+//! were left out.
+
+mod builder;
+mod text;
+
+pub use builder::ReportBuilder;
+pub use text::render_text;
+
+use crate::batch::LossCause;
+use crate::flow::{FlowId, Proto};
+use crate::hop::Hop;
+use crate::stats::Quantiles;
+use serde::Serialize;
+
+/// What a capture says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Host name.
+    pub node: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// First event, `CLOCK_MONOTONIC`, nanoseconds.
+    pub start_ns: u64,
+    /// Last event, `CLOCK_MONOTONIC`, nanoseconds.
+    pub end_ns: u64,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// Events of all hops.
+    pub events: u64,
+    /// A row a hop that was served or seen, in stack order.
+    pub hops: Vec<HopRow>,
+    /// How journeys ended, by protocol.
+    pub verdicts: Vec<VerdictRow>,
+    /// The flows with the most bytes.
+    pub flows: Vec<FlowRow>,
+    /// Flows seen, those not in the table included.
+    pub flows_total: u64,
+    /// Records that were lost.
+    pub losses: Losses,
+    /// Hops that no probe serves here, and why.
+    pub missing: Vec<MissingHop>,
+    /// What the latencies are about.
+    pub denominator: Denominator,
+}
+
+/// One hop of a [`Report`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopRow {
+    /// Which hop.
+    pub hop: Hop,
+    /// Events.
+    pub events: u64,
+    /// Payload bytes of those events; a byte sent again counts again.
+    pub bytes: u64,
+    /// Events a second over the capture.
+    pub events_per_s: f64,
+    /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
+    pub latency: Option<Quantiles>,
+    /// The same a network namespace, where there is more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<HopNode>,
+}
+
+/// One hop in one network namespace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopNode {
+    /// Name of the namespace.
+    pub node: String,
+    /// Events.
+    pub events: u64,
+    /// Payload bytes of those events.
+    pub bytes: u64,
+    /// Latency from the hop below.
+    pub latency: Option<Quantiles>,
+}
+
+/// How the journeys of one protocol ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictRow {
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// All of them.
+    pub journeys: u64,
+    /// Seen to the end at both ends.
+    pub complete: u64,
+    /// Seen to the end at the one end that is in the capture.
+    pub half_complete: u64,
+    /// Vanished.
+    pub lost: u64,
+    /// Dropped by the kernel, which said why.
+    pub dropped: u64,
+    /// Events of it are missing.
+    pub broken_by_event_loss: u64,
+    /// Not at their end yet.
+    pub in_flight: u64,
+    /// Read without an event that says so.
+    pub read_unseen: u64,
+    /// Given up on.
+    pub evicted: u64,
+    /// Times a piece was sent again, added up.
+    pub retransmits: u64,
+    /// Matched by order or length against some of the evidence.
+    pub ambiguous: u64,
+}
+
+/// One flow of a [`Report`], from the sender's point of view.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowRow {
+    /// The sender's flow id, or the receiver's where the sender was not seen.
+    #[serde(serialize_with = "as_text")]
+    pub id: FlowId,
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Sender's address and port.
+    pub from: String,
+    /// Receiver's address and port.
+    pub to: String,
+    /// Network namespace of the sender, empty if it was not seen.
+    pub from_node: String,
+    /// Network namespace of the receiver, empty if it was not seen.
+    pub to_node: String,
+    /// Command name of the sending process, empty if not known.
+    pub sender: String,
+    /// Command name of the reading process, empty if not known.
+    pub reader: String,
+    /// Payload bytes of its journeys.
+    pub bytes: u64,
+    /// Journeys.
+    pub journeys: u64,
+    /// Journeys that were seen to their end.
+    pub whole: u64,
+    /// Times a piece was sent again, added up.
+    pub retransmits: u64,
+    /// First hop to last of those seen to their end.
+    pub total: Option<Quantiles>,
+}
+
+/// Records that were lost on the way from the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Losses {
+    /// How many.
+    pub records: u64,
+    /// In how many stretches.
+    pub stretches: u64,
+    /// Length of the stretches, added up.
+    pub span_ns: u64,
+    /// By cause.
+    pub causes: Vec<CauseRow>,
+    /// Events that came too late to be put in order.
+    pub late_events: u64,
+}
+
+/// One cause of loss.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CauseRow {
+    /// Where they were lost.
+    pub cause: LossCause,
+    /// How many.
+    pub records: u64,
+}
+
+/// A hop that is not served.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissingHop {
+    /// Which.
+    pub hop: Hop,
+    /// Why.
+    pub because: String,
+}
+
+/// What the latencies of a report are about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Denominator {
+    /// Journeys whose latencies are in the table.
+    pub measured: u64,
+    /// Journeys in all.
+    pub journeys: u64,
+    /// Why the others are not, each with a number.
+    pub left_out: Vec<LeftOut>,
+    /// Pairs of events of one journey in the wrong order of time, left out of the latencies.
+    pub disordered: u64,
+}
+
+/// A reason why journeys are not in the latencies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Name of the verdict.
+    pub because: String,
+    /// How many.
+    pub journeys: u64,
+}
+
+fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

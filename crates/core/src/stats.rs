@@ -1,0 +1,141 @@
+//! Statistics of hops: latencies between two of them, and rates.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Latencies beyond this are counted as this: 100 s, nanoseconds.
+const MAX_NS: u64 = 100_000_000_000;
+
+/// The distribution of the time between two hops, to two significant digits. Mergeable, so that threads and hosts can
+/// count apart.
+#[derive(Clone, Debug)]
+pub struct HopPairStats {
+    histogram: Option<Histogram<u64>>,
+}
+
+/// Quantiles of a distribution of times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// Half of them took at most this, nanoseconds.
+    pub p50_ns: u64,
+    /// Nine in ten took at most this, nanoseconds.
+    pub p90_ns: u64,
+    /// Ninety-nine in a hundred took at most this, nanoseconds.
+    pub p99_ns: u64,
+    /// The longest, nanoseconds.
+    pub max_ns: u64,
+    /// How many were measured.
+    pub n: u64,
+}
+
+impl Default for HopPairStats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl HopPairStats {
+    /// An empty distribution.
+    pub fn new() -> Self {
+        // Bounds and digits are constants that the library takes; were it to refuse, nothing would be counted.
+        HopPairStats { histogram: Histogram::new_with_bounds(1, MAX_NS, 2).ok() }
+    }
+
+    /// Counts one latency, nanoseconds.
+    pub fn record(&mut self, ns: u64) {
+        if let Some(histogram) = &mut self.histogram {
+            histogram.saturating_record(ns);
+        }
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
+            // Both have the same bounds, so nothing can be out of range.
+            let _ = mine.add(theirs);
+        }
+    }
+
+    /// How many were measured.
+    pub fn n(&self) -> u64 {
+        self.histogram.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// The value that a share `q` of them (0 to 1) does not exceed, nanoseconds; 0 if there are none.
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        self.histogram
+            .as_ref()
+            .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(h.max()) })
+    }
+
+    /// The usual quantiles; `None` if nothing was measured.
+    pub fn quantiles(&self) -> Option<Quantiles> {
+        let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
+        Some(Quantiles {
+            p50_ns: self.quantile_ns(0.5),
+            p90_ns: self.quantile_ns(0.9),
+            p99_ns: self.quantile_ns(0.99),
+            max_ns: histogram.max(),
+            n: histogram.len(),
+        })
+    }
+}
+
+/// Events and bytes at one hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HopRate {
+    /// Events.
+    pub events: u64,
+    /// Payload bytes of those events.
+    pub bytes: u64,
+}
+
+impl HopRate {
+    /// Counts one event.
+    pub fn count(&mut self, bytes: u64) {
+        self.events += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: Self) {
+        self.events += other.events;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// Events a second over `span_ns`; 0 over no time.
+    pub fn events_per_s(&self, span_ns: u64) -> f64 {
+        per_second(self.events, span_ns)
+    }
+
+    /// Payload bytes a second over `span_ns`; 0 over no time.
+    pub fn bytes_per_s(&self, span_ns: u64) -> f64 {
+        per_second(self.bytes, span_ns)
+    }
+}
+
+/// `count` a second over `span_ns`; 0 over no time.
+pub(crate) fn per_second(count: u64, span_ns: u64) -> f64 {
+    if span_ns == 0 { 0.0 } else { count as f64 * 1e9 / span_ns as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_a_merge_are_those_of_all() {
+        let (mut odd, mut even) = (HopPairStats::new(), HopPairStats::new());
+        for ns in 1..=1000_u64 {
+            if ns % 2 == 0 { even.record(ns) } else { odd.record(ns) }
+        }
+        assert_eq!(HopPairStats::new().quantiles(), None);
+        odd.merge(&even);
+        let q = odd.quantiles().unwrap();
+        assert_eq!(q.n, 1000);
+        assert!(q.p50_ns.abs_diff(500) <= 5 && q.p99_ns.abs_diff(990) <= 10, "{q:?}");
+        odd.record(u64::MAX);
+        odd.record(0);
+        assert!(odd.quantiles().unwrap().max_ns >= MAX_NS);
+    }
+}

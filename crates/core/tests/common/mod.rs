@@ -1,0 +1,87 @@
+//! A small world for scenarios: two namespaces, a client's flow and a server's, and a list of events.
+#![allow(dead_code)]
+
+use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Proto};
+
+pub const CLIENT: FlowId = FlowId(11);
+pub const SERVER: FlowId = FlowId(22);
+pub const OTHER_CLIENT: FlowId = FlowId(33);
+pub const OTHER_SERVER: FlowId = FlowId(44);
+
+pub fn flow(id: FlowId, netns: u32, proto: Proto, local: &str, remote: &str) -> Flow {
+    Flow { id, netns, proto, local: local.parse().unwrap(), remote: remote.parse().unwrap() }
+}
+
+pub fn flows(proto: Proto) -> Vec<Flow> {
+    vec![
+        flow(CLIENT, 1, proto, "10.0.0.1:4000", "10.0.0.2:80"),
+        flow(SERVER, 2, proto, "10.0.0.2:80", "10.0.0.1:4000"),
+        flow(OTHER_CLIENT, 1, proto, "10.0.0.1:4001", "10.0.0.2:80"),
+        flow(OTHER_SERVER, 2, proto, "10.0.0.2:80", "10.0.0.1:4001"),
+    ]
+}
+
+pub fn flows_v6() -> Vec<Flow> {
+    vec![
+        flow(CLIENT, 1, Proto::UDP, "[fd00::1]:4000", "[fd00::2]:80"),
+        flow(SERVER, 2, Proto::UDP, "[fd00::2]:80", "[fd00::1]:4000"),
+    ]
+}
+
+/// Hops without the sends that are only seen at return, so that nothing trails.
+pub fn coverage() -> HopSet {
+    let mut set = HopSet::all();
+    set.remove(Hop::AppSend);
+    set.remove(Hop::DevDone);
+    set
+}
+
+pub fn tcp(hop: Hop, time_ns: u64, flow: FlowId, seq: u32, len: u32) -> Event {
+    Event { flow, seq, len, ..Event::at(hop, time_ns) }
+}
+
+pub fn udp(hop: Hop, time_ns: u64, flow: FlowId, ip_id: u16, skb: u32, len: u32) -> Event {
+    Event { flow, len, ip_id, skb, segs: 1, proto: Proto::UDP, ..Event::at(hop, time_ns) }
+}
+
+pub fn by(mut event: Event, tid: u32, socket: u64) -> Event {
+    event.tgid = tid;
+    event.tid = tid;
+    event.socket = socket;
+    event
+}
+
+pub fn at_return(mut event: Event) -> Event {
+    event.flags = event.flags.with(EventFlags::AT_RETURN);
+    event
+}
+
+pub const PACKET_TX: [Hop; 5] = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+pub const PACKET_RX: [Hop; 4] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::TcpRecv];
+
+/// A range at several hops, one nanosecond apart.
+pub fn run(hops: &[Hop], time_ns: u64, flow: FlowId, seq: u32, len: u32) -> Vec<Event> {
+    hops.iter().enumerate().map(|(i, hop)| tcp(*hop, time_ns + i as u64, flow, seq, len)).collect()
+}
+
+pub fn batch(flows: Vec<Flow>, events: Vec<Event>) -> Batch {
+    let watermark_ns = events.iter().map(|e| e.time_ns).max().unwrap_or(0);
+    Batch { events, flows, watermark_ns, ..Batch::default() }
+}
+
+/// Everything in one batch, then the end of the input. Journeys in order of their range.
+pub fn correlate(coverage: HopSet, flows: Vec<Flow>, events: Vec<Event>) -> (Vec<Journey>, Correlator) {
+    let mut correlator = Correlator::new(coverage, Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows, events), &mut done);
+    correlator.finish(&mut done);
+    assert_eq!(correlator.in_flight(), 0);
+    done.sort_by_key(|j| (j.tx_flow, j.range.start, j.id));
+    (done, correlator)
+}
+
+/// Ranges as first and length, in wire numbers.
+pub fn ranges(journeys: &[Journey]) -> Vec<(u32, u64)> {
+    journeys.iter().map(|j| (j.range.start as u32, j.bytes())).collect()
+}
