@@ -43,6 +43,7 @@ pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[
     }
     let buffers = batch.buffers().ok_or("it has no buffers")?;
     let mut buffers = buffers.iter();
+    let mut used = 0;
     for field in schema.fields() {
         let kind = field.data_type();
         let mut lengths = [rows.div_ceil(8), 0, 0];
@@ -55,8 +56,12 @@ pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[
         }
         for most in &lengths[..buffers_of(kind)] {
             let next = buffers.next().ok_or("it lacks a buffer")?;
-            buffer(next, codec, most + PADDING, body)?;
+            used = used.max(buffer(next, codec, most + PADDING, body)?);
         }
+    }
+    // A length that was damaged must not swallow the messages behind it.
+    if body.len() as u64 > used + PADDING {
+        return Err("its body is longer than its buffers");
     }
     Ok(())
 }
@@ -65,24 +70,26 @@ fn buffers_of(kind: &DataType) -> usize {
     if *kind == DataType::Utf8 { 3 } else { 2 }
 }
 
-fn buffer(buffer: &Buffer, codec: Option<CompressionType>, most: u64, body: &[u8]) -> Result<(), Refusal> {
+/// Checks one buffer and returns where in the body it ends.
+fn buffer(buffer: &Buffer, codec: Option<CompressionType>, most: u64, body: &[u8]) -> Result<u64, Refusal> {
     let outside = "a buffer reaches beyond its body";
     let offset = usize::try_from(buffer.offset()).map_err(|_| outside)?;
     let length = usize::try_from(buffer.length()).map_err(|_| outside)?;
     let end = offset.checked_add(length).ok_or(outside)?;
     let bytes = body.get(offset..end).ok_or(outside)?;
+    let end = end as u64;
     let (Some(codec), false) = (codec, bytes.is_empty()) else {
-        return if bytes.len() as u64 <= most { Ok(()) } else { Err("a buffer is longer than its column") };
+        return if bytes.len() as u64 <= most { Ok(end) } else { Err("a buffer is longer than its column") };
     };
     let (prefix, compressed) = bytes.split_first_chunk::<8>().ok_or("a compressed buffer has no length")?;
     match i64::from_le_bytes(*prefix) {
-        -1 if compressed.len() as u64 <= most => Ok(()), // stored as it is
+        -1 if compressed.len() as u64 <= most => Ok(end), // stored as it is
         length @ 0.. if length as u64 <= most => {
             if codec == CompressionType::LZ4_FRAME && length > 0 {
                 // zstd decompresses into the length it is told; LZ4 would go on for as long as the frame does.
                 lz4::fits(compressed, length as u64)?;
             }
-            Ok(())
+            Ok(end)
         }
         _ => Err("a compressed buffer claims to be longer than its column"),
     }

@@ -70,6 +70,13 @@ impl Reader {
         self.file.read_exact_at(bytes, at)
     }
 
+    /// The checksum of a message.
+    pub(crate) fn checksum(&self, at: u64, length: u64) -> io::Result<u32> {
+        let mut bytes = vec![0; length.min(self.length) as usize];
+        self.read_at(&mut bytes, at)?;
+        Ok(crc32fast::hash(&bytes))
+    }
+
     /// Looks at the message at `at` without its body.
     pub(crate) fn head(&self, at: u64) -> Result<Head, Bad> {
         let left = self.length.saturating_sub(at);

@@ -2,6 +2,7 @@
 
 mod cursor;
 mod damage;
+mod rebuild;
 mod replay;
 mod scan;
 mod segment;

@@ -1,11 +1,11 @@
 //! Where the batches of a file are.
 //!
-//! The index says so, and is believed where the message it points at has the length and rows it says. Stretches it
-//! does not cover are searched: message after message, and after damage for the next thing that looks like one. Offsets are
+//! The index says so, and is believed where another message begins after the one it points at. Stretches it does
+//! not cover are searched: message after message, and after damage for the next thing that looks like one. Offsets are
 //! multiples of eight. Nothing is decoded but the times and hops of batches the index does not know.
 
 use super::damage::Damage;
-use crate::frame::{Bad, CONTINUATION, Kind, Reader};
+use crate::frame::{Bad, CONTINUATION, Kind, PREFIX, Reader};
 use crate::layout::Table;
 use crate::table::{IndexRow, event};
 use arrow::array::AsArray;
@@ -86,9 +86,14 @@ impl<'a> Scan<'a> {
         Scan { reader, table, name, index, unfinished, budget: SEARCH_BUDGET, pieces: Vec::new(), damage }
     }
 
-    /// All pieces, from `start` (behind the schema) on.
-    pub(crate) fn run(mut self, start: u64) -> Vec<Piece> {
-        let (mut at, end) = (start, self.reader.length());
+    /// All pieces, from `start` (behind the schema) on; with a damaged schema, from the first batch there is.
+    pub(crate) fn run(mut self, start: Option<u64>) -> Vec<Piece> {
+        let end = self.reader.length();
+        let mut at = start.unwrap_or_else(|| {
+            let known = self.index.first().map_or(end, |row| row.offset.min(end));
+            // Nothing at all: then what there is counts as skipped.
+            Some(self.search(0, known)).filter(|found| *found < end).unwrap_or(0)
+        });
         while at < end {
             at = match self.piece_at(at) {
                 Ok(next) => next,
@@ -101,25 +106,15 @@ impl<'a> Scan<'a> {
 
     /// Takes the message at `at` and returns where the next one begins.
     fn piece_at(&mut self, at: u64) -> Result<u64, Bad> {
-        let row = self.indexed(at);
-        let head = match (self.reader.head(at), row) {
-            (Ok(head), _) => head,
-            // The head is damaged, and the index knows how long the message is: the damage costs no search.
-            (Err(bad @ (Bad::NoMessage | Bad::Refused(_))), Some(row))
-                if row.offset + row.length <= self.reader.length() =>
-            {
-                let gap = Gap { rows: u64::from(row.rows), range_ns: Some((row.min_ns, row.max_ns)) };
-                self.gap(at, row.length, gap, &bad);
-                return Ok(at + row.length);
-            }
-            (Err(bad), _) => return Err(bad),
-        };
+        if let Some(row) = self.indexed(at).filter(|row| self.is_plausible(row)) {
+            // Not looked at before it is read: then its checksum tells whether it is whole.
+            self.pieces.push(Piece::Batch(Entry::of(&row)));
+            return Ok(at + row.length);
+        }
+        let head = self.reader.head(at)?;
         match head.kind {
             Kind::Batch { rows } => {
-                let entry = match row.filter(|row| row.length == head.length && u64::from(row.rows) == rows) {
-                    Some(row) => Entry::of(&row),
-                    None => self.unindexed(at, head.length, rows)?,
-                };
+                let entry = self.unindexed(at, head.length, rows)?;
                 self.pieces.push(Piece::Batch(entry));
             }
             // A schema in the middle, a dictionary or an end: nothing of ours, but nothing lost either.
@@ -128,12 +123,30 @@ impl<'a> Scan<'a> {
         Ok(at + head.length)
     }
 
+    /// Whether the file ends or another message begins where the index says that this one ends.
+    fn is_plausible(&self, row: &IndexRow) -> bool {
+        let Some(end) = row.offset.checked_add(row.length).filter(|end| *end <= self.reader.length()) else {
+            return false;
+        };
+        if row.length == 0 || row.length % 8 != 0 {
+            return false;
+        }
+        let mut next = [0; CONTINUATION.len()];
+        // Behind the last one is nothing, or the end of the stream, whole or not.
+        self.reader.length() - end <= PREFIX
+            || self.indexed(end).is_some()
+            || (self.reader.read_at(&mut next, end).is_ok() && next == CONTINUATION)
+    }
+
     fn indexed(&self, at: u64) -> Option<IndexRow> {
         self.index.binary_search_by_key(&at, |row| row.offset).ok().map(|i| self.index[i])
     }
 
     /// A batch the index does not know: its times and hops have to be decoded.
     fn unindexed(&mut self, offset: u64, length: u64, rows: u64) -> Result<Entry, Bad> {
+        if self.budget == 0 {
+            return Err(Bad::Refused("too much of the file is damaged to go on searching"));
+        }
         let mut entry = Entry { offset, length, rows: rows as u32, min_ns: 0, max_ns: 0, hops: 0, crc: None };
         let columns: &[usize] = match self.table {
             Table::Index => return Ok(entry),
@@ -161,6 +174,8 @@ impl<'a> Scan<'a> {
         let known = self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
         let next = self.search(at + 8, known);
         let rows = match bad {
+            // Too short for a batch: a damaged end of the stream.
+            Bad::NoMessage if end - at <= PREFIX => 0,
             Bad::CutOff { rows: Some(rows) } if next == end => *rows,
             _ => self.estimate(next - at),
         };
@@ -230,7 +245,9 @@ impl<'a> Scan<'a> {
             format!("{bytes} bytes at {at} of {name} were skipped (about {rows} rows): {bad}")
         };
         self.damage.push(Damage::skipped(name, bytes, rows, what));
-        self.pieces.push(Piece::Gap(gap));
+        if rows > 0 {
+            self.pieces.push(Piece::Gap(gap));
+        }
     }
 
     /// How many rows are in some bytes, going by the batches found so far.

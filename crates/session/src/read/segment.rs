@@ -150,34 +150,29 @@ fn index(dir: &Path, number: u32, session: &str, damage: &mut Vec<Damage>) -> (V
     (found, reader.length())
 }
 
-/// Where the first batch begins.
-fn after_schema(reader: &Reader, name: &str, session: &str, damage: &mut Vec<Damage>) -> u64 {
+/// Where the first batch begins, if the schema is whole.
+fn after_schema(reader: &Reader, name: &str, session: &str, damage: &mut Vec<Damage>) -> Option<u64> {
     match reader.head(0) {
         Ok(head) => {
             if let Kind::Schema(metadata) = &head.kind {
                 let ours = |id: &str| metadata.windows(id.len().max(1)).any(|w| w == id.as_bytes());
                 if session.is_empty() || ours(session) {
-                    return head.length;
+                    return Some(head.length);
                 }
                 let what = format!(
                     "the schema of {name} is damaged or another session's: it was read by the columns it should have"
                 );
                 damage.push(Damage::of(name, what));
-                return head.length;
+                return Some(head.length);
             }
-            0
+            Some(0)
         }
-        // Cut off within the schema: nothing was in it yet.
-        Err(Bad::CutOff { .. }) => {
-            let bytes = reader.length();
-            let what = format!("{name} ends within its schema: its {bytes} bytes were skipped");
-            damage.push(Damage::skipped(name, bytes, 0, what));
-            bytes
-        }
+        // Created, and the recorder died before anything was in it.
+        Err(_) if reader.length() == 0 => Some(0),
         Err(_) => {
             let what = format!("the schema of {name} is damaged: it was read by the columns it should have");
             damage.push(Damage::of(name, what));
-            0
+            None
         }
     }
 }

@@ -125,6 +125,10 @@ impl Session {
         }
         damage
     }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
 }
 
 const UNKNOWN_NODE: &str = "the node and its coverage are unknown, and so is whether the recording was closed";

@@ -72,6 +72,11 @@ impl RecordOptions {
         (self.segment_bytes as usize / 2 / size_of::<Event>()).clamp(256, MAX_BATCH_ROWS)
     }
 
+    /// Bytes of rows of the small tables that wait for a flush; more make one.
+    pub(super) fn side_bytes(&self) -> usize {
+        (self.segment_bytes as usize / 2).min(4 << 20)
+    }
+
     /// Most events that are queued as one piece: the queue has room for several.
     pub(super) fn piece_events(&self) -> usize {
         (self.queue_bytes / 8 / size_of::<Event>()).clamp(64, MAX_BATCH_ROWS)

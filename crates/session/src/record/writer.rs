@@ -22,9 +22,6 @@ use std::time::{Duration, Instant};
 /// Rows of the small tables that go into one batch.
 const SIDE_ROWS: usize = 16 << 10;
 
-/// Bytes of rows of the small tables that wait for a flush; more make one.
-const SIDE_BYTES: usize = 4 << 20;
-
 pub(super) struct Writer {
     dir: PathBuf,
     options: RecordOptions,
@@ -124,7 +121,7 @@ impl Writer {
             + size_of_val(&self.tcp[..])
             + size_of_val(&self.losses[..])
             + size_of_val(&self.clock[..]);
-        if side_bytes > SIDE_BYTES { self.flush() } else { Ok(()) }
+        if side_bytes > self.options.side_bytes() { self.flush() } else { Ok(()) }
     }
 
     /// Writes everything that waits.

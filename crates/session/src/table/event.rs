@@ -202,3 +202,19 @@ impl Row for Event {
         self.time_ns
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_hop_is_counted_and_left_out() {
+        let events: Vec<Event> = [Hop::AppSend, Hop::TcpSend, Hop::AppRecv].map(|h| Event::at(h, 7)).into();
+        let mut columns = Event::columns(&events);
+        columns[HOP] = array::<UInt8Type>(vec![1, 250, 19]);
+        let batch = RecordBatch::try_new(crate::table::schema(Table::Events), columns).unwrap();
+        let mut decoded = Vec::new();
+        assert_eq!(Event::decode(&batch, &mut decoded), Some(1));
+        assert_eq!(decoded, [events[0], events[2]]);
+    }
+}

@@ -1,0 +1,288 @@
+//! Damaged sessions: nothing panics, a damaged batch costs only itself, and the reader says so.
+
+mod common;
+
+use common::{Traffic, clock_sample, drain, loss, node, tcp_sample};
+use magscope_core::{Batch, LossCause};
+use magscope_session::{RecordOptions, Recorder, Session, Table};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Events a batch of the small session has.
+const ROWS: usize = 256;
+const BATCHES: usize = 3;
+
+/// A session of three batches of events in one segment, and what went in.
+struct Small {
+    dir: TempDir,
+    recorded: Batch,
+}
+
+impl Small {
+    fn closed() -> Self {
+        Self::record(true)
+    }
+
+    /// As a recorder leaves it that is killed.
+    fn unfinished() -> Self {
+        Self::record(false)
+    }
+
+    fn record(close: bool) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // The least segment makes for the least batch: each of the batches below is one on disk.
+        let options =
+            RecordOptions { segment_bytes: 1, flush_interval: Duration::ZERO, ..RecordOptions::default() };
+        let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+        let (mut traffic, mut batch, mut recorded) = (Traffic::new(2, 8), Batch::default(), Batch::default());
+        for _ in 0..BATCHES {
+            traffic.fill(&mut batch, ROWS);
+            batch.tcp.push(tcp_sample(batch.watermark_ns));
+            batch.losses.push(loss(batch.watermark_ns, 3));
+            batch.clock.push(clock_sample(batch.watermark_ns));
+            recorder.append(&batch).unwrap();
+            recorded.events.extend_from_slice(&batch.events);
+            recorded.flows.extend_from_slice(&batch.flows);
+            recorded.tcp.extend_from_slice(&batch.tcp);
+            recorded.losses.extend_from_slice(&batch.losses);
+            recorded.clock.extend_from_slice(&batch.clock);
+        }
+        while recorder.status().events < (BATCHES * ROWS) as u64 || recorder.status().queue_bytes > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if close {
+            recorder.close().unwrap();
+        } else {
+            std::thread::sleep(Duration::from_millis(20)); // the flush of what came last
+            let copy = tempfile::tempdir().unwrap();
+            copy_dir(dir.path(), copy.path());
+            drop(recorder);
+            return Small { dir: copy, recorded };
+        }
+        Small { dir, recorded }
+    }
+
+    fn file(&self, table: Table) -> PathBuf {
+        self.dir.path().join(table.file_name(0))
+    }
+
+    fn open(&self) -> Session {
+        Session::open(self.dir.path()).unwrap()
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// Replays it whole: what came, and everything said to be damaged.
+fn replay(session: &Session) -> (Batch, Vec<String>) {
+    let mut replay = session.replay(None, None);
+    let (batch, _) = drain(&mut replay);
+    let said = session.damage().iter().chain(replay.damage()).map(ToString::to_string).collect();
+    (batch, said)
+}
+
+fn damaged(batch: &Batch) -> u64 {
+    batch.losses.iter().filter(|l| l.cause == LossCause::Damaged).map(|l| l.count).sum()
+}
+
+/// Whether `some` is `all` without whole batches, and how many are missing.
+fn missing_batches(some: &Batch, all: &Batch) -> Option<usize> {
+    let mut left = &some.events[..];
+    let mut missing = 0;
+    for batch in all.events.chunks(ROWS) {
+        match left.strip_prefix(batch) {
+            Some(rest) => left = rest,
+            None => missing += 1,
+        }
+    }
+    left.is_empty().then_some(missing)
+}
+
+#[test]
+fn a_recording_that_was_not_closed_is_read_and_named() {
+    let small = Small::unfinished();
+    let session = small.open();
+    assert!(!session.summary().closed);
+    let (replayed, said) = replay(&session);
+    assert_eq!(replayed.events, small.recorded.events);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("unfinished: the recorder did not close it"), "{said:?}");
+}
+
+#[test]
+fn a_tail_cut_at_any_byte_costs_one_batch() {
+    let small = Small::unfinished();
+    let whole = fs::read(small.file(Table::Events)).unwrap();
+    let last = whole.windows(4).rposition(|w| w == [0xff; 4]).unwrap();
+    for with_index in [true, false] {
+        if !with_index {
+            fs::remove_file(small.file(Table::Index)).unwrap();
+        }
+        for length in last..whole.len() {
+            fs::write(small.file(Table::Events), &whole[..length]).unwrap();
+            let session = small.open();
+            let (replayed, said) = replay(&session);
+            assert_eq!(missing_batches(&replayed, &small.recorded), Some(1), "cut at {length}");
+            assert!(said.iter().any(|s| s.starts_with("unfinished")), "cut at {length}: {said:?}");
+            if with_index {
+                assert_eq!(damaged(&replayed), ROWS as u64, "cut at {length}: {said:?}");
+                assert!(said.iter().any(|s| s.contains("events-0000.arrows is cut off")), "{said:?}");
+            } else if length > last {
+                let bytes =
+                    format!("{} bytes of a partial batch at the end of events-0000.arrows", length - last);
+                assert!(said.iter().any(|s| s.contains(&bytes)), "cut at {length}: {said:?}");
+                assert!(damaged(&replayed) >= 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_one_batch_and_is_told() {
+    let small = Small::closed();
+    let (_, quiet) = replay(&small.open());
+    assert!(quiet.is_empty());
+    for table in Table::ALL {
+        let whole = fs::read(small.file(table)).unwrap();
+        // Not every byte, for time; steps that share no factor with eight, so that every bit has its turn.
+        let step = if table == Table::Events { 13 } else { 5 };
+        for at in (0..whole.len()).step_by(step) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            fs::write(small.file(table), &bytes).unwrap();
+            let (replayed, said) = replay(&small.open());
+            let missing = missing_batches(&replayed, &small.recorded);
+            let place = format!("byte {at} of {}: {said:?}", table.name());
+            if table == Table::Events {
+                let missing = missing.unwrap_or_else(|| panic!("events changed; {place}"));
+                assert!(missing <= 1, "{missing} batches missing; {place}");
+                assert_eq!(damaged(&replayed), (missing * ROWS) as u64, "{place}");
+                assert!(missing == 0 || !said.is_empty(), "{place}");
+            } else {
+                assert_eq!(missing, Some(0), "{place}");
+            }
+            // Whatever differs from what was recorded has been said.
+            let all = &small.recorded;
+            let told =
+                replayed.losses.iter().filter(|l| l.cause != LossCause::Damaged).copied().collect::<Vec<_>>();
+            let same = replayed.flows == all.flows
+                && replayed.tcp == all.tcp
+                && replayed.clock == all.clock
+                && told == all.losses;
+            assert!(same || !said.is_empty(), "{place}");
+        }
+        fs::write(small.file(table), &whole).unwrap();
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_meta_is_an_error_or_said_or_harmless() {
+    let small = Small::closed();
+    let path = small.dir.path().join("meta.toml");
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        if let Ok(session) = Session::open(small.dir.path()) {
+            let (replayed, _) = replay(&session);
+            assert_eq!(missing_batches(&replayed, &small.recorded), Some(0), "byte {at}");
+        }
+    }
+}
+
+#[test]
+fn a_session_without_meta_is_still_replayed() {
+    let small = Small::closed();
+    fs::remove_file(small.dir.path().join("meta.toml")).unwrap();
+    let (replayed, said) = replay(&small.open());
+    assert_eq!(replayed.events, small.recorded.events);
+    assert!(said[0].contains("meta.toml is missing"), "{said:?}");
+}
+
+#[test]
+fn a_missing_or_wrong_index_is_done_without() {
+    let (small, other) = (Small::closed(), Small::closed());
+    let path = small.file(Table::Index);
+    let own = fs::read(&path).unwrap();
+    let foreign = fs::read(other.file(Table::Index)).unwrap();
+    let wrong: [(&str, Option<Vec<u8>>); 5] = [
+        ("missing", None),
+        ("empty", Some(Vec::new())),
+        ("another session's", Some(foreign)),
+        ("cut off", Some(own[..own.len() * 2 / 3].to_vec())),
+        ("zeroed", Some(vec![0; own.len()])),
+    ];
+    for (what, bytes) in wrong {
+        match bytes {
+            Some(bytes) => fs::write(&path, bytes).unwrap(),
+            None => fs::remove_file(&path).unwrap(),
+        }
+        let session = small.open();
+        let (replayed, said) = replay(&session);
+        assert_eq!(replayed.events, small.recorded.events, "{what}");
+        assert_eq!(replayed.losses, small.recorded.losses, "{what}");
+        assert!(said.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {said:?}");
+        // And it can be written again.
+        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 4 + 2, "{what}");
+        let (replayed, said) = replay(&small.open());
+        assert_eq!((replayed.events, said), (small.recorded.events.clone(), Vec::new()), "{what}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_counted_from_the_index() {
+    let small = Small::closed();
+    fs::remove_file(small.file(Table::Events)).unwrap();
+    let session = small.open();
+    let (replayed, said) = replay(&session);
+    assert_eq!(damaged(&replayed), (BATCHES * ROWS) as u64);
+    assert!(said.iter().any(|s| s.contains("its 768 rows are missing")), "{said:?}");
+    assert!(
+        said.iter().any(|s| s.contains("it had 768 events when it was closed, and 0 are there")),
+        "{said:?}"
+    );
+}
+
+mod any_bytes {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        #[test]
+        fn overwritten_anywhere(
+            table in 0..Table::ALL.len(),
+            at in 0.0..1.0,
+            junk in proptest::collection::vec(any::<u8>(), 1..200),
+            with_index: bool,
+        ) {
+            thread_local!(static SMALL: Small = Small::closed());
+            SMALL.with(|small| {
+                let dir = tempfile::tempdir().unwrap();
+                copy_dir(small.dir.path(), dir.path());
+                let path = dir.path().join(Table::ALL[table].file_name(0));
+                let mut bytes = fs::read(&path).unwrap();
+                let at = (bytes.len() as f64 * at) as usize;
+                for (to, from) in bytes[at..].iter_mut().zip(&junk) {
+                    *to = *from;
+                }
+                fs::write(&path, &bytes).unwrap();
+                if !with_index {
+                    let _ = fs::remove_file(dir.path().join(Table::Index.file_name(0)));
+                }
+                let session = Session::open(dir.path()).unwrap();
+                let _ = replay(&session);
+                let _ = session.verify();
+            });
+        }
+    }
+}

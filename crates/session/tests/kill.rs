@@ -1,0 +1,73 @@
+//! A recorder that is killed loses at most the last second.
+//!
+//! The test runs itself once more as the recorder, and kills that.
+
+mod common;
+
+use common::{Traffic, drain, node};
+use magscope_core::Batch;
+use magscope_session::{RecordOptions, Recorder, Session};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const DIR: &str = "MAGSCOPE_TEST_RECORD_INTO";
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Not a test by itself: the process that is killed.
+#[test]
+fn recorder_to_be_killed() {
+    let Some(dir) = std::env::var_os(DIR) else {
+        return;
+    };
+    let mut recorder = Recorder::create(Path::new(&dir), &node(), RecordOptions::default()).unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    loop {
+        traffic.fill(&mut batch, 500);
+        let now_ns = monotonic_ns();
+        for (i, event) in batch.events.iter_mut().enumerate() {
+            event.time_ns = now_ns + i as u64;
+        }
+        recorder.append(&batch).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn kill_9_costs_at_most_a_second() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("session");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "recorder_to_be_killed"])
+        .env(DIR, &dir)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    // Some flushes later, and not at a moment that has anything to do with them.
+    std::thread::sleep(Duration::from_millis(1_600));
+    let killed_ns = monotonic_ns();
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+
+    let session = Session::open(&dir).unwrap();
+    assert!(!session.summary().closed);
+    let said: Vec<String> = session.damage().iter().map(ToString::to_string).collect();
+    assert!(said[0].starts_with("unfinished"), "{said:?}");
+    let (replayed, _) = drain(&mut session.replay(None, None));
+    let last_ns = replayed.events.last().unwrap().time_ns;
+    let missing = Duration::from_nanos(killed_ns.saturating_sub(last_ns));
+    println!("{} events, the last {missing:?} before the kill", replayed.events.len());
+    assert!(missing < Duration::from_secs(1), "{missing:?} are missing");
+    // And nothing before that: the generator's numbers have no gap.
+    let mut next = [None; 4];
+    for event in &replayed.events {
+        let next = &mut next[usize::from(event.cpu)];
+        assert!(next.is_none_or(|n| n == event.record));
+        *next = Some(event.record + 1);
+    }
+}

@@ -1,0 +1,236 @@
+//! Limits: sizes, segments, the queue, the disk.
+
+mod common;
+
+use common::{Traffic, drain, loss, node};
+use magscope_core::{Batch, LossCause};
+use magscope_session::{RecordOptions, Recorder, Session, SessionError};
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn directory_bytes(dir: &Path) -> u64 {
+    fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum()
+}
+
+/// Waits until the writer has taken everything, so that nothing is dropped.
+fn settle(recorder: &Recorder) {
+    while recorder.status().queue_bytes > 0 {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn a_size_limit_is_kept_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit = 1 << 20;
+    let options = RecordOptions { size_limit_bytes: Some(limit), ..RecordOptions::default() };
+    let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    let mut appended = 0;
+    for _ in 0..200 {
+        traffic.fill(&mut batch, 1_500);
+        batch.losses.push(loss(batch.watermark_ns, 1));
+        recorder.append(&batch).unwrap();
+        appended += batch.events.len() as u64;
+        settle(&recorder);
+        assert!(directory_bytes(dir.path()) <= limit, "{} bytes", directory_bytes(dir.path()));
+    }
+    let summary = recorder.close().unwrap();
+    assert!(directory_bytes(dir.path()) <= limit);
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(session.damage(), [], "retention is no damage");
+    assert_eq!(*session.summary(), summary);
+    let dropped = summary.dropped.unwrap();
+    assert_eq!(dropped.events + summary.events, appended);
+    assert_eq!(dropped.lost + summary.losses.ring_full, 200);
+    assert!(dropped.describe().ends_with("dropped by the size limit"), "{}", dropped.describe());
+    // What is left explains itself.
+    let (replayed, _) = drain(&mut session.replay(None, None));
+    assert_eq!(replayed.events.len() as u64, summary.events);
+    let flows: HashSet<_> = replayed.flows.iter().map(|f| f.id).collect();
+    assert!(replayed.events.iter().all(|e| flows.contains(&e.flow)));
+    let tids: HashSet<_> = replayed.tasks.iter().map(|t| t.tid).collect();
+    assert!(replayed.events.iter().all(|e| e.tid == 0 || tids.contains(&e.tid)));
+    assert_eq!(replayed.losses.iter().filter(|l| l.cause != LossCause::RingFull).count(), 0);
+}
+
+#[test]
+fn segments_kept_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RecordOptions { keep_segments: Some(2), segment_bytes: 100_000, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    for _ in 0..40 {
+        traffic.fill(&mut batch, 1_500);
+        recorder.append(&batch).unwrap();
+        settle(&recorder);
+    }
+    let summary = recorder.close().unwrap();
+    assert!(summary.segments <= 2);
+    let dropped = summary.dropped.unwrap();
+    assert!(dropped.segments > 2);
+    assert_eq!(dropped.events + summary.events, 60_000);
+    assert!(dropped.describe().contains("limit on segments kept"));
+    assert_eq!(Session::open(dir.path()).unwrap().damage(), []);
+}
+
+#[test]
+fn a_segment_that_vanishes_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RecordOptions { segment_bytes: 100_000, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    for _ in 0..40 {
+        traffic.fill(&mut batch, 1_500);
+        recorder.append(&batch).unwrap();
+    }
+    recorder.close().unwrap();
+    for file in fs::read_dir(dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        if path.to_string_lossy().contains("-0001.") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let said: Vec<String> =
+        Session::open(dir.path()).unwrap().damage().iter().map(ToString::to_string).collect();
+    assert!(said[0].starts_with("segment 1 is missing"), "{said:?}");
+    assert!(said[1].contains("events when it was closed"), "{said:?}");
+}
+
+#[test]
+fn what_does_not_fit_the_queue_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RecordOptions { queue_bytes: 1, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    let mut appended = 0;
+    let mut most_queued = 0;
+    for _ in 0..50 {
+        traffic.fill(&mut batch, 20_000);
+        batch.losses.push(loss(batch.watermark_ns, 2));
+        recorder.append(&batch).unwrap();
+        appended += batch.events.len() as u64;
+        most_queued = most_queued.max(recorder.status().queue_bytes);
+    }
+    let lost = recorder.status().lost;
+    assert!(lost > 0, "the queue of 64 KiB was enough for {appended} events at once");
+    assert!(most_queued <= 64 << 10, "{most_queued} bytes were queued");
+    let summary = recorder.close().unwrap();
+    assert_eq!(summary.events + lost, appended);
+    assert_eq!(summary.losses.recorder_queue, lost);
+    assert_eq!(summary.losses.ring_full, 100, "losses themselves are not lost");
+    let session = Session::open(dir.path()).unwrap();
+    let (replayed, _) = drain(&mut session.replay(None, None));
+    assert_eq!(replayed.events.len() as u64 + lost, appended);
+    let told = replayed.losses.iter().filter(|l| l.cause == LossCause::RecorderQueue);
+    assert_eq!(told.map(|l| l.count).sum::<u64>(), lost);
+    assert!(replayed.losses.is_sorted_by_key(|l| l.to_ns));
+    assert_eq!(replayed.flows.len(), 64);
+}
+
+#[test]
+fn directories_that_will_not_do_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| match Recorder::create(path, &node(), RecordOptions::default()) {
+        Ok(_) => panic!("{} was taken", path.display()),
+        Err(e) => e.to_string(),
+    };
+    fs::write(dir.path().join("file"), "text").unwrap();
+    assert!(refused(dir.path()).contains("it is not empty"));
+    assert!(refused(&dir.path().join("file")).contains("it is a file"));
+    assert!(refused(&dir.path().join("file/below")).contains("a part of the path is a file"));
+    let session = dir.path().join("session");
+    Recorder::create(&session, &node(), RecordOptions::default()).unwrap().close().unwrap();
+    assert!(refused(&session).contains("already holds a session"));
+    assert!(refused(Path::new("/proc/magscope")).contains("/proc/magscope"));
+    for options in [
+        RecordOptions { size_limit_bytes: Some(10), ..RecordOptions::default() },
+        RecordOptions { keep_segments: Some(0), ..RecordOptions::default() },
+    ] {
+        let fresh = dir.path().join("fresh");
+        let refused = Recorder::create(&fresh, &node(), options);
+        assert!(matches!(refused, Err(SessionError::Options { .. })));
+        assert!(!fresh.exists());
+    }
+}
+
+#[test]
+fn what_is_no_session_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| match Session::open(path) {
+        Ok(_) => panic!("{} was opened", path.display()),
+        Err(e) => e.to_string(),
+    };
+    assert!(refused(dir.path()).contains("is not a session: it has no meta.toml"));
+    assert!(refused(&dir.path().join("none")).contains("check the path"));
+    let meta = dir.path().join("meta.toml");
+    fs::write(&meta, "colour = 'blue'").unwrap();
+    assert!(refused(dir.path()).contains("no `format = 1`"));
+    assert!(refused(&meta).contains("it is a file"));
+    fs::write(&meta, "format = 7\ntool = 'magnet-scope 9.0.0'\n[whatever]\nx = 1").unwrap();
+    let newer = refused(dir.path());
+    assert!(newer.contains("session format 7") && newer.contains("magnet-scope 9.0.0"), "{newer}");
+}
+
+/// A file system of one mebibyte, unmounted with the value.
+struct TinyDisk(tempfile::TempDir);
+
+impl TinyDisk {
+    fn new() -> Result<Self, String> {
+        use rustix::mount::{MountFlags, mount};
+        let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+        mount("tmpfs", dir.path(), "tmpfs", MountFlags::empty(), Some(c"size=1m"))
+            .map_err(|e| format!("a tmpfs cannot be mounted here: {e}"))?;
+        Ok(TinyDisk(dir))
+    }
+}
+
+impl Drop for TinyDisk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::empty());
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_keeps_it() {
+    let disk = match TinyDisk::new() {
+        Ok(disk) => disk,
+        Err(because) => {
+            println!("skipped, because {because}");
+            return;
+        }
+    };
+    let dir = disk.0.path().join("session");
+    let mut recorder = Recorder::create(&dir, &node(), RecordOptions::default()).unwrap();
+    let (mut traffic, mut batch, mut appended) = (Traffic::new(4, 64), Batch::default(), Vec::new());
+    let error = loop {
+        traffic.fill(&mut batch, 10_000);
+        appended.extend_from_slice(&batch.events);
+        match recorder.append(&batch) {
+            Ok(()) => settle_or_stopped(&recorder),
+            Err(e) => break e,
+        }
+    };
+    let said = error.to_string();
+    assert!(said.contains("cannot write") && said.contains("session/") && said.contains("make room"), "{said}");
+    assert!(matches!(recorder.append(&batch), Err(SessionError::Stopped { .. })));
+    assert!(matches!(recorder.close(), Err(SessionError::Stopped { .. })));
+    let session = Session::open(&dir).unwrap();
+    assert!(!session.summary().closed);
+    assert_eq!(session.verify().len(), 1, "{:?}", session.verify());
+    let (replayed, _) = drain(&mut session.replay(None, None));
+    assert!(replayed.events.len() > 10_000);
+    assert_eq!(replayed.events, appended[..replayed.events.len()]);
+}
+
+/// A writer that failed leaves its queue as it is.
+fn settle_or_stopped(recorder: &Recorder) {
+    for _ in 0..1_000 {
+        if recorder.status().queue_bytes == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
