@@ -1,0 +1,62 @@
+//! Arrows between the crates run one way, and `core` stays free of kernel, files and screens.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Each crate of the workspace and those it may depend on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("magscope-core", &[]),
+    ("magscope-probe", &["magscope-core"]),
+    ("magscope-session", &["magscope-core"]),
+    ("magscope-scope", &["magscope-core"]),
+    ("magscope-tui", &["magscope-core", "magscope-scope"]),
+    (
+        "magnet-scope",
+        &["magscope-core", "magscope-probe", "magscope-session", "magscope-scope", "magscope-tui"],
+    ),
+];
+
+/// What `core` may use of the world: arithmetic and data, nothing that knows a kernel, a file or a screen.
+const CORE_MAY_USE: &[&str] = &["hdrhistogram", "serde", "thiserror"];
+
+/// Ordinary (not dev, not build) dependencies of every crate of the workspace.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--manifest-path"])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let crates = metadata["packages"].as_array().expect("packages");
+    crates
+        .iter()
+        .map(|package| {
+            let all = package["dependencies"].as_array().expect("dependencies");
+            let ordinary = all.iter().filter(|dependency| dependency["kind"].is_null());
+            (text(&package["name"]), ordinary.map(|dependency| text(&dependency["name"])).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn arrows_run_one_way() {
+    for (name, uses) in dependencies() {
+        let arrows = ARROWS.iter().find(|(known, _)| *known == name);
+        let (_, allowed) = arrows.unwrap_or_else(|| panic!("{name} has no place in the order of crates yet"));
+        let ours = |used: &&String| used.starts_with("magscope-") || *used == "magnet-scope";
+        for used in uses.iter().filter(ours) {
+            assert!(allowed.contains(&used.as_str()), "{name} must not depend on {used}");
+        }
+    }
+}
+
+#[test]
+fn core_is_free_of_kernel_files_and_screens() {
+    let dependencies = dependencies();
+    for used in &dependencies["magscope-core"] {
+        assert!(CORE_MAY_USE.contains(&used.as_str()), "magscope-core must not depend on {used}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What a user reads when something is wrong, and with which code the program leaves. Needs no privileges.
+
+mod common;
+
+use common::{as_nobody, is_root, magnet_scope, run, stderr, stdout};
+use std::fs;
+use std::io::Read;
+use tempfile::TempDir;
+
+#[test]
+fn usage_errors_leave_with_2_and_name_the_nearest_valid_thing() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["live", "--duration", "10"], "`10s`"),
+        (&["live", "--duration", "10sec"], "the nearest is `s`, as in `10s`"),
+        (&["live", "--hops", "dev.xmitt"], "the nearest is `dev.xmit`"),
+        (&["live", "--hops", "-dev.xmitt"], "the nearest is `dev.xmit`"),
+        (&["live", "--ring-size", "8X"], "nearest"),
+        (&["live", "--netns", "no-such-netns"], "no network namespace is called `no-such-netns`"),
+        (&["record", "-o", "x", "--size-limit", "many"], "`512M`"),
+        (&["replay", "x", "--speed", "0"], "`0` is no speed"),
+        (&["replay", "x", "--from", "noon"], "`1.5s`"),
+        (&["recrod"], "record"),
+    ];
+    for (arguments, expected) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{arguments:?} should say {expected}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{arguments:?}: messages go to stderr");
+    }
+}
+
+#[test]
+fn what_is_no_session_says_so_and_leaves_with_1() {
+    let dir = TempDir::new().expect("a directory");
+    for command in ["info", "report", "replay"] {
+        let output = run(&[command, &dir.path().display().to_string()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("is not a session"), "{}", stderr(&output));
+        let output = run(&[command, "/nonexistent/session"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("/nonexistent/session"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_newer_session_is_refused_by_name_and_number() {
+    let dir = TempDir::new().expect("a directory");
+    let meta = "format = 99\ntool = \"magnet-scope 9.9\"\nsession = \"x\"\n";
+    fs::write(dir.path().join("meta.toml"), meta).expect("a file");
+    let output = run(&["info", &dir.path().display().to_string()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("99") && stderr(&output).contains("9.9"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_ordinary_user_reads_which_capabilities_are_missing_and_how_to_get_them() {
+    if !is_root("an ordinary user") {
+        return; // whoever runs this without root sees the message anyway
+    }
+    let dir = TempDir::new().expect("a directory");
+    for (arguments, needed) in [
+        (&["live", "--duration", "1s"][..], &["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"][..]),
+        (&["record", "-o", "/tmp/never-made"], &["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"]),
+        (&["demo"], &["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN", "CAP_SYS_ADMIN"]),
+    ] {
+        let output = as_nobody(&dir, arguments).output().expect("it starts");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for name in needed {
+            assert!(said.contains(name), "{said}");
+        }
+        let sudo = format!("sudo magnet-scope {}", arguments.join(" "));
+        assert!(said.contains(&sudo) && said.contains("sudo setcap cap_bpf,cap_perfmon"), "{said}");
+    }
+    for command in ["hops", "doctor"] {
+        let output = as_nobody(&dir, &[command]).output().expect("it starts");
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn doctor_and_hops_have_a_row_a_hop_in_text_and_json() {
+    for command in ["doctor", "hops"] {
+        let text = run(&[command]);
+        assert!(text.status.success(), "{}", stderr(&text));
+        assert!(stdout(&text).contains("dev.xmit") && stdout(&text).contains("app.recv"));
+        let json = run(&[command, "--json"]);
+        let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+        let rows = if command == "doctor" { &value["hops"] } else { &value };
+        let rows = rows.as_array().expect("rows");
+        assert_eq!(rows.len(), magscope_core::Hop::ALL.len());
+        assert!(rows.iter().all(|row| row["status"].is_string()), "{rows:?}");
+    }
+}
+
+#[test]
+fn the_manual_and_completions_cover_every_subcommand() {
+    let manual = stdout(&run(&["man"]));
+    let completions = stdout(&run(&["completions", "bash"]));
+    for command in ["demo", "live", "record", "replay", "info", "report", "doctor", "hops"] {
+        assert!(manual.contains(&format!("magnet-scope-{command}")), "{command} has no page");
+        assert!(completions.contains(command), "{command} has no completion");
+    }
+    assert!(!manual.contains("demo-host"), "what is not for people is not in the manual");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = magnet_scope(&["doctor", "--json"]).spawn().expect("it starts");
+    let mut some = [0; 1];
+    let mut output = child.stdout.take().expect("a pipe");
+    output.read_exact(&mut some).expect("a first byte");
+    drop(output);
+    let rest = child.wait_with_output().expect("it ends");
+    assert!(rest.status.success() && rest.stderr.is_empty(), "{}: {}", rest.status, stderr(&rest));
+}

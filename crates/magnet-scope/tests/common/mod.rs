@@ -1,0 +1,95 @@
+//! What the end-to-end tests share.
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// User and group of nobody.
+pub const NOBODY: u32 = 65534;
+
+/// The binary under test, without a terminal.
+pub fn magnet_scope(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_magnet-scope"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs it to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    magnet_scope(arguments).output().expect("the binary starts")
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A copy of the binary that an ordinary user can reach, and a command that runs it as one.
+pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
+    let copy = dir.path().join("magnet-scope");
+    if !copy.exists() {
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("own directory");
+        fs::copy(env!("CARGO_BIN_EXE_magnet-scope"), &copy).expect("room for a copy");
+    }
+    let mut command = Command::new(copy);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.uid(NOBODY).gid(NOBODY);
+    command
+}
+
+/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture.
+pub fn is_root(test: &str) -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let effective = field(&status, "CapEff").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
+    let (net_admin, sys_admin) = (1 << 12, 1 << 21);
+    let root = effective & net_admin != 0 && effective & sys_admin != 0;
+    if !root {
+        skipped(test, "it needs root");
+    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        skipped(test, "this kernel has no BTF");
+        return false;
+    }
+    root
+}
+
+pub fn skipped(test: &str, because: &str) {
+    // Not `eprintln!`: the harness would swallow it for a test that passes.
+    let _ = writeln!(std::io::stderr(), "{test}: skipped, because {because}");
+}
+
+/// A field of `/proc/<pid>/status`.
+pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Waits until `holds`, for at most 30 s; whether it did.
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    holds()
+}
+
+/// The children of a process, by `/proc`.
+pub fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
+    pids.filter(|pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        field(&status, "PPid") == Some(parent.to_string().as_str())
+    })
+    .collect()
+}
