@@ -136,6 +136,8 @@ fn losses_and_own_cost_are_on_every_screen_that_has_two_rows() {
         assert!(buffer.contains("events lost 0"), "{height}");
         assert!(buffer.contains("own cost 0.7 %"), "{height}");
     }
+    let narrow = text(&screen(&busy_once(), Theme::coloured(), 60, 12));
+    assert!(narrow.contains("events lost 0   dropped 5   own cost 0.7 % reader"));
 }
 
 /// One scope for many looks at it.

@@ -1,6 +1,7 @@
 //! The bottom: losses and own cost, always there, also when they are zero; and the keys.
 
 use super::canvas::{Canvas, width};
+use crate::theme::Theme;
 use magscope_scope::Frame;
 use magscope_scope::format::{amount, count, percent};
 use ratatui::layout::Rect;
@@ -24,19 +25,19 @@ const KEYS: &[(&str, &str)] = &[
 /// Draws both lines.
 pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame) {
     let mut x = 1;
-    for (words, style) in facts(canvas, frame) {
-        // What does not fit whole is left out: half a number is a wrong number.
-        if x > 1 && x + width(&words) > counts.width {
-            continue;
+    for (words, style) in facts(canvas.theme, frame) {
+        // What does not fit whole is said in short or left out: half a number is a wrong number.
+        let short = words.split(" + ").next().unwrap_or_default();
+        let fits = |words: &str| x == 1 || x + width(words) <= counts.width;
+        if let Some(words) = [words.as_str(), short].into_iter().find(|words| fits(words)) {
+            x = canvas.put(counts, x, 0, words, style) + 3;
         }
-        x = canvas.put(counts, x, 0, &words, style) + 3;
     }
     draw_keys(canvas, keys);
 }
 
 /// The counts, what matters most first.
-fn facts(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
-    let theme = canvas.theme;
+fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     let footer = &frame.footer;
     let totals = &footer.totals;
     let alarm = |n: u64| if n > 0 { theme.bad } else { theme.plain };
@@ -50,7 +51,7 @@ fn facts(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
     if totals.vanished() > 0 {
         facts.push((format!("vanished {}", count(totals.vanished())), theme.bad));
     }
-    facts.push(own_cost(canvas, frame));
+    facts.push(own_cost(theme, frame));
     let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
     facts.push((format!("{per_s:>6} journeys/s"), theme.plain));
     facts.push((format!("resent {}", count(totals.retransmitted)), theme.plain));
@@ -62,8 +63,7 @@ fn facts(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
     facts
 }
 
-fn own_cost(canvas: &Canvas, frame: &Frame) -> (String, Style) {
-    let theme = canvas.theme;
+fn own_cost(theme: &Theme, frame: &Frame) -> (String, Style) {
     let Some(own) = frame.footer.overhead else { return ("own cost ·".to_owned(), theme.dim) };
     let mut words = format!("own cost {} reader", percent(own.reader_cpu_ratio).trim_start());
     match (own.kernel_cpu_ratio_estimate, own.kernel_ns_per_hit) {

@@ -11,6 +11,9 @@ use ratatui::style::Style;
 const NUMBER: u16 = 11;
 const TOTAL: u16 = 9;
 const BLAME: u16 = 42;
+const WIDEST_BLAME: u16 = 60;
+/// What the two addresses of a flow commonly take.
+const FLOW: u16 = 37;
 const LEAST_BLAME: u16 = 20;
 const BYTES: u16 = 9;
 
@@ -43,7 +46,7 @@ struct Widths {
 impl Widths {
     fn new(width: u16) -> Self {
         let left = width.saturating_sub(NUMBER + TOTAL + 1); // and a margin
-        let blame = left.min(BLAME);
+        let blame = left.min(left.saturating_sub(BYTES + FLOW).clamp(BLAME, WIDEST_BLAME));
         let left = left - blame;
         let bytes = if left >= BYTES { BYTES } else { 0 };
         let flow = if left >= BYTES + LEAST_BLAME { left - bytes } else { 0 };

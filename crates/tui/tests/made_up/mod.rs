@@ -277,7 +277,7 @@ impl World {
         let end = if udp { 0 } else { leg.seq.wrapping_add(leg.len) };
         self.pending.push(Event {
             flow: if sched { FlowId::NONE } else { flow },
-            socket: if sched { 0 } else { flow.0 },
+            socket: flow.0, // of a wake-up: the socket that woke the reader
             seq: if udp || sched {
                 0
             } else if ready {
