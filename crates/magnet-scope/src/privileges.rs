@@ -23,6 +23,11 @@ pub const NAMESPACES: &[(CapabilitySet, &str, &str)] =
 /// Fails with the capabilities that are missing and the ways to get them. `what` is the command, as typed.
 pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<()> {
     let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
+    // CAP_SYS_ADMIN is older than the two that were split from it, and still stands for both.
+    let held = match held.contains(CapabilitySet::SYS_ADMIN) {
+        true => held | CapabilitySet::BPF | CapabilitySet::PERFMON,
+        false => held,
+    };
     let missing: Vec<_> =
         needed.iter().copied().flatten().filter(|(capability, ..)| !held.contains(*capability)).collect();
     if missing.is_empty() {

@@ -16,7 +16,10 @@ fn start() -> (Child, Vec<u32>) {
     let up = eventually(|| {
         hosts = children(child.id());
         hosts.len() == 2
-            && hosts.iter().chain([&child.id()]).all(|pid| statuses(*pid).iter().all(|status| is_powerless(status)))
+            && hosts
+                .iter()
+                .chain([&child.id()])
+                .all(|pid| statuses(*pid).iter().all(|status| is_powerless(status)))
     });
     assert!(up, "two hosts and no privileges: {hosts:?}");
     (child, hosts)

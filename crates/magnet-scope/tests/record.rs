@@ -25,7 +25,8 @@ fn a_recorded_demo_is_read_back_whole_and_in_part() {
     assert!(info["events"].as_u64().is_some_and(|events| events > 1000), "{info}");
     assert_eq!(info["closed"], true);
     assert_eq!(info["damage"], serde_json::json!([]));
-    let names: Vec<_> = info["node"]["netns"].as_array().expect("namespaces").iter().map(|n| &n["name"]).collect();
+    let names: Vec<_> =
+        info["node"]["netns"].as_array().expect("namespaces").iter().map(|n| &n["name"]).collect();
     assert_eq!(names, ["client", "server"]);
 
     // The same report as while it was recorded, read from the files.

@@ -29,15 +29,15 @@ pub fn join(client: (&Netns, u32), server: (&Netns, u32)) -> Result<()> {
 }
 
 fn address((v4, v6): (&str, &str)) -> Result<()> {
-    let mut commands = format!("link set lo up\naddr add {v4}/24 dev veth0\n");
+    let mut commands = format!("link set lo up\nlink set veth0 up\naddr add {v4}/24 dev veth0\n");
     if has_ipv6() {
-        // A host may switch IPv6 off by default for new interfaces. Where it is on this changes nothing, and where it
-        // cannot be written `ip` says so.
-        let _ = fs::write("/proc/sys/net/ipv6/conf/veth0/disable_ipv6", "0");
-        // Without `nodad` the address could not be used for the first second.
+        // Duplicate address detection would keep IPv6 waiting for a second, and a host may have IPv6 switched off for
+        // new interfaces. Where these cannot be written `ip` says what does not work.
+        for (setting, value) in [("disable_ipv6", "0"), ("accept_dad", "0")] {
+            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/veth0/{setting}"), value);
+        }
         commands.push_str(&format!("addr add {v6}/64 dev veth0 nodad\n"));
     }
-    commands.push_str("link set veth0 up");
     ip(&commands)
 }
 
