@@ -8,7 +8,10 @@ use anyhow::{Context, Result, bail};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
-use magscope_probe::{Capture, CaptureOptions, ProbeError, default_hops};
+use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
+
+/// Enough for a steady median, and done before anyone wonders where the picture is.
+const MEASURING_ROUNDS: usize = 5;
 
 /// Fails early, before anything is made or attached, where capabilities are missing. `what` is the subcommand.
 pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
@@ -36,6 +39,14 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         output::note(&format!("not served on this kernel: {missing} (`magnet-scope doctor` says why)"));
     }
     Ok(capture)
+}
+
+/// Measures what one hit of these hops costs here, nanoseconds: a fraction of a second, in a namespace made for it.
+/// Nothing where that cannot be made or the figure drowns in noise: the screen then says that it was not measured.
+pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
+    let facts = HostFacts::read().ok()?;
+    let cost = cost::measure(&facts, args.hops.resolve(default_hops()), MEASURING_ROUNDS).ok()??;
+    (cost.hit_ns > 0.0).then_some(cost.hit_ns)
 }
 
 /// Gives every capability away. From here on nothing can be attached, and nothing needs to be.

@@ -17,6 +17,7 @@ pub struct Live {
     end: Option<Instant>,
     stop: Stop,
     stopped: bool,
+    hit_ns: Option<f64>,
 }
 
 impl Live {
@@ -24,7 +25,13 @@ impl Live {
     pub fn new(capture: Capture, duration: Option<Duration>, stop: Stop) -> Self {
         // A duration beyond what the clock can hold is no end at all.
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
-        Live { capture, hosts: None, end, stop, stopped: false }
+        Live { capture, hosts: None, end, stop, stopped: false, hit_ns: None }
+    }
+
+    /// The same, with what a hit was measured to cost.
+    pub fn with_cost(mut self, hit_ns: Option<f64>) -> Self {
+        self.hit_ns = hit_ns;
+        self
     }
 
     /// The same, with hosts that are watched: should one of them end early, the capture fails.
@@ -55,5 +62,9 @@ impl Source for Live {
 impl Feed for Live {
     fn hits(&self) -> Option<u64> {
         self.capture.counters().ok().map(|counters| counters.hits)
+    }
+
+    fn hit_ns(&self) -> Option<f64> {
+        self.hit_ns
     }
 }

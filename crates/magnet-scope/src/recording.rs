@@ -108,6 +108,10 @@ impl<S: Feed> Feed for Recorded<S> {
         self.inner.hits()
     }
 
+    fn hit_ns(&self) -> Option<f64> {
+        self.inner.hit_ns()
+    }
+
     fn recording(&self) -> Option<Recording> {
         let status = self.recorder.status();
         Some(Recording { name: self.name.clone(), bytes: status.bytes_on_disk, events: status.events })

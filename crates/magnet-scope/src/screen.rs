@@ -15,6 +15,11 @@ pub trait Feed: Source {
         None
     }
 
+    /// What one of them was measured to cost in the kernel, nanoseconds.
+    fn hit_ns(&self) -> Option<f64> {
+        None
+    }
+
     /// The recording that runs beside it, if one does.
     fn recording(&self) -> Option<Recording> {
         None
@@ -43,9 +48,9 @@ impl<F: Feed> Pump for Feeder<'_, F> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.feed.next(&mut self.batch, timeout)?;
         scope.ingest(&self.batch);
-        if let Some(reader_cpu_ratio) = self.meter.read() {
+        if self.meter.is_due() {
             if let Some(hits) = self.feed.hits() {
-                scope.set_overhead(Overhead { reader_cpu_ratio, hits, ..Overhead::default() });
+                scope.set_overhead(self.meter.read(hits, self.feed.hit_ns()));
             }
             scope.set_recording(self.feed.recording());
         }
@@ -53,29 +58,37 @@ impl<F: Feed> Pump for Feeder<'_, F> {
     }
 }
 
-/// CPU time of this process over wall time, twice a second.
+/// What the instrument costs, twice a second.
 struct Meter {
     since: Instant,
     cpu: Duration,
+    hits: u64,
 }
 
 impl Meter {
     const EVERY: Duration = Duration::from_millis(500);
 
     fn start() -> Self {
-        Meter { since: Instant::now(), cpu: cpu_time() }
+        Meter { since: Instant::now(), cpu: cpu_time(), hits: 0 }
     }
 
-    /// The ratio since the last time, if that is long enough ago.
-    fn read(&mut self) -> Option<f64> {
-        let wall = self.since.elapsed();
-        if wall < Self::EVERY {
-            return None;
-        }
-        let cpu = cpu_time();
-        let ratio = cpu.saturating_sub(self.cpu).as_secs_f64() / wall.as_secs_f64();
-        *self = Meter { since: Instant::now(), cpu };
-        Some(ratio)
+    fn is_due(&self) -> bool {
+        self.since.elapsed() >= Self::EVERY
+    }
+
+    /// The cost since the last time.
+    fn read(&mut self, hits: u64, hit_ns: Option<f64>) -> Overhead {
+        let (wall, cpu) = (self.since.elapsed(), cpu_time());
+        let fresh = hits.saturating_sub(self.hits) as f64;
+        let overhead = Overhead {
+            reader_cpu_ratio: cpu.saturating_sub(self.cpu).as_secs_f64() / wall.as_secs_f64(),
+            kernel_ns_per_hit: hit_ns,
+            kernel_cpu_ratio_estimate: hit_ns.map(|each| each * fresh / wall.as_nanos() as f64),
+            hits,
+            ..Overhead::default()
+        };
+        *self = Meter { since: Instant::now(), cpu, hits };
+        overhead
     }
 }
 

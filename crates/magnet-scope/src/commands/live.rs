@@ -28,9 +28,10 @@ pub fn run(args: Args) -> Result<()> {
     let on_screen = output::is_screen() && !args.json;
     // On the screen signals are the screen's: it has to give the terminal back.
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
+    let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let capture = capture::start(&args.capture, namespaces)?;
     capture::drop_privileges()?;
-    let mut live = Live::new(capture, args.capture.duration, stop);
+    let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns);
     if on_screen {
         return screen::show(&mut live, State::Live);
     }
