@@ -18,6 +18,8 @@ use crate::hop::{Direction, Hop, HopSet};
 
 /// Tasks remembered.
 const MAX_TASKS: usize = 1 << 16;
+/// Time of the last event of a place without a stream.
+const FREE_NS: u64 = u64::MAX;
 
 /// Joins the events of one host to journeys, as they come.
 ///
@@ -146,7 +148,7 @@ impl Correlator {
             return None;
         };
         let stream = self.streams.get_mut(slot)?;
-        stream.last_ns = event.time_ns;
+        stream.last_ns = event.time_ns.min(FREE_NS - 1);
         if direction != Direction::Off && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
         {
             self.desk.counters.forwarded += 1;
@@ -407,11 +409,21 @@ impl Correlator {
         }
     }
 
-    /// Forgets the sixteenth of the streams that was idle longest.
+    /// Forgets the sixteenth of the streams that was idle longest; more where that frees no flow, because the other
+    /// direction still holds it.
     fn forget_idle_flows(&mut self, done: &mut Vec<Journey>) {
-        let mut idle: Vec<u64> = self.streams.iter().map(|s| s.last_ns).collect();
-        if !idle.is_empty() {
-            let nth = idle.len() / 16;
+        // Flows that were announced and never used have no stream.
+        self.desk.counters.evicted_flows += self.directory.retain(|_| true);
+        for share in [16, 2, 1] {
+            if self.directory.len() < self.desk.limits.max_flows.max(1) {
+                return;
+            }
+            let in_use = self.streams.iter().map(|s| s.last_ns).filter(|ns| *ns != FREE_NS);
+            let mut idle: Vec<u64> = in_use.collect();
+            if idle.is_empty() {
+                return;
+            }
+            let nth = (idle.len() / share).min(idle.len() - 1);
             let horizon = *idle.select_nth_unstable(nth).1;
             let (streams, desk) = (&mut self.streams, &mut self.desk);
             let forgotten = self.directory.retain(|slot| {
@@ -420,14 +432,10 @@ impl Correlator {
                     return true;
                 }
                 stream.reset(Why::Evicted, desk, done);
-                stream.last_ns = u64::MAX; // a free place is not idle
+                stream.last_ns = FREE_NS;
                 false
             });
             self.desk.counters.evicted_flows += forgotten;
-        }
-        if self.directory.len() >= self.desk.limits.max_flows {
-            // Flows that were announced and never used have no stream.
-            self.desk.counters.evicted_flows += self.directory.retain(|_| true);
         }
     }
 }
