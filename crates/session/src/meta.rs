@@ -162,7 +162,7 @@ pub(crate) const LARGEST: u64 = i64::MAX as u64;
 
 /// What reading `meta.toml` came to.
 pub(crate) enum MetaRead {
-    Good(Meta),
+    Good(Box<Meta>),
     /// There is one, but it makes no sense; why.
     Unreadable(String),
     Missing,
@@ -233,7 +233,7 @@ impl Meta {
                 })
             }
             Some(Ok(1..)) => Ok(match table.try_into() {
-                Ok(meta) => MetaRead::Good(meta),
+                Ok(meta) => MetaRead::Good(Box::new(meta)),
                 Err(e) => MetaRead::Unreadable(one_line(&e)),
             }),
             _ => Ok(MetaRead::Unreadable("it has no `format = 1`".into())),

@@ -120,7 +120,7 @@ impl Reader {
         only: Projection<'_>,
     ) -> Result<RecordBatch, Bad> {
         let end = at.checked_add(length).filter(|end| *end <= self.length).ok_or(Bad::CutOff { rows: None })?;
-        if length < PREFIX || length > PREFIX + MAX_METADATA + MAX_BODY || end % 8 != at % 8 {
+        if !(PREFIX..=PREFIX + MAX_METADATA + MAX_BODY).contains(&length) || end % 8 != at % 8 {
             return Err(Bad::NoMessage);
         }
         let mut bytes = MutableBuffer::from_len_zeroed(length as usize);

@@ -128,7 +128,7 @@ impl<'a> Scan<'a> {
         let Some(end) = row.offset.checked_add(row.length).filter(|end| *end <= self.reader.length()) else {
             return false;
         };
-        if row.length == 0 || row.length % 8 != 0 {
+        if row.length == 0 || !row.length.is_multiple_of(8) {
             return false;
         }
         let mut next = [0; CONTINUATION.len()];

@@ -43,7 +43,7 @@ impl Session {
         let numbers = layout::segments(dir)?;
         let mut damage = Vec::new();
         let meta = match read {
-            MetaRead::Good(meta) => Some(meta),
+            MetaRead::Good(meta) => Some(*meta),
             MetaRead::Missing if numbers.is_empty() => return Err(not("it has no meta.toml")),
             MetaRead::Unreadable(because) if numbers.is_empty() => {
                 return Err(not(&format!("its meta.toml cannot be read ({because}) and it has no events")));

@@ -130,14 +130,13 @@ impl Segment {
     /// Appends to one file and returns where.
     fn append(&mut self, encoder: &Encoder, table: Table, bytes: &[u8]) -> Result<u64, SessionError> {
         let slot = &mut self.streams[table as usize];
-        let stream = match slot {
-            Some(stream) => stream,
-            None => {
-                let path = table.path(&self.dir, self.totals.number);
-                let head = encoder.schema(&file_schema(table, &self.session)).map_err(encode_error(&path))?;
-                self.totals.bytes += head.len() as u64;
-                slot.insert(Stream::create(path, &head)?)
-            }
+        let stream = if let Some(stream) = slot {
+            stream
+        } else {
+            let path = table.path(&self.dir, self.totals.number);
+            let head = encoder.schema(&file_schema(table, &self.session)).map_err(encode_error(&path))?;
+            self.totals.bytes += head.len() as u64;
+            slot.insert(Stream::create(path, &head)?)
         };
         let offset = stream.length;
         stream.append(bytes)?;

@@ -201,7 +201,7 @@ impl Writer {
         dropped.events += oldest.events;
         dropped.lost = dropped.lost.saturating_add(oldest.losses.total()).min(LARGEST);
         dropped.bytes += oldest.bytes;
-        dropped.by = by.to_owned();
+        by.clone_into(&mut dropped.by);
         if let Some((from, to)) = oldest.range_ns {
             dropped.from_ns = Some(dropped.from_ns.unwrap_or(from).min(from).min(LARGEST));
             dropped.to_ns = Some(dropped.to_ns.unwrap_or(to).max(to).min(LARGEST));

@@ -130,9 +130,9 @@ impl Traffic {
     }
 
     fn packet(&mut self, cpu: usize) {
-        let (which, sending) = (self.random() as usize % self.flows.len(), self.random() % 2 == 0);
+        let (which, sending) = (self.random() as usize % self.flows.len(), self.random().is_multiple_of(2));
         let (skb, len) = (self.random() as u32, [1_448, 1_448 * 8, 100, 9_000][self.random() as usize % 4]);
-        let gap = if self.random() % 8 == 0 { 20_000 } else { 1_500 };
+        let gap = if self.random().is_multiple_of(8) { 20_000 } else { 1_500 };
         let connection = &mut self.flows[which];
         let tcp = connection.flow.proto == Proto::TCP;
         let mut packet = Event::at(Hop::AppSend, 0);
