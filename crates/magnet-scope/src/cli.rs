@@ -55,10 +55,10 @@ impl Command {
     /// Hands over to the subcommand's file.
     pub fn run(self) -> anyhow::Result<()> {
         match self {
-            Self::Demo(args) => demo::run(args),
-            Self::Live(args) => live::run(args),
-            Self::Record(args) => record::run(args),
-            Self::Replay(args) => replay::run(args),
+            Self::Demo(args) => demo::run(&args),
+            Self::Live(args) => live::run(&args),
+            Self::Record(args) => record::run(&args),
+            Self::Replay(args) => replay::run(&args),
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Doctor(args) => doctor::run(&args),

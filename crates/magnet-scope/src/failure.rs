@@ -61,18 +61,23 @@ fn render(error: &anyhow::Error) -> String {
         let cause = cause.to_string();
         // Some libraries repeat their source in their own text.
         if !said.contains(&cause) {
-            text.push_str(&format!("  because:      {}\n", cause.replace('\n', "\n                ")));
+            text += &entry("because:     ", &cause);
         }
         said = cause;
     }
     if let Some(hint) = error.downcast_ref::<Hint>() {
         for (label, line) in [("likely cause:", &hint.likely), ("next step:   ", &hint.next)] {
             if !line.is_empty() {
-                text.push_str(&format!("  {label} {}\n", line.replace('\n', "\n                ")));
+                text += &entry(label, line);
             }
         }
     }
     text
+}
+
+/// A labelled line; further lines stand below the first.
+fn entry(label: &str, text: &str) -> String {
+    format!("  {label} {}\n", text.replace('\n', "\n                "))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Captures the two hosts until q, Ctrl-C or the end of `--duration` (10 s without a screen).
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     capture::check_privileges("demo", true)?;
     let on_screen = output::is_screen() && !args.json;
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };

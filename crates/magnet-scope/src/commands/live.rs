@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Captures until q, Ctrl-C or the end of `--duration`.
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("live", namespaces.are_elsewhere())?;
     let on_screen = output::is_screen() && !args.json;

@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Records until Ctrl-C or the end of `--duration`.
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;

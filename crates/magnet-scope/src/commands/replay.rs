@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// Plays the recording.
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let session = sessions::open(&args.session.dir)?;
     let (from, to) = sessions::window(&session, args.from, args.to)?;
     if let (Some(from), Some(to)) = (from, to)

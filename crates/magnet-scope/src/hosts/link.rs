@@ -29,16 +29,17 @@ pub fn join(client: (&Netns, u32), server: (&Netns, u32)) -> Result<()> {
 }
 
 fn address((v4, v6): (&str, &str)) -> Result<()> {
-    let mut commands = format!("link set lo up\nlink set veth0 up\naddr add {v4}/24 dev veth0\n");
+    let mut commands = vec!["link set lo up".to_owned(), "link set veth0 up".to_owned()];
+    commands.push(format!("addr add {v4}/24 dev veth0"));
     if has_ipv6() {
         // Duplicate address detection would keep IPv6 waiting for a second, and a host may have IPv6 switched off for
         // new interfaces. Where these cannot be written `ip` says what does not work.
         for (setting, value) in [("disable_ipv6", "0"), ("accept_dad", "0")] {
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/veth0/{setting}"), value);
         }
-        commands.push_str(&format!("addr add {v6}/64 dev veth0 nodad\n"));
+        commands.push(format!("addr add {v6}/64 dev veth0 nodad"));
     }
-    ip(&commands)
+    ip(&commands.join("\n"))
 }
 
 /// Runs `ip` commands, one a line, in this thread's namespace.
