@@ -4,7 +4,7 @@
 //! all of them however the process ends.
 
 use crate::clock::{monotonic_ns, sample};
-use crate::decode::{Record, decode};
+use crate::decode::{Record, decode, decode_event};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::gaps::Gaps;
@@ -96,11 +96,13 @@ impl Collector {
 
     #[inline]
     fn take(&mut self, bytes: &[u8]) {
+        if let Some(event) = decode_event(bytes) {
+            self.numbered(event.cpu, event.record);
+            self.sorter.push(event);
+            return;
+        }
         match decode(bytes) {
-            Ok(Record::Event(event)) => {
-                self.numbered(event.cpu, event.record);
-                self.sorter.push(event);
-            }
+            Ok(Record::Event(_)) => {} // taken above
             Ok(Record::Flow(flow)) => self.aside.flows.push(flow),
             Ok(Record::Task(task)) => self.aside.tasks.push(task),
             Ok(Record::Tcp { sample, cpu, number }) => {

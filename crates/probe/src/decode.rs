@@ -73,15 +73,25 @@ fn read<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// Decodes a plain event, which nearly every record is; `None` for all others and for what is no record.
+#[inline]
+pub fn decode_event(bytes: &[u8]) -> Option<Event> {
+    let hop = Hop::from_id(*bytes.first()?)?;
+    read(bytes).ok().map(|record| event(&record, hop))
+}
+
 /// Decodes one record.
 ///
 /// # Errors
 /// [`DecodeError`] where the bytes are too few or of an unknown kind.
 #[inline]
 pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
+    if let Some(event) = decode_event(bytes) {
+        return Ok(Record::Event(event));
+    }
     let header: mag_header = read(bytes)?;
-    if let Some(hop) = Hop::from_id(header.hop) {
-        return Ok(Record::Event(event(&read(bytes)?, hop)));
+    if Hop::from_id(header.hop).is_some() {
+        return Err(DecodeError::Short { got: bytes.len(), need: size_of::<mag_event>() });
     }
     match u32::from(header.hop) {
         kind if kind == mag_kind_MAG_KIND_FLOW => Ok(Record::Flow(flow(&read(bytes)?))),

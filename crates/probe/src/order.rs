@@ -30,7 +30,13 @@ impl Sorter {
         // stable, and linear on the few sorted runs that this is
         self.held.sort_by_key(|e| e.time_ns);
         let ready = self.held.partition_point(|e| e.time_ns < watermark_ns);
-        out.extend(self.held.drain(..ready));
+        if out.is_empty() {
+            // nearly all is ready nearly always: move the few that are not
+            std::mem::swap(&mut self.held, out);
+            self.held.extend(out.drain(ready..));
+        } else {
+            out.extend(self.held.drain(..ready));
+        }
         self.given_to_ns = self.given_to_ns.max(watermark_ns);
         std::mem::take(&mut self.late)
     }
