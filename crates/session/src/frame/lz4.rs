@@ -45,3 +45,31 @@ fn walk(frame: &[u8], length: u64) -> Option<()> {
         rest = after.get(usize::try_from(stored).ok()?.checked_add(block_sum)?..)?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    /// A frame of blocks that store `stored` bytes each and claim to be compressed; what is in them does not matter.
+    fn frame(blocks: usize, stored: u32) -> Vec<u8> {
+        let mut bytes = vec![0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82];
+        for _ in 0..blocks {
+            bytes.extend(stored.to_le_bytes());
+            bytes.extend(vec![0; stored as usize]);
+        }
+        bytes.extend([0; 4]);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_that_could_become_more_than_it_states_is_refused() {
+        assert!(fits(&frame(1, 300), 60_000).is_ok());
+        assert!(fits(&frame(4, 300), 4 << 16).is_ok());
+        assert!(fits(&frame(1_000, 300), 4 << 16).is_err(), "64 MiB from 300 kB");
+        assert!(fits(&frame(1, 300)[..100], 60_000).is_err(), "cut off");
+        assert!(fits(b"", 1).is_err());
+        let mut two = frame(1, 300);
+        two.extend(frame(1, 300));
+        assert!(fits(&two, 60_000).is_err(), "a second frame");
+    }
+}

@@ -32,3 +32,43 @@ const MAX_ROWS: u64 = 1 << 20;
 
 /// Most bytes of text in one column of a batch.
 const MAX_TEXT: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Table;
+    use crate::table::{EventColumns, Row, schema};
+    use arrow::array::RecordBatch;
+    use magscope_core::{Event, Hop};
+    use std::fs::File;
+
+    #[test]
+    fn every_codec_comes_back() {
+        let events: Vec<Event> =
+            (0..70_000).map(|i| Event { seq: i, ..Event::at(Hop::IpOut, u64::from(i) * 7) }).collect();
+        let mut encoder = Encoder::new().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut sizes = Vec::new();
+        for codec in [Codec::Zstd, Codec::Lz4, Codec::Plain] {
+            let mut columns = EventColumns::default();
+            columns.extend(&events);
+            let batch = RecordBatch::try_new(schema(Table::Events), columns.take()).unwrap();
+            let bytes = encoder.batch(&batch, codec).unwrap();
+            assert_eq!(bytes.len() % 8, 0);
+            let path = dir.path().join(format!("{codec:?}"));
+            std::fs::write(&path, &bytes).unwrap();
+            let reader = Reader::new(File::open(&path).unwrap(), Table::Events).unwrap();
+            let length = reader.head(0).unwrap().length;
+            assert_eq!(length, bytes.len() as u64);
+            let mut decoded = Vec::new();
+            let batch = reader.batch(0, length, Some(crc32fast::hash(&bytes)), None).unwrap();
+            assert_eq!(Event::decode(&batch, &mut decoded), Some(0));
+            assert!(decoded == events, "{codec:?}");
+            // The same bytes are no batch of another table.
+            let other = Reader::new(File::open(&path).unwrap(), Table::Flows).unwrap();
+            assert!(matches!(other.head(0), Err(Bad::Refused(_))));
+            sizes.push(bytes.len());
+        }
+        assert!(sizes.is_sorted(), "{sizes:?}");
+    }
+}
