@@ -29,7 +29,7 @@ fn read(time_ns: u64, len: u32) -> Event {
 
 fn journeys(flows: Vec<Flow>, events: Vec<Event>) -> Vec<Journey> {
     let mut done = correlate(coverage(), flows, events).0;
-    done.sort_by_key(|j| j.start_ns());
+    done.sort_by_key(Journey::start_ns);
     done
 }
 
