@@ -5,6 +5,7 @@
 
 pub mod draw;
 mod error;
+mod keyboard;
 pub mod keys;
 mod pace;
 mod run;

@@ -2,6 +2,7 @@
 
 use crate::draw::draw;
 use crate::error::TuiError;
+use crate::keyboard::{Keyboard, Presence};
 use crate::keys::{Request, request};
 use crate::pace::Pace;
 use crate::signals::Signals;
@@ -40,6 +41,7 @@ pub enum Exit {
 pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope) -> Result<Exit, TuiError> {
     let signals = Signals::catch()?;
     let theme = Theme::from_env();
+    let keyboard = Keyboard::open()?;
     let mut screen = Screen::take()?;
     let mut pace = Pace::new();
     let mut progress = Progress::More;
@@ -64,8 +66,11 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope) -> Result<Exit, TuiError> {
             }
             Progress::End => {
                 let timeout = due.unwrap_or(PATIENCE_AT_END).min(PATIENCE_AT_END);
-                event::poll(timeout).map_err(TuiError::at("read from"))?;
+                keyboard.wait(timeout)?;
             }
+        }
+        if keyboard.wait(Duration::ZERO)? == Presence::Gone {
+            return Ok(Exit::Signal);
         }
         while event::poll(Duration::ZERO).map_err(TuiError::at("read from"))? {
             match event::read().map_err(TuiError::at("read from"))? {

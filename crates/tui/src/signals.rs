@@ -20,6 +20,9 @@ impl Signals {
         let mut signals =
             Signals { end: Arc::default(), stop: Arc::default(), resumed: Arc::default(), ids: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Asked a second time, it ends at once, wherever it hangs.
+            let id = flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.end));
+            signals.ids.push(id.map_err(TuiError::Signals)?);
             let id = flag::register(signal, Arc::clone(&signals.end)).map_err(TuiError::Signals)?;
             signals.ids.push(id);
         }

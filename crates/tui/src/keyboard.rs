@@ -1,0 +1,51 @@
+//! The terminal that keys come from, and whether it is still there.
+//!
+//! crossterm reads on for ever from a terminal that was closed, deaf to every signal. So it is only asked while the
+//! kernel says that somebody is at the other end.
+
+use crate::error::TuiError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{IsTerminal, stdin};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Whether there is somebody to draw for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// The terminal is open.
+    There,
+    /// Its window was closed or its line cut.
+    Gone,
+}
+
+/// The terminal that crossterm reads: standard input, or `/dev/tty` where that is something else.
+pub struct Keyboard(OwnedFd);
+
+impl Keyboard {
+    /// Opens it.
+    pub fn open() -> Result<Self, TuiError> {
+        let stdin = stdin();
+        let terminal = if stdin.is_terminal() {
+            stdin.as_fd().try_clone_to_owned()
+        } else {
+            File::open("/dev/tty").map(OwnedFd::from)
+        };
+        terminal.map(Keyboard).map_err(TuiError::at("read from"))
+    }
+
+    /// Waits at most `timeout` for a key, and says whether the terminal is still there.
+    pub fn wait(&self, timeout: Duration) -> Result<Presence, TuiError> {
+        let mut terminal = [PollFd::new(&self.0, PollFlags::IN)];
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: i64::from(timeout.subsec_nanos()) };
+        match poll(&mut terminal, Some(&timeout)) {
+            // a signal came: the loop looks at it next
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(TuiError::at("read from")(error.into())),
+        }
+        let gone = terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+        Ok(if gone { Presence::Gone } else { Presence::There })
+    }
+}
