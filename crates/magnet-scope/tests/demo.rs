@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{children, eventually, field, is_root, magnet_scope, run, stderr, stdout};
+use common::{children, eventually, field, is_alive, is_root, magnet_scope, run, stderr, stdout};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -120,12 +120,6 @@ fn a_kill_9_leaves_nothing_behind() {
     let left = all_netns();
     assert!(namespaces.iter().all(|namespace| !left.contains(namespace)), "namespaces outlived the demo");
     assert_eq!(links_and_names(), before);
-}
-
-/// Whether a process is there and not just waiting to be reaped by whoever inherited it.
-fn is_alive(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    field(&status, "State").is_some_and(|state| !state.starts_with('Z'))
 }
 
 #[test]

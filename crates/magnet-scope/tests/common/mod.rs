@@ -93,3 +93,9 @@ pub fn children(parent: u32) -> Vec<u32> {
     })
     .collect()
 }
+
+/// Whether a process is there and not just waiting to be reaped by whoever inherited it.
+pub fn is_alive(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    field(&status, "State").is_some_and(|state| !state.starts_with('Z'))
+}
