@@ -5,7 +5,6 @@
 //! here each message is found, checked and read on its own, so that a damaged one costs only itself.
 
 mod check;
-mod lz4;
 mod read;
 mod write;
 
@@ -49,7 +48,7 @@ mod tests {
         let mut encoder = Encoder::new().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut sizes = Vec::new();
-        for codec in [Codec::Zstd, Codec::Lz4, Codec::Plain] {
+        for codec in [Codec::Zstd, Codec::Plain] {
             let mut columns = EventColumns::default();
             columns.extend(&events);
             let batch = RecordBatch::try_new(schema(Table::Events), columns.take()).unwrap();

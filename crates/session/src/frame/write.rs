@@ -13,9 +13,7 @@ use arrow::ipc::{CompressionType, MetadataVersion};
 pub(crate) enum Codec {
     /// zstd, level 1: small enough and fast enough.
     Zstd,
-    /// LZ4: for when zstd cannot keep up.
-    Lz4,
-    /// Not at all: for tables of a few rows.
+    /// Not at all: for a few rows, and for when zstd cannot keep up.
     Plain,
 }
 
@@ -24,7 +22,6 @@ pub(crate) struct Encoder {
     generator: IpcDataGenerator,
     context: IpcWriteContext,
     zstd: IpcWriteOptions,
-    lz4: IpcWriteOptions,
     plain: IpcWriteOptions,
 }
 
@@ -39,7 +36,6 @@ impl Encoder {
                 .clone()
                 .try_with_compression(Some(CompressionType::ZSTD))?
                 .try_with_compression_level(Some(1))?,
-            lz4: plain.clone().try_with_compression(Some(CompressionType::LZ4_FRAME))?,
             plain,
         })
     }
@@ -57,7 +53,6 @@ impl Encoder {
     pub(crate) fn batch(&mut self, batch: &RecordBatch, codec: Codec) -> Result<Vec<u8>, ArrowError> {
         let options = match codec {
             Codec::Zstd => &self.zstd,
-            Codec::Lz4 => &self.lz4,
             Codec::Plain => &self.plain,
         };
         // No column has a dictionary, so there is nothing to track and no dictionary message.

@@ -1,13 +1,14 @@
 //! Recording: batches to disk.
 //!
 //! [`Recorder::append`] copies a batch into a queue and returns; a thread of its own, `magscope-record`, makes
-//! columns of it, compresses and writes. The queue is bounded in bytes. While it is more than half full batches are
-//! compressed with LZ4 instead of zstd; when it is full they are dropped, counted, and the loss is written at its
-//! place as soon as there is room. The caller never waits for the disk.
+//! columns of it, compresses and writes. The queue is bounded in bytes. While it is more than half full, batches go
+//! uncompressed if that is faster on this disk; when it is full they are dropped, counted, and the loss is written
+//! at its place as soon as there is room. The caller never waits for the disk.
 
 mod known;
 mod options;
 mod overflow;
+mod pace;
 mod recorder;
 mod segment;
 mod writer;

@@ -2,6 +2,7 @@
 
 use super::RecordOptions;
 use super::known::Known;
+use super::pace::Pace;
 use super::recorder::Shared;
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
 use crate::error::SessionError;
@@ -33,6 +34,7 @@ pub(super) struct Writer {
     /// Segments that are complete, oldest first.
     older: VecDeque<SegmentTotals>,
     known: Known,
+    pace: Pace,
     events: EventColumns,
     tcp: Vec<TcpSample>,
     losses: Vec<Loss>,
@@ -62,6 +64,7 @@ impl Writer {
             encoder,
             older: VecDeque::new(),
             known: Known::new(),
+            pace: Pace::new(),
             events: EventColumns::default(),
             tcp: Vec::new(),
             losses: Vec::new(),
@@ -138,14 +141,20 @@ impl Writer {
         side(encoder, out, &self.clock).map_err(encode)?;
         if let Some(range_ns) = self.events.range_ns() {
             let behind = self.shared.queued.load(Relaxed) > self.options.queue_bytes / 2;
-            let codec = if behind { Codec::Lz4 } else { Codec::Zstd };
-            let (hops, columns) = (self.events.hops(), self.events.take());
+            let codec = self.pace.codec(behind);
+            let (rows, hops, columns) = (self.events.rows(), self.events.hops(), self.events.take());
+            let begun = Instant::now();
             let events = Encoded::new(&mut self.encoder, Table::Events, columns, range_ns, hops, codec);
-            messages.push(events.map_err(encode)?);
+            let events = events.map_err(encode)?;
+            self.pace.encoded(codec, rows, events.bytes(), begun.elapsed());
+            messages.push(events);
         }
-        self.make_room(messages.iter().map(Encoded::bytes).sum())?;
+        let bytes = messages.iter().map(Encoded::bytes).sum();
+        self.make_room(bytes)?;
         let before = self.segment.totals.events;
+        let begun = Instant::now();
         self.segment.write(&mut self.encoder, messages)?;
+        self.pace.written(bytes, begun.elapsed());
         for loss in self.losses.drain(..) {
             self.segment.totals.losses.add(loss.cause, loss.count);
         }
