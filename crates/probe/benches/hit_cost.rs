@@ -57,7 +57,8 @@ fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
             };
             [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6]
                 .map(|protocol_family| {
-                    let options = NetfilterOpts { protocol_family, hooknum, priority: 1, ..NetfilterOpts::default() };
+                    let options =
+                        NetfilterOpts { protocol_family, hooknum, priority: 1, ..NetfilterOpts::default() };
                     program.attach_netfilter_with_opts(options).expect("attach")
                 })
                 .into()
@@ -158,7 +159,10 @@ fn main() {
             *hits = n;
         }
     }
-    println!("one send+recv of 64 bytes, nothing attached: {:.0} ns ({ROUNDS} rounds of {SENDS})", median(&mut bare));
+    println!(
+        "one send+recv of 64 bytes, nothing attached: {:.0} ns ({ROUNDS} rounds of {SENDS})",
+        median(&mut bare)
+    );
     println!("{:<12} {:>10} {:>10} {:>7}   quartiles of record", "hop", "empty ns", "record ns", "ratio");
     let mut ratios = Vec::new();
     for (i, hop) in hops.iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::gaps::Gaps;
 use crate::netns::NetnsTarget;
 use crate::order::{HOLD_NS, Sorter};
 use crate::plan::{Candidate, Plan, plan};
-use crate::record::{mag_hop_MAG_HOPS, MAG_MAX_NETNS, mag_config, mag_cpu};
+use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_HOPS};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject, PrintLevel,
     ProgramMut, RingBuffer, RingBufferBuilder,
@@ -132,7 +132,11 @@ pub struct Capture {
     options: CaptureOptions,
     last_clock: Option<Instant>,
     last_watermark_ns: u64,
-    stopping: bool,
+    /// Probes attach and detach one after the other. What was seen while only some of them were there is left out, so
+    /// that at every instant of the capture every hop of the coverage could be seen.
+    complete_from_ns: u64,
+    stopped_at_ns: Option<u64>,
+    outside: u64,
     finished: bool,
 }
 
@@ -161,7 +165,10 @@ impl Capture {
             options.netns.push(NetnsTarget::current()?);
         }
         if !options.every_netns && options.netns.len() > MAG_MAX_NETNS as usize {
-            return Err(ProbeError::TooManyNamespaces { asked: options.netns.len(), most: MAG_MAX_NETNS as usize });
+            return Err(ProbeError::TooManyNamespaces {
+                asked: options.netns.len(),
+                most: MAG_MAX_NETNS as usize,
+            });
         }
         let plan = plan(facts, options.hops);
         if plan.probes.is_empty() {
@@ -198,15 +205,22 @@ impl Capture {
             options,
             last_clock: None,
             last_watermark_ns: 0,
-            stopping: false,
+            complete_from_ns: monotonic_ns(),
+            stopped_at_ns: None,
+            outside: 0,
             finished: false,
         })
     }
 
     /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
     pub fn stop(&mut self) {
+        self.stopped_at_ns.get_or_insert_with(monotonic_ns);
         self.links.clear();
-        self.stopping = true;
+    }
+
+    /// Events left out because they came while probes were still being attached or already detached.
+    pub fn outside(&self) -> u64 {
+        self.outside
     }
 
     /// Reads the kernel's own counters.
@@ -255,26 +269,35 @@ impl Capture {
         batch.tcp.append(&mut aside.tcp);
         batch.tcp.sort_by_key(|t| t.time_ns);
 
-        let watermark = if self.stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
+        let stopping = self.stopped_at_ns.is_some();
+        let watermark = if stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
         batch.late = sorter.take(watermark, &mut batch.events);
+        self.outside += crop(batch, self.complete_from_ns, self.stopped_at_ns.unwrap_or(u64::MAX));
         let from_ns = self.last_watermark_ns;
-        batch.watermark_ns = if self.stopping { now } else { watermark };
+        batch.watermark_ns = if stopping { now } else { watermark };
         self.last_watermark_ns = batch.watermark_ns;
         for (cpu, gaps) in gaps.iter_mut().enumerate() {
-            let count = gaps.unexplained() + if self.stopping { gaps.unexplained() } else { 0 };
+            let count = gaps.unexplained() + if stopping { gaps.unexplained() } else { 0 };
             if count > 0 {
                 batch.losses.push(Loss { cpu: cpu as u16, from_ns, to_ns: now, count, cause: LossCause::Gap });
             }
         }
         if *undecodable > 0 {
             let count = std::mem::take(undecodable);
-            batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns: now, count, cause: LossCause::Undecodable });
+            batch.losses.push(Loss {
+                cpu: u16::MAX,
+                from_ns,
+                to_ns: now,
+                count,
+                cause: LossCause::Undecodable,
+            });
         }
-        if self.stopping {
+        if stopping {
             // a ring that was full when its last event came could not say so itself
             let unreported = self.counters().map_or(0, |c| c.unreported);
             if unreported > 0 {
-                let loss = Loss { cpu: u16::MAX, from_ns, to_ns: now, count: unreported, cause: LossCause::RingFull };
+                let loss =
+                    Loss { cpu: u16::MAX, from_ns, to_ns: now, count: unreported, cause: LossCause::RingFull };
                 batch.losses.push(loss);
             }
         }
@@ -291,7 +314,7 @@ impl Source for Capture {
         if self.finished {
             return Ok(Progress::End);
         }
-        if !self.stopping {
+        if self.stopped_at_ns.is_none() {
             std::thread::sleep(timeout.min(self.options.poll_interval));
         }
         if self.last_clock.is_none_or(|last| last.elapsed() >= CLOCK_INTERVAL) {
@@ -299,9 +322,23 @@ impl Source for Capture {
             batch.clock.push(sample());
         }
         self.drain(batch);
-        self.finished = self.stopping;
+        self.finished = self.stopped_at_ns.is_some();
         Ok(Progress::More)
     }
+}
+
+/// Leaves out what is not within the two times, and returns how many numbered records that were.
+fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
+    let before = batch.events.len() + batch.tcp.len();
+    let outside = |time_ns: u64| time_ns < from_ns || time_ns > to_ns;
+    // in order of time: mostly nothing has to be touched
+    if batch.events.first().is_some_and(|e| outside(e.time_ns))
+        || batch.events.last().is_some_and(|e| outside(e.time_ns))
+    {
+        batch.events.retain(|e| !outside(e.time_ns));
+    }
+    batch.tcp.retain(|t| !outside(t.time_ns));
+    (before - batch.events.len() - batch.tcp.len()) as u64
 }
 
 /// The compiled programs. Aligned, because libbpf reads them in place.
@@ -360,9 +397,8 @@ fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Res
     let value = map.initial_value_mut().ok_or_else(|| failed("it has no initial value"))?;
     // SAFETY: mag_config is plain integers without padding; its bytes are what the kernel side reads.
     #[allow(unsafe_code)]
-    let bytes = unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>())
-    };
+    let bytes =
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>()) };
     value.get_mut(..bytes.len()).ok_or_else(|| failed("it is too small"))?.copy_from_slice(bytes);
     Ok(())
 }
@@ -389,8 +425,12 @@ fn make_rings(object: &Object, cpus: u32, bytes: usize) -> Result<Vec<MapHandle>
         .collect()
 }
 
-fn open_rings(maps: &[MapHandle], collector: &Rc<RefCell<Collector>>) -> Result<RingBuffer<'static>, ProbeError> {
-    let failed = |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: e.to_string() };
+fn open_rings(
+    maps: &[MapHandle],
+    collector: &Rc<RefCell<Collector>>,
+) -> Result<RingBuffer<'static>, ProbeError> {
+    let failed =
+        |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: e.to_string() };
     let mut builder = RingBufferBuilder::new();
     for map in maps {
         let collector = Rc::clone(collector);
@@ -416,7 +456,8 @@ fn attach(
             continue;
         }
         done.push(probe.program);
-        let failed = |cause: String| ProbeError::Attach { hop: probe.hop, point: probe.point.to_owned(), cause };
+        let failed =
+            |cause: String| ProbeError::Attach { hop: probe.hop, point: probe.point.to_owned(), cause };
         let program = object
             .progs_mut()
             .find(|p| p.name() == probe.program)

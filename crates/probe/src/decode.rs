@@ -199,12 +199,22 @@ mod tests {
     fn bytes_of(e: &mag_event) -> Vec<u8> {
         // SAFETY: plain integers without padding (64 bytes, checked in `record`).
         #[allow(unsafe_code)]
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(e).cast::<u8>(), size_of::<mag_event>()) }.to_vec()
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(e).cast::<u8>(), size_of::<mag_event>()) }
+            .to_vec()
     }
 
     #[test]
     fn a_packet_event_keeps_its_detail_and_has_no_process() {
-        let mut e = mag_event { flow: 7, seq: 100, len: 1448, a: 55, ip_id: 9, segs: 2, proto: 6, ..Default::default() };
+        let mut e = mag_event {
+            flow: 7,
+            seq: 100,
+            len: 1448,
+            a: 55,
+            ip_id: 9,
+            segs: 2,
+            proto: 6,
+            ..Default::default()
+        };
         e.h.hop = Hop::DevXmit as u8;
         e.h.cpu = 3;
         e.h.number = 12;

@@ -23,13 +23,17 @@ pub enum ProbeError {
         missing: Vec<&'static str>,
     },
     /// None of the hops asked for can be served.
-    #[error("none of the hops asked for can be served on this kernel ({asked}); `magnet-scope doctor` says why")]
+    #[error(
+        "none of the hops asked for can be served on this kernel ({asked}); `magnet-scope doctor` says why"
+    )]
     NothingToServe {
         /// Hops, comma separated.
         asked: String,
     },
     /// More namespaces than the kernel side compares with.
-    #[error("{asked} network namespaces asked for, at most {most} can be named; use `--netns all` and filter later")]
+    #[error(
+        "{asked} network namespaces asked for, at most {most} can be named; use `--netns all` and filter later"
+    )]
     TooManyNamespaces {
         /// How many.
         asked: usize,

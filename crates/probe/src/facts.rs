@@ -104,18 +104,22 @@ impl HostFacts {
             clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             ..HostFacts::default()
         };
-        if facts.btf && let Ok(btf) = Btf::from_vmlinux() {
+        if facts.btf
+            && let Ok(btf) = Btf::from_vmlinux()
+        {
             facts.read_btf(&btf);
         }
         Ok(facts)
     }
 
     fn read_btf(&mut self, btf: &Btf<'_>) {
-        let has_tracepoint = |name: &&&str| btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
+        let has_tracepoint =
+            |name: &&&str| btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
         self.tracepoints = TRACEPOINTS.iter().filter(has_tracepoint).map(|name| (*name).to_owned()).collect();
         let has_func = |name: &str| btf.type_by_name::<types::Func<'_>>(name).is_some();
         self.typed_casts = has_func("bpf_rdonly_cast") && has_func("bpf_cast_to_kern_ctx");
-        self.netfilter_link = has_func("bpf_nf_link_attach") || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();
+        self.netfilter_link =
+            has_func("bpf_nf_link_attach") || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();
         if let Some(reasons) = btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") {
             self.drop_reasons = reasons
                 .iter()

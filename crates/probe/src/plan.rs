@@ -58,7 +58,12 @@ pub const CANDIDATES: &[Candidate] = &[
     tracepoint("task_run", Hop::TaskRun, "sched_switch", "the first run after such a wake-up"),
     tracepoint("app_copy", Hop::AppCopy, "skb_copy_datagram_iovec", "UDP only where the payload is not linear"),
     tracepoint("app_recv", Hop::AppRecv, "sock_recv_length", "splice does not come here"),
-    tracepoint("tcp_retransmit", Hop::TcpRetransmit, "tcp_retransmit_skb", "fires after the device hops of that packet"),
+    tracepoint(
+        "tcp_retransmit",
+        Hop::TcpRetransmit,
+        "tcp_retransmit_skb",
+        "fires after the device hops of that packet",
+    ),
     tracepoint("tcp_recv", Hop::TcpState, "tcp_probe", "at most one sample in 4 ms a socket"),
     tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
     tracepoint("sock_full", Hop::SockFull, "sock_rcvqueue_full", ""),
@@ -146,7 +151,11 @@ pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
                 Some(_) if !wanted.contains(*hop) => Service::Off,
                 Some(way) => {
                     plan.probes.push(*way);
-                    Service::Served { backend: way.backend, point: way.point.to_owned(), note: way.note.to_owned() }
+                    Service::Served {
+                        backend: way.backend,
+                        point: way.point.to_owned(),
+                        note: way.note.to_owned(),
+                    }
                 }
             }
         };
@@ -164,7 +173,8 @@ fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
         return Some(format!("kernel {} has no bpf_rdonly_cast (Linux 6.2)", facts.kernel));
     }
     let root = facts.has(CAP_SYS_ADMIN);
-    for (number, name) in [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")] {
+    for (number, name) in [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")]
+    {
         if !facts.has(number) && (!root || number == CAP_NET_ADMIN) {
             return Some(format!("{name} is missing"));
         }
@@ -219,7 +229,9 @@ pub fn consequence(hop: Hop) -> &'static str {
         Hop::TcpState => "congestion window, round-trip time and queues",
         Hop::SkbDrop => "why packets were dropped; losses show only as ranges that never arrive",
         Hop::SockFull => "whether drops came from a full receive buffer",
-        Hop::SchedSwitch | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => "what other tasks did meanwhile",
+        Hop::SchedSwitch | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => {
+            "what other tasks did meanwhile"
+        }
     }
 }
 

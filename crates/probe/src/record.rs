@@ -1,6 +1,14 @@
 //! The record contract as Rust types, made from `bpf/record.h` when this crate is built.
 
-#![allow(missing_docs, unsafe_code, clippy::all, clippy::pedantic, non_camel_case_types, non_upper_case_globals, dead_code)]
+#![allow(
+    missing_docs,
+    unsafe_code,
+    clippy::all,
+    clippy::pedantic,
+    non_camel_case_types,
+    non_upper_case_globals,
+    dead_code
+)]
 
 include!(concat!(env!("OUT_DIR"), "/record.rs"));
 
@@ -63,7 +71,8 @@ mod tests {
     #[test]
     fn records_are_whole_words_and_a_plain_event_has_64_bytes() {
         assert_eq!(size_of::<mag_event>(), 64);
-        for size in [size_of::<mag_loss>(), size_of::<mag_flow>(), size_of::<mag_task>(), size_of::<mag_tcp>()] {
+        for size in [size_of::<mag_loss>(), size_of::<mag_flow>(), size_of::<mag_task>(), size_of::<mag_tcp>()]
+        {
             assert_eq!(size % 8, 0);
         }
     }

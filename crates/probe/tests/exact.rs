@@ -58,7 +58,11 @@ fn stream(net: &Net, to: &str, port: u16, total: usize, chunk: usize) {
 fn finish(mut recording: Recording) -> (Recording, Counters) {
     recording.drain(Duration::from_millis(200));
     let counters = recording.stop();
-    assert_eq!(recording.numbered() + recording.lost(), counters.hits, "seen + lost = hits");
+    assert_eq!(
+        recording.numbered() + recording.outside() + recording.lost(),
+        counters.hits,
+        "seen + lost = hits"
+    );
     assert_eq!(recording.lost(), 0);
     assert!(recording.events.is_sorted_by_key(|e| e.time_ns), "in order of time");
     (recording, counters)
@@ -95,7 +99,8 @@ fn udp_counts(from: &str, to: &str, port: u16) {
         of_path(&recording, Hop::UdpRecv, server, port).iter().map(|e| e.socket).collect();
     assert_eq!(sockets.len(), 1, "one receiving socket");
     for hop in [Hop::SockReady, Hop::AppRecv] {
-        let events: Vec<_> = recording.events.iter().filter(|e| e.hop == hop && sockets.contains(&e.socket)).collect();
+        let events: Vec<_> =
+            recording.events.iter().filter(|e| e.hop == hop && sockets.contains(&e.socket)).collect();
         assert_eq!(events.len(), COUNT, "{hop}");
     }
 }
@@ -241,7 +246,11 @@ fn what_a_full_ring_loses_is_counted_to_the_last_event() {
     }
     let counters = recording.stop();
     assert!(counters.lost() > 0, "the ring was meant to be too small");
-    assert_eq!(recording.numbered() + recording.lost(), counters.hits, "seen + reported lost = hits");
+    assert_eq!(
+        recording.numbered() + recording.outside() + recording.lost(),
+        counters.hits,
+        "seen + reported lost = hits"
+    );
     assert_eq!(recording.lost(), counters.lost());
     let losses = recording.batches.iter().flat_map(|b| &b.losses).filter(|l| l.from_ns < l.to_ns).count();
     assert!(losses >= 4, "losses are told where they were, not once at the end: {losses}");
@@ -254,7 +263,8 @@ fn the_cost_of_a_hit_can_be_measured() {
     }
     let facts = magscope_probe::HostFacts::read().expect("facts");
     let hops = [Hop::DevXmit, Hop::TcpRecv].into_iter().collect();
-    let cost = magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
+    let cost =
+        magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
     // one UDP packet, one TCP segment and at most its acknowledgement; and TCP's receive for each of the last two
     assert!((3.0..=5.0).contains(&cost.hits), "{cost:?}");
     assert!(cost.bare_ns > 0.0);

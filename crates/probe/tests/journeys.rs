@@ -106,7 +106,9 @@ fn tcp_journeys(to: &str, port: u16, total: usize, chunk: usize, buffer: usize) 
         assert_eq!(journey.range.start, at, "a hole or an overlap");
         at = journey.range.end;
         assert_eq!(journey.verdict, Verdict::Complete, "{journey:?}");
-        for hop in [Hop::TcpSend, Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv, Hop::AppCopy, Hop::AppRecv] {
+        for hop in
+            [Hop::TcpSend, Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv, Hop::AppCopy, Hop::AppRecv]
+        {
             rung(journey, hop);
         }
         assert!(journey.sender.is_some_and(|who| who.tgid == std::process::id()), "{journey:?}");

@@ -104,7 +104,13 @@ impl Recording {
     fn start(options: CaptureOptions) -> Self {
         let capture = Capture::start(options).expect("capture starts");
         let served = capture.info().coverage.served();
-        Recording { capture: Some(capture), batches: Vec::new(), events: Vec::new(), flows: HashMap::new(), served }
+        Recording {
+            capture: Some(capture),
+            batches: Vec::new(),
+            events: Vec::new(),
+            flows: HashMap::new(),
+            served,
+        }
     }
 
     fn one(&mut self) -> Progress {
@@ -135,6 +141,11 @@ impl Recording {
         self.capture.as_ref().expect("running").counters().expect("counters")
     }
 
+    /// Events before all probes were attached or after the first was detached.
+    pub fn outside(&self) -> u64 {
+        self.capture.as_ref().expect("running").outside()
+    }
+
     pub fn lost(&self) -> u64 {
         self.batches.iter().map(Batch::lost).sum()
     }
@@ -148,9 +159,10 @@ impl Recording {
     pub fn at(&self, hop: Hop, netns: u32, port: u16) -> Vec<&Event> {
         let mine = |e: &&Event| {
             e.hop == hop
-                && self.flows.get(&e.flow.0).is_some_and(|f| {
-                    f.netns == netns && (f.local.port() == port || f.remote.port() == port)
-                })
+                && self
+                    .flows
+                    .get(&e.flow.0)
+                    .is_some_and(|f| f.netns == netns && (f.local.port() == port || f.remote.port() == port))
         };
         self.events.iter().filter(mine).collect()
     }
