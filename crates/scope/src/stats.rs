@@ -6,13 +6,11 @@
 use crate::lifeline::Lifeline;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::places::Places;
 use magscope_core::{Direction, Event, EventFlags, FlowId, Hop};
-use std::collections::HashMap;
 
 /// Nodes with windows of their own.
 pub const MAX_NODES: usize = 16;
-/// Flows and threads whose node is remembered; beyond, the memory starts afresh.
-const MAX_KNOWN: usize = 65_536;
 /// Index of the windows for everything that has no node of its own.
 const ELSEWHERE: u8 = 0;
 
@@ -44,9 +42,7 @@ pub type Sides = Option<(Option<u32>, Option<u32>)>;
 /// The windows of all nodes.
 pub struct Stats {
     nodes: Vec<Node>,
-    flows: HashMap<FlowId, u8>,
-    threads: HashMap<u32, u8>,
-    last_flow: (FlowId, u8),
+    places: Places,
     /// Number of the bucket being filled, in event time.
     bucket: Option<u64>,
     /// Whole buckets in the window so far.
@@ -58,9 +54,7 @@ impl Default for Stats {
     fn default() -> Self {
         Stats {
             nodes: vec![Node::new(None)],
-            flows: HashMap::new(),
-            threads: HashMap::new(),
-            last_flow: (FlowId::NONE, ELSEWHERE),
+            places: Places::default(),
             bucket: None,
             whole: 0,
             merged: Merged::default(),
@@ -111,40 +105,11 @@ impl Stats {
     /// Counts an event. `netns_of` tells the network namespace of a flow that is not yet known here.
     pub fn event(&mut self, event: &Event, netns_of: impl FnOnce(FlowId) -> Option<u32>) {
         let Some(index) = event.hop.path_index() else { return };
-        let node = if event.flow.is_none() {
-            self.threads.get(&event.tid).copied().unwrap_or(ELSEWHERE)
-        } else if event.flow == self.last_flow.0 {
-            self.last_flow.1
-        } else {
-            self.node_of_flow(event.flow, netns_of)
-        };
-        if event.tid != 0 && node != ELSEWHERE && event.hop.knows_process() {
-            // The scheduler does not know sockets: a wake-up belongs to the node its reader reads on.
-            if self.threads.len() >= MAX_KNOWN {
-                self.threads.clear();
-            }
-            self.threads.insert(event.tid, node);
-        }
+        let node = self.places.of(event, netns_of).map_or(ELSEWHERE, |netns| self.node(netns));
         let at = self.filling();
         // A peek reads bytes that will be read again.
         let bytes = if event.flags.contains(EventFlags::PEEK) { 0 } else { u64::from(event.len) };
         self.nodes[usize::from(node)].hops[index].event(at, bytes);
-    }
-
-    fn node_of_flow(&mut self, flow: FlowId, netns_of: impl FnOnce(FlowId) -> Option<u32>) -> u8 {
-        let known = self.flows.get(&flow).copied();
-        let node = known.or_else(|| {
-            let node = self.node(netns_of(flow)?);
-            if self.flows.len() >= MAX_KNOWN {
-                self.flows.clear();
-            }
-            self.flows.insert(flow, node);
-            Some(node)
-        });
-        if let Some(node) = node {
-            self.last_flow = (flow, node);
-        }
-        node.unwrap_or(ELSEWHERE)
     }
 
     fn node(&mut self, netns: u32) -> u8 {

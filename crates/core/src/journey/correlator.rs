@@ -2,7 +2,7 @@
 
 use super::desk::{Desk, Why};
 use super::directory::Directory;
-use super::hash::Map;
+use crate::hash::Map;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::piece::Mark;

@@ -1,7 +1,7 @@
 //! What flow ids stand for, and which stream each direction of a flow belongs to.
 
 use super::desk::StreamRef;
-use super::hash::{Map, Set};
+use crate::hash::{Map, Set};
 use super::limits::Counters;
 use super::stream::Stream;
 use crate::flow::{Endpoint, Flow, FlowId, Proto};

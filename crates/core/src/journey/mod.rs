@@ -20,7 +20,7 @@
 mod correlator;
 mod desk;
 mod directory;
-mod hash;
+
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod journey;
 mod limits;

@@ -1,6 +1,6 @@
 //! Readers: when each thread was last woken and last put on a CPU.
 
-use super::hash::Map;
+use crate::hash::Map;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{Who, bit};
 use crate::event::Event;

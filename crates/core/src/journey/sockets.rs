@@ -4,7 +4,7 @@
 //! socket got them, so a queue per socket tells which one it was, and the length checks it.
 
 use super::desk::StreamRef;
-use super::hash::Map;
+use crate::hash::Map;
 use std::collections::VecDeque;
 
 /// Sockets remembered.

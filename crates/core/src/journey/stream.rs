@@ -1,7 +1,7 @@
 //! A stream: one direction of a connection, or of the datagrams between two addresses.
 
 use super::desk::{Desk, Ends, Half, StreamRef, TRAIL_NS, Why};
-use super::hash::Map;
+use crate::hash::Map;
 use super::journey::Journey;
 use super::piece::{Mark, Piece, State};
 use super::pieces::Pieces;

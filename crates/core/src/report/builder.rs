@@ -6,6 +6,7 @@ use crate::flow::{FlowId, Proto};
 use crate::hop::{Hop, HopSet};
 use crate::journey::{Correlator, Journey, Verdict, Who};
 use crate::node::{NodeInfo, Service};
+use crate::places::Places;
 use crate::stats::{HopPairStats, HopRate, per_second};
 use std::collections::{BTreeMap, HashMap};
 
@@ -45,6 +46,7 @@ pub struct ReportBuilder {
     hops: BTreeMap<(Hop, u32), HopSum>,
     all: BTreeMap<Hop, HopSum>,
     flow_node: HashMap<FlowId, u32>,
+    places: Places,
     flows: HashMap<FlowId, FlowSum>,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
@@ -66,6 +68,7 @@ impl ReportBuilder {
             hops: BTreeMap::new(),
             all: BTreeMap::new(),
             flow_node: HashMap::new(),
+            places: Places::default(),
             flows: HashMap::new(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
@@ -96,8 +99,9 @@ impl ReportBuilder {
             self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
             let bytes = u64::from(event.len);
             self.all.entry(event.hop).or_default().rate.count(bytes);
-            if let Some(netns) = self.flow_node.get(&event.flow) {
-                self.hops.entry((event.hop, *netns)).or_default().rate.count(bytes);
+            let flows = &self.flow_node;
+            if let Some(netns) = self.places.of(event, |flow| flows.get(&flow).copied()) {
+                self.hops.entry((event.hop, netns)).or_default().rate.count(bytes);
             }
         }
         for loss in &batch.losses {
