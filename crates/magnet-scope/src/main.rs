@@ -7,7 +7,6 @@ mod capture;
 mod cli;
 mod commands;
 mod failure;
-mod hangup;
 mod hosts;
 mod live_source;
 mod namespaces;

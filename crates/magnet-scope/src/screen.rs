@@ -1,6 +1,5 @@
 //! The screen: feeds a scope from a source and measures what that costs.
 
-use crate::hangup;
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -29,7 +28,6 @@ pub trait Feed: Source {
 
 /// Shows what `feed` gives until it is quit.
 pub fn show(feed: &mut impl Feed, state: State) -> Result<()> {
-    hangup::watch()?;
     let mut scope = Scope::new(feed.info().clone(), Options { state });
     let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start() };
     match magscope_tui::run(&mut pump, &mut scope) {
