@@ -94,7 +94,11 @@ fn main() {
     let took = stopped_after.unwrap_or_default().as_secs_f64();
     let recorded = Session::open(&path).expect("the session opens").summary().clone();
 
-    println!("{datagrams} datagrams in {took:.1} s, {} hits: {:.2} M events/s", counters.hits, counters.hits as f64 / took / 1e6);
+    println!(
+        "{datagrams} datagrams in {took:.1} s, {} hits: {:.2} M events/s",
+        counters.hits,
+        counters.hits as f64 / took / 1e6
+    );
     println!(
         "lost in the rings {}, lost in the recorder {}, recorded {}, outside {}",
         counters.lost(),

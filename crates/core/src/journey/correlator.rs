@@ -2,7 +2,6 @@
 
 use super::desk::{Desk, Why};
 use super::directory::Directory;
-use crate::hash::Map;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::piece::Mark;
@@ -14,6 +13,7 @@ use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
+use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet};
 
 /// Tasks remembered.

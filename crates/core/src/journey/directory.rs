@@ -1,10 +1,10 @@
 //! What flow ids stand for, and which stream each direction of a flow belongs to.
 
 use super::desk::StreamRef;
-use crate::hash::{Map, Set};
 use super::limits::Counters;
 use super::stream::Stream;
 use crate::flow::{Endpoint, Flow, FlowId, Proto};
+use crate::hash::{Map, Set};
 use crate::hop::Direction;
 use std::net::SocketAddr;
 

@@ -1,9 +1,9 @@
 //! Readers: when each thread was last woken and last put on a CPU.
 
-use crate::hash::Map;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{Who, bit};
 use crate::event::Event;
+use crate::hash::Map;
 use crate::hop::Hop;
 
 /// Threads remembered.

@@ -1,12 +1,12 @@
 //! A stream: one direction of a connection, or of the datagrams between two addresses.
 
 use super::desk::{Desk, Ends, Half, StreamRef, TRAIL_NS, Why};
-use crate::hash::Map;
 use super::journey::Journey;
 use super::piece::{Mark, Piece, State};
 use super::pieces::Pieces;
 use super::rungs::bit;
 use crate::flow::{FlowId, Proto};
+use crate::hash::Map;
 use crate::hop::{Direction, Hop};
 use std::collections::VecDeque;
 
