@@ -67,4 +67,8 @@ impl Feed for Live {
     fn hit_ns(&self) -> Option<f64> {
         self.hit_ns
     }
+
+    fn ring_fill_ratio(&self) -> f64 {
+        self.capture.ring_fill_ratio()
+    }
 }

@@ -112,6 +112,10 @@ impl<S: Feed> Feed for Recorded<S> {
         self.inner.hit_ns()
     }
 
+    fn ring_fill_ratio(&self) -> f64 {
+        self.inner.ring_fill_ratio()
+    }
+
     fn recording(&self) -> Option<Recording> {
         let status = self.recorder.status();
         Some(Recording { name: self.name.clone(), bytes: status.bytes_on_disk, events: status.events })

@@ -15,6 +15,11 @@ pub trait Feed: Source {
         None
     }
 
+    /// How full the fullest ring was when it was last read, 0 to 1.
+    fn ring_fill_ratio(&self) -> f64 {
+        0.0
+    }
+
     /// What one of them was measured to cost in the kernel, nanoseconds.
     fn hit_ns(&self) -> Option<f64> {
         None
@@ -50,7 +55,8 @@ impl<F: Feed> Pump for Feeder<'_, F> {
         scope.ingest(&self.batch);
         if self.meter.is_due() {
             if let Some(hits) = self.feed.hits() {
-                scope.set_overhead(self.meter.read(hits, self.feed.hit_ns()));
+                let overhead = self.meter.read(hits, self.feed.hit_ns());
+                scope.set_overhead(Overhead { ring_fill_ratio: self.feed.ring_fill_ratio(), ..overhead });
             }
             scope.set_recording(self.feed.recording());
         }

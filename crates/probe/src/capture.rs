@@ -28,6 +28,8 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// What the kernel puts before every record of a ring.
+const RECORD_HEADER_BYTES: usize = 8;
 /// How often the node's clocks are sampled, at most.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -84,20 +86,24 @@ struct Collector {
     gaps: Vec<Gaps>,
     aside: Batch,
     undecodable: u64,
+    /// Bytes of the rings that this CPU's records took, since the last drain began.
+    taken: Vec<usize>,
 }
 
 impl Collector {
     #[inline]
-    fn numbered(&mut self, cpu: u16, number: u32) {
-        if let Some(gaps) = self.gaps.get_mut(usize::from(cpu)) {
+    fn numbered(&mut self, cpu: u16, number: u32, bytes: usize) {
+        let cpu = usize::from(cpu);
+        if let (Some(gaps), Some(taken)) = (self.gaps.get_mut(cpu), self.taken.get_mut(cpu)) {
             gaps.seen(number);
+            *taken += bytes + RECORD_HEADER_BYTES;
         }
     }
 
     #[inline]
     fn take(&mut self, bytes: &[u8]) {
         if let Some(event) = decode_event(bytes) {
-            self.numbered(event.cpu, event.record);
+            self.numbered(event.cpu, event.record, bytes.len());
             self.sorter.push(event);
             return;
         }
@@ -106,7 +112,7 @@ impl Collector {
             Ok(Record::Flow(flow)) => self.aside.flows.push(flow),
             Ok(Record::Task(task)) => self.aside.tasks.push(task),
             Ok(Record::Tcp { sample, cpu, number }) => {
-                self.numbered(cpu, number);
+                self.numbered(cpu, number, bytes.len());
                 self.aside.tcp.push(sample);
             }
             Ok(Record::Loss(loss)) => {
@@ -180,6 +186,7 @@ impl Capture {
         let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
         let collector = Rc::new(RefCell::new(Collector {
             gaps: vec![Gaps::default(); facts.cpus as usize],
+            taken: vec![0; facts.cpus as usize],
             ..Collector::default()
         }));
         let rings = open_rings(&ring_maps, &collector)?;
@@ -223,6 +230,12 @@ impl Capture {
         self.outside
     }
 
+    /// How full the fullest ring was at the last drain, 0 to 1 (and a little more if it was written to meanwhile).
+    pub fn ring_fill_ratio(&self) -> f64 {
+        let taken = self.collector.borrow().taken.iter().copied().max().unwrap_or(0);
+        taken as f64 / f64::from(ring_size(self.options.ring_bytes_per_cpu))
+    }
+
     /// Reads the kernel's own counters.
     ///
     /// # Errors
@@ -258,10 +271,11 @@ impl Capture {
 
     fn drain(&mut self, batch: &mut Batch) {
         let now = monotonic_ns();
+        self.collector.borrow_mut().taken.fill(0);
         // the callbacks never fail, so the only error left is an interrupted call: what is there comes next time
         let _drained = self.rings.consume_raw();
         let mut collector = self.collector.borrow_mut();
-        let Collector { sorter, gaps, aside, undecodable } = &mut *collector;
+        let Collector { sorter, gaps, aside, undecodable, .. } = &mut *collector;
 
         batch.flows.append(&mut aside.flows);
         batch.tasks.append(&mut aside.tasks);
@@ -403,9 +417,14 @@ fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Res
     Ok(())
 }
 
+/// The kernel takes powers of two, of a page at least.
+fn ring_size(bytes: usize) -> u32 {
+    bytes.max(4096).checked_next_power_of_two().and_then(|size| u32::try_from(size).ok()).unwrap_or(1 << 31)
+}
+
 fn make_rings(object: &Object, cpus: u32, bytes: usize) -> Result<Vec<MapHandle>, ProbeError> {
     let failed = |operation, cause: String| ProbeError::Map { operation, map: "rings", cause };
-    let size = u32::try_from(bytes.max(4096).next_power_of_two()).unwrap_or(1 << 31);
+    let size = ring_size(bytes);
     let outer = object.maps().find(|m| m.name() == "rings");
     let outer = outer.ok_or_else(|| failed("write", "not in the object".to_owned()))?;
     let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {

@@ -23,10 +23,10 @@ impl Gaps {
         };
         let step = number.wrapping_sub(next) as i32;
         if step >= 0 {
-            self.missing += i64::from(step);
+            self.missing = self.missing.saturating_add(i64::from(step));
             self.next = Some(number.wrapping_add(1));
         } else {
-            self.missing -= 1;
+            self.missing = self.missing.saturating_sub(1);
         }
     }
 
@@ -38,10 +38,11 @@ impl Gaps {
     /// Records missing that nothing explains and that were not returned before. Called once a drain: what was
     /// missing at the last call and still is, is no reordering.
     pub fn unexplained(&mut self) -> u64 {
-        let now = self.missing - self.explained - self.reported;
+        // saturating: records come from outside, and a made-up loss may claim any count
+        let now = self.missing.saturating_sub(self.explained).saturating_sub(self.reported);
         let lasting = now.min(self.suspected).max(0);
-        self.suspected = now - lasting;
-        self.reported += lasting;
+        self.suspected = now.saturating_sub(lasting);
+        self.reported = self.reported.saturating_add(lasting);
         lasting as u64
     }
 }
@@ -55,6 +56,22 @@ mod tests {
         let mut gaps = Gaps::default();
         for n in [u32::MAX - 1, 0, u32::MAX, 1, 3, 2] {
             gaps.seen(n);
+        }
+        assert_eq!((gaps.unexplained(), gaps.unexplained()), (0, 0));
+    }
+
+    #[test]
+    fn a_loss_that_claims_too_much_is_only_believed() {
+        let mut gaps = Gaps::default();
+        for number in [0, 9, 3, 2, 1] {
+            gaps.seen(number);
+        }
+        gaps.explained(u64::MAX);
+        gaps.explained(u64::MAX);
+        gaps.seen(8);
+        gaps.seen(7);
+        for number in 0..20 {
+            gaps.seen(number);
         }
         assert_eq!((gaps.unexplained(), gaps.unexplained()), (0, 0));
     }
