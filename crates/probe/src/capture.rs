@@ -385,7 +385,7 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
     let mut open: OpenObject = ObjectBuilder::default().open_memory(&PROGRAMS.0).map_err(refused)?;
     let programs = plan.programs();
     for mut program in open.progs_mut() {
-        let used = program.name().to_str().is_some_and(|name| programs.contains(&name));
+        let used = program.name().to_str().is_some_and(|name| programs.iter().any(|way| way.program == name));
         program.set_autoload(used);
     }
     let mut config = mag_config { hops: plan.served().0, ..mag_config::default() };
@@ -469,12 +469,7 @@ fn attach(
     netns: &[NetnsTarget],
 ) -> Result<Vec<Link>, ProbeError> {
     let mut links = Vec::new();
-    let mut done: Vec<&str> = Vec::new();
-    for probe in &plan.probes {
-        if done.contains(&probe.program) {
-            continue;
-        }
-        done.push(probe.program);
+    for probe in &plan.programs() {
         let failed =
             |cause: String| ProbeError::Attach { hop: probe.hop, point: probe.point.to_owned(), cause };
         let program = object

@@ -18,14 +18,26 @@ pub struct Candidate {
     pub point: &'static str,
     /// A limit worth saying.
     pub note: &'static str,
+    /// Programs that have to run along, because this one needs what they leave behind.
+    pub needs: &'static [&'static str],
 }
 
 const fn tracepoint(program: &'static str, hop: Hop, point: &'static str, note: &'static str) -> Candidate {
-    Candidate { program, hop, backend: Backend::TpBtf, point, note }
+    Candidate { program, hop, backend: Backend::TpBtf, point, note, needs: needs(hop) }
 }
 
 const fn netfilter(program: &'static str, hop: Hop, point: &'static str) -> Candidate {
-    Candidate { program, hop, backend: Backend::Netfilter, point, note: "" }
+    Candidate { program, hop, backend: Backend::Netfilter, point, note: "", needs: &[] }
+}
+
+/// A packet is read before the driver has it; a reader is followed from the moment that its socket has data.
+const fn needs(hop: Hop) -> &'static [&'static str] {
+    match hop {
+        Hop::DevDone => &["dev_xmit"],
+        Hop::TaskWake => &["sock_ready"],
+        Hop::TaskRun => &["sock_ready", "task_wake"],
+        _ => &[],
+    }
 }
 
 /// Every way there is to serve a hop, the cheapest first. Other backends slot in as further rows.
@@ -52,6 +64,7 @@ pub const CANDIDATES: &[Candidate] = &[
         backend: Backend::CgroupSkb,
         point: "cgroup_skb/ingress",
         note: "sockets below the cgroup v2 root",
+        needs: &[],
     },
     tracepoint("sock_ready", Hop::SockReady, "sk_data_ready", ""),
     tracepoint("task_wake", Hop::TaskWake, "sched_waking", "threads that a socket has woken before or now"),
@@ -121,13 +134,22 @@ impl Plan {
         self.probes.iter().map(|p| p.hop).collect()
     }
 
-    /// Names of the programs to load, each once.
-    pub fn programs(&self) -> Vec<&'static str> {
-        let mut names: Vec<_> = self.probes.iter().map(|p| p.program).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+    /// The programs to load and attach, each once: those that serve a hop and those that they need.
+    pub fn programs(&self) -> Vec<Candidate> {
+        let needed = self.probes.iter().flat_map(|probe| probe.needs.iter().filter_map(|name| row_of(name)));
+        let mut programs: Vec<Candidate> = self.probes.iter().copied().chain(needed).collect();
+        let mut seen = Vec::new();
+        programs.retain(|way| {
+            let fresh = !seen.contains(&way.program);
+            seen.push(way.program);
+            fresh
+        });
+        programs
     }
+}
+
+fn row_of(program: &str) -> Option<Candidate> {
+    CANDIDATES.iter().find(|way| way.program == program).copied()
 }
 
 /// Chooses for every wanted hop the first backend that works here.
@@ -166,6 +188,13 @@ pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
 
 /// What stands in the way of a candidate here, in words; `None` if nothing does.
 fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
+    let own = own_obstacle(facts, way);
+    own.or_else(|| {
+        way.needs.iter().filter_map(|name| row_of(name)).find_map(|needed| own_obstacle(facts, &needed))
+    })
+}
+
+fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
     }
@@ -304,8 +333,24 @@ mod tests {
     #[test]
     fn what_is_not_wanted_is_off_and_not_missing() {
         let plan = plan(&modern(), [Hop::DevXmit].into_iter().collect());
-        assert_eq!(plan.programs(), ["dev_xmit"]);
+        assert_eq!(plan.programs().iter().map(|p| p.program).collect::<Vec<_>>(), ["dev_xmit"]);
         assert_eq!(plan.coverage.of(Hop::DevRecv), Some(&Service::Off));
+    }
+
+    #[test]
+    fn a_hop_brings_along_what_it_lives_on() {
+        let programs = |hop: Hop| -> Vec<&str> {
+            plan(&modern(), [hop].into_iter().collect()).programs().iter().map(|p| p.program).collect()
+        };
+        assert_eq!(programs(Hop::DevDone), ["dev_done", "dev_xmit"]);
+        assert_eq!(programs(Hop::TaskRun), ["task_run", "sock_ready", "task_wake"]);
+        let mut facts = modern();
+        facts.tracepoints.remove("sk_data_ready");
+        let gone: Vec<_> = missing(&plan(&facts, HopSet::all())).into_iter().map(|(hop, _)| hop).collect();
+        assert!([Hop::SockReady, Hop::TaskWake, Hop::TaskRun].iter().all(|hop| gone.contains(hop)), "{gone:?}");
+        for way in CANDIDATES {
+            assert!(way.needs.iter().all(|name| row_of(name).is_some()), "{}", way.program);
+        }
     }
 
     #[test]

@@ -271,3 +271,48 @@ fn the_cost_of_a_hit_can_be_measured() {
     let never = [Hop::TcpRetransmit].into_iter().collect();
     assert_eq!(magscope_probe::cost::measure(&facts, never, 1).expect("measured"), None);
 }
+
+/// A hop that lives on what another program leaves behind is served whether or not that one's own hop is wanted.
+#[test]
+fn every_hop_can_be_captured_alone() {
+    if !can_capture() {
+        return;
+    }
+    let alone = [
+        Hop::AppSend,
+        Hop::IpOut,
+        Hop::IpPost,
+        Hop::DevQueue,
+        Hop::DevXmit,
+        Hop::DevDone,
+        Hop::DevRecv,
+        Hop::IpPre,
+        Hop::IpIn,
+        Hop::UdpRecv,
+        Hop::SockReady,
+        Hop::AppRecv,
+        Hop::TaskWake,
+        Hop::TaskRun,
+    ];
+    for hop in alone {
+        let net = Net::new();
+        let recording = net.capture([hop].into_iter().collect());
+        // the reader is asleep in recv each time, so that there is a wake-up
+        let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
+        let reader = std::thread::spawn(move || {
+            for _ in 0..10 {
+                server.recv(&mut [0; 100]).expect("recv");
+            }
+        });
+        let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(5));
+            client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
+        }
+        reader.join().expect("the reader");
+        let (recording, _) = finish(recording);
+        let seen = recording.events.iter().filter(|e| e.hop == hop).count();
+        assert_eq!(recording.events.len(), seen, "{hop}: others came along");
+        assert!(seen >= 8, "{hop} alone was seen {seen} times of 10");
+    }
+}

@@ -5,17 +5,23 @@ use anyhow::Result;
 use magscope_core::hop::{Direction, Hop, HopSet, Layer};
 use magscope_core::node::Service;
 use magscope_probe::plan::is_per_packet;
-use magscope_probe::{HostFacts, default_hops, plan};
+use magscope_probe::{HostFacts, ProbeError, cost, default_hops, plan};
 use serde::Serialize;
 use std::fmt::Write;
 
 /// Arguments of `hops`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Measure what a hit of each hop costs here: attaches and detaches each in turn, about ten seconds, as root
+    #[arg(long)]
+    cost: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
 }
+
+/// Rounds of attaching and detaching a hop.
+const ROUNDS: usize = 5;
 
 /// A row of the table.
 #[derive(Debug, Serialize)]
@@ -25,7 +31,13 @@ pub struct Row {
     direction: Direction,
     layer: Layer,
     default: bool,
-    cost: &'static str,
+    once: &'static str,
+    /// What a hit was measured to cost, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hit_ns: Option<f64>,
+    /// The quartiles of the rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hit_quartiles_ns: Option<(f64, f64)>,
     /// What serves it, whoever asks.
     #[serde(flatten)]
     pub service: Service,
@@ -44,14 +56,16 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
             direction: row.hop.direction(),
             layer: row.hop.layer(),
             default: default.contains(row.hop),
-            cost: cost(row.hop),
+            once: once(row.hop),
+            hit_ns: None,
+            hit_quartiles_ns: None,
             service: row.service,
         })
         .collect()
 }
 
-/// How often a stream pays for a hop; one hit costs 100 to 300 ns.
-fn cost(hop: Hop) -> &'static str {
+/// How often a stream pays for a hop.
+fn once(hop: Hop) -> &'static str {
     match hop {
         _ if is_per_packet(hop) => "a packet",
         Hop::TaskWake | Hop::TaskRun => "a wake-up",
@@ -64,13 +78,37 @@ fn cost(hop: Hop) -> &'static str {
 
 /// Prints the table.
 pub fn run(args: &Args) -> Result<()> {
-    let rows = rows(&HostFacts::read()?);
+    let facts = HostFacts::read()?;
+    let mut rows = rows(&facts);
+    if args.cost {
+        measure(&facts, &mut rows)?;
+    }
     if args.json { output::json(&rows) } else { output::text(&table(&rows)) }
+}
+
+/// Fills in what a hit costs, where the traffic of the measurement passes the hop.
+fn measure(facts: &HostFacts, rows: &mut [Row]) -> Result<()> {
+    let missing = facts.missing_capabilities();
+    if !missing.is_empty() {
+        return Err(ProbeError::Privileges { missing }.into());
+    }
+    let served = rows.iter_mut().filter(|row| matches!(row.service, Service::Served { .. }));
+    // the scheduler's own hops are passed by every task: their cost is not a packet's
+    for row in served.filter(|row| row.hop.layer() != Layer::Sched) {
+        if let Some(cost) = cost::measure(facts, [row.hop].into_iter().collect(), ROUNDS)? {
+            row.hit_ns = Some(cost.hit_ns);
+            row.hit_quartiles_ns = Some(cost.quartiles_ns);
+        }
+    }
+    Ok(())
 }
 
 /// The rows as text. `*` marks the default set.
 pub fn table(rows: &[Row]) -> String {
-    let mut text = format!("  {:<15}{:<4}{:<11}{:<11}SERVED BY\n", "HOP", "DIR", "LAYER", "ONCE");
+    let measured = rows.iter().any(|row| row.hit_ns.is_some());
+    let column = |text: &str| if measured { format!("{text:<19}") } else { String::new() };
+    let mut text =
+        format!("  {:<15}{:<4}{:<11}{:<11}{}SERVED BY\n", "HOP", "DIR", "LAYER", "ONCE", column("A HIT, ns"));
     for row in rows {
         let mark = if row.default { '*' } else { ' ' };
         let direction = format!("{:?}", row.direction).to_lowercase();
@@ -82,7 +120,15 @@ pub fn table(rows: &[Row]) -> String {
             Service::Missing { because } => format!("MISSING: {because}"),
         };
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "{mark} {:<15}{direction:<4}{layer:<11}{:<11}{served}", row.hop, row.cost);
+        let hit = match (row.hit_ns, row.hit_quartiles_ns) {
+            (Some(ns), Some((low, high))) => format!("{ns:>4.0} ({low:.0} to {high:.0})"),
+            _ => "   ·".to_owned(),
+        };
+        let hit = column(&hit);
+        let _ = writeln!(text, "{mark} {:<15}{direction:<4}{layer:<11}{:<11}{hit}{served}", row.hop, row.once);
+    }
+    if measured {
+        text.push_str("A hit: median (and quartiles) over attaching and detaching; · where the measurement's traffic does not pass\n");
     }
     text.push_str("* in the default set; `--hops all`, `--hops +NAME,-NAME` change it\n");
     text
