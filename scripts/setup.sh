@@ -56,7 +56,7 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 
 if ! command -v cargo >/dev/null; then
-    fail "no Rust toolchain (cargo) found; install one from https://rustup.rs, then try again"
+    fail "no Rust toolchain (cargo) found; install one with rustup, then try again"
 fi
 if [ ! -r /sys/kernel/btf/vmlinux ]; then
     say "this kernel has no BTF (/sys/kernel/btf/vmlinux): it builds here, but captures need CONFIG_DEBUG_INFO_BTF=y"

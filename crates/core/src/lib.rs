@@ -4,6 +4,7 @@
 //! viewer build on a laptop and lets every rule be tested without root.
 
 pub mod batch;
+pub mod blame;
 pub mod clock;
 pub mod event;
 pub mod flow;
@@ -18,6 +19,7 @@ pub mod source;
 pub mod stats;
 
 pub use batch::{Batch, Loss, LossCause};
+pub use blame::{Blame, Part};
 pub use event::{Event, EventFlags};
 pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};
 pub use generator::{Generator, GeneratorOptions};

@@ -3,7 +3,7 @@
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Proto, ReportBuilder};
+use magscope_core::{Batch, Generator, GeneratorOptions, Hop, Part, Proto, ReportBuilder};
 use std::time::Duration;
 
 fn all(options: GeneratorOptions) -> (Vec<magscope_core::Journey>, Correlator, magscope_core::Report) {
@@ -65,4 +65,27 @@ fn the_same_options_give_the_same_report() {
     println!("{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("client") && text.contains("dev.xmit"));
+}
+
+#[test]
+fn the_blame_table_splits_all_of_the_time() {
+    let options = GeneratorOptions { events: 50_000, flows: 8, ..GeneratorOptions::default() };
+    let (journeys, _, report) = all(options);
+    assert_eq!(report.blame.iter().map(|row| row.proto).collect::<Vec<_>>(), [Proto::TCP, Proto::UDP]);
+    for row in &report.blame {
+        let mine = || journeys.iter().filter(|j| j.proto == row.proto);
+        assert_eq!(row.journeys, mine().count() as u64);
+        assert_eq!(row.total_ns, mine().filter_map(magscope_core::Journey::total_ns).sum::<u64>());
+        assert_eq!(row.parts.iter().map(|p| p.total_ns).sum::<u64>(), row.total_ns);
+        assert!((row.parts.iter().map(|p| p.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert_eq!(row.parts.iter().map(|p| p.largest).sum::<u64>(), row.journeys);
+        let n = |part| row.parts.iter().find(|p| p.part == part).and_then(|p| p.time).map_or(0, |q| q.n);
+        assert_eq!(n(Part::Scheduler) + n(Part::ReaderAway), row.journeys, "{row:?}");
+        assert_eq!(n(Part::Unknown), 0);
+    }
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["blame"][0]["parts"][0]["part"], "sender-stack");
+    let text = render_text(&report, 80);
+    assert!(text.contains("tcp: time of") && text.contains("held in TCP's send queue"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }

@@ -76,7 +76,7 @@ impl Journey {
 
     /// The ladder without `dev.done`, which stands beside the way: on one host the receiver often has the packet before
     /// the sender's driver returns.
-    fn way(&self) -> impl Iterator<Item = Rung> + '_ {
+    pub(crate) fn way(&self) -> impl Iterator<Item = Rung> + '_ {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
     }
 

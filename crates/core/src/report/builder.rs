@@ -1,7 +1,9 @@
 //! Adds up batches and journeys to a report.
 
+use super::blame::BlameSum;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
 use crate::batch::{Batch, LossCause};
+use crate::blame::Blame;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Hop, HopSet};
 use crate::journey::{Correlator, Journey, Verdict, Who};
@@ -50,6 +52,7 @@ pub struct ReportBuilder {
     flows: HashMap<FlowId, FlowSum>,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
+    blame: BTreeMap<Proto, BlameSum>,
     causes: BTreeMap<u8, u64>,
     losses: Losses,
     measured: u64,
@@ -72,6 +75,7 @@ impl ReportBuilder {
             flows: HashMap::new(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
+            blame: BTreeMap::new(),
             causes: BTreeMap::new(),
             losses: Losses::default(),
             measured: 0,
@@ -123,6 +127,9 @@ impl ReportBuilder {
         self.disordered += journey.disordered() as u64;
         if journey.verdict.is_whole() {
             self.measured += 1;
+            if let Some(blame) = Blame::of(journey, self.coverage) {
+                self.blame.entry(journey.proto).or_default().count(&blame);
+            }
             for latency in journey.latencies() {
                 self.all.entry(latency.to).or_default().latency(latency.ns);
                 let end = journey.rung(latency.to).map(|rung| rung.flow);
@@ -203,6 +210,7 @@ impl ReportBuilder {
         let hops = rows.map(|hop| self.hop_row(*hop, duration_ns)).collect();
         let verdicts: Vec<_> =
             self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
+        let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
         let flows_total = self.flows.len() as u64;
         let mut flows: Vec<FlowRow> =
             self.flows.into_values().map(|sum| FlowRow { total: sum.total.quantiles(), ..sum.row }).collect();
@@ -237,6 +245,7 @@ impl ReportBuilder {
             events: self.events,
             hops,
             verdicts,
+            blame,
             flows,
             flows_total,
             losses,

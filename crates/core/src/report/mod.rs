@@ -3,9 +3,11 @@
 //! Every figure names its unit and every percentile its denominator: how many journeys it is about, and why the others
 //! were left out.
 
+mod blame;
 mod builder;
 mod text;
 
+pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use text::render_text;
 
@@ -34,6 +36,8 @@ pub struct Report {
     pub hops: Vec<HopRow>,
     /// How journeys ended, by protocol.
     pub verdicts: Vec<VerdictRow>,
+    /// Who took the time of the journeys that were seen to their end, by protocol.
+    pub blame: Vec<BlameRow>,
     /// The flows with the most bytes.
     pub flows: Vec<FlowRow>,
     /// Flows seen, those not in the table included.

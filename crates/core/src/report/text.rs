@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 const MIN_WIDTH: usize = 60;
 
 /// A time in three figures and a unit, eight columns wide: `41.2 µs`.
-fn time(ns: u64) -> String {
+pub(super) fn time(ns: u64) -> String {
     let ns_f = ns as f64;
     match ns {
         0..1_000 => format!("{ns:>5} ns"),
@@ -38,7 +38,7 @@ fn bytes(n: u64) -> String {
 }
 
 /// A count with thin groups: `1 234 567`.
-fn count(n: u64) -> String {
+pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
@@ -50,7 +50,7 @@ fn count(n: u64) -> String {
     out
 }
 
-fn plural(n: u64, one: &str, many: &str) -> String {
+pub(super) fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
@@ -93,6 +93,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     writeln!(out, "{events} in {}", time(report.duration_ns).trim())?;
     write_hops(out, report, width)?;
     write_denominator(out, report, width)?;
+    super::blame::write(out, report)?;
     write_verdicts(out, report)?;
     write_flows(out, report, width)?;
     write_losses(out, report)?;
