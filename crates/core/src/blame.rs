@@ -1,0 +1,198 @@
+//! Who is to blame for the time of a journey: a stack, a queue, the wire, the scheduler or the reader.
+//!
+//! Two neighbouring rungs of a journey bound a span. What a packet does between them is known from the path: where all of
+//! it belongs to one part, so does the span; where hops in between are not served and it could belong to several, it is
+//! [`Part::Unknown`]. Every nanosecond is given to exactly one part.
+//!
+//! **Known limits.** The first time at a hop stays, so the wire of a byte sent again holds the wait for its
+//! retransmission; [`Journey::retransmits`] says so. A reader without a wake-up of its own counts as away, which it also
+//! seems to be where its wake-up was among lost events.
+
+mod words;
+
+pub use words::{passes, step_words};
+
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop, HopSet};
+use crate::journey::Journey;
+use serde::Serialize;
+
+/// One who can be to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Part {
+    /// The sender's call, IP, queueing discipline, up to the driver.
+    SenderStack = 0,
+    /// Bytes that TCP has taken and does not send yet: window, Nagle, pacing, or more to come.
+    SendQueue = 1,
+    /// From the sender's driver to the receiver's; with it the wait for a retransmission.
+    Wire = 2,
+    /// From the receiver's driver to the socket, and waking the reader.
+    ReceiverStack = 3,
+    /// The reader was woken and had no CPU yet.
+    Scheduler = 4,
+    /// The data was ready and the reader did not ask for it: busy, or asleep elsewhere.
+    ReaderAway = 5,
+    /// The reader's own call, from being on a CPU to its return.
+    Reading = 6,
+    /// Between hops of which none is served that would tell.
+    Unknown = 7,
+}
+
+impl Part {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
+    /// All of them, in the order of the path.
+    pub const ALL: [Part; Self::COUNT] = [
+        Self::SenderStack,
+        Self::SendQueue,
+        Self::Wire,
+        Self::ReceiverStack,
+        Self::Scheduler,
+        Self::ReaderAway,
+        Self::Reading,
+        Self::Unknown,
+    ];
+
+    /// In words a person would use.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::SenderStack => "the sender's stack",
+            Self::SendQueue => "held in TCP's send queue",
+            Self::Wire => "the wire",
+            Self::ReceiverStack => "the receiver's stack",
+            Self::Scheduler => "waiting for a CPU",
+            Self::ReaderAway => "waiting for the reader",
+            Self::Reading => "the reader's own call",
+            Self::Unknown => "no hop tells",
+        }
+    }
+
+    /// Whose the step is by which a packet comes to `hop` from the hop below it. What the reader does is told by its
+    /// wake-up, not by the place.
+    const fn into(hop: Hop) -> Self {
+        match hop {
+            Hop::TcpXmit => Self::SendQueue,
+            Hop::DevRecv => Self::Wire,
+            Hop::TaskRun => Self::Scheduler,
+            Hop::AppCopy | Hop::AppRecv => Self::Reading,
+            _ if matches!(hop.direction(), Direction::Tx) => Self::SenderStack,
+            _ => Self::ReceiverStack,
+        }
+    }
+
+    /// Whose the span between two neighbouring rungs of a journey is. `served` are the hops of the capture.
+    pub fn of_span(from: Hop, to: Hop, proto: Proto, served: HopSet) -> Self {
+        match (from, to) {
+            // Handing a segment to IP takes no time next to what a send queue holds back.
+            (Hop::TcpSend, Hop::IpOut) => return Self::SendQueue,
+            (Hop::SockReady, Hop::AppCopy | Hop::AppRecv) if served.contains(Hop::TaskWake) => {
+                return Self::ReaderAway;
+            }
+            // It was awake already, and another packet came before it had its CPU.
+            (Hop::SockReady, Hop::TaskRun) if served.contains(Hop::TaskWake) => return Self::Scheduler,
+            _ => {}
+        }
+        let (Some(below), Some(above)) = (from.path_index(), to.path_index()) else { return Self::Unknown };
+        let between = Hop::path().get(below + 1..=above).unwrap_or_default();
+        let mut parts = between.iter().filter(|hop| on_the_way(**hop, proto)).map(|hop| Self::into(*hop));
+        let Some(first) = parts.next() else { return Self::Unknown };
+        if parts.all(|part| part == first) { first } else { Self::Unknown }
+    }
+}
+
+/// Whether a packet on its way passes the hop: the driver's return stands beside the way.
+fn on_the_way(hop: Hop, proto: Proto) -> bool {
+    hop != Hop::DevDone && passes(hop, proto)
+}
+
+/// The time of one journey, split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blame {
+    parts_ns: [u64; Part::COUNT],
+    seen: u8,
+    total_ns: u64,
+}
+
+impl Blame {
+    /// Splits the time from the first rung of a journey to the last, as [`Journey::total_ns`] counts it; `None` where that
+    /// gives none. A rung whose time stands in the wrong order tells nothing and is passed over.
+    pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
+        let total_ns = journey.total_ns()?;
+        let mut way = journey.way();
+        let first = way.next()?;
+        let end_ns = first.time_ns.saturating_add(total_ns);
+        let mut blame = Blame { total_ns, ..Blame::default() };
+        let (mut from, mut at_ns) = (first.hop, first.time_ns);
+        for rung in way {
+            if rung.time_ns < at_ns || rung.time_ns > end_ns {
+                continue;
+            }
+            let part = Part::of_span(from, rung.hop, journey.proto, served);
+            blame.parts_ns[part as usize] += rung.time_ns - at_ns;
+            blame.seen |= 1 << part as u8;
+            (from, at_ns) = (rung.hop, rung.time_ns);
+        }
+        Some(blame)
+    }
+
+    /// What a part took, nanoseconds; `None` where the journey has no span of it.
+    pub fn ns(&self, part: Part) -> Option<u64> {
+        (self.seen & 1 << part as u8 != 0).then(|| self.parts_ns[part as usize])
+    }
+
+    /// The parts that the journey has spans of, in path order, nanoseconds. They sum to the total.
+    pub fn parts(&self) -> impl Iterator<Item = (Part, u64)> + '_ {
+        Part::ALL.into_iter().filter_map(|part| Some((part, self.ns(part)?)))
+    }
+
+    /// From the first rung to the last, nanoseconds.
+    pub const fn total_ns(&self) -> u64 {
+        self.total_ns
+    }
+
+    /// The part that took longest, the earlier on the path of equals; `None` where nothing took any time.
+    pub fn largest(&self) -> Option<Part> {
+        let longest = self.parts().map(|(_, ns)| ns).max().filter(|ns| *ns > 0)?;
+        self.parts().find(|(_, ns)| *ns == longest).map(|(part, _)| part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_by_what_can_lie_between() {
+        let all = HopSet::all();
+        let mut no_wake = all;
+        no_wake.remove(Hop::TaskWake);
+        let table = [
+            (Hop::AppSend, Hop::TcpSend, Proto::TCP, all, Part::SenderStack),
+            (Hop::TcpSend, Hop::TcpXmit, Proto::TCP, all, Part::SendQueue),
+            (Hop::TcpSend, Hop::IpOut, Proto::TCP, all, Part::SendQueue),
+            (Hop::TcpSend, Hop::DevXmit, Proto::TCP, all, Part::Unknown),
+            (Hop::UdpSend, Hop::DevXmit, Proto::UDP, all, Part::SenderStack),
+            (Hop::AppSend, Hop::DevQueue, Proto::UDP, all, Part::SenderStack),
+            (Hop::IpOut, Hop::DevXmit, Proto::TCP, all, Part::SenderStack),
+            (Hop::DevXmit, Hop::DevRecv, Proto::TCP, all, Part::Wire),
+            (Hop::IpOut, Hop::DevRecv, Proto::TCP, all, Part::Unknown),
+            (Hop::DevRecv, Hop::SockReady, Proto::TCP, all, Part::ReceiverStack),
+            (Hop::DevRecv, Hop::TaskWake, Proto::UDP, all, Part::ReceiverStack),
+            (Hop::SockReady, Hop::AppRecv, Proto::TCP, all, Part::ReaderAway),
+            (Hop::SockReady, Hop::AppRecv, Proto::TCP, no_wake, Part::Unknown),
+            (Hop::TcpRecv, Hop::AppRecv, Proto::TCP, all, Part::Unknown),
+            (Hop::TaskWake, Hop::TaskRun, Proto::TCP, all, Part::Scheduler),
+            (Hop::TaskWake, Hop::AppRecv, Proto::TCP, all, Part::Unknown),
+            (Hop::TaskRun, Hop::AppRecv, Proto::TCP, all, Part::Reading),
+            (Hop::AppCopy, Hop::AppRecv, Proto::TCP, all, Part::Reading),
+            (Hop::AppRecv, Hop::AppSend, Proto::TCP, all, Part::Unknown),
+            (Hop::SkbDrop, Hop::AppRecv, Proto::TCP, all, Part::Unknown),
+        ];
+        for (from, to, proto, served, part) in table {
+            assert_eq!(Part::of_span(from, to, proto, served), part, "{from} → {to}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A step between two hops in words a person would use. Finer than a [`Part`]: it names the layer.
+
+use super::Part;
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+
+/// What happened between two hops that follow each other; where hops between them are not served, which they are.
+pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
+    if from.direction() == Direction::Tx && to.direction() == Direction::Rx {
+        return crossing(from, to).to_owned();
+    }
+    match (from, to) {
+        _ if !follows(from, to, proto) && to != Hop::AppCopy && to != Hop::AppRecv => format!("{from} → {to}"),
+        (_, Hop::TcpSend | Hop::UdpSend) => "entering the send call".to_owned(),
+        (_, Hop::TcpXmit) => Part::SendQueue.words().to_owned(),
+        (_, Hop::IpOut) => format!("{proto} output"),
+        (_, Hop::IpPost) => "IP output and netfilter".to_owned(),
+        (_, Hop::DevQueue) => "routing to the device".to_owned(),
+        (_, Hop::DevXmit) => "queueing discipline".to_owned(),
+        (_, Hop::DevDone) => "the driver".to_owned(),
+        (_, Hop::IpPre) => "receive softirq".to_owned(),
+        (_, Hop::IpIn) => "IP input and netfilter".to_owned(),
+        (_, Hop::TcpRecv | Hop::UdpRecv) => format!("finding the {proto} socket"),
+        (_, Hop::SockReady) => format!("{proto} input"),
+        (_, Hop::TaskWake) => "waking the reader".to_owned(),
+        (_, Hop::TaskRun) => Part::Scheduler.words().to_owned(),
+        (Hop::TaskRun, Hop::AppCopy) => "reader on its way to read".to_owned(),
+        (Hop::AppCopy, Hop::AppRecv) => "reader still in its call".to_owned(),
+        (_, Hop::AppCopy | Hop::AppRecv) => Part::ReaderAway.words().to_owned(),
+        _ => format!("{from} → {to}"),
+    }
+}
+
+/// A step over the wire, with what else lies between the two hops.
+fn crossing(from: Hop, to: Hop) -> &'static str {
+    let sender = !matches!(from, Hop::DevXmit | Hop::DevDone);
+    let receiver = to != Hop::DevRecv;
+    match (sender, receiver) {
+        (false, false) => Part::Wire.words(),
+        (true, false) => "the sender's stack or the wire",
+        (false, true) => "the wire or the receiver's stack",
+        (true, true) => "the stacks or the wire",
+    }
+}
+
+/// Whether no hop a packet of this protocol passes lies between the two.
+fn follows(from: Hop, to: Hop, proto: Proto) -> bool {
+    let (Some(a), Some(b)) = (from.path_index(), to.path_index()) else { return false };
+    let between = Hop::path().get(a + 1..b).unwrap_or_default();
+    b > a && between.iter().all(|hop| !passes(*hop, proto))
+}
+
+/// Whether a packet of this protocol passes the hop.
+pub const fn passes(hop: Hop, proto: Proto) -> bool {
+    match hop {
+        Hop::TcpSend | Hop::TcpXmit | Hop::TcpRecv => proto.0 == Proto::TCP.0,
+        Hop::UdpSend | Hop::UdpRecv => proto.0 == Proto::UDP.0,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_steps() {
+        let table = [
+            (Hop::DevXmit, Hop::DevRecv, Proto::TCP, "the wire"),
+            (Hop::IpPost, Hop::DevRecv, Proto::TCP, "the sender's stack or the wire"),
+            (Hop::TaskWake, Hop::TaskRun, Proto::TCP, "waiting for a CPU"),
+            (Hop::TcpSend, Hop::TcpXmit, Proto::TCP, "held in TCP's send queue"),
+            (Hop::UdpSend, Hop::IpOut, Proto::UDP, "udp output"),
+            (Hop::AppSend, Hop::IpOut, Proto::TCP, "app.send → ip.out"),
+            (Hop::DevQueue, Hop::DevXmit, Proto::UDP, "queueing discipline"),
+            (Hop::SockReady, Hop::AppRecv, Proto::TCP, "waiting for the reader"),
+            (Hop::IpIn, Hop::SockReady, Proto::TCP, "ip.in → sock.ready"),
+        ];
+        for (from, to, proto, words) in table {
+            assert_eq!(step_words(from, to, proto), words);
+        }
+    }
+
+    #[test]
+    fn every_pair_of_hops_has_words() {
+        for from in Hop::ALL {
+            for to in Hop::ALL {
+                assert!(!step_words(*from, *to, Proto::UDP).is_empty());
+            }
+        }
+    }
+}
