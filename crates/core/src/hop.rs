@@ -3,6 +3,7 @@
 //! The numbers are part of the record contract (`bpf/record.h`) and of the session format; they never change
 //! meaning. A test in `probe` holds the two tables against each other.
 
+use crate::words;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -106,7 +107,7 @@ hops! {
     33 TcpState "tcp.state" Off Transport;
     /// The kernel dropped a packet and says why (`kfree_skb`).
     34 SkbDrop "skb.drop" Off Device;
-    /// A socket's receive buffer was full (`sock_rcvqueue_full`).
+    /// A UDP socket's receive buffer was full (`udp_fail_queue_rcv_skb`).
     35 SockFull "sock.full" Off Socket;
     /// A CPU went from one task to another (`sched_switch`).
     36 SchedSwitch "sched.switch" Off Sched;
@@ -169,27 +170,10 @@ impl FromStr for Hop {
         if let Some(hop) = Self::ALL.iter().find(|h| h.name().eq_ignore_ascii_case(name)) {
             return Ok(*hop);
         }
-        // Bounded, so that an absurdly long argument costs nothing.
-        let short: String = name.chars().take(32).collect();
-        let nearest =
-            *Self::ALL.iter().min_by_key(|h| edit_distance(h.name(), &short)).unwrap_or(&Hop::AppSend);
-        Err(UnknownHop { name: short, nearest })
+        let nearest = words::nearest(name, Self::ALL.iter().map(|hop| hop.name()));
+        let nearest = Self::ALL.iter().copied().find(|hop| Some(hop.name()) == nearest).unwrap_or(Hop::AppSend);
+        Err(UnknownHop { name: words::shown(name), nearest })
     }
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl Serialize for Hop {

@@ -1,0 +1,256 @@
+//! What a filter is made of, and how it is written.
+
+use super::quantity;
+use crate::flow::Proto;
+use crate::hop::Hop;
+use crate::journey::Verdict;
+use std::fmt::{self, Write};
+use std::net::IpAddr;
+
+/// A condition. Lists are never empty and never of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr {
+    All(Vec<Expr>),
+    Any(Vec<Expr>),
+    Not(Box<Expr>),
+    Test(Test),
+}
+
+/// One comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    Number { what: Quantity, op: Op, value: u64 },
+    Is { what: Property, equal: bool },
+}
+
+/// What has a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    Total,
+    Between(Hop, Hop),
+    Bytes,
+    Retransmits,
+    Port,
+    Sport,
+    Dport,
+}
+
+/// How two sizes stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    Equal,
+    Differs,
+}
+
+/// What is so or is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Property {
+    Proto(Proto),
+    /// Number of the kind of a [`Verdict`].
+    Verdict(usize),
+    Host(Prefix),
+    Comm(String),
+    Netns(String),
+}
+
+/// Addresses that begin alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    pub address: IpAddr,
+    pub bits: u8,
+}
+
+/// Words a comparison begins with.
+pub const FIELDS: [&str; 13] = [
+    "total",
+    "hop",
+    "bytes",
+    "retransmits",
+    "port",
+    "sport",
+    "dport",
+    "proto",
+    "verdict",
+    "host",
+    "addr",
+    "comm",
+    "netns",
+];
+
+impl Expr {
+    /// All of them; lists inside the list are taken apart, so that one condition is written in one way.
+    pub fn all(list: Vec<Expr>) -> Option<Expr> {
+        join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
+    }
+
+    /// One of them.
+    pub fn any(list: Vec<Expr>) -> Option<Expr> {
+        join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
+    }
+}
+
+fn join(
+    list: Vec<Expr>,
+    same: impl Fn(Expr) -> Result<Vec<Expr>, Expr>,
+    of: impl Fn(Vec<Expr>) -> Expr,
+) -> Option<Expr> {
+    let mut flat = Vec::with_capacity(list.len());
+    for expr in list {
+        match same(expr) {
+            Ok(inner) => flat.extend(inner),
+            Err(expr) => flat.push(expr),
+        }
+    }
+    if flat.len() > 1 { Some(of(flat)) } else { flat.pop() }
+}
+
+impl Prefix {
+    /// The addresses that share the first `bits` with this one; `None` if it has fewer.
+    pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
+        let (width, number) = bits_of(address);
+        let kept = number & mask(bits, width)?;
+        let address = match address {
+            IpAddr::V4(_) => IpAddr::from((kept as u32).to_be_bytes()),
+            IpAddr::V6(_) => IpAddr::from(kept.to_be_bytes()),
+        };
+        Some(Prefix { address, bits })
+    }
+
+    /// Whether an address is one of them. IPv4 mapped into IPv6 is IPv4.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let ((width, ours), (their_width, theirs)) = (bits_of(self.address), bits_of(address.to_canonical()));
+        width == their_width && mask(self.bits, width).is_some_and(|mask| theirs & mask == ours)
+    }
+}
+
+fn bits_of(address: IpAddr) -> (u8, u128) {
+    match address {
+        IpAddr::V4(v4) => (32, u128::from(v4.to_bits())),
+        IpAddr::V6(v6) => (128, v6.to_bits()),
+    }
+}
+
+/// The first `bits` of `width`.
+fn mask(bits: u8, width: u8) -> Option<u128> {
+    let rest = width.checked_sub(bits)?;
+    Some(u128::MAX.checked_shl(u32::from(rest)).unwrap_or(0) & (u128::MAX >> (128 - width)))
+}
+
+impl Op {
+    /// Whether `left op right`.
+    pub fn holds(self, left: u64, right: u64) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::AtMost => left <= right,
+            Self::More => left > right,
+            Self::AtLeast => left >= right,
+            Self::Equal => left == right,
+            Self::Differs => left != right,
+        }
+    }
+
+    /// As written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "=",
+            Self::Differs => "!=",
+        }
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, list: &[Expr], word: &str| {
+            for (n, expr) in list.iter().enumerate() {
+                if n > 0 {
+                    write!(f, " {word} ")?;
+                }
+                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
+                if word == "and" && matches!(expr, Expr::Any(_)) {
+                    write!(f, "({expr})")?;
+                } else {
+                    write!(f, "{expr}")?;
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Expr::All(all) => list(f, all, "and"),
+            Expr::Any(any) => list(f, any, "or"),
+            Expr::Not(inner) if matches!(**inner, Expr::All(_) | Expr::Any(_)) => write!(f, "not ({inner})"),
+            Expr::Not(inner) => write!(f, "not {inner}"),
+            Expr::Test(test) => test.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Test::Number { what, op, value } => {
+                write!(f, "{what} {} ", op.sign())?;
+                match what {
+                    Quantity::Total | Quantity::Between(..) => quantity::write_time(f, *value),
+                    Quantity::Bytes => quantity::write_size(f, *value),
+                    _ => write!(f, "{value}"),
+                }
+            }
+            Test::Is { what, equal } => {
+                let sign = if *equal { "=" } else { "!=" };
+                match what {
+                    Property::Proto(proto) => write!(f, "proto {sign} {proto}"),
+                    Property::Verdict(kind) => {
+                        write!(f, "verdict {sign} {}", Verdict::NAMES.get(*kind).copied().unwrap_or_default())
+                    }
+                    Property::Host(prefix) => write!(f, "host {sign} {prefix}"),
+                    Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| quoted(f, comm)),
+                    Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| quoted(f, name)),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Total => f.write_str("total"),
+            Self::Between(from, to) => write!(f, "hop({from},{to})"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Retransmits => f.write_str("retransmits"),
+            Self::Port => f.write_str("port"),
+            Self::Sport => f.write_str("sport"),
+            Self::Dport => f.write_str("dport"),
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if self.bits < bits_of(self.address).0 { write!(f, "/{}", self.bits) } else { Ok(()) }
+    }
+}
+
+/// A name as a word where it is one, else in quotes.
+fn quoted(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    if !name.is_empty() && name.chars().all(super::lex::is_word) {
+        return f.write_str(name);
+    }
+    f.write_char('"')?;
+    for c in name.chars() {
+        if matches!(c, '"' | '\\') {
+            f.write_char('\\')?;
+        }
+        f.write_char(c)?;
+    }
+    f.write_char('"')
+}

@@ -1,0 +1,119 @@
+//! A text cut into words and signs.
+
+use super::ast::Op;
+use super::error::{FilterError, Problem};
+use super::{MAX_CHARS, error};
+use crate::words::shown;
+use std::fmt;
+use std::iter::Peekable;
+
+/// A word or a sign, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Its first character, counted from 1.
+    pub position: usize,
+    pub kind: Kind,
+}
+
+/// What stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Open,
+    Close,
+    Comma,
+    Op(Op),
+    /// A name, a number with its unit, an address.
+    Word(String),
+    /// A text in quotes.
+    Quoted(String),
+    End,
+}
+
+/// Whether a word may have this character. What no sign uses is part of a word, so that addresses and the names of
+/// processes need no quotes.
+pub fn is_word(c: char) -> bool {
+    !c.is_whitespace() && !c.is_control() && !"()<>=!,\"'&|\\".contains(c)
+}
+
+/// Cuts a text; the last token is [`Kind::End`].
+pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
+    if text.chars().nth(MAX_CHARS).is_some() {
+        return Err(FilterError { position: MAX_CHARS + 1, problem: Problem::TooLong });
+    }
+    let mut chars = (1..).zip(text.chars()).peekable();
+    let mut tokens = Vec::new();
+    while let Some((position, c)) = chars.next() {
+        let kind = match c {
+            _ if c.is_whitespace() => continue,
+            '(' => Kind::Open,
+            ')' => Kind::Close,
+            ',' => Kind::Comma,
+            '<' => Kind::Op(if follows(&mut chars, '=') { Op::AtMost } else { Op::Less }),
+            '>' => Kind::Op(if follows(&mut chars, '=') { Op::AtLeast } else { Op::More }),
+            '=' => {
+                follows(&mut chars, '='); // whoever writes `==` means the same
+                Kind::Op(Op::Equal)
+            }
+            '!' if follows(&mut chars, '=') => Kind::Op(Op::Differs),
+            '"' | '\'' => Kind::Quoted(quoted(&mut chars, c, position)?),
+            _ if is_word(c) => {
+                let mut word = String::from(c);
+                while let Some((_, c)) = chars.next_if(|(_, c)| is_word(*c)) {
+                    word.push(c);
+                }
+                Kind::Word(word)
+            }
+            _ => {
+                let expected = match c {
+                    '&' => "`and`",
+                    '|' => "`or`",
+                    '!' => "`not` or `!=`",
+                    _ => "a word, a comparison or a parenthesis",
+                };
+                return Err(error::FilterError::expected(
+                    position,
+                    expected,
+                    format!("`{}`", c.escape_debug()),
+                ));
+            }
+        };
+        tokens.push(Token { position, kind });
+    }
+    tokens.push(Token { position: text.chars().count() + 1, kind: Kind::End });
+    Ok(tokens)
+}
+
+fn follows(chars: &mut Peekable<impl Iterator<Item = (usize, char)>>, wanted: char) -> bool {
+    chars.next_if(|(_, c)| *c == wanted).is_some()
+}
+
+/// The rest of a text in quotes; a backslash takes the next character as it is.
+fn quoted(
+    chars: &mut impl Iterator<Item = (usize, char)>,
+    quote: char,
+    position: usize,
+) -> Result<String, FilterError> {
+    let mut text = String::new();
+    while let Some((_, c)) = chars.next() {
+        match c {
+            _ if c == quote => return Ok(text),
+            '\\' => text.extend(chars.next().map(|(_, c)| c)),
+            _ => text.push(c),
+        }
+    }
+    Err(FilterError::expected(position, "a text that ends with the same quote", "the end"))
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("`(`"),
+            Self::Close => f.write_str("`)`"),
+            Self::Comma => f.write_str("`,`"),
+            Self::Op(op) => write!(f, "`{}`", op.sign()),
+            Self::Word(word) => write!(f, "`{}`", shown(word)),
+            Self::Quoted(text) => write!(f, "`{}` in quotes", shown(text).escape_debug()),
+            Self::End => f.write_str("the end"),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Whether a journey is meant.
+
+use super::ast::{Expr, Op, Property, Quantity, Test};
+use super::context::{Context, ends};
+use crate::hop::Hop;
+use crate::journey::Journey;
+
+/// Whether a condition holds.
+pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
+    match expr {
+        Expr::All(all) => all.iter().all(|expr| holds(expr, journey, context)),
+        Expr::Any(any) => any.iter().any(|expr| holds(expr, journey, context)),
+        Expr::Not(inner) => !holds(inner, journey, context),
+        Expr::Test(Test::Number { what, op, value }) => number(*what, *op, *value, journey, context),
+        Expr::Test(Test::Is { what, equal }) => is(what, *equal, journey, context),
+    }
+}
+
+fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn Context) -> bool {
+    let one = |known: Option<u64>| known.is_some_and(|known| op.holds(known, value));
+    let ports = || ends(journey, context).map(|(from, to)| (u64::from(from.port()), u64::from(to.port())));
+    match what {
+        Quantity::Total => one(journey.total_ns()),
+        Quantity::Between(from, to) => one(between_ns(journey, from, to)),
+        Quantity::Bytes => one(Some(journey.bytes())),
+        Quantity::Retransmits => one(Some(u64::from(journey.retransmits))),
+        Quantity::Sport => one(ports().map(|(sport, _)| sport)),
+        Quantity::Dport => one(ports().map(|(_, dport)| dport)),
+        Quantity::Port => ports().is_some_and(|(sport, dport)| {
+            let (a, b) = (op.holds(sport, value), op.holds(dport, value));
+            if op == Op::Differs { a && b } else { a || b }
+        }),
+    }
+}
+
+/// The time from one hop to a later one; `None` if one was not passed, was taken at return, or comes in the wrong order.
+fn between_ns(journey: &Journey, from: Hop, to: Hop) -> Option<u64> {
+    let at = |hop| journey.rungs.time_ns(hop).filter(|_| !journey.rungs.is_at_return(hop));
+    at(to)?.checked_sub(at(from)?)
+}
+
+fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) -> bool {
+    match what {
+        Property::Proto(proto) => (journey.proto == *proto) == equal,
+        Property::Verdict(kind) => (journey.verdict.kind() == *kind) == equal,
+        Property::Host(prefix) => {
+            let hosts = ends(journey, context).map(|(from, to)| [from.ip(), to.ip()]);
+            either(hosts.into_iter().flatten(), equal, |ip| prefix.contains(ip))
+        }
+        Property::Comm(comm) => {
+            let who = [journey.sender, journey.reader].into_iter().flatten();
+            either(who.filter_map(|who| context.comm(who.tid)), equal, |known| known == comm)
+        }
+        Property::Netns(name) => {
+            let flows = [journey.tx_flow, journey.rx_flow].into_iter();
+            let numbers = flows.filter_map(|flow| context.flow(flow)).map(|flow| flow.netns);
+            either(numbers, equal, |netns| context.netns_name(netns) == Some(name) || name.parse() == Ok(netns))
+        }
+    }
+}
+
+/// Of what is known: whether one is so, or, asked for the contrary, whether there is something and none is so.
+fn either<T>(known: impl Iterator<Item = T>, equal: bool, is: impl Fn(T) -> bool) -> bool {
+    let (mut any, mut some) = (false, false);
+    for value in known {
+        some = true;
+        any |= is(value);
+    }
+    if equal { any } else { some && !any }
+}

@@ -1,0 +1,81 @@
+//! The filter: which journeys a person wants to see, as a line of text.
+//!
+//! ```text
+//! total > 5ms and hop(dev.queue,dev.xmit) > 1ms
+//! proto = udp and (port = 53 or host = 10.0.0.0/8) and not verdict = complete
+//! ```
+//!
+//! `or` binds weakest, then `and`, then `not`. Comparisons are `<` `<=` `>` `>=` `=` `!=` on
+//!
+//! | word | what | for example |
+//! |---|---|---|
+//! | `total` | first hop to last | `total >= 1.5ms` |
+//! | `hop(A,B)` | from one hop to a later one | `hop(sock.ready,app.recv) > 20ms` |
+//! | `bytes` | payload; `k` `M` `G` are powers of 1000 as on the screens, `Ki` `Mi` `Gi` of 1024 | `bytes < 4k` |
+//! | `retransmits` | times sent again | `retransmits > 0` |
+//! | `port`, `sport`, `dport` | of either end, the sender's, the receiver's | `dport = 443` |
+//!
+//! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or `addr`
+//! (an address or a prefix, of either end), `comm` (the sending or the reading process) and `netns` (name or number, of
+//! either end).
+//!
+//! **Not known is false.** A comparison with something that was not seen is false, whichever way it is asked: a journey
+//! that never passed `dev.queue` is neither slower nor faster there than anything. Of either end, `=` and `<` ask
+//! whether one of the two is so, `!=` whether none of those known is.
+//!
+//! **Known limits.** No arithmetic, no patterns: `comm` is compared whole.
+
+mod ast;
+mod context;
+mod error;
+mod lex;
+mod matching;
+mod parse;
+mod quantity;
+
+pub use context::{Context, Known};
+pub use error::{FilterError, Problem};
+
+use crate::journey::Journey;
+use std::fmt;
+use std::str::FromStr;
+
+#[cfg(doc)]
+use crate::journey::Verdict;
+
+/// Parentheses and `not`s inside each other, at most: deeper ones are refused, so that no text overflows the stack.
+pub const MAX_DEPTH: usize = 64;
+/// Characters of a filter, at most.
+pub const MAX_CHARS: usize = 10_000;
+
+/// A condition on journeys, read from text. Prints as text that reads as the same filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    root: ast::Expr,
+}
+
+impl Filter {
+    /// Reads a filter. An error says where it stands and what would do.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        parse::parse(text).map(|root| Filter { root })
+    }
+
+    /// Whether a journey is meant; `context` knows its flows and processes.
+    pub fn matches(&self, journey: &Journey, context: &dyn Context) -> bool {
+        matching::holds(&self.root, journey, context)
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.root.fmt(f)
+    }
+}

@@ -1,0 +1,271 @@
+//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+
+use super::MAX_DEPTH;
+use super::ast::{Expr, FIELDS, Op, Prefix, Property, Quantity, Test};
+use super::error::{FilterError, Problem};
+use super::lex::{Kind, Token, tokens};
+use super::quantity::{SIZES, TIMES, scaled, split};
+use crate::flow::Proto;
+use crate::hop::Hop;
+use crate::journey::Verdict;
+use crate::words::{nearest, shown};
+use std::net::IpAddr;
+
+/// Reads a whole filter.
+pub fn parse(text: &str) -> Result<Expr, FilterError> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens: &tokens };
+    let expr = parser.any(0)?;
+    match parser.next() {
+        (_, Kind::End) => Ok(expr),
+        (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),
+    }
+}
+
+/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
+struct Parser<'a> {
+    tokens: &'a [Token],
+}
+
+const COMPARISON: &str = "a comparison, as in `total > 5ms`";
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> (usize, &'a Kind) {
+        self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
+    }
+
+    fn next(&mut self) -> (usize, &'a Kind) {
+        let next = self.peek();
+        if let [_, rest @ ..] = self.tokens
+            && !rest.is_empty()
+        {
+            self.tokens = rest;
+        }
+        next
+    }
+
+    /// Takes the next token if it is this word.
+    fn word_is(&mut self, word: &str) -> bool {
+        let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
+        if is {
+            self.next();
+        }
+        is
+    }
+
+    fn want(&mut self, kind: &Kind) -> Result<(), FilterError> {
+        match self.next() {
+            (_, next) if next == kind => Ok(()),
+            (position, next) => Err(FilterError::expected(position, kind.to_string(), next.to_string())),
+        }
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let mut list = vec![self.all(depth)?];
+        while self.word_is("or") {
+            list.push(self.all(depth)?);
+        }
+        Expr::any(list).ok_or_else(|| self.no_comparison())
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let mut list = vec![self.one(depth)?];
+        while self.word_is("and") {
+            list.push(self.one(depth)?);
+        }
+        Expr::all(list).ok_or_else(|| self.no_comparison())
+    }
+
+    fn no_comparison(&self) -> FilterError {
+        let (position, found) = self.peek();
+        FilterError::expected(position, COMPARISON, found.to_string())
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let (position, _) = self.peek();
+        if depth > MAX_DEPTH {
+            return Err(FilterError { position, problem: Problem::TooDeep });
+        }
+        if self.word_is("not") {
+            return Ok(Expr::Not(Box::new(self.one(depth + 1)?)));
+        }
+        if self.peek().1 == &Kind::Open {
+            self.next();
+            let inner = self.any(depth + 1)?;
+            self.want(&Kind::Close)?;
+            return Ok(inner);
+        }
+        self.test().map(Expr::Test)
+    }
+
+    fn test(&mut self) -> Result<Test, FilterError> {
+        let (position, Kind::Word(word)) = self.peek() else {
+            return Err(self.no_comparison());
+        };
+        self.next();
+        let field = word.to_ascii_lowercase();
+        Ok(match field.as_str() {
+            "total" => self.number(Quantity::Total)?,
+            "hop" => {
+                let between = self.between()?;
+                self.number(between)?
+            }
+            "bytes" => self.number(Quantity::Bytes)?,
+            "retransmits" => self.number(Quantity::Retransmits)?,
+            "port" => self.number(Quantity::Port)?,
+            "sport" => self.number(Quantity::Sport)?,
+            "dport" => self.number(Quantity::Dport)?,
+            "proto" => self.is("protocol, as in `proto = tcp`", proto)?,
+            "verdict" => self.is("verdict, as in `verdict = lost`", verdict)?,
+            "host" | "addr" => self.is("address or prefix, as in `host = 10.0.0.0/8`", host)?,
+            "comm" => {
+                self.is("process's name, as in `comm = nginx`", |_, name| Ok(Property::Comm(name.to_owned())))?
+            }
+            "netns" => self.is("namespace's name or number, as in `netns = host`", |_, name| {
+                Ok(Property::Netns(name.to_owned()))
+            })?,
+            _ => return Err(unknown(position, "field", word, &FIELDS)),
+        })
+    }
+
+    /// `(A,B)` after `hop`.
+    fn between(&mut self) -> Result<Quantity, FilterError> {
+        self.want(&Kind::Open)?;
+        let (_, from) = self.hop()?;
+        self.want(&Kind::Comma)?;
+        let (position, to) = self.hop()?;
+        self.want(&Kind::Close)?;
+        if from.path_index() >= to.path_index() {
+            let expected = format!("a hop that comes after `{from}` on the way of a packet");
+            return Err(FilterError::expected(position, expected, format!("`{to}`")));
+        }
+        Ok(Quantity::Between(from, to))
+    }
+
+    fn hop(&mut self) -> Result<(usize, Hop), FilterError> {
+        let (position, next) = self.next();
+        let Kind::Word(word) = next else {
+            return Err(FilterError::expected(
+                position,
+                "a hop, as in `hop(dev.queue,dev.xmit)`",
+                next.to_string(),
+            ));
+        };
+        let on_path = Hop::path().iter().find(|hop| hop.name().eq_ignore_ascii_case(word));
+        let names = || Hop::path().iter().map(|hop| hop.name());
+        let hop = on_path.ok_or_else(|| unknown_of(position, "hop on the way of a packet", word, names()))?;
+        Ok((position, *hop))
+    }
+
+    fn op(&mut self, expected: &str) -> Result<(usize, Op), FilterError> {
+        match self.next() {
+            (position, Kind::Op(op)) => Ok((position, *op)),
+            (position, next) => Err(FilterError::expected(position, expected, next.to_string())),
+        }
+    }
+
+    fn number(&mut self, what: Quantity) -> Result<Test, FilterError> {
+        let (_, op) = self.op("`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
+        let (units, expected): (&[(&str, u64)], _) = match what {
+            Quantity::Total | Quantity::Between(..) => (&TIMES, "a time with its unit, as in `5ms`"),
+            Quantity::Bytes => (&SIZES, "a size, as in `1500` or `64k`"),
+            Quantity::Retransmits => (&[], "a number, as in `0`"),
+            Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
+        };
+        let (position, next) = self.next();
+        let wrong = || FilterError::expected(position, expected, next.to_string());
+        let Kind::Word(word) = next else { return Err(wrong()) };
+        let (number, mut unit) = split(word).ok_or_else(wrong)?;
+        let known = |unit: &str| units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+        // `5 ms` is the same as `5ms`.
+        if let (_, Kind::Word(next)) = self.peek()
+            && unit.is_empty()
+            && known(next).is_some()
+        {
+            unit = next;
+            self.next();
+        }
+        let factor = match known(unit) {
+            Some(factor) => factor,
+            None if unit.is_empty() && !matches!(what, Quantity::Total | Quantity::Between(..)) => 1,
+            None if unit.is_empty() || units.is_empty() => return Err(wrong()),
+            None => return Err(unknown_of(position, "unit", unit, units.iter().map(|(name, _)| *name))),
+        };
+        if factor == 1 && number.contains('.') {
+            return Err(wrong());
+        }
+        let too_large = || FilterError { position, problem: Problem::TooLarge(shown(word)) };
+        let value = scaled(number, factor).ok_or_else(too_large)?;
+        if matches!(what, Quantity::Port | Quantity::Sport | Quantity::Dport) && value > u64::from(u16::MAX) {
+            return Err(too_large());
+        }
+        Ok(Test::Number { what, op, value })
+    }
+
+    fn is(
+        &mut self,
+        expected: &str,
+        read: impl FnOnce(usize, &str) -> Result<Property, FilterError>,
+    ) -> Result<Test, FilterError> {
+        let equal = match self.op("`=` or `!=`")? {
+            (_, Op::Equal) => true,
+            (_, Op::Differs) => false,
+            (position, other) => {
+                return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign())));
+            }
+        };
+        match self.next() {
+            (position, Kind::Word(word) | Kind::Quoted(word)) => {
+                Ok(Test::Is { what: read(position, word)?, equal })
+            }
+            (position, next) => Err(FilterError::expected(position, format!("a {expected}"), next.to_string())),
+        }
+    }
+}
+
+fn proto(position: usize, word: &str) -> Result<Property, FilterError> {
+    match word.to_ascii_lowercase().as_str() {
+        "tcp" => Ok(Property::Proto(Proto::TCP)),
+        "udp" => Ok(Property::Proto(Proto::UDP)),
+        _ => Err(unknown(position, "protocol", word, &["tcp", "udp"])),
+    }
+}
+
+fn verdict(position: usize, word: &str) -> Result<Property, FilterError> {
+    let kind = Verdict::NAMES.iter().position(|name| name.eq_ignore_ascii_case(word));
+    kind.map(Property::Verdict).ok_or_else(|| unknown(position, "verdict", word, &Verdict::NAMES))
+}
+
+fn host(position: usize, word: &str) -> Result<Property, FilterError> {
+    let wrong = || {
+        let found = format!("`{}`", shown(word));
+        FilterError::expected(
+            position,
+            "an address or a prefix, as in `10.0.0.1`, `10.0.0.0/8` or `fd00::/8`",
+            found,
+        )
+    };
+    let (address, bits) = word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let Some(bits) = bits else {
+        let address = address.to_canonical();
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        return Prefix::new(address, bits).map(Property::Host).ok_or_else(wrong);
+    };
+    let bits = bits.parse().map_err(|_| wrong())?;
+    Prefix::new(address, bits).map(Property::Host).ok_or_else(wrong)
+}
+
+fn unknown(position: usize, kind: &'static str, word: &str, names: &[&str]) -> FilterError {
+    unknown_of(position, kind, word, names.iter().copied())
+}
+
+fn unknown_of<'n>(
+    position: usize,
+    kind: &'static str,
+    word: &str,
+    names: impl Iterator<Item = &'n str>,
+) -> FilterError {
+    let nearest = nearest(word, names).unwrap_or_default().to_owned();
+    FilterError { position, problem: Problem::Unknown { kind, word: shown(word), nearest } }
+}

@@ -1,0 +1,47 @@
+//! Words that people mistype, and the nearest ones there are.
+
+/// Longer words than this are not looked at to their end: an absurdly long argument costs nothing.
+const LONGEST: usize = 32;
+
+/// The entry of `names` with the least edit distance from `typed`, cases aside; the first of several. `None` only if
+/// there are no names.
+pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = shown(typed).to_lowercase();
+    names.into_iter().min_by_key(|name| edit_distance(name, &typed))
+}
+
+/// What was typed, short enough to be shown again.
+pub(crate) fn shown(typed: &str) -> String {
+    typed.chars().take(LONGEST).collect()
+}
+
+/// Letters to change, add or take away to get from one word to the other (Levenshtein 1966).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_found() {
+        let names = ["total", "bytes", "proto", "port"];
+        for (typed, near) in [("totl", "total"), ("BYTE", "bytes"), ("prot", "proto"), ("prt", "port")] {
+            assert_eq!(nearest(typed, names), Some(near), "{typed}");
+        }
+        assert_eq!(nearest(&"x".repeat(1 << 20), names), Some("total"));
+        assert_eq!(nearest("x", []), None);
+    }
+}

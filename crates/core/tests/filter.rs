@@ -1,0 +1,210 @@
+//! Filters: what is read, what is refused and how that is said, which journeys are meant.
+
+mod common;
+use common::*;
+use magscope_core::filter::{Known, MAX_DEPTH};
+use magscope_core::journey::{Correlator, Journey};
+use magscope_core::node::{NetnsName, NodeInfo};
+use magscope_core::{Filter, Hop, HopSet, Proto, Task, Verdict};
+use proptest::prelude::*;
+
+/// 1000 bytes from the client to the server: 2 ms in the queue of the device, 1 ms over the wire, 30 ms until the reader
+/// came. `ip.in` and the scheduler's hops were off.
+fn one_journey() -> (Journey, Correlator) {
+    let tx = [(Hop::TcpSend, 0), (Hop::TcpXmit, 10), (Hop::DevQueue, 20), (Hop::DevXmit, 2_020)];
+    let rx = [(Hop::DevRecv, 3_020), (Hop::TcpRecv, 3_030)];
+    let at = |us: u64| 1_000_000 + us * 1_000;
+    let mut events: Vec<_> = tx.iter().map(|(hop, us)| tcp(*hop, at(*us), CLIENT, 7, 1000)).collect();
+    events.extend(rx.iter().map(|(hop, us)| tcp(*hop, at(*us), SERVER, 7, 1000)));
+    events.push(by(tcp(Hop::SockReady, at(3_040), SERVER, 1007, 0), 0, 9));
+    events.push(by(tcp(Hop::AppRecv, at(33_040), SERVER, 7, 1000), 200, 9));
+    events[0] = by(events[0], 100, 8);
+    let mut batch = batch(flows(Proto::TCP), events);
+    let task = |tid, comm: &str| Task { tgid: tid, tid, uid: 0, cgroup: 1, comm: comm.to_owned() };
+    batch.tasks = vec![task(100, "web server"), task(200, "reader")];
+    let served: HopSet =
+        tx.iter().chain(&rx).map(|(hop, _)| *hop).chain([Hop::SockReady, Hop::AppRecv]).collect();
+    let mut correlator = Correlator::new(served, magscope_core::Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch, &mut done);
+    correlator.finish(&mut done);
+    assert_eq!(done.len(), 1, "{done:?}");
+    assert_eq!(done[0].verdict, Verdict::Complete);
+    (done.remove(0), correlator)
+}
+
+#[test]
+fn journeys_that_are_meant() {
+    let (journey, correlator) = one_journey();
+    let netns = vec![NetnsName { netns: 1, name: "client".to_owned() }];
+    let node = NodeInfo { netns, ..NodeInfo::default() };
+    let table = [
+        ("total > 5ms", true),
+        ("total = 33040us", true),
+        ("total < 33.04ms", false),
+        ("total <= 33.04 ms", true),
+        ("hop(dev.queue,dev.xmit) > 1ms", true),
+        ("hop(dev.queue,dev.xmit) > 1ms and hop(sock.ready,app.recv) >= 30ms", true),
+        ("hop(tcp.send,app.recv) = 33.04ms", true),
+        // never passed: neither so nor so
+        ("hop(dev.recv,ip.in) > 0ns", false),
+        ("hop(dev.recv,ip.in) <= 1s", false),
+        ("not hop(dev.recv,ip.in) <= 1s", true),
+        ("bytes = 1k", true),
+        ("bytes < 1Ki and bytes >= 1000", true),
+        ("retransmits = 0", true),
+        ("proto = TCP and proto != udp", true),
+        ("verdict = complete", true),
+        ("verdict != complete or verdict = lost", false),
+        ("port = 80", true),
+        ("port = 4000", true),
+        ("port != 80", false),
+        ("port != 81", true),
+        ("sport = 80", false),
+        ("dport == 80", true),
+        ("port > 3999", true),
+        ("host = 10.0.0.2", true),
+        ("addr = 10.0.0.0/30 and host != 10.1.0.0/16", true),
+        ("host = fd00::/8", false),
+        ("host = 0.0.0.0/0", true),
+        ("host = ::/0", false),
+        ("host = ::ffff:10.0.0.1", true),
+        ("comm = reader", true),
+        ("comm = \"web server\"", true),
+        ("comm != reader", false),
+        ("comm = web", false),
+        ("netns = client and netns = 2", true),
+        ("netns = server", false),
+        ("total > 1s or bytes > 1 and port = 80", true),
+        ("(total > 1s or bytes > 1) and port = 81", false),
+        ("NOT (port = 81 OR not proto = tcp)", true),
+    ];
+    for (text, meant) in table {
+        let filter = Filter::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let known = Known { correlator: &correlator, node: &node };
+        assert_eq!(filter.matches(&journey, &known), meant, "{text}");
+    }
+    // Nothing is known of flows and processes that nobody announced, so nothing is claimed of them.
+    let nobody = Correlator::new(HopSet::all(), magscope_core::Limits::default());
+    for text in ["port != 80", "host != 10.0.0.1", "comm != x", "netns != x", "dport > 0"] {
+        let known = Known { correlator: &nobody, node: &node };
+        assert!(!Filter::parse(text).unwrap().matches(&journey, &known), "{text}");
+    }
+}
+
+#[test]
+fn errors_say_where_and_what_would_do() {
+    let table = [
+        ("", "at character 1: expected a comparison, as in `total > 5ms`, found the end"),
+        ("total", "at character 6: expected `<`, `<=`, `>`, `>=`, `=` or `!=`, found the end"),
+        ("total > ", "at character 9: expected a time with its unit, as in `5ms`, found the end"),
+        ("total > 5", "at character 9: expected a time with its unit, as in `5ms`, found `5`"),
+        ("total > 5sec", "at character 9: no unit is called `sec`; the nearest is `s`"),
+        ("totl > 5ms", "at character 1: no field is called `totl`; the nearest is `total`"),
+        (
+            "hop(dev.que,dev.xmit) > 1ms",
+            "at character 5: no hop on the way of a packet is called `dev.que`; the nearest is `dev.queue`",
+        ),
+        ("hop(dev.xmit) > 1ms", "at character 13: expected `,`, found `)`"),
+        (
+            "hop(dev.xmit,dev.queue) > 1ms",
+            "at character 14: expected a hop that comes after `dev.xmit` on the way of a packet, found `dev.queue`",
+        ),
+        ("proto = tpc", "at character 9: no protocol is called `tpc`; the nearest is `tcp`"),
+        ("proto > tcp", "at character 7: expected `=` or `!=`, found `>`"),
+        ("verdict = drop", "at character 11: no verdict is called `drop`; the nearest is `dropped`"),
+        (
+            "host = 10.0.0.0/33",
+            "at character 8: expected an address or a prefix, as in `10.0.0.1`, `10.0.0.0/8` or `fd00::/8`, found `10.0.0.0/33`",
+        ),
+        ("port = 70000", "at character 8: `70000` is too large"),
+        ("bytes > 99999999999999999999", "at character 9: `99999999999999999999` is too large"),
+        ("retransmits > 1.5", "at character 15: expected a number, as in `0`, found `1.5`"),
+        ("total > 5ms && port = 1", "at character 13: expected `and`, found `&`"),
+        ("total > 5ms port = 1", "at character 13: expected `and`, `or` or the end, found `port`"),
+        ("(total > 5ms", "at character 13: expected `)`, found the end"),
+        ("comm = \"x", "at character 8: expected a text that ends with the same quote, found the end"),
+    ];
+    for (text, message) in table {
+        assert_eq!(Filter::parse(text).map_err(|e| e.to_string()), Err(message.to_owned()), "{text}");
+    }
+    assert!(Filter::parse(&format!("comm = {}", "x".repeat(1 << 20))).is_err());
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let nested = |n: usize| format!("{}port = 1{}", "(".repeat(n), ")".repeat(n));
+    assert!(Filter::parse(&nested(MAX_DEPTH)).is_ok());
+    let error = Filter::parse(&nested(MAX_DEPTH + 1)).unwrap_err();
+    assert!(error.to_string().contains("inside each other"), "{error}");
+    assert!(Filter::parse(&"(".repeat(9_000)).is_err());
+    assert!(Filter::parse(&format!("{}port = 1", "not ".repeat(2_000))).is_err());
+    let long = vec!["port = 1"; 800].join(" or ");
+    assert!(Filter::parse(&long).is_ok(), "length is not depth");
+}
+
+/// One comparison as a person might write it.
+fn comparison() -> impl Strategy<Value = String> {
+    let op = prop::sample::select(vec!["<", "<=", ">", ">=", "=", "!="]);
+    let is = prop::sample::select(vec!["=", "!="]);
+    let unit = prop::sample::select(vec!["ns", "us", "µs", "ms", "s"]);
+    let hops = (0..10_usize, 10..19_usize);
+    let number = prop_oneof![0..2_000_u64, any::<u64>().prop_map(|n| n >> 31)];
+    prop_oneof![
+        (op.clone(), number.clone(), unit.clone()).prop_map(|(op, n, unit)| format!("total{op}{n}{unit}")),
+        (hops, op.clone(), 0..999_u32, 0..999_u32, unit).prop_map(|((a, b), op, n, tenths, unit)| {
+            let (from, to) = (Hop::path()[a], Hop::path()[b]);
+            let dot = if unit == "ns" { String::new() } else { format!(".{tenths}") };
+            format!("hop({from}, {to}) {op} {n}{dot} {unit}")
+        }),
+        (op.clone(), number).prop_map(|(op, n)| format!("bytes {op} {n}")),
+        (op, any::<u16>()).prop_map(|(op, n)| format!("port {op} {n}")),
+        (is.clone(), 0..Verdict::KINDS).prop_map(|(is, n)| format!("verdict {is} {}", Verdict::NAMES[n])),
+        (is.clone(), any::<[u8; 4]>(), 0..=32_u8)
+            .prop_map(|(is, [a, b, c, d], bits)| format!("host {is} {a}.{b}.{c}.{d}/{bits}")),
+        (is.clone(), any::<u128>(), 0..=128_u8)
+            .prop_map(|(is, n, bits)| format!("addr {is} {}/{bits}", std::net::Ipv6Addr::from(n))),
+        (is, any::<String>()).prop_map(|(is, name)| {
+            format!("comm {is} \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+        }),
+    ]
+}
+
+fn condition() -> impl Strategy<Value = String> {
+    comparison().prop_recursive(6, 40, 4, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|a| format!("not ({a})")),
+            inner.clone().prop_map(|a| format!("({a})")),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|all| format!("({})", all.join(") and ("))),
+            prop::collection::vec(inner, 1..4).prop_map(|any| any.join(" or ")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_it_panic(text in any::<String>()) {
+        let _ = Filter::parse(&text);
+    }
+
+    #[test]
+    fn no_sequence_of_its_own_words_makes_it_panic(words in prop::collection::vec(prop::sample::select(vec![
+        "(", ")", ",", "<", ">=", "!=", "=", "and", "or", "not", "hop", "total", "dev.xmit", "app.recv", "5ms", "port",
+        "7", "comm", "\"", "'x'", "host", "::/0", "1.", ".", "µs", "verdict", "lost", "\\", "!", "9e9",
+    ]), 0..30)) {
+        if let Ok(filter) = Filter::parse(&words.join(" ")) {
+            prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter));
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_as_the_same(text in condition()) {
+        if text.chars().count() < 9_000 {
+            let filter = Filter::parse(&text).map_err(|e| TestCaseError::fail(format!("{text}: {e}")))?;
+            let printed = filter.to_string();
+            prop_assert_eq!(Filter::parse(&printed), Ok(filter), "{}", printed);
+        }
+    }
+}
