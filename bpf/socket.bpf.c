@@ -79,12 +79,12 @@ int BPF_PROG(sock_ready, const struct sock *sk)
 	return 0;
 }
 
-/* The receive buffer was full, the packet is about to be dropped. */
-SEC("tp_btf/sock_rcvqueue_full")
-int BPF_PROG(sock_full, struct sock *sk, struct sk_buff *skb)
+/* The receive buffer of a UDP socket was full, the datagram is about to be dropped. */
+SEC("tp_btf/udp_fail_queue_rcv_skb")
+int BPF_PROG(sock_full, int code, struct sock *sk)
 {
 	if (!socket_wanted(sk))
 		return 0;
-	log_socket(MAG_SOCK_FULL, sk, sk->__sk_common.skc_cookie.counter, 0, skb->len, 0, 0, bpf_ktime_get_ns());
+	log_socket(MAG_SOCK_FULL, sk, sk->__sk_common.skc_cookie.counter, 0, 0, 0, 0, bpf_ktime_get_ns());
 	return 0;
 }

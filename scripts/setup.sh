@@ -32,7 +32,7 @@ while IFS='|' read -r -a row; do
     found=$(eval "${row[0]}" 2>/dev/null || true)
     [ -n "$found" ] && continue
     package=${row[$((column - 1))]}
-    say "missing: $package (it ${row[1]})"
+    say "missing: $package: ${row[1]}"
     read -r -a names <<<"$package"
     packages+=("${names[@]}")
 done < <(needs)

@@ -64,7 +64,7 @@ pub const TRACEPOINTS: [&str; 18] = [
     "sk_data_ready",
     "sock_send_length",
     "sock_recv_length",
-    "sock_rcvqueue_full",
+    "udp_fail_queue_rcv_skb",
     "skb_copy_datagram_iovec",
     "kfree_skb",
     "sched_switch",

@@ -79,7 +79,7 @@ pub const CANDIDATES: &[Candidate] = &[
     ),
     tracepoint("tcp_recv", Hop::TcpState, "tcp_probe", "at most one sample in 4 ms a socket"),
     tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
-    tracepoint("sock_full", Hop::SockFull, "sock_rcvqueue_full", ""),
+    tracepoint("sock_full", Hop::SockFull, "udp_fail_queue_rcv_skb", "UDP"),
     tracepoint("sched_switch", Hop::SchedSwitch, "sched_switch", ""),
     tracepoint("sched_wakeup", Hop::SchedWakeup, "sched_wakeup", ""),
     tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),

@@ -202,3 +202,58 @@ fn a_reader_that_waits_in_recv_shows_its_wake_up_and_its_run() {
         assert!(times.is_sorted(), "{times:?}");
     }
 }
+
+/// A counter of `/proc/net/snmp`'s UDP lines, on the host whose thread asks.
+fn udp_counter(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("/proc is mounted");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let at = names.split(' ').position(|n| n == name).expect("a counter of that name");
+    values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number")
+}
+
+#[test]
+fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_count() {
+    const COUNT: usize = 2_000;
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let recording = net.capture(full_hops());
+    let port = 5108;
+    let before = net.server.run(|| udp_counter("RcvbufErrors"));
+    let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
+    let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+    for _ in 0..COUNT {
+        client.send_to(&[0; 1000], address(SERVER, port)).expect("send");
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let dropped = (net.server.run(|| udp_counter("RcvbufErrors")) - before) as usize;
+    server.set_nonblocking(true).expect("non-blocking");
+    let mut read = 0;
+    while server.recv(&mut [0; 2000]).is_ok() {
+        read += 1;
+    }
+    assert!(dropped > 100 && read + dropped == COUNT, "{read} read, {dropped} dropped");
+
+    let recording = finish(recording);
+    let (journeys, correlator) = recording.journeys();
+    let mine = towards(&journeys, &correlator, port);
+    assert_eq!(mine.len(), COUNT);
+    let reasons = magscope_probe::HostFacts::read().expect("facts");
+    let mut gone = 0;
+    for journey in &mine {
+        match journey.verdict {
+            Verdict::Complete => {}
+            Verdict::Dropped { hop, reason } => {
+                gone += 1;
+                assert_eq!(hop, Hop::UdpRecv, "{journey:?}");
+                assert_eq!(reasons.drop_reason(reason), Some("socket_rcvbuff"));
+            }
+            other => panic!("{other:?}: {journey:?}"),
+        }
+    }
+    assert_eq!(gone, dropped, "the kernel's own counter");
+    let full = recording.events.iter().filter(|e| e.hop == Hop::SockFull).count();
+    assert_eq!(full, dropped, "sock.full");
+}
