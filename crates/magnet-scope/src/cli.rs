@@ -1,6 +1,8 @@
 //! The command line.
 
-use crate::commands::{completions, demo, demo_host, doctor, hops, info, live, man, record, replay, report};
+use crate::commands::{
+    completions, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
+};
 use crate::values::hops::HopSelection;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -36,6 +38,8 @@ pub enum Command {
     Info(info::Args),
     /// Reports on a recording: where the time went, hop by hop
     Report(report::Args),
+    /// Lists the slowest journeys of a recording, those that are asked for
+    Journeys(journeys::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
     Doctor(doctor::Args),
     /// Lists the hops: where an event can be taken
@@ -61,6 +65,7 @@ impl Command {
             Self::Replay(args) => replay::run(&args),
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
+            Self::Journeys(args) => journeys::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),

@@ -5,7 +5,7 @@ use anyhow::Result;
 use magscope_core::journey::{self, Correlator, Limits};
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Report, ReportBuilder};
+use magscope_core::{Batch, Journey, Report, ReportBuilder};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::time::Duration;
@@ -23,27 +23,45 @@ pub struct Findings {
     correlator: journey::Counters,
 }
 
-/// Reads a source to its end.
-pub fn of(source: &mut impl Source) -> Result<Findings> {
-    let info = source.info().clone();
-    let mut correlator = Correlator::new(info.coverage.served(), Limits::default());
-    let mut report = ReportBuilder::new(&info);
+/// What comes out of a source, piece by piece.
+pub enum Piece<'a> {
+    /// Events, before their journeys.
+    Batch(&'a Batch),
+    /// A journey that ended, and what knows its flows and processes.
+    Journey(&'a Journey, &'a Correlator),
+}
+
+/// Reads a source to its end; what the correlator could and could not make use of.
+pub fn walk(source: &mut impl Source, mut visit: impl FnMut(Piece<'_>)) -> Result<journey::Counters> {
+    let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
     let (mut batch, mut done) = (Batch::default(), Vec::new());
     loop {
         let progress = source.next(&mut batch, PATIENCE).map_err(anyhow::Error::from_boxed)?;
         if progress == Progress::End {
             correlator.finish(&mut done);
         } else {
-            report.batch(&batch);
+            visit(Piece::Batch(&batch));
             correlator.push(&batch, &mut done);
         }
         for journey in done.drain(..) {
-            report.journey(&journey, &correlator);
+            visit(Piece::Journey(&journey, &correlator));
         }
         if progress == Progress::End {
-            return Ok(Findings { report: report.finish(), correlator: *correlator.counters() });
+            return Ok(*correlator.counters());
         }
     }
+}
+
+/// Reads a source to its end and reports on it.
+pub fn of(source: &mut impl Source) -> Result<Findings> {
+    let mut report = ReportBuilder::new(source.info());
+    let correlator = walk(source, |piece| {
+        match piece {
+            Piece::Batch(batch) => report.batch(batch),
+            Piece::Journey(journey, correlator) => report.journey(journey, correlator),
+        };
+    })?;
+    Ok(Findings { report: report.finish(), correlator })
 }
 
 /// Prints it: data, so to stdout.
@@ -51,6 +69,7 @@ pub fn print(findings: &Findings, json: bool) -> Result<()> {
     if json { output::json(findings) } else { output::text(&render_text(&findings.report, width())) }
 }
 
-fn width() -> usize {
+/// Columns of the terminal, or of what stands for one.
+pub fn width() -> usize {
     tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH / 2))
 }

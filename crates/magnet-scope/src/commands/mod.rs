@@ -6,6 +6,7 @@ pub mod demo_host;
 pub mod doctor;
 pub mod hops;
 pub mod info;
+pub mod journeys;
 pub mod live;
 pub mod man;
 pub mod record;

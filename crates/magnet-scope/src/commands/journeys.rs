@@ -1,0 +1,184 @@
+//! `magnet-scope journeys DIR`: the slowest journeys of a recording, those that are asked for.
+//!
+//! Reads the recording once and keeps the slowest only, so memory does not grow with the recording.
+
+mod row;
+mod slowest;
+mod text;
+
+use crate::cli::SessionArgs;
+use crate::reporting::{self, Piece};
+use crate::{output, sessions};
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use magscope_core::clock::UtcMap;
+use magscope_core::filter::{Filter, Known};
+use magscope_core::source::Source;
+use magscope_core::{Journey, Verdict};
+use row::{Row, Way};
+use slowest::Slowest;
+
+/// Arguments of `journeys`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "EXPR compares with < <= > >= = != and joins with `and`, `or`, `not` and parentheses:\n  \
+    total > 5ms and hop(dev.queue,dev.xmit) > 1ms\n  \
+    proto = udp and (dport = 53 or host = 10.0.0.0/8) and not comm = resolver\n\
+    on total, hop(A,B), bytes, retransmits, port, sport, dport, proto, verdict, host, comm and netns. \
+    A comparison with what was not seen is false."
+)]
+pub struct Args {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// How many: the slowest of those that match
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    slowest: u32,
+    #[command(flatten)]
+    wanted: Wanted,
+    /// As JSON: one array, every hop of every journey
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which journeys.
+#[derive(Debug, Default, clap::Args)]
+struct Wanted {
+    /// Only those for which this holds: `total > 5ms and hop(dev.queue,dev.xmit) > 1ms`
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<Filter>,
+    /// Only those with this in their line: part of an address, a process, a namespace
+    #[arg(long, value_name = "TEXT")]
+    flow: Option<String>,
+    /// Only those that ended so
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Verdict::NAMES).map(kind))]
+    verdict: Option<usize>,
+}
+
+/// How many there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    /// Journeys in all.
+    journeys: u64,
+    /// Those that match.
+    matching: u64,
+    /// Those that match and were seen at one hop only, so that nothing was measured.
+    without_total: u64,
+}
+
+/// Number of the kind of verdict with a name that clap has checked.
+#[allow(clippy::needless_pass_by_value)] // as clap calls it
+fn kind(name: String) -> usize {
+    Verdict::NAMES.iter().position(|known| *known == name).unwrap_or_default()
+}
+
+/// Prints them, slowest first.
+pub fn run(args: &Args) -> Result<()> {
+    let session = sessions::open(&args.session.dir)?;
+    let utc = sessions::utc_map(&session);
+    let (rows, counts) = collect(&mut session.replay(None, None), &args.wanted, args.slowest as usize, &utc)?;
+    if args.json {
+        // The array is data; what it is a part of is said beside it.
+        output::note(&text::summary(&rows, counts));
+        return output::json(&rows);
+    }
+    output::text(&text::table(&rows, counts, reporting::width()))
+}
+
+fn collect(source: &mut impl Source, wanted: &Wanted, most: usize, utc: &UtcMap) -> Result<(Vec<Row>, Counts)> {
+    let node = source.info().clone();
+    let (mut counts, mut slowest) = (Counts::default(), Slowest::new(most));
+    reporting::walk(source, |piece| {
+        let Piece::Journey(journey, correlator) = piece else { return };
+        counts.journeys += 1;
+        let known = Known { correlator, node: &node };
+        if !wanted.matches(journey, &known) {
+            return;
+        }
+        counts.matching += 1;
+        counts.without_total += u64::from(journey.total_ns().is_none());
+        if slowest.wants(journey) {
+            slowest.push(journey, Row::of(journey, &known, utc));
+        }
+    })?;
+    Ok((slowest.into_rows(), counts))
+}
+
+impl Wanted {
+    fn matches(&self, journey: &Journey, known: &Known<'_>) -> bool {
+        self.verdict.is_none_or(|kind| journey.verdict.kind() == kind)
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(journey, known))
+            && self.flow.as_ref().is_none_or(|text| {
+                let line = Way::of(journey, known).line(journey.proto);
+                line.contains(text.as_str()) || line.contains(&text.replace("->", "→"))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{Generator, GeneratorOptions};
+
+    fn listed(wanted: &Wanted, most: usize) -> (Vec<Row>, Counts) {
+        let mut source =
+            Generator::new(GeneratorOptions { events: 40_000, flows: 8, ..GeneratorOptions::default() });
+        collect(&mut source, wanted, most, &UtcMap::new()).expect("a generator never fails")
+    }
+
+    #[test]
+    fn the_slowest_come_first_and_the_rest_is_counted() {
+        let (all, counts) = listed(&Wanted::default(), 100_000);
+        assert_eq!((all.len() as u64, counts.without_total), (counts.journeys, 0));
+        assert!(all.is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+        let (few, same) = listed(&Wanted::default(), 5);
+        assert_eq!((few.as_slice(), same), (&all[..5], counts));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_all_that_comes() {
+        let wanted = Wanted {
+            filter: Some(Filter::parse("proto = udp and bytes >= 256").expect("a filter")),
+            flow: Some("sender@client → reader@server".to_owned()),
+            verdict: Some(kind("complete".to_owned())),
+        };
+        let (rows, counts) = listed(&wanted, 100_000);
+        assert!(counts.matching > 10 && counts.matching < counts.journeys);
+        assert!(rows.iter().all(|row| row.bytes >= 256 && row.way.from.contains("10.0.0.1")));
+        let none = Wanted { flow: Some("10.9.9.9".to_owned()), ..Wanted::default() };
+        assert_eq!(listed(&none, 5).1.matching, 0);
+        let part = Wanted { flow: Some("10.0.0.1:1025->".to_owned()), ..Wanted::default() };
+        assert!(listed(&part, 5).1.matching > 0);
+    }
+
+    #[test]
+    fn the_table_is_readable_at_80_columns() {
+        let (rows, counts) = listed(&Wanted::default(), 20);
+        for width in [80, 100] {
+            let table = text::table(&rows, counts, width);
+            assert!(table.lines().all(|line| line.chars().count() <= width), "{table}");
+            assert!(table.contains("between") && table.contains("sender@client → reader@server"), "{table}");
+            assert!(table.contains("20 slowest of"), "{table}");
+        }
+    }
+
+    #[test]
+    fn wide_numbers_are_text_in_json() {
+        let (rows, _) = listed(&Wanted::default(), 1);
+        let json = serde_json::to_value(&rows).expect("JSON");
+        let row = &json[0];
+        for id in ["id", "tx_flow", "rx_flow"] {
+            assert!(row[id].is_string(), "{row}");
+        }
+        assert!(row["range"]["start"].is_string());
+        let rungs = row["rungs"].as_array().expect("rungs");
+        assert!(rungs.len() > 8 && rungs.iter().all(|r| r["time_ns"].is_u64() && r["hop"].is_string()));
+        let sum: u64 = row["latencies"]
+            .as_array()
+            .expect("latencies")
+            .iter()
+            .filter(|l| l["to"] != "dev.done")
+            .filter_map(|l| l["ns"].as_u64())
+            .sum();
+        assert_eq!(row["total_ns"], sum);
+    }
+}

@@ -1,0 +1,201 @@
+//! A journey with the names of everything in it, as it is listed and as it stands in JSON.
+
+use crate::sessions;
+use magscope_core::clock::UtcMap;
+use magscope_core::filter::{Context, Known};
+use magscope_core::journey::{Latency, Who};
+use magscope_core::{FlowId, Hop, Journey, Proto, Verdict};
+use serde::{Serialize, Serializer};
+
+/// A journey with its names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Number of the journey; as text, because JSON readers round 64 bits.
+    #[serde(serialize_with = "as_text")]
+    pub id: u64,
+    /// Protocol.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Flow of the sender, hexadecimal; zeros if it was not seen.
+    #[serde(serialize_with = "as_text")]
+    tx_flow: FlowId,
+    /// Flow of the receiver.
+    #[serde(serialize_with = "as_text")]
+    rx_flow: FlowId,
+    /// From whom to whom.
+    #[serde(flatten)]
+    pub way: Way,
+    /// Which bytes.
+    pub range: Range,
+    /// How many.
+    pub bytes: u64,
+    /// When it was first seen, RFC 3339; absent if the recording has no clock samples.
+    pub start_utc: Option<String>,
+    /// The same on `CLOCK_MONOTONIC`, nanoseconds.
+    start_ns: Option<u64>,
+    /// First hop to last, nanoseconds; absent with fewer than two.
+    pub total_ns: Option<u64>,
+    /// Name of the verdict.
+    verdict: &'static str,
+    /// The verdict in words.
+    pub verdict_text: String,
+    /// Times it was sent again.
+    pub retransmits: u32,
+    /// Its times may be a neighbour's.
+    pub ambiguous: bool,
+    /// The step that took longest; `dev.done` stands beside the way and is none.
+    pub largest: Option<Step>,
+    /// Every hop it passed.
+    rungs: Vec<Place>,
+    /// The time between neighbouring hops.
+    latencies: Vec<Step>,
+}
+
+/// From whom to whom; empty where it is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// Sender's address and port.
+    pub from: String,
+    /// Receiver's address and port.
+    pub to: String,
+    from_node: String,
+    to_node: String,
+    sender: String,
+    reader: String,
+}
+
+/// Bytes of a stream, unwrapped sequence numbers: the low 32 bits are those on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Range {
+    /// The first.
+    #[serde(serialize_with = "as_text")]
+    pub start: u64,
+    /// One past the last.
+    #[serde(serialize_with = "as_text")]
+    pub end: u64,
+}
+
+/// A hop it passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Place {
+    hop: Hop,
+    time_ns: u64,
+    cpu: u16,
+    tgid: u32,
+    tid: u32,
+    /// Taken when the call returned: at no place in the order of time.
+    at_return: bool,
+}
+
+/// A step between two hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// The hop it left.
+    pub from: Hop,
+    /// The hop it reached.
+    pub to: Hop,
+    /// How long it took, nanoseconds.
+    pub ns: u64,
+}
+
+impl Row {
+    /// Names everything now: what the correlator knows of a flow it may forget later.
+    pub fn of(journey: &Journey, known: &Known<'_>, utc: &UtcMap) -> Self {
+        let step = |Latency { from, to, ns }| Step { from, to, ns };
+        let latencies: Vec<Step> = journey.latencies().map(step).collect();
+        let start_ns = journey.start_ns();
+        Row {
+            id: journey.id,
+            proto: journey.proto,
+            tx_flow: journey.tx_flow,
+            rx_flow: journey.rx_flow,
+            way: Way::of(journey, known),
+            range: Range { start: journey.range.start, end: journey.range.end },
+            bytes: journey.bytes(),
+            start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
+            start_ns,
+            total_ns: journey.total_ns(),
+            verdict: journey.verdict.name(),
+            verdict_text: words(journey.verdict),
+            retransmits: journey.retransmits,
+            ambiguous: journey.ambiguous,
+            largest: latencies.iter().filter(|l| l.to != Hop::DevDone).max_by_key(|l| l.ns).copied(),
+            rungs: journey
+                .all_rungs()
+                .map(|r| Place {
+                    hop: r.hop,
+                    time_ns: r.time_ns,
+                    cpu: r.cpu,
+                    tgid: r.tgid,
+                    tid: r.tid,
+                    at_return: r.at_return,
+                })
+                .collect(),
+            latencies,
+        }
+    }
+}
+
+impl Way {
+    /// Looks the two ends up.
+    pub fn of(journey: &Journey, known: &Known<'_>) -> Self {
+        let (tx, rx) = (known.flow(journey.tx_flow), known.flow(journey.rx_flow));
+        let (from, to) = match (tx, rx) {
+            (Some(tx), _) => (tx.local.to_string(), tx.remote.to_string()),
+            (None, Some(rx)) => (rx.remote.to_string(), rx.local.to_string()),
+            (None, None) => Default::default(),
+        };
+        let node = |flow: Option<&magscope_core::Flow>| {
+            flow.map(|f| known.node.netns_name(f.netns)).unwrap_or_default()
+        };
+        let name = |who: Option<Who>| who.and_then(|who| known.comm(who.tid)).unwrap_or_default().to_owned();
+        Way {
+            from,
+            to,
+            from_node: node(tx),
+            to_node: node(rx),
+            sender: name(journey.sender),
+            reader: name(journey.reader),
+        }
+    }
+
+    /// Addresses: `tcp 10.0.0.1:4000→10.0.0.2:80`.
+    pub fn flow(&self, proto: Proto) -> String {
+        if self.from.is_empty() {
+            return format!("{proto}, flow not known");
+        }
+        format!("{proto} {}→{}", self.from, self.to)
+    }
+
+    /// Processes and where they run: `curl@client → nginx@server`.
+    pub fn processes(&self) -> String {
+        let end = |comm: &str, node: &str| match (comm, node) {
+            ("", "") => "?".to_owned(),
+            ("", node) => format!("?@{node}"),
+            (comm, "") => comm.to_owned(),
+            _ => format!("{comm}@{node}"),
+        };
+        format!("{} → {}", end(&self.sender, &self.from_node), end(&self.reader, &self.to_node))
+    }
+
+    /// Both, to be searched.
+    pub fn line(&self, proto: Proto) -> String {
+        format!("{} {}", self.flow(proto), self.processes())
+    }
+}
+
+/// A verdict as a person would say it.
+fn words(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::HalfComplete => "complete as far as one end shows".to_owned(),
+        Verdict::BrokenByEventLoss => "events were lost, nothing to conclude".to_owned(),
+        Verdict::InFlight => "still in flight".to_owned(),
+        Verdict::ReadUnseen => "read, but unseen when".to_owned(),
+        Verdict::Evicted => "given up on, too many in flight".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

@@ -1,0 +1,73 @@
+//! The slowest of many, in memory for as many as are asked for.
+
+use super::row::Row;
+use magscope_core::Journey;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+/// Slower first; of equals the earlier. A journey without a total comes after all that have one.
+type Key = (Option<u64>, Reverse<u64>);
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    row: Row,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// Keeps the slowest journeys.
+#[derive(Debug)]
+pub struct Slowest {
+    most: usize,
+    /// The fastest of them on top, the next to go.
+    kept: BinaryHeap<Reverse<Entry>>,
+}
+
+fn key(journey: &Journey) -> Key {
+    (journey.total_ns(), Reverse(journey.id))
+}
+
+impl Slowest {
+    /// Keeps `most` of them.
+    pub fn new(most: usize) -> Self {
+        Slowest { most, kept: BinaryHeap::new() }
+    }
+
+    /// Whether this one would be kept, so that nothing is looked up for those that are not.
+    pub fn wants(&self, journey: &Journey) -> bool {
+        self.kept.len() < self.most
+            || self.kept.peek().is_some_and(|Reverse(fastest)| key(journey) > fastest.key)
+    }
+
+    /// Keeps it, and lets the fastest go if there are too many.
+    pub fn push(&mut self, journey: &Journey, row: Row) {
+        self.kept.push(Reverse(Entry { key: key(journey), row }));
+        if self.kept.len() > self.most {
+            self.kept.pop();
+        }
+    }
+
+    /// The slowest first.
+    pub fn into_rows(self) -> Vec<Row> {
+        self.kept.into_sorted_vec().into_iter().map(|Reverse(entry)| entry.row).collect()
+    }
+}

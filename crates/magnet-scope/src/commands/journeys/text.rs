@@ -1,0 +1,97 @@
+//! Journeys as text: two or three lines each, columns that stay where they are, nothing wider than the terminal.
+
+use super::Counts;
+use super::row::Row;
+use magscope_core::Proto;
+use magscope_scope::format::{bytes, count, duration};
+use std::fmt::Write;
+
+/// Columns in front of what is said below the first line of a journey.
+const INDENT: &str = "          ";
+
+/// `20 slowest of 1 234 matching, of 6 808 journeys; 12 have no total`.
+pub fn summary(rows: &[Row], counts: Counts) -> String {
+    let Counts { journeys, matching, without_total } = counts;
+    let journeys = format!("{} journey{}", count(journeys), if journeys == 1 { "" } else { "s" });
+    if matching == 0 {
+        return format!("none matching, of {journeys}");
+    }
+    let mut text =
+        format!("{} slowest of {} matching, of {journeys}", count(rows.len() as u64), count(matching));
+    if without_total > 0 {
+        // Writing into a String cannot fail.
+        let _ = write!(
+            text,
+            "; {} {} no total",
+            count(without_total),
+            if without_total == 1 { "has" } else { "have" }
+        );
+    }
+    text
+}
+
+/// The journeys, then how many there were.
+pub fn table(rows: &[Row], counts: Counts, width: usize) -> String {
+    let mut text = String::new();
+    if let Some(first) = rows.first() {
+        let date = first.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("", |(date, _)| date);
+        let _ = writeln!(text, "{:>8}  {:<15}  {:>7}  LARGEST STEP", "ID", format!("{date} UTC"), "TOTAL");
+    }
+    for row in rows {
+        journey(&mut text, row, width);
+    }
+    let _ = writeln!(text, "{}{}", if rows.is_empty() { "" } else { "\n" }, summary(rows, counts));
+    text
+}
+
+fn journey(text: &mut String, row: &Row, width: usize) {
+    let id = format!("#{}", row.id);
+    let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
+    let total = row.total_ns.map_or_else(|| "·".to_owned(), duration);
+    let largest = row.largest.map_or_else(
+        || "nothing measured".to_owned(),
+        |step| format!("{} between {} and {}", duration(step.ns), step.from, step.to),
+    );
+    // Writing into a String cannot fail.
+    let _ = writeln!(text, "{id:>8}  {:<15}  {total:>7}  {largest}", time.trim_end_matches('Z'));
+    let mut parts = vec![row.way.flow(row.proto), row.way.processes(), size(row), row.verdict_text.clone()];
+    if row.retransmits > 0 {
+        parts.push(format!("sent again {}×", row.retransmits));
+    }
+    if row.ambiguous {
+        parts.push("ambiguous: its times may be a neighbour's".to_owned());
+    }
+    pack(text, &parts, width);
+}
+
+/// How many bytes, and for a stream where in it, in sequence numbers as on the wire.
+fn size(row: &Row) -> String {
+    let amount = bytes(row.bytes);
+    let amount = amount.split_whitespace().collect::<Vec<_>>().join(" ");
+    if row.proto == Proto::TCP { format!("{amount} from seq {}", row.range.start as u32) } else { amount }
+}
+
+/// Puts as many parts in a line as fit.
+fn pack(text: &mut String, parts: &[String], width: usize) {
+    let mut at = 0;
+    for part in parts {
+        let columns = part.chars().count();
+        if at > 0 && at + 3 + columns <= width {
+            text.push_str(" · ");
+            at += 3;
+        } else {
+            text.push_str(if at > 0 { "\n" } else { "" });
+            text.push_str(INDENT);
+            at = INDENT.len();
+        }
+        let room = width.saturating_sub(at);
+        if columns <= room {
+            text.push_str(part);
+        } else {
+            text.extend(part.chars().take(room.saturating_sub(1)));
+            text.push('…');
+        }
+        at += columns.min(room);
+    }
+    text.push('\n');
+}
