@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod blame;
 pub mod clock;
+pub mod compare;
 pub mod event;
 pub mod filter;
 pub mod flow;

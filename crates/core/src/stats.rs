@@ -68,6 +68,21 @@ impl HopPairStats {
             .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(h.max()) })
     }
 
+    /// The bounds of the bucket that holds the value of a rank, nanoseconds, both included; 1 is the rank of the
+    /// shortest. `None` if so many were not measured.
+    pub fn at_rank_ns(&self, rank: u64) -> Option<(u64, u64)> {
+        let histogram = self.histogram.as_ref().filter(|h| rank >= 1 && rank <= h.len())?;
+        let mut below = 0;
+        for bucket in histogram.iter_recorded() {
+            below += bucket.count_since_last_iteration();
+            if below >= rank {
+                let value = bucket.value_iterated_to();
+                return Some((histogram.lowest_equivalent(value), histogram.highest_equivalent(value)));
+            }
+        }
+        None
+    }
+
     /// The usual quantiles; `None` if nothing was measured.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
@@ -134,6 +149,11 @@ mod tests {
         let q = odd.quantiles().unwrap();
         assert_eq!(q.n, 1000);
         assert!(q.p50_ns.abs_diff(500) <= 5 && q.p99_ns.abs_diff(990) <= 10, "{q:?}");
+        assert_eq!((odd.at_rank_ns(0), odd.at_rank_ns(1001)), (None, None));
+        for rank in 1..=1000 {
+            let (low, high) = odd.at_rank_ns(rank).unwrap();
+            assert!((low..=high).contains(&rank) && high - low <= rank / 50, "{rank}: {low}..={high}");
+        }
         odd.record(u64::MAX);
         odd.record(0);
         assert!(odd.quantiles().unwrap().max_ns >= MAX_NS);

@@ -1,0 +1,121 @@
+//! What chance alone explains: ranks around a quantile, intervals around a share.
+
+use crate::stats::HopPairStats;
+
+/// How often each interval of one capture may miss the true figure. Two of them make a difference.
+pub const MISS: f64 = 0.005;
+
+/// The number of standard deviations that [`MISS`] stands for, both sides together.
+const DEVIATIONS: f64 = 2.807;
+
+/// A share of a binomial below this is none.
+const NEGLIGIBLE: f64 = 1e-20;
+
+/// Times between which the quantile `q` lies, nanoseconds; `None` on the side where there are too few to say.
+pub fn bounds_ns(times: &HopPairStats, q: f64) -> (Option<u64>, Option<u64>) {
+    let (low, high) = ranks(times.n(), q);
+    // The outer edges of the buckets.
+    let low = low.and_then(|rank| times.at_rank_ns(rank)).map(|(low, _)| low);
+    let high = high.and_then(|rank| times.at_rank_ns(rank)).map(|(_, high)| high);
+    (low, high)
+}
+
+/// Two ranks between whose values the quantile `q` of what n values were taken from lies, but for [`MISS`].
+///
+/// The number B of values below the quantile is binomial. The value of rank l is above it if B < l, that of rank u below
+/// it if B >= u: l is the largest with P(B < l) <= MISS/2, u the smallest with P(B >= u) <= MISS/2.
+fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
+    if n == 0 {
+        return (None, None);
+    }
+    let odds = q / (1.0 - q);
+    let mode = (((n + 1) as f64 * q) as u64).min(n);
+    // Shares relative to the mode's, outwards until nothing is left: no factorial, about ten deviations each way.
+    let (mut up, mut down) = (vec![1.0], Vec::new());
+    let (mut k, mut share) = (mode, 1.0);
+    while k < n && share > NEGLIGIBLE {
+        share *= (n - k) as f64 / (k + 1) as f64 * odds;
+        k += 1;
+        up.push(share);
+    }
+    (k, share) = (mode, 1.0);
+    while k > 0 && share > NEGLIGIBLE {
+        share *= k as f64 / (n - k + 1) as f64 / odds;
+        k -= 1;
+        down.push(share);
+    }
+    let all: f64 = up.iter().chain(&down).sum();
+    let tail = MISS / 2.0 * all;
+    let few = |shares: &mut dyn Iterator<Item = &f64>| {
+        let mut sum = 0.0;
+        let within = |share: &&f64| {
+            sum += **share;
+            sum <= tail
+        };
+        shares.take_while(within).count() as u64
+    };
+    let lowest = mode - down.len() as u64;
+    let highest = mode + up.len() as u64 - 1;
+    let low = lowest + few(&mut down.iter().rev().chain(&up));
+    let high = highest + 1 - few(&mut up.iter().rev().chain(&down));
+    ((low >= 1).then_some(low), (high <= n).then_some(high))
+}
+
+/// Whether two shares differ by more than chance explains: their intervals (Wilson 1927) do not touch.
+pub fn shares_differ(a: (u64, u64), b: (u64, u64)) -> bool {
+    let ((low_a, high_a), (low_b, high_b)) = (wilson(a), wilson(b));
+    low_a > high_b || low_b > high_a
+}
+
+fn wilson((count, of): (u64, u64)) -> (f64, f64) {
+    if of == 0 {
+        return (0.0, 1.0);
+    }
+    let (n, z2) = (of as f64, DEVIATIONS * DEVIATIONS);
+    let share = count as f64 / n;
+    let middle = share + z2 / (2.0 * n);
+    let half = DEVIATIONS * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
+    ((middle - half) / (1.0 + z2 / n), (middle + half) / (1.0 + z2 / n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_binomial() {
+        // Held against exact sums of binomial shares in rational numbers.
+        let table = [
+            (0, 0.5, (None, None)),
+            (1, 0.5, (None, None)),
+            (8, 0.5, (None, None)),
+            (9, 0.5, (Some(1), Some(9))),
+            (20, 0.5, (Some(4), Some(17))),
+            (100, 0.5, (Some(36), Some(65))),
+            (100, 0.99, (Some(95), None)),
+            (596, 0.99, (Some(582), None)),
+            (597, 0.99, (Some(583), Some(597))),
+        ];
+        for (n, q, expected) in table {
+            assert_eq!(ranks(n, q), expected, "n={n} q={q}");
+        }
+        // Many: as the normal distribution has it.
+        let (low, high) = ranks(1_000_000, 0.5);
+        assert!(low.unwrap().abs_diff(500_000 - 1_403) <= 2 && high.unwrap().abs_diff(500_000 + 1_404) <= 2);
+    }
+
+    #[test]
+    fn shares_differ_beyond_chance() {
+        for (a, b, differs) in [
+            ((0, 0), (5, 5), false),
+            ((0, 1000), (0, 1000), false),
+            ((0, 1000), (3, 1000), false),
+            ((0, 1000), (30, 1000), true),
+            ((500, 1000), (540, 1000), false),
+            ((500, 1000), (640, 1000), true),
+            ((1000, 1000), (970, 1000), true),
+        ] {
+            assert_eq!(shares_differ(a, b), differs, "{a:?} {b:?}");
+        }
+    }
+}
