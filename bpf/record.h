@@ -154,7 +154,7 @@ struct mag_config {
 	unsigned long long hops;           /* bit per enum mag_hop */
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
 	unsigned int netns_count;          /* 0 keeps every namespace */
-	unsigned int pad;
+	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
 };
 
 /* Counters of one CPU. `number` counts every event that should have become a record, so that

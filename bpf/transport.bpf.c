@@ -3,8 +3,6 @@
 #include "packet.h"
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
-/* the unit of icsk_rto; 0 where the kernel's configuration cannot be read */
-extern __u32 CONFIG_HZ __kconfig __weak;
 
 /* Fires for every piece that sendmsg copies, under the socket lock; the first of a call says where it begins. */
 SEC("tp_btf/tcp_sendmsg_locked")
@@ -51,7 +49,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	s->ssthresh = tp->snd_ssthresh;
 	s->srtt_us = tp->srtt_us >> 3;
 	s->rttvar_us = tp->rttvar_us >> 2;
-	s->rto_us = CONFIG_HZ ? (__u64)tp->inet_conn.icsk_rto * 1000000 / CONFIG_HZ : 0;
+	s->rto_us = tp->inet_conn.icsk_rto * config.jiffy_us;
 	s->packets_out = tp->packets_out;
 	s->total_retrans = tp->total_retrans;
 	s->snd_wnd = tp->snd_wnd;

@@ -115,7 +115,7 @@ pub struct TcpSample {
     pub srtt_us: u32,
     /// Round-trip time variation, microseconds.
     pub rttvar_us: u32,
-    /// Retransmission time-out, microseconds.
+    /// Retransmission time-out, microseconds; 0 where the length of the kernel's tick is not known.
     pub rto_us: u32,
     /// Segments sent and not yet acknowledged or marked lost.
     pub packets_out: u32,

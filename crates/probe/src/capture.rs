@@ -388,7 +388,8 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
         let used = program.name().to_str().is_some_and(|name| programs.iter().any(|way| way.program == name));
         program.set_autoload(used);
     }
-    let mut config = mag_config { hops: plan.served().0, ..mag_config::default() };
+    let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
+    let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
     if !options.every_netns {
         config.netns_count = options.netns.len() as u32;
         for (slot, target) in config.netns.iter_mut().zip(&options.netns) {

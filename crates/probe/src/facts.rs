@@ -4,6 +4,7 @@ use crate::error::ProbeError;
 use libbpf_rs::btf::{Btf, types};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Capabilities that probing knows of, by number in `linux/capability.h`.
@@ -48,6 +49,8 @@ pub struct HostFacts {
     pub unprivileged_bpf: String,
     /// The clock source in use.
     pub clocksource: String,
+    /// Ticks a second, `CONFIG_HZ`; `None` where the kernel's configuration cannot be read.
+    pub hz: Option<u32>,
     /// Reasons for dropping packets, by the kernel's own numbers.
     pub drop_reasons: Vec<(u32, String)>,
 }
@@ -92,6 +95,7 @@ impl HostFacts {
         let mut facts = HostFacts {
             host: uname.nodename().to_string_lossy().into_owned(),
             version: parse_version(&kernel),
+            hz: read_config(&kernel).and_then(|config| parse_hz(&config)),
             kernel,
             boot_id: text("/proc/sys/kernel/random/boot_id"),
             cpus: libbpf_rs::num_possible_cpus().ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
@@ -153,6 +157,25 @@ impl HostFacts {
     }
 }
 
+/// The kernel's build configuration, from wherever a distribution keeps it. Its size is bounded: real ones have 300 kB.
+fn read_config(kernel: &str) -> Option<String> {
+    let limit = 4 << 20;
+    let mut text = String::new();
+    if let Ok(file) = fs::File::open("/proc/config.gz") {
+        flate2::read::GzDecoder::new(file).take(limit).read_to_string(&mut text).ok()?;
+        return Some(text);
+    }
+    let places = [format!("/boot/config-{kernel}"), format!("/lib/modules/{kernel}/config")];
+    let file = places.iter().find_map(|path| fs::File::open(path).ok())?;
+    file.take(limit).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn parse_hz(config: &str) -> Option<u32> {
+    let value = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
+    value.parse().ok().filter(|hz| (1..=1_000_000).contains(hz))
+}
+
 fn parse_version(release: &str) -> (u32, u32) {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).map_while(|p| p.parse().ok());
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
@@ -185,6 +208,8 @@ mod tests {
         assert_eq!(parse_version("6.18.44-fc-v669"), (6, 18));
         assert_eq!(parse_version("6.1.0-44-cloud-amd64"), (6, 1));
         assert_eq!(parse_version("weird"), (0, 0));
+        assert_eq!(parse_hz("# CONFIG_HZ_100 is not set\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n"), Some(250));
+        assert_eq!((parse_hz(""), parse_hz("CONFIG_HZ=0"), parse_hz("CONFIG_HZ=x")), (None, None, None));
         assert_eq!(parse_lockdown("none [integrity] confidentiality\n"), "integrity");
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";

@@ -112,7 +112,7 @@ fn tcp_journeys(to: &str, port: u16, total: usize, chunk: usize, buffer: usize) 
             rung(journey, hop);
         }
         assert!(journey.sender.is_some_and(|who| who.tgid == std::process::id()), "{journey:?}");
-        let (sent, left) = (rung(journey, Hop::TcpSend), rung(journey, Hop::DevXmit));
+        let (sent, left) = (rung(journey, Hop::IpOut), rung(journey, Hop::DevXmit));
         let (came, read) = (rung(journey, Hop::DevRecv), rung(journey, Hop::AppRecv));
         assert!(sent <= left && left <= came && came <= read, "{journey:?}");
     }
