@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::commands::{
-    completions, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
+    compare, completions, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
 };
 use crate::values::hops::HopSelection;
 use clap::{Args, Parser, Subcommand};
@@ -40,6 +40,8 @@ pub enum Command {
     Report(report::Args),
     /// Lists the slowest journeys of a recording, those that are asked for
     Journeys(journeys::Args),
+    /// Compares two recordings: which step got slower or faster, and what chance alone explains
+    Compare(compare::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
     Doctor(doctor::Args),
     /// Lists the hops: where an event can be taken
@@ -66,6 +68,7 @@ impl Command {
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Journeys(args) => journeys::run(&args),
+            Self::Compare(args) => compare::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),

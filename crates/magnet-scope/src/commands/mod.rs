@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod compare;
 pub mod completions;
 pub mod demo;
 pub mod demo_host;

@@ -1,0 +1,92 @@
+//! What is read out of recordings, end to end: the slowest journeys, and the comparison of two.
+
+mod common;
+
+use common::{is_root, run, stderr, stdout};
+use serde_json::Value;
+use std::process::Output;
+use tempfile::TempDir;
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", stderr(output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Records the demo for 2 s into `name`; its path.
+fn record(dir: &TempDir, name: &str, hops: &str) -> String {
+    let path = dir.path().join(name).display().to_string();
+    let output = run(&["demo", "--duration", "2s", "--hops", hops, "-o", &path]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    path
+}
+
+#[test]
+fn two_recordings_are_listed_and_compared() {
+    if !is_root("listing and comparing two recordings") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    // Off where it is on, or the other way round: one hop more in A.
+    let (a, b) = (record(&dir, "a", "default,ip.in"), record(&dir, "b", "default,-ip.in"));
+    the_slow_reader_is_found(&a);
+    what_was_asked_for_is_listed(&a);
+    they_are_compared(&a, &b);
+}
+
+/// One reader of the demo sleeps on purpose: it makes the slowest journeys, and the largest step is its.
+fn the_slow_reader_is_found(a: &str) {
+    let output = run(&["journeys", a, "--slowest", "5", "--json"]);
+    let rows = json(&output);
+    let rows = rows.as_array().expect("one array");
+    assert_eq!(rows.len(), 5);
+    assert!(stderr(&output).contains("5 slowest of"), "{}", stderr(&output));
+    let totals: Vec<_> = rows.iter().filter_map(|row| row["total_ns"].as_u64()).collect();
+    assert!(totals.len() == 5 && totals.is_sorted_by(|a, b| a >= b), "{totals:?}");
+    let slowest = &rows[0];
+    assert_eq!(slowest["reader"], "slow-reader", "{slowest}");
+    assert_eq!(slowest["to_node"], "server");
+    assert!(slowest["id"].is_string() && slowest["tx_flow"].is_string());
+    assert!(slowest["start_utc"].as_str().is_some_and(|utc| utc.ends_with('Z')));
+    assert!(slowest["largest"]["ns"].as_u64().is_some_and(|ns| ns > 5_000_000), "{slowest}");
+    assert!(slowest["rungs"].as_array().is_some_and(|rungs| rungs.len() > 5));
+
+    let text = run(&["journeys", a]);
+    assert!(stdout(&text).contains("between sock.ready and ") && stdout(&text).contains("slow-reader@server"));
+    assert!(stdout(&text).contains("20 slowest of "), "{}", stdout(&text));
+    assert!(stdout(&text).lines().all(|line| line.chars().count() <= 100), "{}", stdout(&text));
+}
+
+fn what_was_asked_for_is_listed(a: &str) {
+    let wanted = "proto = udp and total > 1us and not host = 10.99.0.0/16";
+    let rows = json(&run(&["journeys", a, "--where", wanted, "--slowest", "100000", "--json"]));
+    let rows = rows.as_array().expect("one array");
+    assert!(rows.len() > 10 && rows.iter().all(|row| row["proto"] == "udp"));
+    let rows = json(&run(&["journeys", a, "--flow", "slow-reader", "--verdict", "complete", "--json"]));
+    let rows = rows.as_array().expect("one array");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["verdict"] == "complete"));
+    let none = run(&["journeys", a, "--where", "total > 1000s"]);
+    assert!(stdout(&none).starts_with("none matching, of "), "{}", stdout(&none));
+    let wrong = run(&["journeys", a, "--where", "totl > 5ms"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("the nearest is `total`"), "{}", stderr(&wrong));
+}
+
+fn they_are_compared(a: &str, b: &str) {
+    let same = json(&run(&["compare", a, a, "--json"]));
+    assert_eq!(same["warnings"], serde_json::json!([]));
+    for protocol in same["protocols"].as_array().expect("protocols") {
+        assert_eq!(protocol["total"]["change"], "not-shown", "{protocol}");
+        let steps = protocol["steps"].as_array().expect("steps");
+        let calm = |step: &Value| step["change"] == "not-shown" || step["change"] == "too-few";
+        assert!(steps.len() > 4 && steps.iter().all(calm), "{protocol}");
+    }
+    let text = run(&["compare", a, b]);
+    assert!(text.status.success(), "{}", stderr(&text));
+    let text = stdout(&text);
+    assert!(text.contains("!  ip.in was off in B: left out"), "{text}");
+    assert!(text.contains("TCP") && text.contains("UDP") && text.contains("p99 B"), "{text}");
+    assert!(!text.contains("ip.in →"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let missing = run(&["compare", a, "/nowhere"]);
+    assert_eq!(missing.status.code(), Some(1), "{}", stderr(&missing));
+}
