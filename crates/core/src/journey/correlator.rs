@@ -8,7 +8,7 @@ use super::piece::Mark;
 use super::readers::Readers;
 use super::rules::Rules;
 use super::rungs::Who;
-use super::sockets::{DatagramRef, Sockets};
+use super::sockets::{DatagramRef, Read, Sockets};
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::event::{Event, EventFlags};
@@ -115,6 +115,9 @@ impl Correlator {
     fn event(&mut self, event: &Event, done: &mut Vec<Journey>) {
         match event.hop {
             Hop::TaskWake | Hop::TaskRun => {
+                if event.hop == Hop::TaskWake {
+                    self.sockets.reader_slept(event.socket);
+                }
                 self.desk.counters.evicted_others += self.readers.push(event);
             }
             Hop::TcpState
@@ -240,16 +243,16 @@ impl Correlator {
             let Some(from) = stream.known_place(event.seq) else { continue };
             let to = from.saturating_add(u64::from(event.len));
             if let Some(seen_ns) = stream.droppable(from, to) {
-                best = best.max(Some((seen_ns, slot, from, to)));
+                best = best.max(Some((seen_ns, slot, from, to, direction == Direction::Tx)));
             }
         }
-        let Some((_, slot, from, to)) = best else {
+        let Some((_, slot, from, to, at_sender)) = best else {
             self.desk.counters.unmatched_drops += 1;
             return;
         };
         if let Some(stream) = self.streams.get_mut(slot) {
             self.desk.counters.drops += 1;
-            stream.mark_dropped(from, to, event.detail, event.time_ns, &mut self.desk);
+            stream.mark_dropped(from..to, at_sender, event.detail, event.time_ns, &mut self.desk);
         }
     }
 
@@ -341,7 +344,8 @@ impl Correlator {
     fn udp_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
         let looks = event.hop == Hop::AppCopy || event.flags.contains(EventFlags::PEEK);
         let streams = &self.streams;
-        let found = self.sockets.read(event.socket, event.len, looks, |d| is_open(streams, d));
+        let read = Read { len: event.len, time_ns: event.time_ns, looks };
+        let found = self.sockets.read(event.socket, read, &self.desk.losses, |d| is_open(streams, d));
         match found {
             _ if event.flags.contains(EventFlags::PEEK) => {}
             Some(m) => {

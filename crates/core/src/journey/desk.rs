@@ -16,6 +16,9 @@ use std::collections::BinaryHeap;
 pub(super) const TRAIL_NS: u64 = 5_000_000;
 /// How long a sent half waits for a retransmission, or for the other half to turn up.
 pub(super) const HALF_NS: u64 = 50_000_000;
+/// How long a finished journey that lacks a rung waits for the record that tells of a loss. It comes when there is room
+/// in the ring again, after the events of other CPUs.
+const GAP_NS: u64 = 50_000_000;
 /// Streams are looked at no more often than this.
 const VISIT_NS: u64 = 1_000_000;
 
@@ -98,12 +101,13 @@ impl Desk {
             let waits = self.rules.has_dev_done && piece.has(Hop::DevXmit) && !piece.has(Hop::DevDone)
                 || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
                 || !piece.has(Hop::AppRecv);
-            if !waits {
+            let gapped = self.is_gapped(ends, piece);
+            if !waits && !gapped {
                 self.close(ends, piece, Why::Finished, done);
                 return u64::MAX;
             }
             if way.rx_top == Some(hop) || piece.state == State::Open {
-                let until_ns = time_ns.saturating_add(TRAIL_NS);
+                let until_ns = time_ns.saturating_add(if gapped { GAP_NS } else { TRAIL_NS });
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }
@@ -169,7 +173,8 @@ impl Desk {
         let Some(last) = piece.rungs.last() else { return Verdict::Evicted };
         match why {
             Why::Finished => {
-                if self.is_gapped(ends, piece) && self.losses.overlap(piece.first_ns, piece.last_ns) {
+                if self.is_gapped(ends, piece) && self.losses.overlap(self.earliest(ends, piece), piece.last_ns)
+                {
                     Verdict::BrokenByEventLoss
                 } else if piece.any(TX) && piece.any(RX) {
                     Verdict::Complete
@@ -196,6 +201,26 @@ impl Desk {
         }
     }
 
+    /// The hops that a piece must have passed, as far as both of its ends are known to be in the capture.
+    fn required(&self, ends: &Ends) -> u32 {
+        let expected = self.rules.of(ends.proto).expected;
+        let side = |half: &Half, hops: u32| if half.sure { expected & hops } else { 0 };
+        side(&ends.tx, TX) | side(&ends.rx, RX)
+    }
+
+    /// Since when something that is missing may have been lost: where the missing hops lie before the first that was
+    /// seen, so may the loss.
+    fn earliest(&self, ends: &Ends, piece: &Piece) -> u64 {
+        let missing = self.required(ends) & !piece.rungs.present();
+        // What is taken at return comes late and stands first.
+        let first = piece.rungs.in_order().trailing_zeros();
+        if missing.trailing_zeros() < first {
+            piece.first_ns.saturating_sub(self.limits.max_age_ns)
+        } else {
+            piece.first_ns
+        }
+    }
+
     /// Whether a rung is missing that a served hop must have given.
     fn is_gapped(&self, ends: &Ends, piece: &Piece) -> bool {
         let present = piece.rungs.present();
@@ -204,7 +229,8 @@ impl Desk {
         }
         let between = (u32::MAX >> present.leading_zeros()) & !((1 << present.trailing_zeros()) - 1);
         let half_missing = ends.tx.sure && !piece.any(TX) || ends.rx.sure && !piece.any(RX);
-        half_missing || self.rules.of(ends.proto).expected & between & !present != 0
+        let expected = self.rules.of(ends.proto).expected & between | self.required(ends);
+        half_missing || expected & !present != 0
     }
 
     /// Asks for a stream to be looked at.

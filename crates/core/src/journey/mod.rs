@@ -15,7 +15,9 @@
 //! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
 //! - The first time stays: the wire time of a byte sent again includes the wait for its retransmission.
 //! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] once later ones are read.
-//! - Equal datagrams read after a lost event are matched one too early until the socket's queue has run empty.
+//! - Equal datagrams read after a lost event are matched one too early, and say that they are ambiguous, until the reader
+//!   sleeps.
+//! - An end of which every event so far was lost is taken for one that is not in the capture.
 
 mod correlator;
 mod desk;

@@ -57,7 +57,8 @@ impl Rules {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
                 tx_last: served(&tx).or(served(&[Hop::UdpSend])),
                 counted_at: Hop::TcpRetransmit, // never: a datagram passes a hop once
-                expected: mask & (packets | bit(Hop::UdpSend) | bit(Hop::UdpRecv) | bit(Hop::AppRecv)),
+                // Not `udp.send`: before the packet is made there is nothing to tie it to.
+                expected: mask & (packets | bit(Hop::UdpRecv) | bit(Hop::AppRecv)),
                 tx_end_only,
                 rx_end_only,
             },

@@ -118,6 +118,11 @@ impl Rungs {
         self.present
     }
 
+    /// Those that stand in the order of time.
+    pub(super) const fn in_order(&self) -> u32 {
+        self.present & !self.at_return
+    }
+
     pub(super) fn set(&mut self, hop: Hop, time_ns: u64, cpu: u16, at_return: bool) {
         let Some(index) = hop.path_index() else { return };
         self.time_ns[index] = time_ns;

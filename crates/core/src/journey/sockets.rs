@@ -4,6 +4,7 @@
 //! socket got them, so a queue per socket tells which one it was, and the length checks it.
 
 use super::desk::StreamRef;
+use super::losses::Losses;
 use crate::hash::Map;
 use std::collections::VecDeque;
 
@@ -36,6 +37,17 @@ struct Queue {
     /// How many at the back the reader was not yet told of.
     unannounced: usize,
     last_ns: u64,
+    /// When this queue and the kernel's were last known to agree.
+    agreed_ns: u64,
+}
+
+/// A read, or a look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub len: u32,
+    pub time_ns: u64,
+    /// It takes nothing out.
+    pub looks: bool,
 }
 
 /// Queues by socket cookie.
@@ -87,10 +99,11 @@ impl Sockets {
     pub fn read(
         &mut self,
         cookie: u64,
-        len: u32,
-        peek: bool,
+        read: Read,
+        losses: &Losses,
         is_open: impl Fn(&DatagramRef) -> bool,
     ) -> Option<Match> {
+        let Read { len, time_ns, looks } = read;
         let queue = self.queues.get_mut(&cookie)?;
         while queue.waiting.front().is_some_and(|d| !is_open(d)) {
             queue.waiting.pop_front();
@@ -100,11 +113,25 @@ impl Sockets {
         // No length fits: the buffer was too small for the datagram, and the order has to do.
         let at = found.unwrap_or(0);
         let datagram = *queue.waiting.get(at)?;
-        if !peek {
+        // Where an arrival or a read was lost since, the order proves nothing.
+        let in_doubt = losses.overlap(queue.agreed_ns, time_ns);
+        if !looks {
             queue.waiting.remove(at);
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
+            if queue.waiting.is_empty() && !in_doubt {
+                queue.agreed_ns = time_ns;
+            }
         }
-        Some(Match { datagram, ambiguous: found != Some(0) })
+        Some(Match { datagram, ambiguous: found != Some(0) || in_doubt })
+    }
+
+    /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
+    pub fn reader_slept(&mut self, cookie: u64) {
+        if let Some(queue) = self.queues.get_mut(&cookie)
+            && queue.waiting.len() <= 1
+        {
+            queue.agreed_ns = queue.last_ns;
+        }
     }
 
     /// Whether many more wait here than are open, so that a clean-up pays.

@@ -6,11 +6,12 @@
 
 use super::desk::{Desk, Why};
 use super::journey::Journey;
-use super::piece::{ARRIVED, DELIVERED, Mark, Piece};
+use super::piece::{ARRIVED, DELIVERED, Mark, Piece, RX};
 use super::readers::Reader;
 use super::rungs::bit;
 use super::stream::Stream;
 use crate::hop::Hop;
+use std::ops::Range;
 
 /// Larger than any window and the buffers around it.
 const MAX_JUMP: i32 = 1 << 30;
@@ -227,14 +228,24 @@ impl Stream {
         open.then_some(piece.last_ns)
     }
 
-    /// The kernel dropped a packet with `[from, to)`.
-    pub fn mark_dropped(&mut self, from: u64, to: u64, reason: u32, time_ns: u64, desk: &mut Desk) {
+    /// The kernel dropped a packet with `[from, to)`. At the sender what has arrived was not lost with it: it was another
+    /// copy.
+    pub fn mark_dropped(
+        &mut self,
+        range: Range<u64>,
+        at_sender: bool,
+        reason: u32,
+        time_ns: u64,
+        desk: &mut Desk,
+    ) {
+        let Range { start: from, end: to } = range;
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
         while let Some(piece) = self.pieces.get(index)
             && piece.start < to
         {
-            if !piece.is_gone() && !piece.has(Hop::AppRecv) {
+            let arrived = at_sender && piece.any(RX);
+            if !piece.is_gone() && !piece.has(Hop::AppRecv) && !arrived {
                 self.cut(index, to, desk);
                 if let Some(piece) = self.pieces.get_mut(index) {
                     piece.drop = Some((reason, piece.rungs.present()));

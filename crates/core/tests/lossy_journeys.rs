@@ -1,0 +1,105 @@
+//! What a missing record may not make the correlator say: the smallest scenarios of what the model stack found.
+
+mod common;
+use common::*;
+use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
+use magscope_core::{Batch, Event, FlowId, Hop, Loss, LossCause, Proto};
+
+const SOCKET: u64 = 70;
+
+fn loss(from_ns: u64, to_ns: u64) -> Loss {
+    Loss { cpu: 0, from_ns, to_ns, count: 3, cause: LossCause::RingFull }
+}
+
+fn whole(time_ns: u64, seq: u32, len: u32) -> Vec<Event> {
+    let mut events = vec![tcp(Hop::TcpSend, time_ns, CLIENT, seq, len)];
+    events.extend(run(&PACKET_TX, time_ns + 10, CLIENT, seq, len));
+    events.extend(run(&PACKET_RX, time_ns + 100, SERVER, seq, len));
+    events.push(tcp(Hop::SockReady, time_ns + 110, SERVER, seq.wrapping_add(len), 0));
+    events.push(tcp(Hop::AppRecv, time_ns + 130, SERVER, seq, len));
+    events
+}
+
+/// The events in one batch, the losses with it or in the next.
+fn correlate_lossy(proto: Proto, events: Vec<Event>, losses: Vec<Loss>, later: bool) -> Vec<Journey> {
+    let mut correlator = Correlator::new(coverage(), Limits::default());
+    let mut done = Vec::new();
+    let mut first = batch(flows(proto), events);
+    let mut second = Batch { watermark_ns: first.watermark_ns + 1000, ..Batch::default() };
+    let place = if later { &mut second } else { &mut first };
+    place.losses = losses;
+    correlator.push(&first, &mut done);
+    correlator.push(&second, &mut done);
+    correlator.finish(&mut done);
+    done.sort_by_key(|j| (j.range.start, j.start_ns()));
+    done
+}
+
+#[test]
+fn a_loss_before_the_first_rung_breaks_what_lacks_its_beginning() {
+    let mut second = whole(1000, 150, 50);
+    second.retain(|e| !matches!(e.hop, Hop::TcpSend | Hop::TcpXmit | Hop::IpOut)); // until 1011
+    let events = [whole(0, 100, 50), second].concat();
+    let done = correlate_lossy(Proto::TCP, events, vec![loss(999, 1011)], false);
+    let verdicts: Vec<_> = done.iter().map(|j| j.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Complete, Verdict::BrokenByEventLoss]);
+}
+
+#[test]
+fn a_loss_that_is_told_of_after_the_read_breaks_what_it_touched() {
+    let mut events = whole(0, 100, 50);
+    events.retain(|e| !matches!(e.hop, Hop::DevXmit | Hop::DevQueue));
+    let done = correlate_lossy(Proto::TCP, events, vec![loss(12, 400)], true);
+    assert_eq!(done[0].verdict, Verdict::BrokenByEventLoss);
+}
+
+#[test]
+fn a_gap_without_a_loss_is_no_loss() {
+    let mut events = whole(0, 100, 50);
+    events.retain(|e| e.hop != Hop::DevQueue);
+    let done = correlate_lossy(Proto::TCP, events, vec![], false);
+    assert_eq!(done[0].verdict, Verdict::Complete);
+}
+
+#[test]
+fn a_dropped_copy_is_no_drop_of_what_has_arrived() {
+    let mut events = run(&PACKET_TX, 0, CLIENT, 150, 50);
+    events.extend(run(&PACKET_RX, 20, SERVER, 150, 50)); // out of order: not ready, not acknowledged
+    events.extend(run(&PACKET_TX[..4], 100, CLIENT, 100, 100));
+    events.push(Event { detail: 9, ..tcp(Hop::SkbDrop, 110, CLIENT, 100, 100) });
+    let done = correlate_lossy(Proto::TCP, events, vec![], false);
+    let verdicts: Vec<_> = done.iter().map(|j| (j.range.start as u32, j.verdict)).collect();
+    assert_eq!(verdicts, [(100, Verdict::Dropped { hop: Hop::DevQueue, reason: 9 }), (150, Verdict::InFlight)]);
+}
+
+fn datagram(time_ns: u64, ip_id: u16) -> Vec<Event> {
+    let skb = u32::from(ip_id);
+    let hops = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::IpPre, Hop::IpIn];
+    let mut events: Vec<_> = hops
+        .iter()
+        .zip(0..)
+        .map(|(hop, i)| udp(*hop, time_ns + i, if i < 4 { CLIENT } else { SERVER }, ip_id, skb, 100))
+        .collect();
+    events.push(by(udp(Hop::UdpRecv, time_ns + 8, SERVER, ip_id, skb, 100), 0, SOCKET));
+    events
+}
+
+fn read(time_ns: u64) -> Event {
+    by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, 100), 7, SOCKET)
+}
+
+#[test]
+fn a_read_after_a_lost_arrival_is_in_doubt_until_the_reader_sleeps() {
+    let mut lost = datagram(100, 2);
+    lost.retain(|e| e.hop != Hop::UdpRecv);
+    let mut events = [datagram(0, 1), vec![read(50)], lost, datagram(120, 3)].concat();
+    events.extend([read(150), read(160)]); // of the second and the third
+    events.extend(datagram(200, 4));
+    events.push(by(Event::at(Hop::TaskWake, 210), 7, SOCKET));
+    events.push(read(250));
+    let done = correlate_lossy(Proto::UDP, events, vec![loss(105, 110)], false);
+    let mut reads: Vec<_> =
+        done.iter().filter_map(|j| Some((j.rungs.time_ns(Hop::AppRecv)?, j.ambiguous))).collect();
+    reads.sort_unstable();
+    assert_eq!(reads, [(50, false), (150, true), (250, false)]);
+}

@@ -1,0 +1,104 @@
+//! What a capture gets of a world: a stretch of it, in batches, with some events lost.
+
+use super::{Random, World};
+use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_core::{Batch, Event, HopSet, Loss, LossCause};
+use std::collections::HashSet;
+
+/// A capture of a world.
+#[derive(Debug, Default)]
+pub struct Capture {
+    /// Those that it has, in order of time.
+    pub events: Vec<Event>,
+    pub losses: Vec<Loss>,
+    /// Times of those that were lost.
+    pub lost: HashSet<u64>,
+}
+
+impl Capture {
+    /// All of it.
+    pub fn whole(world: &World) -> Self {
+        let mut events: Vec<Event> = world.events.iter().map(|t| t.event).collect();
+        events.sort_by_key(|e| e.time_ns);
+        Capture { events, ..Capture::default() }
+    }
+
+    /// Only what is after a moment somewhere in it.
+    pub fn begins_midway(mut self, random: &mut Random) -> Self {
+        let at = random.within(0, self.events.len() as u64 / 2) as usize;
+        self.events.drain(..at);
+        self
+    }
+
+    /// Loses stretches of one CPU's events, as a full ring does.
+    pub fn with_losses(mut self, random: &mut Random) -> Self {
+        for _ in 0..random.within(1, 4) {
+            let start = random.within(0, self.events.len() as u64 - 1) as usize;
+            let cpu = random.within(0, 1) as u16;
+            let most = random.within(1, 12) as usize;
+            let mine = self.events[start..].iter().filter(|e| e.cpu == cpu).take(most);
+            let times: Vec<u64> = mine.map(|e| e.time_ns).collect();
+            // A ring is drained again soon.
+            let soon = times.first().map_or(0, |first| first + 30_000_000);
+            let times: Vec<u64> = times.into_iter().filter(|t| *t < soon).collect();
+            let (Some(first), Some(last)) = (times.first(), times.last()) else { continue };
+            let loss = Loss {
+                cpu,
+                from_ns: first - 1,
+                to_ns: last + 1,
+                count: times.len() as u64,
+                cause: LossCause::RingFull,
+            };
+            self.losses.push(loss);
+            self.lost.extend(times);
+            let lost = &self.lost;
+            self.events.retain(|e| !lost.contains(&e.time_ns));
+            if self.events.is_empty() {
+                break;
+            }
+        }
+        self.losses.sort_by_key(|l| l.to_ns);
+        self
+    }
+
+    /// Correlates it, cut into batches at random. With `settles`, a long time passes before the end.
+    pub fn correlate(
+        &self,
+        world: &World,
+        limits: Limits,
+        random: &mut Random,
+        settles: bool,
+    ) -> (Vec<Journey>, Correlator) {
+        let mut correlator = Correlator::new(HopSet::all(), limits);
+        let mut done = Vec::new();
+        let mut losses = self.losses.iter().copied().peekable();
+        let (mut at, mut first) = (0, true);
+        while at < self.events.len() || losses.peek().is_some() {
+            let size = random.within(1, 300) as usize;
+            let events = self.events[at..].iter().take(size).copied().collect::<Vec<_>>();
+            at += events.len();
+            let watermark_ns =
+                if at == self.events.len() { u64::MAX / 4 } else { events.last().map_or(0, |e| e.time_ns) };
+            let mut batch = Batch { events, ..Batch::default() };
+            while let Some(loss) = losses.next_if(|l| l.to_ns <= watermark_ns) {
+                batch.losses.push(loss);
+            }
+            batch.watermark_ns = batch.events.last().map_or(0, |e| e.time_ns);
+            if first {
+                batch.flows.clone_from(&world.flows);
+            }
+            first = false;
+            correlator.push(&batch, &mut done);
+            assert!(correlator.in_flight() <= limits.max_pieces);
+        }
+        if settles {
+            let end = self.events.last().map_or(0, |e| e.time_ns);
+            correlator
+                .push(&Batch { watermark_ns: end + 3 * limits.max_age_ns, ..Batch::default() }, &mut done);
+        }
+        correlator.finish(&mut done);
+        assert_eq!(correlator.in_flight(), 0);
+        assert_eq!(correlator.counters().journeys, done.len() as u64);
+        (done, correlator)
+    }
+}

@@ -1,0 +1,138 @@
+//! A model stack: sender, network and receiver in miniature. It gives the events that a kernel would give and knows the
+//! truth about each of them. The same seed gives the same world.
+#![allow(dead_code)]
+
+pub mod capture;
+pub mod tcp;
+pub mod truth;
+pub mod udp;
+
+use magscope_core::{Event, Flow, FlowId, Proto};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// splitmix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From `low` to `high`, both included.
+    pub fn within(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low + 1)
+    }
+
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
+    }
+}
+
+/// What an event is truly about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Bytes `[from, to)` of a stream, counted from its first byte.
+    Bytes { stream: usize, from: u64, to: u64 },
+    /// A datagram by its number; each copy that the network made has its own.
+    Datagram(usize),
+    /// Every datagram that a socket was told of, or a thread.
+    Nothing,
+}
+
+/// An event and the truth about it.
+#[derive(Clone, Copy, Debug)]
+pub struct True {
+    pub event: Event,
+    pub about: About,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamTruth {
+    pub from: FlowId,
+    pub to: FlowId,
+    pub first_seq: u32,
+    pub reader_tid: u32,
+}
+
+/// How wild a world is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// Of a hundred packets.
+    pub lost: u64,
+    pub duplicated: u64,
+    pub delayed: u64,
+    /// Of a hundred reads.
+    pub peeked: u64,
+    pub spliced: u64,
+    /// Of a hundred connections, those whose network dies for good.
+    pub dead: u64,
+}
+
+/// Everything that happened.
+#[derive(Debug)]
+pub struct World {
+    pub random: Random,
+    pub weather: Weather,
+    pub events: Vec<True>,
+    pub flows: Vec<Flow>,
+    pub streams: Vec<StreamTruth>,
+    /// The datagram of which each is a copy; itself for the one that was sent.
+    pub datagrams: Vec<usize>,
+    /// Which event was at a time; no two are at the same.
+    pub at: HashMap<u64, usize>,
+    pub next_buffer: u32,
+}
+
+impl World {
+    pub fn new(seed: u64, weather: Weather) -> Self {
+        World {
+            random: Random(seed),
+            weather,
+            events: Vec::new(),
+            flows: Vec::new(),
+            streams: Vec::new(),
+            datagrams: Vec::new(),
+            at: HashMap::new(),
+            next_buffer: 1,
+        }
+    }
+
+    /// Tells of an event; a nanosecond or two later than asked if that time is taken.
+    pub fn tell(&mut self, mut event: Event, about: About) -> u64 {
+        while self.at.contains_key(&event.time_ns) {
+            event.time_ns += 1;
+        }
+        self.at.insert(event.time_ns, self.events.len());
+        self.events.push(True { event, about });
+        event.time_ns
+    }
+
+    /// Two ends that are not the loopback's.
+    pub fn connect(&mut self, proto: Proto) -> (FlowId, FlowId) {
+        let n = self.flows.len() as u16;
+        let client = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 1000 + n));
+        let server = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 80));
+        let (a, b) = (FlowId(u64::from(n) + 1), FlowId(u64::from(n) + 2));
+        self.flows.push(Flow { id: a, netns: 1, proto, local: client, remote: server });
+        self.flows.push(Flow { id: b, netns: 2, proto, local: server, remote: client });
+        (a, b)
+    }
+
+    pub fn buffer(&mut self) -> u32 {
+        // A few buffers, used again soon.
+        self.next_buffer = self.next_buffer % 40 + 1;
+        self.next_buffer
+    }
+
+    /// The event at a time.
+    pub fn event_at(&self, time_ns: u64) -> Option<&True> {
+        self.at.get(&time_ns).and_then(|index| self.events.get(*index))
+    }
+}

@@ -1,0 +1,392 @@
+//! One direction of a TCP connection: an application that writes, segmentation, a network, GRO, a receive queue and a
+//! reader.
+
+use super::{About, StreamTruth, World};
+use magscope_core::{Event, EventFlags, FlowId, Hop};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const SUPER: u64 = 65_000;
+const MAX_ACTS: usize = 4_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Write,
+    Push,
+    Poll,
+    Arrive(u64, u64),
+    Acked(u64),
+    Timeout(u64),
+    Run,
+    Read,
+}
+
+struct Line<'a> {
+    world: &'a mut World,
+    stream: usize,
+    ends: StreamTruth,
+    acts: BinaryHeap<Reverse<(u64, usize, Act)>>,
+    order: usize,
+    mss: u64,
+    offloads: bool,
+    rto_ns: u64,
+    window: u64,
+    is_dead: bool,
+    writes: u64,
+    tries: u32,
+    written: u64,
+    sent: u64,
+    acked: u64,
+    napi: Vec<(u64, u64)>,
+    /// Received out of order.
+    ahead: Vec<(u64, u64)>,
+    received: u64,
+    /// When the receive queue had grown up to where.
+    grown: Vec<(u64, u64)>,
+    copied: u64,
+    sleeps: bool,
+    /// The sender's CPU and the softirq are busy until then.
+    tx_busy_ns: u64,
+    rx_busy_ns: u64,
+}
+
+/// Runs one direction from `start_ns` on.
+pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
+    let first_seq = match world.random.within(0, 3) {
+        // Numbers of the two directions are far apart, or a drop could be of either.
+        0 if from < to => 0_u32.wrapping_sub(world.random.within(0, 200_000) as u32), // wraps soon
+        _ => world.random.within(0, 1 << 30) as u32 + if from < to { 1 << 31 } else { 1 << 24 },
+    };
+    let ends = StreamTruth { from, to, first_seq, reader_tid: 1000 + to.0 as u32 };
+    let stream = world.streams.len();
+    world.streams.push(ends);
+    let mss = [100, 536, 1448][world.random.within(0, 2) as usize];
+    let (offloads, is_dead) = (world.random.chance(50), {
+        let dead = world.weather.dead;
+        world.random.chance(dead)
+    });
+    let rto_ns = [1_000_000, 8_000_000, 200_000_000][world.random.within(0, 2) as usize];
+    let window = [3_000, 100_000, 1 << 20][world.random.within(0, 2) as usize];
+    let writes = world.random.within(1, 12);
+    let opens = world.random.chance(50);
+    let mut line = Line {
+        world,
+        stream,
+        ends,
+        acts: BinaryHeap::new(),
+        order: 0,
+        mss,
+        offloads,
+        rto_ns,
+        window,
+        is_dead,
+        writes,
+        tries: 0,
+        written: 0,
+        sent: 0,
+        acked: 0,
+        napi: Vec::new(),
+        ahead: Vec::new(),
+        received: 0,
+        grown: Vec::new(),
+        copied: 0,
+        sleeps: true,
+        tx_busy_ns: 0,
+        rx_busy_ns: 0,
+    };
+    let mut at_ns = start_ns;
+    if opens {
+        for hop in [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::IpIn] {
+            let event = Event { tcp_flags: 2, ..line.event(hop, at_ns, 0, 0) };
+            at_ns = line.world.tell(event, About::Nothing) + 500;
+        }
+    }
+    line.later(at_ns, Act::Write);
+    for _ in 0..MAX_ACTS {
+        let Some(Reverse((at_ns, _, act))) = line.acts.pop() else { break };
+        line.act(at_ns, act);
+    }
+}
+
+impl Line<'_> {
+    fn later(&mut self, at_ns: u64, act: Act) {
+        self.order += 1;
+        self.acts.push(Reverse((at_ns, self.order, act)));
+    }
+
+    fn event(&self, hop: Hop, at_ns: u64, from: u64, to: u64) -> Event {
+        let sends = hop.direction() != magscope_core::Direction::Rx;
+        let flow = if sends { self.ends.from } else { self.ends.to };
+        let call = matches!(hop, Hop::AppSend | Hop::TcpSend | Hop::AppCopy | Hop::AppRecv);
+        let tid = match (call, sends) {
+            (false, _) => 0,
+            (true, true) => 500 + flow.0 as u32,
+            (true, false) => self.ends.reader_tid,
+        };
+        let seq = self.ends.first_seq.wrapping_add(from as u32);
+        let packet = !call && hop != Hop::SockReady;
+        let (cpu, tcp_flags, segs) = (u16::from(!sends), u8::from(packet) * 16, u16::from(packet));
+        let (len, socket) = ((to - from) as u32, flow.0 + 7000);
+        Event { flow, seq, len, socket, tgid: tid, tid, cpu, tcp_flags, segs, ..Event::at(hop, at_ns) }
+    }
+
+    /// Tells of bytes at a hop and gives the time a little later.
+    fn tell(&mut self, hop: Hop, at_ns: u64, from: u64, to: u64) -> u64 {
+        let event = self.event(hop, at_ns, from, to);
+        self.world.tell(event, About::Bytes { stream: self.stream, from, to })
+            + self.world.random.within(1, 3000)
+    }
+
+    fn act(&mut self, at_ns: u64, act: Act) {
+        let busy_ns = match act {
+            Act::Write | Act::Push | Act::Acked(_) | Act::Timeout(_) => self.tx_busy_ns,
+            Act::Poll => self.rx_busy_ns,
+            _ => 0,
+        };
+        if at_ns < busy_ns {
+            return self.later(busy_ns, act);
+        }
+        match act {
+            Act::Write => self.write(at_ns),
+            Act::Push => self.push(at_ns),
+            Act::Arrive(from, to) => {
+                if self.napi.is_empty() {
+                    let wait = self.world.random.within(0, 40_000);
+                    self.later(at_ns + wait, Act::Poll);
+                }
+                self.napi.push((from, to));
+            }
+            Act::Poll => self.poll(at_ns),
+            Act::Acked(to) => {
+                if to > self.acked {
+                    self.acked = to;
+                    self.tries = 0;
+                }
+                self.push(at_ns);
+            }
+            Act::Timeout(to) => self.timeout(at_ns, to),
+            Act::Run => {
+                let tid = self.ends.reader_tid;
+                let event = Event { tid, tgid: tid, cpu: 1, ..Event::at(Hop::TaskRun, at_ns) };
+                let at_ns = self.world.tell(event, About::Nothing);
+                let wait = self.world.random.within(1, 5000);
+                self.later(at_ns + wait, Act::Read);
+            }
+            Act::Read => self.read(at_ns),
+        }
+    }
+
+    fn write(&mut self, at_ns: u64) {
+        let len = match self.world.random.within(0, 5) {
+            0 => 1,
+            1..=3 => self.world.random.within(1, 3000),
+            _ => self.world.random.within(1, self.mss * 60),
+        };
+        let takes = if self.world.random.chance(15) { self.world.random.within(1, len) } else { len };
+        let from = self.written;
+        let mut at_ns = self.tell(Hop::TcpSend, at_ns, from, from + len);
+        // A long call declares the rest again, and sends in between.
+        let mut taken = 0;
+        while takes - taken > self.mss * 20 {
+            taken += self.mss * 15;
+            self.written = from + taken;
+            at_ns = self.push_some(at_ns);
+            at_ns = self.tell(Hop::TcpSend, at_ns, from + taken, from + len);
+        }
+        self.written = from + takes;
+        if self.world.random.chance(70) {
+            at_ns = self.push_some(at_ns);
+        }
+        let event = self.event(Hop::AppSend, at_ns, from, from + takes);
+        let event = Event { flags: EventFlags::AT_RETURN, ..event };
+        let at_ns = self.world.tell(event, About::Bytes { stream: self.stream, from, to: from + takes });
+        self.tx_busy_ns = self.tx_busy_ns.max(at_ns + 1);
+        let wait = self.world.random.within(1, 60_000);
+        self.later(at_ns + wait, Act::Push);
+        self.writes -= 1;
+        if self.writes > 0 {
+            let wait = self.world.random.within(1, 300_000);
+            self.later(at_ns + wait, Act::Write);
+        }
+    }
+
+    fn push(&mut self, at_ns: u64) {
+        self.push_some(at_ns);
+        if self.sent < self.written && self.sent < self.acked + self.window {
+            let wait = self.world.random.within(1, 20_000);
+            self.later(at_ns + wait, Act::Push);
+        }
+    }
+
+    fn push_some(&mut self, at_ns: u64) -> u64 {
+        let room = (self.acked + self.window).saturating_sub(self.sent).min(self.written - self.sent);
+        if room == 0 {
+            return at_ns;
+        }
+        let len = if self.world.random.chance(60) {
+            room.min(SUPER)
+        } else {
+            self.world.random.within(1, room.min(SUPER))
+        };
+        let from = self.sent;
+        self.sent += len;
+        let done_ns = self.down(at_ns, from, from + len);
+        self.tx_busy_ns = self.tx_busy_ns.max(done_ns);
+        done_ns
+    }
+
+    /// A super-packet on its way down. Gives the time when the call is done with it.
+    fn down(&mut self, at_ns: u64, from: u64, to: u64) -> u64 {
+        self.later(at_ns + self.rto_ns, Act::Timeout(to));
+        let mut at_ns = at_ns;
+        for hop in [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue] {
+            at_ns = self.tell(hop, at_ns, from, to);
+        }
+        let lost = self.world.weather.lost;
+        if self.world.random.chance(lost / 2) {
+            let event = Event {
+                detail: 9,
+                len: (to - from) as u32,
+                tid: 0,
+                tgid: 0,
+                ..self.event(Hop::SkbDrop, at_ns, from, to)
+            };
+            return self.world.tell(event, About::Bytes { stream: self.stream, from, to });
+        }
+        let step = if self.offloads { to - from } else { self.mss };
+        let mut start = from;
+        while start < to {
+            let end = to.min(start + step);
+            at_ns = self.tell(Hop::DevXmit, at_ns, start, end);
+            self.over_the_wire(at_ns, start, end);
+            let late = if self.world.random.chance(20) { 60_000 } else { 0 };
+            let done_ns = self.tell(Hop::DevDone, at_ns + late, start, end);
+            at_ns = if late == 0 { done_ns } else { at_ns };
+            start = end;
+        }
+        at_ns
+    }
+
+    fn over_the_wire(&mut self, at_ns: u64, from: u64, to: u64) {
+        let weather = self.world.weather;
+        let (mut start, copies) = (from, 1 + u64::from(self.world.random.chance(weather.duplicated)));
+        while start < to {
+            let end = to.min(start + self.mss);
+            for _ in 0..copies {
+                if self.is_dead && from > 2000 || self.world.random.chance(weather.lost) {
+                    continue;
+                }
+                let mut wait = self.world.random.within(2_000, 6_000);
+                if self.world.random.chance(weather.delayed) {
+                    wait += self.world.random.within(1_000, 2_000_000);
+                }
+                self.later(at_ns + wait, Act::Arrive(start, end));
+            }
+            start = end;
+        }
+    }
+
+    fn timeout(&mut self, at_ns: u64, to: u64) {
+        if self.acked >= to || self.tries > 12 || (self.is_dead && self.tries > 2) {
+            return;
+        }
+        self.tries += 1;
+        let most = (self.sent - self.acked).min(SUPER);
+        let len =
+            if self.world.random.chance(50) { most.min(self.mss) } else { self.world.random.within(1, most) };
+        let (from, to) = (self.acked, self.acked + len);
+        let at_ns = self.down(at_ns, from, to);
+        self.tx_busy_ns = self.tell(Hop::TcpRetransmit, at_ns, from, to);
+        // There may be more missing behind.
+        self.later(at_ns + self.rto_ns, Act::Timeout(self.sent));
+    }
+
+    /// Softirq: what came is merged where it joins, and goes up.
+    fn poll(&mut self, at_ns: u64) {
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in std::mem::take(&mut self.napi) {
+            match merged.last_mut() {
+                Some(last) if last.1 == from && to - last.0 <= SUPER && self.world.random.chance(85) => {
+                    last.1 = to;
+                }
+                _ => merged.push((from, to)),
+            }
+        }
+        let mut at_ns = at_ns;
+        for (from, to) in merged {
+            for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::TcpRecv] {
+                at_ns = self.tell(hop, at_ns, from, to);
+            }
+            self.ahead.push((from, to));
+            self.ahead.sort_unstable();
+            let before = self.received;
+            for (from, to) in &self.ahead {
+                if *from <= self.received {
+                    self.received = self.received.max(*to);
+                }
+            }
+            let received = self.received;
+            self.ahead.retain(|(_, to)| *to > received);
+            if received > before {
+                at_ns = self.ready(at_ns);
+            }
+            let wait = self.world.random.within(1_000, 50_000);
+            self.later(at_ns + wait, Act::Acked(received));
+        }
+        self.rx_busy_ns = at_ns;
+    }
+
+    fn ready(&mut self, at_ns: u64) -> u64 {
+        let received = self.received;
+        let event = self.event(Hop::SockReady, at_ns, received, received);
+        let mut at_ns = self.world.tell(event, About::Bytes { stream: self.stream, from: 0, to: received });
+        self.grown.push((at_ns, received));
+        if self.sleeps {
+            self.sleeps = false;
+            let tid = self.ends.reader_tid;
+            let socket = self.ends.to.0 + 7000;
+            let event = Event { tid, tgid: tid, socket, cpu: 1, ..Event::at(Hop::TaskWake, at_ns + 10) };
+            at_ns = self.world.tell(event, About::Nothing);
+            let wait = self.world.random.within(100, 80_000);
+            self.later(at_ns + wait, Act::Run);
+        }
+        at_ns + self.world.random.within(1, 500)
+    }
+
+    fn read(&mut self, at_ns: u64) {
+        let seen = self.grown.iter().rev().find(|(t, _)| *t < at_ns).map_or(0, |(_, to)| *to);
+        let waiting = seen - self.copied;
+        if waiting == 0 {
+            if self.received > seen {
+                let soon = self.world.random.within(1, 5000);
+                return self.later(at_ns + soon, Act::Read);
+            }
+            self.sleeps = true;
+            return;
+        }
+        let weather = self.world.weather;
+        let len = if self.world.random.chance(60) { waiting } else { self.world.random.within(1, waiting) };
+        let (from, to) = (self.copied, self.copied + len);
+        let mut at_ns = at_ns;
+        if self.world.random.chance(weather.peeked) {
+            at_ns = self.tell(Hop::AppCopy, at_ns, from, to);
+            let event = self.event(Hop::AppRecv, at_ns, from, to);
+            let event = Event { flags: EventFlags::PEEK, ..event };
+            at_ns = self.world.tell(event, About::Nothing) + 1;
+        } else if self.world.random.chance(weather.spliced) {
+            self.copied = to;
+        } else {
+            let half = from + len / 2;
+            if half > from && self.world.random.chance(40) {
+                at_ns = self.tell(Hop::AppCopy, at_ns, from, half);
+                at_ns = self.tell(Hop::AppCopy, at_ns, half, to);
+            } else {
+                at_ns = self.tell(Hop::AppCopy, at_ns, from, to);
+            }
+            at_ns = self.tell(Hop::AppRecv, at_ns, from, to);
+            self.copied = to;
+        }
+        let wait = self.world.random.within(1, 100_000);
+        self.later(at_ns + wait, Act::Read);
+    }
+}

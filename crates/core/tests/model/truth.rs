@@ -1,0 +1,294 @@
+//! Whether journeys are true: each claim that the correlator makes against what happened.
+
+use super::capture::Capture;
+use super::{About, True, World};
+use magscope_core::journey::{Journey, Verdict};
+use magscope_core::{Event, EventFlags, Hop, Proto};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A journey of a TCP stream in the counting of the truth: which stream, and bytes from its first.
+pub fn place(world: &World, journey: &Journey) -> Result<(usize, Range<u64>), String> {
+    let fits = |s: &super::StreamTruth| {
+        (s.from == journey.tx_flow || journey.tx_flow.is_none())
+            && (s.to == journey.rx_flow || journey.rx_flow.is_none())
+    };
+    let stream = world.streams.iter().position(fits).ok_or("no such stream")?;
+    let first = (journey.range.start as u32).wrapping_sub(world.streams[stream].first_seq);
+    let from = u64::from(first);
+    Ok((stream, from..from + journey.bytes()))
+}
+
+fn is_read(t: &True) -> bool {
+    t.event.hop == Hop::AppRecv && !t.event.flags.contains(EventFlags::PEEK)
+}
+
+/// Every rung's time is that of an event at that hop, of that very stream, that covers the whole piece.
+pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
+    let (stream, range) = place(world, journey)?;
+    for rung in journey.all_rungs() {
+        let say = |what: &str| Err(format!("{} at {} {what}: {journey:?}", rung.hop, rung.time_ns));
+        let Some(truth) = world.event_at(rung.time_ns) else { return say("never was") };
+        if truth.event.hop != rung.hop {
+            return say("was another hop");
+        }
+        match truth.about {
+            About::Bytes { stream: s, from, to } => {
+                if s != stream || range.start < from || range.end > to {
+                    return say(&format!("was about {s} {from}..{to}, not {stream} {range:?}"));
+                }
+            }
+            _ if matches!(rung.hop, Hop::TaskWake | Hop::TaskRun) => {
+                if truth.event.tid != world.streams[stream].reader_tid {
+                    return say("was another thread");
+                }
+            }
+            _ => return say("was about something else"),
+        }
+    }
+    Ok(())
+}
+
+/// The journeys of one stream with their bytes in the counting of the truth, in order.
+pub type Line = Vec<(Range<u64>, Journey)>;
+
+/// No byte is in two journeys. Gives the journeys of each stream in order.
+pub fn apart(world: &World, journeys: &[Journey]) -> Result<Vec<Line>, String> {
+    let mut by_stream = vec![Vec::new(); world.streams.len()];
+    for journey in journeys.iter().filter(|j| j.proto == Proto::TCP) {
+        let (stream, range) = place(world, journey)?;
+        by_stream[stream].push((range, journey.clone()));
+    }
+    for list in &mut by_stream {
+        list.sort_by_key(|(range, _)| range.start);
+        if let Some(pair) = list.windows(2).find(|w| w[0].0.end > w[1].0.start) {
+            return Err(format!("twice: {pair:?}"));
+        }
+    }
+    Ok(by_stream)
+}
+
+/// The events of each stream in order of time.
+pub fn by_stream(world: &World) -> Vec<Vec<(Event, u64, u64)>> {
+    let mut all = vec![Vec::new(); world.streams.len()];
+    for truth in &world.events {
+        if let About::Bytes { stream, from, to } = truth.about {
+            all[stream].push((truth.event, from, to));
+        }
+    }
+    for list in &mut all {
+        list.sort_by_key(|(event, _, _)| event.time_ns);
+    }
+    all
+}
+
+/// All that holds of a stream that was captured whole.
+pub fn stream_is_whole(
+    events: &[(Event, u64, u64)],
+    list: &[(Range<u64>, Journey)],
+    settled: bool,
+) -> Result<(), String> {
+    let sent = events
+        .iter()
+        .filter(|(e, _, _)| !matches!(e.hop, Hop::TcpSend))
+        .map(|(_, _, to)| *to)
+        .max()
+        .unwrap_or(0);
+    let mut at = 0;
+    for (range, journey) in list {
+        if range.start != at {
+            return Err(format!("bytes {at}..{} are in no journey, before {journey:?}", range.start));
+        }
+        at = range.end;
+        let is_border = |b: u64| events.iter().any(|(_, from, to)| *from == b || *to == b);
+        if !is_border(range.start) || !is_border(range.end) {
+            return Err(format!("needless cut: {journey:?}"));
+        }
+        piece_is_whole(events, range, journey, settled)?;
+    }
+    if at == sent { Ok(()) } else { Err(format!("journeys end at {at}, the stream at {sent}")) }
+}
+
+fn piece_is_whole(
+    events: &[(Event, u64, u64)],
+    range: &Range<u64>,
+    journey: &Journey,
+    settled: bool,
+) -> Result<(), String> {
+    let say = |what: String| Err(format!("{what}: {journey:?}"));
+    let over = |hop: Hop| {
+        events
+            .iter()
+            .filter(move |(e, from, to)| e.hop == hop && *from <= range.start && *to >= range.end)
+            .map(|(e, _, _)| e)
+    };
+    let read_ns = over(Hop::AppRecv).next().map(|e| e.time_ns);
+    for hop in Hop::path().iter().copied() {
+        let mine = journey.rungs.time_ns(hop);
+        match hop {
+            Hop::TcpSend | Hop::AppSend | Hop::AppCopy | Hop::TaskWake | Hop::TaskRun => {}
+            // The first notice that reaches so far, once it had arrived.
+            Hop::SockReady => {
+                let arrived = journey.rungs.time_ns(Hop::TcpRecv);
+                let first = over(hop).map(|e| e.time_ns).find(|t| arrived.is_some_and(|a| *t > a));
+                if mine != first && read_ns.is_some() {
+                    return say(format!("{hop} was at {first:?}"));
+                }
+            }
+            _ => {
+                let first = over(hop).next().map(|e| e.time_ns);
+                // What comes after the read may find the journey closed.
+                let late = first > read_ns && read_ns.is_some();
+                if mine != first && !(mine.is_none() && late) {
+                    return say(format!("{hop} was at {first:?}"));
+                }
+            }
+        }
+    }
+    if journey.disordered() > 0 {
+        return say("out of order".to_owned());
+    }
+    let passes = over(Hop::TcpXmit).count();
+    let before = over(Hop::TcpXmit).filter(|e| read_ns.is_none_or(|r| e.time_ns <= r)).count();
+    if !(before.saturating_sub(1)..=passes.max(1) - 1).contains(&(journey.retransmits as usize)) {
+        return say(format!("sent {passes} times, {before} before it was read"));
+    }
+    let last = journey.rungs.last();
+    let fair = match journey.verdict {
+        Verdict::Complete => read_ns.is_some(),
+        // Nothing had reached the receiver, so it may not be in the capture at all.
+        Verdict::HalfComplete => {
+            journey.rx_flow.is_none() && read_ns.is_none() && journey.rungs.has(Hop::DevXmit)
+        }
+        Verdict::ReadUnseen => read_ns.is_none() && over(Hop::TcpRecv).next().is_some(),
+        Verdict::InFlight => read_ns.is_none(),
+        Verdict::LostAfter { hop } => {
+            read_ns.is_none() && settled && Some(hop) == last && over(Hop::TcpRecv).next().is_none()
+        }
+        Verdict::Dropped { hop, reason: 9 } => {
+            read_ns.is_none()
+                && Some(hop) == last
+                && over(Hop::SkbDrop).next().is_some()
+                && over(Hop::TcpRecv).next().is_none()
+        }
+        _ => false,
+    };
+    if fair { Ok(()) } else { say(format!("unfair verdict, read at {read_ns:?}")) }
+}
+
+/// What must hold of a piece although events were lost.
+pub fn piece_is_honest(
+    world: &World,
+    events: &[(Event, u64, u64)],
+    capture: &Capture,
+    range: &Range<u64>,
+    journey: &Journey,
+) -> Result<(), String> {
+    let say = |what: &str| Err(format!("{what}: {journey:?}\nlosses {:?}", capture.losses));
+    let covers = |hop: Hop| {
+        events.iter().filter(move |(e, from, to)| e.hop == hop && *from <= range.start && *to >= range.end)
+    };
+    let read = covers(Hop::AppRecv).next();
+    match journey.verdict {
+        Verdict::Complete | Verdict::HalfComplete => {
+            if !journey.rungs.has(Hop::AppRecv)
+                && (journey.verdict == Verdict::Complete || !journey.rx_flow.is_none())
+            {
+                return say("no read was seen");
+            }
+            let expected = [
+                Hop::TcpXmit,
+                Hop::IpOut,
+                Hop::IpPost,
+                Hop::DevQueue,
+                Hop::DevXmit,
+                Hop::DevRecv,
+                Hop::IpPre,
+                Hop::IpIn,
+                Hop::TcpRecv,
+            ];
+            for hop in expected {
+                let was_lost = covers(hop).all(|(e, _, _)| capture.lost.contains(&e.time_ns));
+                // An end of which nothing was seen yet may not be in the capture: the other's half can be whole.
+                let end_ns = journey.end_ns().unwrap_or(0);
+                let side = hop.direction();
+                let is_known = events.iter().any(|(e, _, _)| {
+                    e.hop.direction() == side && e.time_ns <= end_ns && !capture.lost.contains(&e.time_ns)
+                });
+                if was_lost && is_known && !journey.rungs.has(hop) {
+                    return say(&format!("{hop} was lost"));
+                }
+            }
+            Ok(())
+        }
+        Verdict::LostAfter { .. } if read.is_some() || covers(Hop::TcpRecv).next().is_some() => {
+            say("it was not lost")
+        }
+        Verdict::ReadUnseen if read.is_some() => say("it was read, and the event lost"),
+        _ => {
+            let _ = world;
+            Ok(())
+        }
+    }
+}
+
+/// The datagrams that the rungs of a journey are truly about, copies counted as what they copy.
+pub fn datagrams(world: &World, journey: &Journey) -> Result<Vec<usize>, String> {
+    let mut seen = Vec::new();
+    for rung in journey.all_rungs() {
+        let truth = world.event_at(rung.time_ns).filter(|t| t.event.hop == rung.hop);
+        match truth.map(|t| t.about) {
+            Some(About::Datagram(n)) => seen.push(world.datagrams[n]),
+            Some(About::Nothing) if matches!(rung.hop, Hop::TaskWake | Hop::TaskRun) => {}
+            _ => return Err(format!("{} at {} never was: {journey:?}", rung.hop, rung.time_ns)),
+        }
+    }
+    seen.dedup();
+    Ok(seen)
+}
+
+/// Every datagram has its journey, each rung its own, and the end that it had.
+pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -> Result<(), String> {
+    let mut hops: HashMap<usize, Vec<(Hop, u64)>> = HashMap::new();
+    for truth in &world.events {
+        if let About::Datagram(n) = truth.about {
+            hops.entry(n).or_default().push((truth.event.hop, truth.event.time_ns));
+        }
+    }
+    let mut found: HashMap<usize, usize> = HashMap::new();
+    for journey in journeys.iter().filter(|j| j.proto == Proto::UDP) {
+        let mine = datagrams(world, journey)?;
+        let [me] = mine[..] else {
+            if journey.ambiguous {
+                continue;
+            }
+            return Err(format!("datagrams {mine:?} in one: {journey:?}"));
+        };
+        *found.entry(me).or_default() += 1;
+        let read = journey.rungs.has(Hop::AppRecv);
+        let fair = match journey.verdict {
+            Verdict::Complete => read && journey.rungs.has(Hop::DevXmit),
+            // A copy; or one of which the receiver saw nothing, while it had seen nothing at all.
+            Verdict::HalfComplete if journey.rx_flow.is_none() => !read && journey.rungs.has(Hop::DevXmit),
+            Verdict::HalfComplete => read && journey.tx_flow.is_none(),
+            Verdict::LostAfter { hop } => settled && hop == Hop::DevDone,
+            Verdict::InFlight => !read,
+            _ => false,
+        };
+        if !fair || journey.disordered() > 0 {
+            return Err(format!("unfair verdict or order: {journey:?}"));
+        }
+    }
+    let copies = |n: usize| world.datagrams.iter().filter(|of| **of == n).count();
+    for (n, of) in world.datagrams.iter().enumerate().filter(|(n, of)| n == *of) {
+        let n_found = found.get(&n).copied().unwrap_or(0);
+        if n_found != copies(*of) {
+            return Err(format!(
+                "datagram {n} has {n_found} journeys, {} copies: {:?}",
+                copies(*of),
+                hops.get(&n)
+            ));
+        }
+    }
+    Ok(())
+}

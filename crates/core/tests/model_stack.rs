@@ -1,0 +1,175 @@
+//! The correlator against a model stack that knows the truth: whatever the traffic, the journeys are those that were.
+//!
+//! `MAGSCOPE_CASES` sets how many worlds each property is tried on; 256 unless set.
+
+mod model;
+
+use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::{Hop, Proto};
+use model::capture::Capture;
+use model::{Random, Weather, World, truth};
+use proptest::prelude::*;
+
+/// Nothing is given up on because of its age while a world lasts: time-outs of the model can add up to many seconds.
+const LIMITS: Limits = Limits { max_pieces: 1 << 18, max_age_ns: 1_000_000_000_000, max_flows: 1 << 16 };
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(256);
+    ProptestConfig { cases, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn weather() -> impl Strategy<Value = Weather> {
+    let percent = |most: u64| prop_oneof![Just(0), 0..most];
+    (percent(30), percent(20), percent(30), percent(30), percent(20), percent(30)).prop_map(
+        |(lost, duplicated, delayed, peeked, spliced, dead)| Weather {
+            lost,
+            duplicated,
+            delayed,
+            peeked,
+            spliced,
+            dead,
+        },
+    )
+}
+
+/// Connections both ways, and datagrams among them.
+fn world(seed: u64, weather: Weather, tcp: u64, udp: u64) -> World {
+    let mut world = World::new(seed, weather);
+    for _ in 0..tcp {
+        let (a, b) = world.connect(Proto::TCP);
+        let start = world.random.within(1_000_000, 2_000_000);
+        model::tcp::run(&mut world, a, b, start);
+        if world.random.chance(50) {
+            let start = world.random.within(1_000_000, 2_000_000);
+            model::tcp::run(&mut world, b, a, start);
+        }
+    }
+    for _ in 0..udp {
+        let start = world.random.within(1_000_000, 2_000_000);
+        model::udp::run(&mut world, start);
+    }
+    world
+}
+
+fn tcp_rungs(world: &World, done: &[Journey]) -> Result<(), String> {
+    done.iter().filter(|j| j.proto == Proto::TCP).try_for_each(|j| truth::rungs_are_true(world, j))
+}
+
+fn whole(seed: u64, weather: Weather, tcp: u64, udp: u64, settled: bool) -> Result<(), String> {
+    let world = world(seed, weather, tcp, udp);
+    let mut random = Random(seed ^ 1);
+    let (done, correlator) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
+    tcp_rungs(&world, &done)?;
+    let events = truth::by_stream(&world);
+    for (events, list) in events.iter().zip(truth::apart(&world, &done)?) {
+        truth::stream_is_whole(events, &list, settled)?;
+    }
+    truth::datagrams_are_whole(&world, &done, settled)?;
+    let counters = correlator.counters();
+    match (counters.unattributed, counters.resets, counters.evicted) {
+        (0, 0, 0) => Ok(()),
+        _ => Err(format!("{counters:?}")),
+    }
+}
+
+fn midway(seed: u64, weather: Weather) -> Result<(), String> {
+    let world = world(seed, weather, 2, 1);
+    let mut random = Random(seed ^ 2);
+    let capture = Capture::whole(&world).begins_midway(&mut random);
+    let begin = capture.events.first().map_or(0, |e| e.time_ns);
+    let (done, _) = capture.correlate(&world, LIMITS, &mut random, seed.is_multiple_of(2));
+    tcp_rungs(&world, &done)?;
+    truth::apart(&world, &done)?;
+    for journey in &done {
+        if journey.all_rungs().any(|r| r.time_ns < begin)
+            || matches!(journey.verdict, Verdict::BrokenByEventLoss)
+        {
+            return Err(format!("before the beginning, or broken: {journey:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn lossy(seed: u64, weather: Weather) -> Result<(), String> {
+    let world = world(seed, weather, 2, 1);
+    let mut random = Random(seed ^ 3);
+    let capture = Capture::whole(&world).with_losses(&mut random);
+    let (done, _) = capture.correlate(&world, LIMITS, &mut random, seed.is_multiple_of(2));
+    tcp_rungs(&world, &done)?;
+    let events = truth::by_stream(&world);
+    for (events, list) in events.iter().zip(truth::apart(&world, &done)?) {
+        for (range, journey) in &list {
+            truth::piece_is_honest(&world, events, &capture, range, journey)?;
+        }
+    }
+    for journey in done.iter().filter(|j| j.proto == Proto::UDP) {
+        let mine = truth::datagrams(&world, journey)?;
+        let admits = journey.ambiguous || journey.verdict == Verdict::BrokenByEventLoss;
+        if mine.len() > 1 && !admits {
+            return Err(format!("datagrams {mine:?} in one: {journey:?}\nlosses {:?}", capture.losses));
+        }
+    }
+    Ok(())
+}
+
+fn crowded(seed: u64, weather: Weather, max_pieces: usize) -> Result<(), String> {
+    let world = world(seed, weather, 3, 1);
+    let mut random = Random(seed ^ 4);
+    let limits = Limits { max_pieces, ..LIMITS };
+    let (done, _) = Capture::whole(&world).correlate(&world, limits, &mut random, false);
+    tcp_rungs(&world, &done)?;
+    truth::apart(&world, &done)?;
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn one_connection_gives_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        whole(seed, weather, 1, 0, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn datagrams_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        whole(seed, weather, 0, 2, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn many_connections_do_not_mix(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        whole(seed, weather, 4, 2, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn a_capture_that_begins_midway_claims_nothing_false(seed in any::<u64>(), weather in weather()) {
+        midway(seed, weather).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn lost_events_never_make_a_false_claim(seed in any::<u64>(), weather in weather()) {
+        lossy(seed, weather).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn too_little_room_gives_up_and_claims_nothing_false(seed in any::<u64>(), weather in weather(), room in 1..60_usize) {
+        crowded(seed, weather, room).map_err(TestCaseError::fail)?;
+    }
+}
+
+#[test]
+fn the_model_makes_all_that_it_should() {
+    let weather = Weather { lost: 10, duplicated: 10, delayed: 10, peeked: 10, spliced: 5, dead: 0 };
+    let world = world(7, weather, 20, 4);
+    for hop in [
+        Hop::SkbDrop,
+        Hop::TcpRetransmit,
+        Hop::SockReady,
+        Hop::TaskRun,
+        Hop::AppCopy,
+        Hop::AppRecv,
+        Hop::UdpRecv,
+    ] {
+        assert!(world.events.iter().any(|t| t.event.hop == hop), "{hop}");
+    }
+    assert!(world.events.len() > 2000, "{}", world.events.len());
+}
