@@ -1,6 +1,6 @@
 # `make run` and `make test` are all that is needed; both first install what is missing (scripts/setup.sh).
 
-.PHONY: run build test test-root lint bench fuzz-smoke setup clean
+.PHONY: run build test test-kernels lint bench fuzz-smoke setup clean
 
 CARGO ?= cargo
 # Root tests need the binary and the test programs built by the ordinary user.
@@ -18,6 +18,10 @@ setup:
 # Everything: those tests that need root run as root where that can be had, and say so where it cannot.
 test: setup
 	scripts/test.sh
+
+# The capture tests inside Debian's stock kernels, in emulated machines.
+test-kernels: setup
+	scripts/test-kernels.sh 6.1 6.12
 
 lint: setup
 	$(CARGO) fmt --check
