@@ -9,16 +9,18 @@
 //! it (David and Nagaraja, *Order Statistics*, 2003, 7.1). The interval of the difference runs from B's lower bound
 //! minus A's upper to B's upper minus A's lower; with 99.5 % for each of the two it holds at least [`CONFIDENCE`]. Ranks
 //! become times through the histogram's buckets, always the outer edge, so that rounding widens an interval and never
-//! narrows it. A step is called slower or faster only if its interval leaves out zero.
+//! narrows it. Journeys are not independent of their neighbours, so n counts for less where neighbours are alike. A step
+//! is called slower or faster only if its interval leaves out zero.
 //!
 //! **Known limits.**
-//! - The interval is for journeys that are independent. Pieces of one packet are not: where few packets make many
-//!   journeys, a difference is called sooner than it should be.
+//! - What varies within a capture is known and widens the interval (`blocks.rs`); what is the same all through one
+//!   capture and another way in the next (where memory lies, how fast the CPU runs) looks like a difference.
 //! - One interval in a hundred is wrong, though rarely by far; a table has some forty.
 //! - It compares two captures, not two causes: what else differed between them is not known here.
 //! - The effect on the mean total is a difference of means, and one long wait moves it; it orders the table and decides
 //!   nothing.
 
+mod blocks;
 mod interval;
 mod side;
 mod warning;
@@ -30,7 +32,7 @@ use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 use crate::journey::Verdict;
 use crate::node::NodeInfo;
-use crate::stats::HopPairStats;
+use blocks::Blocks;
 use interval::{MISS, bounds_ns, shares_differ};
 use serde::{Serialize, Serializer};
 use side::{Sum, Sums};
@@ -126,6 +128,10 @@ pub struct Quantile {
     pub b_ns: u64,
     /// B as a multiple of A; `None` where A is 0.
     pub ratio: Option<f64>,
+    /// So many independent journeys would say as much as A's do; fewer than A has where neighbours are alike.
+    pub worth_a: u64,
+    /// The same of B.
+    pub worth_b: u64,
     /// B minus A is at least this, nanoseconds; `None` if there are too few to say.
     pub at_least_ns: Option<i64>,
     /// B minus A is at most this, nanoseconds; `None` if there are too few to say.
@@ -222,7 +228,7 @@ fn protocol(proto: Proto, a: &Sums, b: &Sums) -> Protocol {
         .into_iter()
         .map(|pair| {
             let (in_a, in_b) = (a.steps.get(&pair).unwrap_or(&none), b.steps.get(&pair).unwrap_or(&none));
-            let each = |sum: &Sum, sums: &Sums| sum.ns as f64 / sums.total.times.n().max(1) as f64;
+            let each = |sum: &Sum, sums: &Sums| sum.ns as f64 / sums.total.times.all().n().max(1) as f64;
             let beside = pair.1 == Hop::DevDone;
             let effect_ns = if beside { 0.0 } else { each(in_b, b) - each(in_a, a) };
             let measured = measured(&in_a.times, &in_b.times);
@@ -233,18 +239,18 @@ fn protocol(proto: Proto, a: &Sums, b: &Sums) -> Protocol {
     Protocol { proto, total: measured(&a.total.times, &b.total.times), steps, shares: shares(a, b) }
 }
 
-fn measured(a: &HopPairStats, b: &HopPairStats) -> Measured {
+fn measured(a: &Blocks, b: &Blocks) -> Measured {
     let (p50, p99) = (quantile(a, b, 0.5), quantile(a, b, 0.99));
-    let change = match (a.n(), b.n()) {
+    let change = match (a.all().n(), b.all().n()) {
         (1.., 0) => Change::OnlyInA,
         (0, 1..) => Change::OnlyInB,
         _ => p50.change.and(p99.change),
     };
-    Measured { n_a: a.n(), n_b: b.n(), p50, p99, change }
+    Measured { n_a: a.all().n(), n_b: b.all().n(), p50, p99, change }
 }
 
-fn quantile(a: &HopPairStats, b: &HopPairStats, q: f64) -> Quantile {
-    let (a_ns, b_ns) = (a.quantile_ns(q), b.quantile_ns(q));
+fn quantile(a: &Blocks, b: &Blocks, q: f64) -> Quantile {
+    let (a_ns, b_ns) = (a.all().quantile_ns(q), b.all().quantile_ns(q));
     let (in_a, in_b) = (bounds_ns(a, q), bounds_ns(b, q));
     // Histograms end at 100 s, so times fit.
     let minus = |b: Option<u64>, a: Option<u64>| Some(b? as i64 - a? as i64);
@@ -255,8 +261,9 @@ fn quantile(a: &HopPairStats, b: &HopPairStats, q: f64) -> Quantile {
         (Some(_), Some(_)) => Change::NotShown,
         _ => Change::TooFew,
     };
-    let ratio = (a_ns > 0 && b.n() > 0).then(|| b_ns as f64 / a_ns as f64);
-    Quantile { a_ns, b_ns, ratio, at_least_ns, at_most_ns, change }
+    let ratio = (a_ns > 0 && b.all().n() > 0).then(|| b_ns as f64 / a_ns as f64);
+    let (worth_a, worth_b) = (a.worth(q), b.worth(q));
+    Quantile { a_ns, b_ns, ratio, worth_a, worth_b, at_least_ns, at_most_ns, change }
 }
 
 fn shares(a: &Sums, b: &Sums) -> Vec<Share> {

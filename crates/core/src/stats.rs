@@ -68,6 +68,11 @@ impl HopPairStats {
             .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(h.max()) })
     }
 
+    /// How many took at most so long, nanoseconds, to within a bucket.
+    pub fn at_most(&self, ns: u64) -> u64 {
+        self.histogram.as_ref().map_or(0, |h| if h.is_empty() { 0 } else { h.count_between(0, ns) })
+    }
+
     /// The bounds of the bucket that holds the value of a rank, nanoseconds, both included; 1 is the rank of the
     /// shortest. `None` if so many were not measured.
     pub fn at_rank_ns(&self, rank: u64) -> Option<(u64, u64)> {
@@ -154,6 +159,7 @@ mod tests {
             let (low, high) = odd.at_rank_ns(rank).unwrap();
             assert!((low..=high).contains(&rank) && high - low <= rank / 50, "{rank}: {low}..={high}");
         }
+        assert!(odd.at_most(500).abs_diff(500) <= 5 && odd.at_most(u64::MAX) == 1000);
         odd.record(u64::MAX);
         odd.record(0);
         assert!(odd.quantiles().unwrap().max_ns >= MAX_NS);

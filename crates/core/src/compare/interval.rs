@@ -1,6 +1,6 @@
 //! What chance alone explains: ranks around a quantile, intervals around a share.
 
-use crate::stats::HopPairStats;
+use super::blocks::Blocks;
 
 /// How often each interval of one capture may miss the true figure. Two of them make a difference.
 pub const MISS: f64 = 0.005;
@@ -12,12 +12,16 @@ const DEVIATIONS: f64 = 2.807;
 const NEGLIGIBLE: f64 = 1e-20;
 
 /// Times between which the quantile `q` lies, nanoseconds; `None` on the side where there are too few to say.
-pub fn bounds_ns(times: &HopPairStats, q: f64) -> (Option<u64>, Option<u64>) {
-    let (low, high) = ranks(times.n(), q);
+pub fn bounds_ns(times: &Blocks, q: f64) -> (Option<u64>, Option<u64>) {
+    let (n, worth) = (times.all().n(), times.worth(q));
+    let (low, high) = ranks(worth, q);
+    // The same shares of all that were measured, rounded outwards.
+    let scaled =
+        |rank: u64, up: u64| ((u128::from(rank) * u128::from(n) + u128::from(up)) / u128::from(worth)) as u64;
+    let low = low.and_then(|rank| times.all().at_rank_ns(scaled(rank, 0)));
+    let high = high.and_then(|rank| times.all().at_rank_ns(scaled(rank, worth - 1)));
     // The outer edges of the buckets.
-    let low = low.and_then(|rank| times.at_rank_ns(rank)).map(|(low, _)| low);
-    let high = high.and_then(|rank| times.at_rank_ns(rank)).map(|(_, high)| high);
-    (low, high)
+    (low.map(|(low, _)| low), high.map(|(_, high)| high))
 }
 
 /// Two ranks between whose values the quantile `q` of what n values were taken from lies, but for [`MISS`].

@@ -1,12 +1,12 @@
 //! One of the two captures, added up.
 
 use super::Summary;
+use super::blocks::Blocks;
 use crate::batch::Batch;
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 use crate::journey::{Journey, Rung, Verdict};
 use crate::node::NodeInfo;
-use crate::stats::HopPairStats;
 use std::collections::BTreeMap;
 
 /// One of the two captures. Memory grows with protocols and hops, not with time.
@@ -35,7 +35,7 @@ pub(super) struct Sums {
 /// Times, and what they add up to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sum {
-    pub times: HopPairStats,
+    pub times: Blocks,
     pub ns: u128,
 }
 

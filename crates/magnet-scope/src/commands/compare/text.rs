@@ -26,9 +26,9 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
         return text;
     }
     let method = format!(
-        "Intervals are {:.0} % ones, from order statistics of A and of B, whatever the distribution; they take journeys \
-         for independent. Two runs of the same thing differ as well: compare two recordings of it to see by how much. \
-         Steps with a difference come first, then by their effect on the mean total.",
+        "Intervals are {:.0} % ones, from order statistics of A and of B, whatever the distribution, wider where \
+         neighbouring journeys are alike. Two runs of the same thing differ as well: compare two recordings of it to \
+         see by how much. Steps with a difference come first, then by their effect on the mean total.",
         comparison.confidence * 100.0
     );
     text.push('\n');
