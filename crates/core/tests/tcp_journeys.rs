@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
-use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Proto};
+use magscope_core::{Batch, Blame, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Part, Proto};
 
 fn journeys(events: Vec<Event>) -> Vec<Journey> {
     correlate(coverage(), flows(Proto::TCP), events).0
@@ -331,4 +331,23 @@ fn flows_are_bounded_and_unknown_ones_counted() {
     assert_eq!(correlator.counters().evicted_flows, 1000 - correlator.flows().count() as u64);
     correlator.push(&batch(vec![], vec![tcp(Hop::IpOut, 5000, FlowId(77_777), 5, 10)]), &mut done);
     assert_eq!(correlator.counters().unattributed, 1);
+}
+
+#[test]
+fn what_comes_between_wake_and_run_waited_for_the_cpu() {
+    let mut events = run(&PACKET_RX, 0, SERVER, 100, 50);
+    events.push(tcp(Hop::SockReady, 10, SERVER, 150, 0));
+    events.push(by(Event::at(Hop::TaskWake, 12), 7, 70));
+    events.extend(run(&PACKET_RX, 20, SERVER, 150, 50));
+    events.push(tcp(Hop::SockReady, 30, SERVER, 200, 0));
+    events.push(by(Event::at(Hop::TaskRun, 100), 7, 70));
+    events.extend(run(&PACKET_RX, 110, SERVER, 200, 50));
+    events.push(tcp(Hop::SockReady, 120, SERVER, 250, 0));
+    events.push(by(tcp(Hop::AppRecv, 130, SERVER, 100, 150), 7, 70));
+    let done = journeys(events);
+    let seen: Vec<_> =
+        done.iter().map(|j| (j.rungs.time_ns(Hop::TaskWake), j.rungs.time_ns(Hop::TaskRun))).collect();
+    assert_eq!(seen, [(Some(12), Some(100)), (None, Some(100)), (None, None)]);
+    let waited: Vec<_> = done.iter().filter_map(|j| Blame::of(j, coverage())?.ns(Part::Scheduler)).collect();
+    assert_eq!(waited, [88, 70]);
 }

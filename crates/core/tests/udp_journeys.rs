@@ -141,3 +141,28 @@ fn a_sleeping_reader_of_datagrams() {
     let sleep: Vec<_> = done[0].latencies().filter(|l| l.from >= Hop::SockReady).map(|l| l.ns).collect();
     assert_eq!(sleep, [5, 10, 20]);
 }
+
+#[test]
+fn a_datagram_in_fragments_is_one_journey_of_its_first() {
+    // whole until the device, whole again from ip.in on; the first fragment's header tells the length of all
+    let later = |hop, time_ns, flow, skb, len| {
+        let event = udp(hop, time_ns, FlowId::NONE, 9, skb, len);
+        Event { flow, flags: EventFlags::FRAGMENT, ..event }
+    };
+    let mut events: Vec<_> = [Hop::IpOut, Hop::IpPost].iter().map(|h| udp(*h, 0, CLIENT, 9, 1, 4000)).collect();
+    for (hop, time_ns, flow) in
+        [(Hop::DevQueue, 3, CLIENT), (Hop::DevXmit, 6, CLIENT), (Hop::DevRecv, 50, SERVER)]
+    {
+        events.push(udp(hop, time_ns, flow, 9, 2, 4000));
+        events.push(later(hop, time_ns + 1, FlowId::NONE, 3, 1480));
+        events.push(later(hop, time_ns + 2, flow, 4, 1048));
+    }
+    let arrive = |(hop, i): (&Hop, u64)| Event { socket: SOCKET, ..udp(*hop, 60 + i, SERVER, 9, 2, 4000) };
+    events.extend(RX[2..].iter().zip(0..).map(arrive));
+    events.extend([ready(70), read(90, 4000)]);
+    let (done, correlator) = correlate(coverage(), flows(Proto::UDP), events);
+    assert_eq!((done.len(), done[0].verdict, done[0].bytes()), (1, Verdict::Complete, 4000));
+    let times = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv].map(|hop| done[0].rungs.time_ns(hop));
+    assert_eq!(times, [Some(6), Some(50), Some(90)]);
+    assert_eq!((correlator.counters().later_fragments, correlator.counters().unattributed), (6, 0));
+}

@@ -10,6 +10,7 @@ pub fn step_words(from: Hop, to: Hop, proto: Proto) -> String {
         return crossing(from, to).to_owned();
     }
     match (from, to) {
+        (Hop::SockReady, Hop::TaskRun) => Part::Scheduler.words().to_owned(),
         _ if !follows(from, to, proto) && to != Hop::AppCopy && to != Hop::AppRecv => format!("{from} → {to}"),
         (_, Hop::TcpSend | Hop::UdpSend) => "entering the send call".to_owned(),
         (_, Hop::TcpXmit) => Part::SendQueue.words().to_owned(),
@@ -69,6 +70,7 @@ mod tests {
             (Hop::DevXmit, Hop::DevRecv, Proto::TCP, "the wire"),
             (Hop::IpPost, Hop::DevRecv, Proto::TCP, "the sender's stack or the wire"),
             (Hop::TaskWake, Hop::TaskRun, Proto::TCP, "waiting for a CPU"),
+            (Hop::SockReady, Hop::TaskRun, Proto::TCP, "waiting for a CPU"),
             (Hop::TcpSend, Hop::TcpXmit, Proto::TCP, "held in TCP's send queue"),
             (Hop::UdpSend, Hop::IpOut, Proto::UDP, "udp output"),
             (Hop::AppSend, Hop::IpOut, Proto::TCP, "app.send → ip.out"),

@@ -126,9 +126,8 @@ impl Correlator {
             | Hop::SchedWakeup
             | Hop::SchedFork
             | Hop::SchedExit => {}
-            _ if event.flags.contains(EventFlags::FRAGMENT) || event.flags.contains(EventFlags::PARTIAL) => {
-                self.desk.counters.without_range += 1;
-            }
+            _ if event.flags.contains(EventFlags::FRAGMENT) => self.desk.counters.later_fragments += 1,
+            _ if event.flags.contains(EventFlags::PARTIAL) => self.desk.counters.without_range += 1,
             _ => match event.proto {
                 Proto::TCP => self.tcp(event, done),
                 Proto::UDP => self.udp(event, done),

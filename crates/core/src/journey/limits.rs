@@ -31,8 +31,11 @@ pub struct Counters {
     pub flow_collisions: u64,
     /// Events of a protocol other than TCP and UDP.
     pub other_protocols: u64,
-    /// Events without a range: later fragments, headers that could not be read.
+    /// Events without a range: headers that could not be read.
     pub without_range: u64,
+    /// Events of fragments after the first. The first has the header, whose length is that of the whole datagram, and
+    /// stands for it.
+    pub later_fragments: u64,
     /// Events of a namespace that only forwards the packets of this flow.
     pub forwarded: u64,
     /// Pure acknowledgements and other segments without payload, by place on the path.

@@ -66,9 +66,10 @@ impl Readers {
 
 impl Reader {
     /// Gives `piece`, read at `read_ns`, its rungs at `task.wake` and `task.run`, if the thread slept in between. A reader
-    /// that was awake when the data came has none: it was busy, not waiting for a CPU.
+    /// that was awake when the data came has none: it was busy, not waiting for a CPU. One that earlier data had woken
+    /// and that had no CPU yet has `task.run` alone.
     pub fn stamp(&self, piece: &mut Piece, read_ns: u64) {
-        if piece.has(Hop::TaskWake) {
+        if piece.has(Hop::TaskWake) || piece.has(Hop::TaskRun) {
             return;
         }
         let ready = piece.rungs.time_ns(Hop::SockReady).or_else(|| {
@@ -76,13 +77,16 @@ impl Reader {
             arrived.and_then(|hop| piece.rungs.time_ns(*hop))
         });
         let (Some(ready), Some(wake)) = (ready, self.wake) else { return };
-        if wake.time_ns < ready || wake.time_ns > read_ns {
+        if wake.time_ns > read_ns {
             return;
         }
         let mark =
             |hop, at: Moment| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who: self.who, at_return: false };
-        piece.stamp(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
-        if let Some(run) = self.run.filter(|run| run.time_ns >= wake.time_ns && run.time_ns <= read_ns) {
+        if wake.time_ns >= ready {
+            piece.stamp(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
+        }
+        let since_ns = wake.time_ns.max(ready);
+        if let Some(run) = self.run.filter(|run| run.time_ns >= since_ns && run.time_ns <= read_ns) {
             piece.stamp(&mark(Hop::TaskRun, run), Hop::TcpRetransmit);
         }
     }
