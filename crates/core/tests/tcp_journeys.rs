@@ -246,7 +246,7 @@ fn one_end_alone_makes_halves() {
     let mut done = Vec::new();
     correlator.push(&batch(client, events), &mut done);
     assert!(done.is_empty());
-    correlator.push(&Batch { watermark_ns: 60_000_000, ..Batch::default() }, &mut done);
+    correlator.push(&Batch { watermark_ns: 400_000_000, ..Batch::default() }, &mut done);
     assert_eq!((done[0].verdict, done[0].rx_flow), (Verdict::HalfComplete, FlowId::NONE));
 
     let server: Vec<_> = flows(Proto::TCP).into_iter().skip(1).take(1).collect();
@@ -350,4 +350,19 @@ fn what_comes_between_wake_and_run_waited_for_the_cpu() {
     assert_eq!(seen, [(Some(12), Some(100)), (None, Some(100)), (None, None)]);
     let waited: Vec<_> = done.iter().filter_map(|j| Blame::of(j, coverage())?.ns(Part::Scheduler)).collect();
     assert_eq!(waited, [88, 70]);
+}
+
+#[test]
+fn the_first_packet_of_all_is_lost_and_comes_after_a_time_out() {
+    let mut correlator = Correlator::new(coverage(), Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows(Proto::TCP), run(&PACKET_TX, 0, CLIENT, 100, 50)), &mut done);
+    correlator.push(&Batch { watermark_ns: 200_000_000, ..Batch::default() }, &mut done);
+    let mut events = run(&PACKET_TX, 201_000_000, CLIENT, 100, 50);
+    events.extend(run(&PACKET_RX, 202_000_000, SERVER, 100, 50));
+    events.push(tcp(Hop::AppRecv, 203_000_000, SERVER, 100, 50));
+    correlator.push(&batch(vec![], events), &mut done);
+    correlator.finish(&mut done);
+    let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.retransmits, j.bytes())).collect();
+    assert_eq!(seen, [(Verdict::Complete, 1, 50)]);
 }

@@ -14,8 +14,11 @@ use std::collections::BinaryHeap;
 
 /// How long a finished journey waits for events that may trail its end: the driver's return, the return of `send`.
 pub(super) const TRAIL_NS: u64 = 5_000_000;
-/// How long a sent half waits for a retransmission, or for the other half to turn up.
-pub(super) const HALF_NS: u64 = 50_000_000;
+/// How long a sent datagram waits for the other half to turn up.
+const HALF_NS: u64 = 50_000_000;
+/// How long a sent half of TCP waits: longer than the shortest time-out (`TCP_RTO_MIN`, 200 ms), because what was lost before
+/// the receiver was ever seen is sent again only then.
+const TCP_HALF_NS: u64 = 300_000_000;
 /// How long a finished journey that lacks a rung waits for the record that tells of a loss. It comes when there is room
 /// in the ring again, after the events of other CPUs.
 const GAP_NS: u64 = 50_000_000;
@@ -111,8 +114,9 @@ impl Desk {
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }
-        } else if way.tx_last == Some(hop) && !ends.rx.sure && piece.state == State::Open {
-            let until_ns = time_ns.saturating_add(HALF_NS);
+        } else if way.tx_last == Some(hop) && !ends.rx.sure {
+            let wait_ns = if ends.proto == Proto::TCP { TCP_HALF_NS } else { HALF_NS };
+            let until_ns = time_ns.saturating_add(wait_ns);
             piece.state = State::Lingering { until_ns };
             return until_ns;
         }

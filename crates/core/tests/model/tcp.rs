@@ -67,7 +67,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     });
     let rto_ns = [1_000_000, 8_000_000, 200_000_000][world.random.within(0, 2) as usize];
     let window = [3_000, 100_000, 1 << 20][world.random.within(0, 2) as usize];
-    let writes = world.random.within(1, 12);
+    let writes = world.random.within(1, 8);
     let opens = world.random.chance(50);
     let mut line = Line {
         world,
@@ -180,7 +180,7 @@ impl Line<'_> {
         let len = match self.world.random.within(0, 5) {
             0 => 1,
             1..=3 => self.world.random.within(1, 3000),
-            _ => self.world.random.within(1, self.mss * 60),
+            _ => self.world.random.within(1, self.mss * 50),
         };
         let takes = if self.world.random.chance(15) { self.world.random.within(1, len) } else { len };
         let from = self.written;

@@ -3,7 +3,7 @@
 use super::capture::Capture;
 use super::{About, True, World};
 use magscope_core::journey::{Journey, Verdict};
-use magscope_core::{Event, EventFlags, Hop, Proto};
+use magscope_core::{Direction, Event, EventFlags, Hop, Proto};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -137,6 +137,12 @@ fn piece_is_whole(
             }
             _ => {
                 let first = over(hop).next().map(|e| e.time_ns);
+                // Nobody waits forever for a receiver of which nothing was seen.
+                let given_up_ns = over(Hop::DevDone).next().map_or(0, |e| e.time_ns + 300_000_000);
+                let is_half = journey.verdict == Verdict::HalfComplete && journey.rx_flow.is_none();
+                if is_half && hop.direction() == Direction::Rx && first > Some(given_up_ns) {
+                    continue;
+                }
                 // What comes after the read may find the journey closed.
                 let late = first > read_ns && read_ns.is_some();
                 if mine != first && !(mine.is_none() && late) {
@@ -150,16 +156,16 @@ fn piece_is_whole(
     }
     let passes = over(Hop::TcpXmit).count();
     let before = over(Hop::TcpXmit).filter(|e| read_ns.is_none_or(|r| e.time_ns <= r)).count();
-    if !(before.saturating_sub(1)..=passes.max(1) - 1).contains(&(journey.retransmits as usize)) {
+    let was_given_up = journey.verdict == Verdict::HalfComplete;
+    let at_least = if was_given_up { 0 } else { before.saturating_sub(1) };
+    if !(at_least..=passes.max(1) - 1).contains(&(journey.retransmits as usize)) {
         return say(format!("sent {passes} times, {before} before it was read"));
     }
     let last = journey.rungs.last();
     let fair = match journey.verdict {
         Verdict::Complete => read_ns.is_some(),
         // Nothing had reached the receiver, so it may not be in the capture at all.
-        Verdict::HalfComplete => {
-            journey.rx_flow.is_none() && read_ns.is_none() && journey.rungs.has(Hop::DevXmit)
-        }
+        Verdict::HalfComplete => journey.rx_flow.is_none() && journey.rungs.has(Hop::DevXmit),
         Verdict::ReadUnseen => read_ns.is_none() && over(Hop::TcpRecv).next().is_some(),
         Verdict::InFlight => read_ns.is_none(),
         Verdict::LostAfter { hop } => {
