@@ -103,3 +103,13 @@ fn a_read_after_a_lost_arrival_is_in_doubt_until_the_reader_sleeps() {
     reads.sort_unstable();
     assert_eq!(reads, [(50, false), (150, true), (250, false)]);
 }
+
+#[test]
+fn a_send_that_returns_after_a_loss_is_in_doubt() {
+    let sent = |ip_id| by(udp(Hop::IpOut, 10, CLIENT, ip_id, 1, 100), 5, 50);
+    let returned = at_return(by(udp(Hop::AppSend, 60, CLIENT, 0, 0, 100), 5, 50));
+    for (losses, in_doubt) in [(vec![], false), (vec![loss(20, 50)], true)] {
+        let done = correlate_lossy(Proto::UDP, vec![sent(1), returned], losses, false);
+        assert_eq!((done.len(), done[0].ambiguous), (1, in_doubt));
+    }
+}

@@ -313,6 +313,8 @@ impl Correlator {
         }
         let Some(index) = stream.pieces.starting_at(datagram.start) else { return };
         let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { return };
+        // A send that returns after a loss may be that of a datagram of which nothing was seen.
+        let ambiguous = ambiguous || mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
         if ambiguous && !piece.ambiguous {
             piece.ambiguous = true;
             self.desk.counters.ambiguous_datagrams += 1;
