@@ -158,7 +158,26 @@ struct msghdr {
 	struct iov_iter msg_iter;
 };
 
+struct inode {
+	unsigned short i_mode;
+};
+struct file {
+	void *private_data;
+	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct socket {
+	struct sock *sk;
+};
+
 struct task_struct {
+	struct files_struct *files;
 	int pid;
 	int tgid;
 	char comm[16];

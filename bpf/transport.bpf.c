@@ -125,3 +125,52 @@ int udp_recv(struct __sk_buff *ctx)
 		log_packet(MAG_UDP_RECV, &p, bpf_get_socket_cookie(ctx), skb->dev ? skb->dev->ifindex : 0, 0, 0, now);
 	return 1;
 }
+
+/* The last resort for the start of a UDP send, where no function can be probed: the system calls themselves. Off unless
+ * asked for, because while it is on every system call of the machine takes the slow way in. */
+struct syscall_enter {
+	__u64 common;
+	__u64 id;
+	__u64 args[6];
+};
+
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+INLINE const struct sock *socket_of(__u64 fd)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct fdtable *table = task->files->fdt;
+	if (fd >= table->max_fds)
+		return NULL;
+	void *opened = NULL;
+	bpf_probe_read_kernel(&opened, sizeof(opened), table->fd + fd);
+	if (!opened)
+		return NULL;
+	const struct file *file = CAST(file, opened);
+	if ((file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+		return NULL;
+	return CAST(socket, file->private_data)->sk;
+}
+
+INLINE int log_udp_send(const struct syscall_enter *call, __u32 len)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct sock *sk = socket_of(call->args[0]);
+	if (sk && sk->sk_protocol == IPPROTO_UDP && socket_wanted(sk))
+		log_socket(MAG_UDP_SEND, sk, sk->__sk_common.skc_cookie.counter, 0, len, 0, bpf_get_current_pid_tgid(), now);
+	return 0;
+}
+
+SEC("tracepoint/syscalls/sys_enter_sendto")
+int udp_send(struct syscall_enter *call)
+{
+	return log_udp_send(call, call->args[2]);
+}
+
+/* How many bytes stand behind the message's vector is not known at this point. */
+SEC("tracepoint/syscalls/sys_enter_sendmsg")
+int udp_sendmsg(struct syscall_enter *call)
+{
+	return log_udp_send(call, 0);
+}

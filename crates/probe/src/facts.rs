@@ -37,6 +37,8 @@ pub struct HostFacts {
     pub netfilter_link: bool,
     /// Whether `bpf_rdonly_cast` and `bpf_cast_to_kern_ctx` are there (Linux 6.2).
     pub typed_casts: bool,
+    /// Whether tracefs offers the tracepoints of system calls to this process.
+    pub syscall_tracepoints: bool,
     /// Whether the kernel has kprobes.
     pub kprobes: bool,
     /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown.
@@ -100,6 +102,9 @@ impl HostFacts {
             boot_id: text("/proc/sys/kernel/random/boot_id"),
             cpus: libbpf_rs::num_possible_cpus().ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
             btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+            syscall_tracepoints: ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+                .iter()
+                .any(|tracefs| Path::new(tracefs).join("events/syscalls/sys_enter_sendto/id").exists()),
             kprobes: Path::new("/sys/bus/event_source/devices/kprobe").exists(),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown").ok().map(|t| parse_lockdown(&t)),
             cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),

@@ -26,6 +26,13 @@ const fn tracepoint(program: &'static str, hop: Hop, point: &'static str, note: 
     Candidate { program, hop, backend: Backend::TpBtf, point, note, needs: needs(hop) }
 }
 
+const SYSCALLS: &str =
+    "at the call of send, sendto and sendmsg, not write; slows every system call while it is on";
+
+const fn syscall(program: &'static str, point: &'static str, needs: &'static [&'static str]) -> Candidate {
+    Candidate { program, hop: Hop::UdpSend, backend: Backend::Tracepoint, point, note: SYSCALLS, needs }
+}
+
 const fn netfilter(program: &'static str, hop: Hop, point: &'static str) -> Candidate {
     Candidate { program, hop, backend: Backend::Netfilter, point, note: "", needs: &[] }
 }
@@ -49,6 +56,8 @@ pub const CANDIDATES: &[Candidate] = &[
         "taken when send returns: names process and bytes, but is no start time",
     ),
     tracepoint("tcp_send", Hop::TcpSend, "tcp_sendmsg_locked", ""),
+    syscall("udp_send", "sys_enter_sendto", &["udp_sendmsg"]),
+    syscall("udp_sendmsg", "sys_enter_sendmsg", &[]),
     netfilter("ip_out", Hop::IpOut, "LOCAL_OUT"),
     netfilter("ip_post", Hop::IpPost, "POST_ROUTING"),
     tracepoint("dev_queue", Hop::DevQueue, "net_dev_queue", ""),
@@ -110,10 +119,11 @@ pub fn default_hops() -> HopSet {
     .collect()
 }
 
-/// Every hop but the scheduler's unfiltered ones, which tell of all tasks and not of packets.
+/// Every hop but the scheduler's unfiltered ones, which tell of all tasks and not of packets, and the one that would slow
+/// every system call.
 pub fn full_hops() -> HopSet {
     let mut hops = HopSet::all();
-    for hop in [Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit] {
+    for hop in [Hop::UdpSend, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit] {
         hops.remove(hop);
     }
     hops
@@ -218,6 +228,9 @@ fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
         Backend::Netfilter if !facts.netfilter_link => {
             Some(format!("kernel {} cannot attach to netfilter by link (Linux 6.4)", facts.kernel))
         }
+        Backend::Tracepoint if !facts.syscall_tracepoints => {
+            Some("no tracefs with system call tracepoints can be read (/sys/kernel/tracing)".to_owned())
+        }
         Backend::CgroupSkb if facts.cgroup2.is_none() => Some("no cgroup v2 hierarchy is mounted".to_owned()),
         _ => None,
     }
@@ -225,7 +238,6 @@ fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
 
 fn no_candidate(facts: &HostFacts, hop: Hop) -> String {
     let function = match hop {
-        Hop::UdpSend => "udp_sendmsg",
         Hop::TcpXmit => "__tcp_transmit_skb",
         _ => "its function",
     };
@@ -238,7 +250,7 @@ pub fn consequence(hop: Hop) -> &'static str {
     match hop {
         Hop::AppSend => "which process sent what, and how many bytes its calls took",
         Hop::TcpSend => "how long bytes wait in TCP's send queue",
-        Hop::UdpSend => "time inside UDP before the packet is made; UDP journeys begin at ip.out",
+        Hop::UdpSend => "time inside UDP before the packet is made",
         Hop::TcpXmit => "whether TCP held a segment back or IP did; ip.out stands one call below it",
         Hop::IpOut => "time between TCP or UDP and the device; the start of a UDP journey",
         Hop::IpPost => "time in routing and packet filters on the way out",
@@ -285,6 +297,7 @@ mod tests {
             tracepoints: TRACEPOINTS.iter().map(|t| (*t).to_owned()).collect(),
             netfilter_link: true,
             typed_casts: true,
+            syscall_tracepoints: true,
             cgroup2: Some(PathBuf::from("/sys/fs/cgroup")),
             capabilities: u64::MAX,
             ..HostFacts::default()
@@ -301,11 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_kernel_without_kprobes_misses_two_hops_and_says_why() {
+    fn a_modern_kernel_without_kprobes_misses_one_hop_and_says_why() {
         let plan = plan(&modern(), HopSet::all());
         let gone = missing(&plan);
-        assert_eq!(gone.iter().map(|(hop, _)| *hop).collect::<Vec<_>>(), [Hop::UdpSend, Hop::TcpXmit]);
-        assert!(gone[1].1.contains("__tcp_transmit_skb"));
+        assert_eq!(gone.iter().map(|(hop, _)| *hop).collect::<Vec<_>>(), [Hop::TcpXmit]);
+        assert!(gone[0].1.contains("__tcp_transmit_skb"));
         assert_eq!(plan.coverage.hops.len(), Hop::ALL.len());
     }
 
@@ -314,6 +327,9 @@ mod tests {
         let mut facts = modern();
         facts.kernel = "6.12.9".to_owned();
         facts.tracepoints.remove("tcp_sendmsg_locked");
+        let gone: Vec<_> = missing(&plan(&facts, HopSet::all())).into_iter().map(|(hop, _)| hop).collect();
+        assert_eq!(gone, [Hop::TcpSend, Hop::TcpXmit]);
+        facts.syscall_tracepoints = false;
         let gone: Vec<_> = missing(&plan(&facts, HopSet::all())).into_iter().map(|(hop, _)| hop).collect();
         assert_eq!(gone, [Hop::TcpSend, Hop::UdpSend, Hop::TcpXmit]);
         facts.netfilter_link = false;

@@ -106,6 +106,28 @@ fn udp_counts(from: &str, to: &str, port: u16) {
 }
 
 #[test]
+fn the_start_of_a_udp_send_is_seen_where_it_is_asked_for() {
+    if !can_capture() {
+        return;
+    }
+    if !magscope_probe::HostFacts::read().expect("facts").syscall_tracepoints {
+        println!("skipped, because tracefs is not mounted");
+        return;
+    }
+    let net = Net::new();
+    let recording = net.capture([Hop::UdpSend, Hop::IpOut].into_iter().collect());
+    datagrams(&net, CLIENT, SERVER, 5011, 200, 300);
+    let (recording, _) = finish(recording);
+    let sends = of_path(&recording, Hop::UdpSend, net.client.target.inode, 5011);
+    let packets = of_path(&recording, Hop::IpOut, net.client.target.inode, 5011);
+    assert_eq!((sends.len(), packets.len()), (200, 200));
+    for (send, packet) in sends.iter().zip(&packets) {
+        assert_eq!((send.len, send.tgid, send.tid), (300, std::process::id(), packet.tid));
+        assert!(send.time_ns < packet.time_ns);
+    }
+}
+
+#[test]
 fn every_udp_datagram_is_seen_once_at_every_hop_v4() {
     if can_capture() {
         udp_counts(CLIENT, SERVER, 5001);
