@@ -182,6 +182,9 @@ impl Desk {
                     Verdict::BrokenByEventLoss
                 } else if piece.any(TX) && piece.any(RX) {
                     Verdict::Complete
+                } else if self.losses.overlap(piece.first_ns.saturating_sub(TCP_HALF_NS), piece.last_ns) {
+                    // the other end may be in the capture, and just its records not
+                    Verdict::BrokenByEventLoss
                 } else {
                     Verdict::HalfComplete
                 }
