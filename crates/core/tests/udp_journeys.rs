@@ -44,6 +44,7 @@ fn a_datagram_over_ipv4_joins_both_ends() {
     assert_eq!(hops, [&TX[..], &RX[..], &[Hop::SockReady, Hop::AppRecv]].concat());
     assert_eq!((journey.sender.map(|w| w.tid), journey.reader.map(|w| w.tid)), (Some(5), Some(7)));
     assert_eq!(journey.total_ns(), Some(90));
+    assert_eq!(journey.ip_id, 9);
 }
 
 #[test]
@@ -120,6 +121,7 @@ fn a_super_packet_comes_out_in_segments() {
     let done = journeys(flows(Proto::UDP), events);
     assert_eq!(done.len(), 3);
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete && j.bytes() == 100 && j.rungs.len() == 10));
+    assert_eq!(done.iter().map(|j| j.ip_id).collect::<Vec<_>>(), [40, 41, 42]);
 }
 
 #[test]

@@ -168,6 +168,7 @@ impl Desk {
             sender: who(piece.sender),
             reader: who(piece.reader),
             retransmits: piece.retransmits(),
+            ip_id: if ends.proto == Proto::UDP { piece.ip_id } else { 0 },
             verdict,
             ambiguous: piece.ambiguous,
         });

@@ -28,6 +28,10 @@ pub struct Journey {
     pub reader: Option<Who>,
     /// Times it was sent again.
     pub retransmits: u32,
+    /// UDP over IPv4: the identification that both hosts see in the packet, of the first fragment or segment where there
+    /// are several; together with the length the wire key of a datagram. 0 where there is none: TCP, IPv6, and senders
+    /// that leave it out, as Linux does for a datagram of an unconnected socket that must not be fragmented.
+    pub ip_id: u16,
     /// How it ended.
     pub verdict: Verdict,
     /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
