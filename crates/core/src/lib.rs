@@ -7,6 +7,7 @@ pub mod batch;
 pub mod blame;
 pub mod clock;
 pub mod compare;
+pub mod context;
 pub mod event;
 pub mod filter;
 pub mod flow;

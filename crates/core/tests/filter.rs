@@ -2,7 +2,8 @@
 
 mod common;
 use common::*;
-use magscope_core::filter::{Known, MAX_DEPTH};
+use magscope_core::context::Known;
+use magscope_core::filter::MAX_DEPTH;
 use magscope_core::journey::{Correlator, Journey};
 use magscope_core::node::{NetnsName, NodeInfo};
 use magscope_core::{Filter, Hop, HopSet, Proto, Task, Verdict};

@@ -2,6 +2,7 @@
 
 use crate::output;
 use anyhow::Result;
+use magscope_core::context::{Context, Known};
 use magscope_core::journey::{self, Correlator, Limits};
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
@@ -28,11 +29,12 @@ pub enum Piece<'a> {
     /// Events, before their journeys.
     Batch(&'a Batch),
     /// A journey that ended, and what knows its flows and processes.
-    Journey(&'a Journey, &'a Correlator),
+    Journey(&'a Journey, &'a dyn Context),
 }
 
 /// Reads a source to its end; what the correlator could and could not make use of.
 pub fn walk(source: &mut impl Source, mut visit: impl FnMut(Piece<'_>)) -> Result<journey::Counters> {
+    let node = source.info().clone();
     let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
     let (mut batch, mut done) = (Batch::default(), Vec::new());
     loop {
@@ -44,7 +46,7 @@ pub fn walk(source: &mut impl Source, mut visit: impl FnMut(Piece<'_>)) -> Resul
             correlator.push(&batch, &mut done);
         }
         for journey in done.drain(..) {
-            visit(Piece::Journey(&journey, &correlator));
+            visit(Piece::Journey(&journey, &Known { correlator: &correlator, node: &node }));
         }
         if progress == Progress::End {
             return Ok(*correlator.counters());
@@ -58,7 +60,7 @@ pub fn of(source: &mut impl Source) -> Result<Findings> {
     let correlator = walk(source, |piece| {
         match piece {
             Piece::Batch(batch) => report.batch(batch),
-            Piece::Journey(journey, correlator) => report.journey(journey, correlator),
+            Piece::Journey(journey, context) => report.journey(journey, context),
         };
     })?;
     Ok(Findings { report: report.finish(), correlator })

@@ -1,9 +1,10 @@
 //! Whether a journey is meant.
 
 use super::ast::{Expr, Op, Property, Quantity, Test};
-use super::context::{Context, ends};
+use crate::context::Context;
 use crate::hop::Hop;
 use crate::journey::Journey;
+use std::net::SocketAddr;
 
 /// Whether a condition holds.
 pub fn holds(expr: &Expr, journey: &Journey, context: &dyn Context) -> bool {
@@ -33,6 +34,12 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
     }
 }
 
+/// Addresses of the sender and the receiver, whichever half of the journey was seen.
+fn ends(journey: &Journey, context: &dyn Context) -> Option<(SocketAddr, SocketAddr)> {
+    let sent = context.tx_flow(journey).map(|flow| (flow.local, flow.remote));
+    sent.or_else(|| context.rx_flow(journey).map(|flow| (flow.remote, flow.local)))
+}
+
 /// The time from one hop to a later one; `None` if one was not passed, was taken at return, or comes in the wrong order.
 fn between_ns(journey: &Journey, from: Hop, to: Hop) -> Option<u64> {
     let at = |hop| journey.rungs.time_ns(hop).filter(|_| !journey.rungs.is_at_return(hop));
@@ -48,13 +55,16 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
             either(hosts.into_iter().flatten(), equal, |ip| prefix.contains(ip))
         }
         Property::Comm(comm) => {
-            let who = [journey.sender, journey.reader].into_iter().flatten();
-            either(who.filter_map(|who| context.comm(who.tid)), equal, |known| known == comm)
+            let tasks = [context.sender(journey), context.reader(journey)].into_iter().flatten();
+            either(tasks, equal, |task| task.comm == *comm)
         }
         Property::Netns(name) => {
-            let flows = [journey.tx_flow, journey.rx_flow].into_iter();
-            let numbers = flows.filter_map(|flow| context.flow(flow)).map(|flow| flow.netns);
-            either(numbers, equal, |netns| context.netns_name(netns) == Some(name) || name.parse() == Ok(netns))
+            let tx = context.tx_flow(journey).map(|flow| (journey.tx_node, flow.netns));
+            let rx = context.rx_flow(journey).map(|flow| (journey.rx_node, flow.netns));
+            either([tx, rx].into_iter().flatten(), equal, |(node, netns)| {
+                let known = context.info(node).and_then(|info| info.netns.iter().find(|n| n.netns == netns));
+                known.is_some_and(|n| n.name == *name) || name.parse() == Ok(netns)
+            })
         }
     }
 }

@@ -26,16 +26,15 @@
 //! **Known limits.** No arithmetic, no patterns: `comm` is compared whole.
 
 mod ast;
-mod context;
 mod error;
 mod lex;
 mod matching;
 mod parse;
 mod quantity;
 
-pub use context::{Context, Known};
 pub use error::{FilterError, Problem};
 
+use crate::context::Context;
 use crate::journey::Journey;
 use std::fmt;
 use std::str::FromStr;

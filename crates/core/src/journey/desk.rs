@@ -1,6 +1,6 @@
 //! Where pieces are closed: verdicts, numbers, and when to look at a stream again.
 
-use super::journey::Journey;
+use super::journey::{Across, Journey};
 use super::limits::{Counters, Limits};
 use super::losses::Losses;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
@@ -161,6 +161,9 @@ impl Desk {
         done.push(Journey {
             id: self.counters.journeys,
             proto: ends.proto,
+            tx_node: 0,
+            rx_node: 0,
+            across: Across::OneClock,
             tx_flow: if piece.any(TX) { ends.tx.flow } else { FlowId::NONE },
             rx_flow: if piece.any(RX) { ends.rx.flow } else { FlowId::NONE },
             range,

@@ -4,6 +4,7 @@ use super::rungs::{Rung, Rungs, Who};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
+use serde::Serialize;
 use std::ops::Range;
 
 /// A journey, closed.
@@ -13,6 +14,12 @@ pub struct Journey {
     pub id: u64,
     /// TCP or UDP.
     pub proto: Proto,
+    /// Which recording, counted from 0, has the sender's half; 0 where there is one only.
+    pub tx_node: u16,
+    /// Which recording has the receiver's half.
+    pub rx_node: u16,
+    /// What is known of the time between the two halves.
+    pub across: Across,
     /// The flow as seen by the sender; [`FlowId::NONE`] if the sender's half was not seen.
     pub tx_flow: FlowId,
     /// The flow as seen by the receiver; [`FlowId::NONE`] if the receiver's half was not seen.
@@ -36,6 +43,22 @@ pub struct Journey {
     pub verdict: Verdict,
     /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
     pub ambiguous: bool,
+}
+
+/// What is known of the time between the halves of a journey.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "across", rename_all = "kebab-case")]
+pub enum Across {
+    /// Both stand on one clock: differences are exact.
+    #[default]
+    OneClock,
+    /// Two clocks on one time line: a difference between the halves is right to within so much.
+    Bounded {
+        /// Half of the width of the interval that holds the truth, nanoseconds.
+        half_width_ns: u64,
+    },
+    /// Two clocks of which nothing is known: there is no difference between the halves.
+    Apart,
 }
 
 /// The time between two neighbouring rungs of one journey.

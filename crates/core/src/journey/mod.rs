@@ -39,7 +39,7 @@ mod udp;
 mod verdict;
 
 pub use correlator::Correlator;
-pub use journey::{Journey, Latency};
+pub use journey::{Across, Journey, Latency};
 pub use limits::{Counters, Limits};
 pub use rungs::{Rung, Rungs, Who};
 pub use verdict::Verdict;

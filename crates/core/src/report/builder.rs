@@ -4,9 +4,11 @@ use super::blame::BlameSum;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
 use crate::batch::{Batch, LossCause};
 use crate::blame::Blame;
+use crate::context::Context;
+use crate::flow::Task;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Hop, HopSet};
-use crate::journey::{Correlator, Journey, Verdict, Who};
+use crate::journey::{Journey, Verdict};
 use crate::node::{NodeInfo, Service};
 use crate::places::Places;
 use crate::stats::{HopPairStats, HopRate, per_second};
@@ -118,8 +120,8 @@ impl ReportBuilder {
         self
     }
 
-    /// Counts a journey; the correlator knows its flows and processes.
-    pub fn journey(&mut self, journey: &Journey, correlator: &Correlator) -> &mut Self {
+    /// Counts a journey; the context knows its flows and processes.
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
         self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
         let (retransmits, ambiguous) = self.extra.entry(journey.proto).or_default();
         *retransmits += u64::from(journey.retransmits);
@@ -138,13 +140,13 @@ impl ReportBuilder {
                 }
             }
         }
-        self.count_flow(journey, correlator);
+        self.count_flow(journey, context);
         self
     }
 
-    fn count_flow(&mut self, journey: &Journey, correlator: &Correlator) {
+    fn count_flow(&mut self, journey: &Journey, context: &dyn Context) {
         // One row a direction, whichever halves a journey has: named after the sender where it is known.
-        let (tx, rx) = (correlator.flow(journey.tx_flow), correlator.flow(journey.rx_flow));
+        let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
         let id = tx.or(rx).map_or(FlowId::NONE, |flow| flow.id);
         // A flow received and not sent here is another direction than the same id sending.
         let key = if tx.is_some() { id } else { FlowId(!id.0) };
@@ -175,20 +177,22 @@ impl ReportBuilder {
             FlowSum { row, total: HopPairStats::new() }
         });
         let row = &mut sum.row;
-        let name = |place: &mut String, who: Option<Who>| {
+        let name = |place: &mut String, task: Option<&Task>| {
             if place.is_empty()
-                && let Some(task) = who.and_then(|who| correlator.task(who.tid))
+                && let Some(task) = task
             {
                 place.clone_from(&task.comm);
             }
         };
-        name(&mut row.sender, journey.sender);
-        name(&mut row.reader, journey.reader);
-        for (place, flow) in [(&mut row.from_node, tx), (&mut row.to_node, rx)] {
+        name(&mut row.sender, context.sender(journey));
+        name(&mut row.reader, context.reader(journey));
+        for (place, node, flow) in
+            [(&mut row.from_node, journey.tx_node, tx), (&mut row.to_node, journey.rx_node, rx)]
+        {
             if place.is_empty()
                 && let Some(flow) = flow
             {
-                *place = self.info.netns_name(flow.netns);
+                *place = context.place(node, flow.netns);
             }
         }
         row.bytes = row.bytes.saturating_add(journey.bytes());

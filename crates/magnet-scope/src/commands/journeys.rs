@@ -12,7 +12,8 @@ use crate::{output, sessions};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use magscope_core::clock::UtcMap;
-use magscope_core::filter::{Filter, Known};
+use magscope_core::context::Context;
+use magscope_core::filter::Filter;
 use magscope_core::source::Source;
 use magscope_core::{Journey, Verdict};
 use row::{Row, Way};
@@ -85,26 +86,24 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn collect(source: &mut impl Source, wanted: &Wanted, most: usize, utc: &UtcMap) -> Result<(Vec<Row>, Counts)> {
-    let node = source.info().clone();
     let (mut counts, mut slowest) = (Counts::default(), Slowest::new(most));
     reporting::walk(source, |piece| {
-        let Piece::Journey(journey, correlator) = piece else { return };
+        let Piece::Journey(journey, known) = piece else { return };
         counts.journeys += 1;
-        let known = Known { correlator, node: &node };
-        if !wanted.matches(journey, &known) {
+        if !wanted.matches(journey, known) {
             return;
         }
         counts.matching += 1;
         counts.without_total += u64::from(journey.total_ns().is_none());
         if slowest.wants(journey) {
-            slowest.push(journey, Row::of(journey, &known, utc));
+            slowest.push(journey, Row::of(journey, known, utc));
         }
     })?;
     Ok((slowest.into_rows(), counts))
 }
 
 impl Wanted {
-    fn matches(&self, journey: &Journey, known: &Known<'_>) -> bool {
+    fn matches(&self, journey: &Journey, known: &dyn Context) -> bool {
         self.verdict.is_none_or(|kind| journey.verdict.kind() == kind)
             && self.filter.as_ref().is_none_or(|filter| filter.matches(journey, known))
             && self.flow.as_ref().is_none_or(|text| {

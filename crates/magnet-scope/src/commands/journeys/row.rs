@@ -2,9 +2,9 @@
 
 use crate::sessions;
 use magscope_core::clock::UtcMap;
-use magscope_core::filter::{Context, Known};
-use magscope_core::journey::{Latency, Who};
-use magscope_core::{FlowId, Hop, Journey, Proto, Verdict};
+use magscope_core::context::Context;
+use magscope_core::journey::Latency;
+use magscope_core::{Flow, FlowId, Hop, Journey, Proto, Task, Verdict};
 use serde::{Serialize, Serializer};
 
 /// A journey with its names.
@@ -100,7 +100,7 @@ pub struct Step {
 
 impl Row {
     /// Names everything now: what the correlator knows of a flow it may forget later.
-    pub fn of(journey: &Journey, known: &Known<'_>, utc: &UtcMap) -> Self {
+    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap) -> Self {
         let step = |Latency { from, to, ns }| Step { from, to, ns };
         let latencies: Vec<Step> = journey.latencies().map(step).collect();
         let start_ns = journey.start_ns();
@@ -138,24 +138,23 @@ impl Row {
 
 impl Way {
     /// Looks the two ends up.
-    pub fn of(journey: &Journey, known: &Known<'_>) -> Self {
-        let (tx, rx) = (known.flow(journey.tx_flow), known.flow(journey.rx_flow));
+    pub fn of(journey: &Journey, known: &dyn Context) -> Self {
+        let (tx, rx) = (known.tx_flow(journey), known.rx_flow(journey));
         let (from, to) = match (tx, rx) {
             (Some(tx), _) => (tx.local.to_string(), tx.remote.to_string()),
             (None, Some(rx)) => (rx.remote.to_string(), rx.local.to_string()),
             (None, None) => Default::default(),
         };
-        let node = |flow: Option<&magscope_core::Flow>| {
-            flow.map(|f| known.node.netns_name(f.netns)).unwrap_or_default()
-        };
-        let name = |who: Option<Who>| who.and_then(|who| known.comm(who.tid)).unwrap_or_default().to_owned();
+        let place =
+            |node: u16, flow: Option<&Flow>| flow.map(|f| known.place(node, f.netns)).unwrap_or_default();
+        let name = |task: Option<&Task>| task.map(|task| task.comm.clone()).unwrap_or_default();
         Way {
             from,
             to,
-            from_node: node(tx),
-            to_node: node(rx),
-            sender: name(journey.sender),
-            reader: name(journey.reader),
+            from_node: place(journey.tx_node, tx),
+            to_node: place(journey.rx_node, rx),
+            sender: name(known.sender(journey)),
+            reader: name(known.reader(journey)),
         }
     }
 

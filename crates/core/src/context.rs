@@ -1,0 +1,83 @@
+//! What the numbers of a journey stand for: flows, processes, namespaces, of one recording or of several.
+
+use crate::flow::{Flow, FlowId, Task};
+use crate::journey::{Correlator, Journey, Who};
+use crate::node::NodeInfo;
+
+/// Looks up what the numbers of a journey stand for. Each number belongs to a recording: [`Journey::tx_node`] and
+/// [`Journey::rx_node`] say to which.
+pub trait Context {
+    /// What a flow id stands for in a recording.
+    fn flow(&self, node: u16, id: FlowId) -> Option<&Flow>;
+
+    /// Who a thread is in a recording.
+    fn task(&self, node: u16, tid: u32) -> Option<&Task>;
+
+    /// What a recording knows of its host.
+    fn info(&self, node: u16) -> Option<&NodeInfo>;
+
+    /// How many recordings there are.
+    fn nodes(&self) -> u16 {
+        1
+    }
+}
+
+impl dyn Context + '_ {
+    /// The flow as the sender sees it.
+    pub fn tx_flow(&self, journey: &Journey) -> Option<&Flow> {
+        self.flow(journey.tx_node, journey.tx_flow)
+    }
+
+    /// The flow as the receiver sees it.
+    pub fn rx_flow(&self, journey: &Journey) -> Option<&Flow> {
+        self.flow(journey.rx_node, journey.rx_flow)
+    }
+
+    /// The sending thread.
+    pub fn sender(&self, journey: &Journey) -> Option<&Task> {
+        self.of(journey.tx_node, journey.sender)
+    }
+
+    /// The reading thread.
+    pub fn reader(&self, journey: &Journey) -> Option<&Task> {
+        self.of(journey.rx_node, journey.reader)
+    }
+
+    fn of(&self, node: u16, who: Option<Who>) -> Option<&Task> {
+        self.task(node, who?.tid)
+    }
+
+    /// What a person calls a network namespace: with the host before it where there are several recordings.
+    pub fn place(&self, node: u16, netns: u32) -> String {
+        let Some(info) = self.info(node) else { return String::new() };
+        let name = info.netns_name(netns);
+        if self.nodes() < 2 {
+            return name;
+        }
+        let host = if info.host.is_empty() { format!("#{}", node + 1) } else { info.host.clone() };
+        if name == "host" { host } else { format!("{host}/{name}") }
+    }
+}
+
+/// What one correlator and its node know, whichever recording is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Knows flows and threads.
+    pub correlator: &'a Correlator,
+    /// Knows the names of namespaces.
+    pub node: &'a NodeInfo,
+}
+
+impl Context for Known<'_> {
+    fn flow(&self, _: u16, id: FlowId) -> Option<&Flow> {
+        self.correlator.flow(id)
+    }
+
+    fn task(&self, _: u16, tid: u32) -> Option<&Task> {
+        self.correlator.task(tid)
+    }
+
+    fn info(&self, _: u16) -> Option<&NodeInfo> {
+        Some(self.node)
+    }
+}
