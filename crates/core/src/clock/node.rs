@@ -1,0 +1,164 @@
+//! The clocks of one node: from `CLOCK_MONOTONIC` to R, to UTC, and back, with a bound.
+
+use super::ClockSample;
+
+/// The rate of `CLOCK_MONOTONIC` against R differs from one by this at most where no sample says more: the kernel's own limit
+/// for a frequency correction (`MAXFREQ`), parts per million.
+const SLEW_PPM: u64 = 500;
+
+/// A value and how far it may be off, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The value.
+    pub ns: u64,
+    /// The truth is at most so far away.
+    pub error_ns: u64,
+}
+
+/// How one clock of a node maps to another, given by samples in order of time.
+///
+/// Between two samples the map is a straight line. What lies between may have a kink, because NTP changes the rate when it
+/// likes; with the rate somewhere among those before, in and after the interval, the line is off by no more than
+/// `(steepest − own) · (own − flattest) / (steepest − flattest)` of the interval, and that is part of the error. Beyond the
+/// first and the last sample the error grows with 500 ppm. The map never runs backwards.
+#[derive(Clone, Debug, Default)]
+pub struct NodeClock {
+    samples: Vec<ClockSample>,
+}
+
+/// One coordinate of a sample.
+type Axis = fn(&ClockSample) -> u64;
+
+const MONOTONIC: Axis = |s| s.monotonic_ns;
+const RAW: Axis = |s| s.raw_ns;
+
+impl NodeClock {
+    /// An empty map: nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a sample. One that is not newer than the newest on both clocks is left out: time does not run backwards.
+    pub fn push(&mut self, sample: ClockSample) {
+        let newer = |last: &ClockSample| sample.monotonic_ns > last.monotonic_ns && sample.raw_ns > last.raw_ns;
+        if self.samples.last().is_none_or(newer) {
+            self.samples.push(sample);
+        }
+    }
+
+    /// The samples.
+    pub fn samples(&self) -> &[ClockSample] {
+        &self.samples
+    }
+
+    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of `CLOCK_MONOTONIC`; `None` while there is no sample, or beyond `u64`.
+    pub fn raw_ns(&self, monotonic_ns: u64) -> Option<Reading> {
+        self.map(monotonic_ns, MONOTONIC, RAW)
+    }
+
+    /// `CLOCK_MONOTONIC` at an instant of R.
+    pub fn monotonic_ns(&self, raw_ns: u64) -> Option<Reading> {
+        self.map(raw_ns, RAW, MONOTONIC)
+    }
+
+    fn map(&self, at: u64, from: Axis, to: Axis) -> Option<Reading> {
+        let after = self.samples.partition_point(|s| from(s) <= at);
+        let (Some(before), Some(next)) = (self.samples.get(after.wrapping_sub(1)), self.samples.get(after))
+        else {
+            let end = self.samples.get(after).or(self.samples.last())?;
+            return beyond(at, end, from, to);
+        };
+        let run = i128::from(from(next) - from(before));
+        let rise = i128::from(to(next) - to(before));
+        let since = i128::from(at - from(before));
+        let ns = i128::from(to(before)) + since * rise / run.max(1);
+        let kink_ns = self.kink_ns(after, from, to, since);
+        let width = before.width_ns.max(next.width_ns);
+        let error_ns = u64::from(width).div_ceil(2).saturating_add(kink_ns).saturating_add(1);
+        Some(Reading { ns: u64::try_from(ns).ok()?, error_ns })
+    }
+
+    /// How far the line between the samples `after − 1` and `after` may be from the truth `since` its beginning, when the
+    /// rate in between was one of those around.
+    fn kink_ns(&self, after: usize, from: Axis, to: Axis, since: i128) -> u64 {
+        let gain = |i: usize| {
+            let (one, two) = (self.samples.get(i.checked_sub(1)?)?, self.samples.get(i)?);
+            let run = i128::from(from(two)) - i128::from(from(one));
+            let gain = i128::from(to(two)) - i128::from(to(one)) - run;
+            Some((gain as f64 / run.max(1) as f64, run))
+        };
+        let Some((own, run)) = gain(after) else { return 0 };
+        let around = [after.checked_sub(1).and_then(gain), gain(after + 1)];
+        let slew = SLEW_PPM as f64 / 1e6;
+        // At an end of the samples nothing is known about the rate on the other side.
+        let known = around.iter().all(Option::is_some);
+        let rates = around.into_iter().flatten().map(|(rate, _)| rate);
+        let (mut low, mut high) = rates.fold((own, own), |(low, high), rate| (low.min(rate), high.max(rate)));
+        if !known {
+            (low, high) = (low.min(own - slew), high.max(own + slew));
+        }
+        // The truth lies in the parallelogram that the flattest and the steepest rate span between the two ends.
+        let (since, left) = (since as f64, (run - since) as f64);
+        let above = ((high - own) * since).min((own - low) * left);
+        let below = ((own - low) * since).min((high - own) * left);
+        above.max(below).max(0.0).ceil() as u64
+    }
+}
+
+/// Beyond the samples: slope one, and an error that grows.
+fn beyond(at: u64, end: &ClockSample, from: Axis, to: Axis) -> Option<Reading> {
+    let away = i128::from(at) - i128::from(from(end));
+    let ns = u64::try_from(i128::from(to(end)) + away).ok()?;
+    let grown = u64::try_from(away.unsigned_abs() * u128::from(SLEW_PPM) / 1_000_000).unwrap_or(u64::MAX);
+    Some(Reading { ns, error_ns: u64::from(end.width_ns).div_ceil(2).saturating_add(grown).saturating_add(1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(monotonic_ns: u64, raw_ns: u64) -> ClockSample {
+        ClockSample { monotonic_ns, raw_ns, realtime_ns: 0, width_ns: 100 }
+    }
+
+    #[test]
+    fn a_steady_rate_is_followed_to_half_a_width() {
+        let mut clock = NodeClock::new();
+        assert_eq!(clock.raw_ns(1), None);
+        for i in 0..10 {
+            clock.push(sample(1_000_000 * i + 500, 1_000_100 * i + 7_000));
+        }
+        let raw = clock.raw_ns(4_500_500).unwrap();
+        assert_eq!(raw, Reading { ns: 4_500_450 + 7_000, error_ns: 51 });
+        let back = clock.monotonic_ns(raw.ns).unwrap();
+        assert!(back.ns.abs_diff(4_500_500) <= 1);
+        // An hour later: 500 ppm of it.
+        let late = clock.raw_ns(3_600_000_000_000).unwrap();
+        assert!(late.error_ns > 1_799_000_000 && late.error_ns < 1_801_000_000, "{late:?}");
+    }
+
+    #[test]
+    fn a_kink_inside_an_interval_is_inside_the_error() {
+        // The rate of R against MONOTONIC turns from one to 1.0005 at 2.3 ms.
+        let truth = |m: u64| m + m.saturating_sub(2_300_000) / 2_000;
+        let mut clock = NodeClock::new();
+        for m in (0..8_000_000).step_by(1_000_000) {
+            clock.push(sample(m, truth(m)));
+        }
+        for m in (0..7_000_000).step_by(10_000) {
+            let raw = clock.raw_ns(m).unwrap();
+            assert!(raw.ns.abs_diff(truth(m)) <= raw.error_ns, "{m}: {raw:?}, truly {}", truth(m));
+            assert!(raw.error_ns < 700, "{m}: {raw:?}");
+        }
+    }
+
+    #[test]
+    fn samples_that_run_backwards_are_left_out() {
+        let mut clock = NodeClock::new();
+        clock.push(sample(10, 10));
+        clock.push(sample(20, 5));
+        clock.push(sample(20, 30));
+        assert_eq!(clock.samples().len(), 2);
+        assert!(clock.raw_ns(u64::MAX).is_none_or(|r| r.error_ns > 1 << 40));
+    }
+}

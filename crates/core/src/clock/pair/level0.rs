@@ -1,0 +1,117 @@
+//! Level 0 as packets come.
+
+use super::constraint::{Bounds, Constraint, Counts, State};
+use super::drift::Drift;
+use super::judge::{Judge, Verdict};
+use super::seen::{Seen, clamped};
+
+/// What became of a constraint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Part of the bounds.
+    Used,
+    /// Contradicts them; put aside until others decide.
+    Quarantined,
+    /// Contradicts them; given up.
+    Rejected,
+    /// With it enough others agree: the clock has stepped, the bounds are those since.
+    NewEpoch,
+}
+
+/// Certified bounds of `D` for the instants after the newest packet, O(1) in time and memory a constraint.
+///
+/// Earlier instants may be asked for too: the answer holds and is wider than that of [`Level0Recorded`](super::Level0Recorded).
+#[derive(Clone, Debug, Default)]
+pub struct Level0 {
+    judge: Judge,
+    seen: Seen,
+    counts: Counts,
+    epochs: u64,
+    least_width_ns: Option<u64>,
+}
+
+impl Level0 {
+    /// Nothing is known yet.
+    pub fn new(drift: Drift) -> Self {
+        Level0 { judge: Judge::new(drift), ..Self::default() }
+    }
+
+    /// Takes a constraint. They should come in order of `at_ns`; one that comes late is held against what is known by
+    /// then and can only tighten.
+    pub fn push(&mut self, constraint: &Constraint) -> Outcome {
+        let aside = self.judge.aside();
+        let outcome = match self.judge.push(constraint) {
+            Verdict::Agrees => Outcome::Used,
+            Verdict::PutAside => Outcome::Quarantined,
+            Verdict::CandidateFell => {
+                self.counts.rejected += aside;
+                Outcome::Used
+            }
+            Verdict::CandidateReplaced => {
+                self.counts.rejected += aside;
+                Outcome::Quarantined
+            }
+            Verdict::Rejected => {
+                self.counts.rejected += 1;
+                Outcome::Rejected
+            }
+            Verdict::Epoch => {
+                self.counts.used += aside + 1;
+                self.epochs += 1;
+                self.seen = Seen::default();
+                Outcome::NewEpoch
+            }
+        };
+        self.counts.used += u64::from(outcome == Outcome::Used);
+        if matches!(outcome, Outcome::Used | Outcome::NewEpoch) {
+            self.seen.add(constraint);
+            let width = self.judge.cones.bounds_at(constraint.at_ns, self.judge.drift()).width_ns();
+            self.least_width_ns = [self.least_width_ns, width].into_iter().flatten().min();
+        }
+        outcome
+    }
+
+    /// Forgets the bounds because the clocks are known to have stepped: suspend, migration, another clock source.
+    pub fn step(&mut self) {
+        self.counts.rejected += self.judge.aside();
+        self.judge = Judge::new(self.judge.drift());
+        self.seen = Seen::default();
+        self.epochs += 1;
+    }
+
+    /// The interval in which `D` lies at `R_A = at_ns`.
+    pub fn bounds_at(&self, at_ns: u64) -> Bounds {
+        self.judge.bounds_at(at_ns)
+    }
+
+    /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
+        let bounds = self.bounds_at(at_ns);
+        clamped(&bounds, bounds.middle_ns()?)
+    }
+
+    /// What the bounds rest on.
+    pub fn state_at(&self, at_ns: u64) -> State {
+        self.seen.state_at(at_ns, &self.bounds_at(at_ns))
+    }
+
+    /// What became of the constraints.
+    pub fn counts(&self) -> Counts {
+        Counts { quarantined: self.judge.aside(), ..self.counts }
+    }
+
+    /// How often the clocks were found to have stepped.
+    pub fn steps(&self) -> u64 {
+        self.epochs
+    }
+
+    /// The smallest upper minus lower bound there was: no round trip was quicker, but for drift and error.
+    pub fn min_round_trip_ns(&self) -> Option<u64> {
+        self.least_width_ns
+    }
+
+    /// The two packets that the lower and the upper bound rest on.
+    pub fn limiting(&self) -> (Option<Constraint>, Option<Constraint>) {
+        self.judge.cones.limiting()
+    }
+}

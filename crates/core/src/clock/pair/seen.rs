@@ -1,0 +1,52 @@
+//! When constraints of each kind were seen: what a state is told from.
+
+use super::constraint::{Bounds, Constraint, Kind, State};
+
+/// Without a packet for so long, bounds are said to be held over: by then ρ has widened them by 0.2 ms.
+const HOLDOVER_NS: u64 = 1_000_000_000;
+
+/// First and last instant of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    upper: Option<(u64, u64)>,
+    lower: Option<(u64, u64)>,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, constraint: &Constraint) {
+        let at = constraint.at_ns;
+        let side = match constraint.kind {
+            Kind::Upper => &mut self.upper,
+            Kind::Lower => &mut self.lower,
+        };
+        *side = Some(side.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+    }
+
+    /// From the first to the last instant between packets of both kinds.
+    pub(super) fn both(&self) -> Option<(u64, u64)> {
+        let (upper, lower) = (self.upper?, self.lower?);
+        Some((upper.0.max(lower.0), upper.1.min(lower.1)))
+    }
+
+    pub(super) fn state_at(&self, at_ns: u64, bounds: &Bounds) -> State {
+        match (bounds.lower, bounds.upper, self.both()) {
+            (None, None, _) => State::Unsynchronised,
+            (Some(_), Some(_), Some((from, to))) => {
+                let away = from.saturating_sub(at_ns).max(at_ns.saturating_sub(to));
+                if away > HOLDOVER_NS { State::Holdover } else { State::Certified }
+            }
+            (Some(_), Some(_), None) => State::Holdover,
+            _ => State::OneSided,
+        }
+    }
+}
+
+/// The estimate inside bounds: what was wished for, clamped into them, with the larger distance to their ends.
+pub(super) fn clamped(bounds: &Bounds, wish_ns: i64) -> Option<(i64, u64)> {
+    let (lower, upper) = (bounds.lower?, bounds.upper?);
+    if lower > upper {
+        return None;
+    }
+    let estimate = wish_ns.clamp(lower, upper);
+    Some((estimate, estimate.abs_diff(lower).max(estimate.abs_diff(upper))))
+}
