@@ -14,6 +14,7 @@ pub mod flow;
 pub mod generator;
 mod hash;
 pub mod hop;
+pub mod join;
 pub mod journey;
 pub mod node;
 pub mod places;

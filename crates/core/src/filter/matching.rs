@@ -2,7 +2,6 @@
 
 use super::ast::{Expr, Op, Property, Quantity, Test};
 use crate::context::Context;
-use crate::hop::Hop;
 use crate::journey::Journey;
 use std::net::SocketAddr;
 
@@ -22,7 +21,7 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
     let ports = || ends(journey, context).map(|(from, to)| (u64::from(from.port()), u64::from(to.port())));
     match what {
         Quantity::Total => one(journey.total_ns()),
-        Quantity::Between(from, to) => one(between_ns(journey, from, to)),
+        Quantity::Between(from, to) => one(journey.between_ns(from, to)),
         Quantity::Bytes => one(Some(journey.bytes())),
         Quantity::Retransmits => one(Some(u64::from(journey.retransmits))),
         Quantity::Sport => one(ports().map(|(sport, _)| sport)),
@@ -38,12 +37,6 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
 fn ends(journey: &Journey, context: &dyn Context) -> Option<(SocketAddr, SocketAddr)> {
     let sent = context.tx_flow(journey).map(|flow| (flow.local, flow.remote));
     sent.or_else(|| context.rx_flow(journey).map(|flow| (flow.remote, flow.local)))
-}
-
-/// The time from one hop to a later one; `None` if one was not passed, was taken at return, or comes in the wrong order.
-fn between_ns(journey: &Journey, from: Hop, to: Hop) -> Option<u64> {
-    let at = |hop| journey.rungs.time_ns(hop).filter(|_| !journey.rungs.is_at_return(hop));
-    at(to)?.checked_sub(at(from)?)
 }
 
 fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) -> bool {

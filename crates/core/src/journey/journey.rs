@@ -68,8 +68,10 @@ pub struct Latency {
     pub from: Hop,
     /// The hop it reached.
     pub to: Hop,
-    /// How long it took, nanoseconds.
+    /// How long it took, nanoseconds. Between two clocks an estimate: see `half_width_ns`.
     pub ns: u64,
+    /// The truth is at most so far from `ns`, nanoseconds: 0 within one clock.
+    pub half_width_ns: u64,
 }
 
 impl Journey {
@@ -112,7 +114,8 @@ impl Journey {
     fn pairs(&self) -> impl Iterator<Item = (Hop, Hop, i64)> + '_ {
         let mut before: Option<Rung> = None;
         self.ladder().filter_map(move |rung| {
-            let pair = before.map(|b| (b.hop, rung.hop, rung.time_ns.wrapping_sub(b.time_ns) as i64));
+            let pair = before.filter(|b| self.can_subtract(b.hop, rung.hop));
+            let pair = pair.map(|b| (b.hop, rung.hop, rung.time_ns.wrapping_sub(b.time_ns) as i64));
             if rung.hop != Hop::DevDone {
                 before = Some(rung);
             }
@@ -123,7 +126,10 @@ impl Journey {
     /// The latency of each hop from the hop before it on the path. `dev.done` is measured from `dev.xmit`, and so is
     /// `dev.recv`. A pair in the wrong order has none; see [`Journey::disordered`].
     pub fn latencies(&self) -> impl Iterator<Item = Latency> + '_ {
-        self.pairs().filter_map(|(from, to, ns)| u64::try_from(ns).ok().map(|ns| Latency { from, to, ns }))
+        self.pairs().filter_map(|(from, to, ns)| {
+            let half_width_ns = self.half_width_ns(from, to);
+            u64::try_from(ns).ok().map(|ns| Latency { from, to, ns, half_width_ns })
+        })
     }
 
     /// Pairs of neighbouring rungs whose times stand in the wrong order.
@@ -131,19 +137,71 @@ impl Journey {
         self.pairs().filter(|(_, _, ns)| *ns < 0).count()
     }
 
-    /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`.
+    /// Whether two hops are on one time line, so that the difference of their times means something.
+    fn can_subtract(&self, a: Hop, b: Hop) -> bool {
+        self.across != Across::Apart || (a.direction() == Direction::Tx) == (b.direction() == Direction::Tx)
+    }
+
+    /// How far from the truth the difference of the times of two hops can be, nanoseconds: 0 within one clock.
+    pub fn half_width_ns(&self, a: Hop, b: Hop) -> u64 {
+        match self.across {
+            Across::Bounded { half_width_ns }
+                if (a.direction() == Direction::Tx) != (b.direction() == Direction::Tx) =>
+            {
+                half_width_ns
+            }
+            _ => 0,
+        }
+    }
+
+    /// The time from one hop to a later one, nanoseconds; `None` if one was not passed, was taken at return, comes in the
+    /// wrong order, or stands on a clock of which nothing is known.
+    pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
+        let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
+        if self.can_subtract(from, to) { at(to)?.checked_sub(at(from)?) } else { None }
+    }
+
+    /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`. Where the halves stand on two clocks of
+    /// which nothing is known, the sender's counts.
     pub fn start_ns(&self) -> Option<u64> {
-        self.way().map(|rung| rung.time_ns).min()
+        self.one_clock().map(|rung| rung.time_ns).min()
     }
 
     /// When the last rung of the ladder was; `dev.done` does not count.
     pub fn end_ns(&self) -> Option<u64> {
-        self.way().map(|rung| rung.time_ns).max()
+        self.one_clock().map(|rung| rung.time_ns).max()
     }
 
-    /// From the first rung of the ladder to the last; `None` with fewer than two.
+    /// The way, as far as it is on the clock of its first rung.
+    fn one_clock(&self) -> impl Iterator<Item = Rung> + '_ {
+        let first = self.way().next().map(|rung| rung.hop);
+        self.way().filter(move |rung| first.is_some_and(|first| self.can_subtract(first, rung.hop)))
+    }
+
+    /// From the first rung of the ladder to the last; `None` with fewer than two, or where they stand on two clocks of which
+    /// nothing is known.
     pub fn total_ns(&self) -> Option<u64> {
         let (first, last) = (self.way().next()?, self.way().last()?);
-        if first.hop == last.hop { None } else { last.time_ns.checked_sub(first.time_ns) }
+        if first.hop == last.hop { None } else { self.between_ns(first.hop, last.hop) }
+    }
+
+    /// How far from the truth [`Journey::total_ns`] can be, nanoseconds.
+    pub fn total_half_width_ns(&self) -> u64 {
+        let ends = (self.way().next(), self.way().last());
+        if let (Some(first), Some(last)) = ends { self.half_width_ns(first.hop, last.hop) } else { 0 }
+    }
+
+    /// Moves all its times.
+    pub(crate) fn shift(&mut self, ns: i64) {
+        if ns != 0 {
+            self.rungs.shift(ns);
+        }
+    }
+
+    /// Takes over what another journey of the same bytes has of the receiver.
+    pub(crate) fn take_receiver(&mut self, other: &Journey) {
+        self.rungs.take(&other.rungs, Direction::Rx);
+        (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
+        self.ambiguous |= other.ambiguous;
     }
 }

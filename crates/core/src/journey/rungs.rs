@@ -1,7 +1,7 @@
 //! Rungs: when and where one journey passed each hop of the path.
 
 use crate::flow::FlowId;
-use crate::hop::{Hop, PATH_HOPS};
+use crate::hop::{Direction, Hop, PATH_HOPS};
 use serde::Serialize;
 
 /// A process and one of its threads.
@@ -132,6 +132,24 @@ impl Rungs {
             self.at_return |= 1 << index;
         } else {
             self.at_return &= !(1 << index);
+        }
+    }
+
+    /// Moves all times.
+    pub(super) fn shift(&mut self, ns: i64) {
+        for hop in self.hops() {
+            if let Some(time_ns) = hop.path_index().and_then(|index| self.time_ns.get_mut(index)) {
+                *time_ns = time_ns.saturating_add_signed(ns);
+            }
+        }
+    }
+
+    /// Takes over what another has of one direction.
+    pub(super) fn take(&mut self, other: &Rungs, direction: Direction) {
+        for hop in other.hops().filter(|hop| hop.direction() == direction) {
+            if let (Some(time_ns), Some(cpu)) = (other.time_ns(hop), other.cpu(hop)) {
+                self.set(hop, time_ns, cpu, other.is_at_return(hop));
+            }
         }
     }
 

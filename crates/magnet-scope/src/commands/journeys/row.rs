@@ -96,12 +96,15 @@ pub struct Step {
     pub to: Hop,
     /// How long it took, nanoseconds.
     pub ns: u64,
+    /// Between two clocks: how far from the truth that can be, nanoseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub half_width_ns: u64,
 }
 
 impl Row {
     /// Names everything now: what the correlator knows of a flow it may forget later.
     pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap) -> Self {
-        let step = |Latency { from, to, ns }| Step { from, to, ns };
+        let step = |Latency { from, to, ns, half_width_ns }| Step { from, to, ns, half_width_ns };
         let latencies: Vec<Step> = journey.latencies().map(step).collect();
         let start_ns = journey.start_ns();
         Row {
@@ -193,6 +196,11 @@ fn words(verdict: Verdict) -> String {
         Verdict::Evicted => "given up on, too many in flight".to_owned(),
         other => other.to_string(),
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,85 @@
+//! A half-journey that waits for its other half.
+
+use super::key::End;
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+use crate::journey::Journey;
+use serde::Serialize;
+
+/// A packet seen leaving one recording and arriving in another: the raw material of clock alignment. Source: the joined halves
+/// of one journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Crossing {
+    /// Recording of the sender.
+    pub tx_node: u16,
+    /// Recording of the receiver.
+    pub rx_node: u16,
+    /// Latest time at which it was certainly still at the sender, the sender's `CLOCK_MONOTONIC`, nanoseconds.
+    pub sent_ns: u64,
+    /// Earliest time at which it was certainly at the receiver, the receiver's `CLOCK_MONOTONIC`, nanoseconds.
+    pub received_ns: u64,
+}
+
+/// A half that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Half {
+    pub node: u16,
+    pub end: End,
+    pub journey: Journey,
+    /// When its packet was at this end, as near to the wire as was seen, on this end's clock.
+    pub wire_ns: u64,
+    /// Rough common time of its packet, nanoseconds.
+    pub rough_ns: i64,
+    /// A receiver has it already; others may follow (multicast).
+    pub joined: bool,
+}
+
+impl Half {
+    /// First and last sequence number on the wire, the last not included; only for TCP, where no half lies across the turn
+    /// of the numbers.
+    pub fn seqs(&self) -> (u64, u64) {
+        let start = self.journey.range.start & 0xffff_ffff;
+        (start, start + self.journey.bytes())
+    }
+
+    /// The same with other ends.
+    pub fn cut(&self, from: u64, to: u64) -> Half {
+        let mut part = self.clone();
+        let base = self.journey.range.start & !0xffff_ffff;
+        part.journey.range = base + from..base + to;
+        part
+    }
+
+    /// When its packet left, or came.
+    pub fn wire_ns(journey: &Journey, end: End) -> Option<u64> {
+        let of = |direction| {
+            let rungs = journey.ladder().filter(move |rung| rung.hop.direction() == direction);
+            rungs.filter(|rung| rung.hop != Hop::DevDone).map(|rung| rung.time_ns)
+        };
+        match end {
+            End::Tx => of(Direction::Tx).max(),
+            End::Rx => of(Direction::Rx).min(),
+        }
+    }
+
+    /// What it says about the clocks together with its other half. Nothing, if one of them was sent more than once: which of the
+    /// copies arrived is not known (P. Karn and C. Partridge, 1987).
+    pub fn crossing(tx: &Half, rx: &Half) -> Option<Crossing> {
+        let once = |half: &Half| {
+            half.journey.retransmits == 0 && !half.journey.ambiguous && half.journey.verdict.is_whole()
+        };
+        if !once(tx) || !once(rx) {
+            return None;
+        }
+        Some(Crossing {
+            tx_node: tx.node,
+            rx_node: rx.node,
+            sent_ns: Self::wire_ns(&tx.journey, End::Tx)?,
+            received_ns: Self::wire_ns(&rx.journey, End::Rx)?,
+        })
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.journey.proto == Proto::TCP
+    }
+}

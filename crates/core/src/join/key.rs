@@ -1,0 +1,59 @@
+//! Which connection, and which direction of it, a half belongs to.
+
+use crate::flow::{Endpoint, Flow, Proto};
+use std::net::SocketAddr;
+
+/// Which end of the way a half is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum End {
+    Tx = 0,
+    Rx = 1,
+}
+
+impl End {
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Tx => Self::Rx,
+            Self::Rx => Self::Tx,
+        }
+    }
+}
+
+/// One direction between two addresses, as one end sees them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub proto: Proto,
+    pub from: Endpoint,
+    pub to: Endpoint,
+    /// Recording and namespace, for addresses that mean another host in each of them.
+    private: Option<(u16, u32)>,
+}
+
+impl Key {
+    /// Of a half that was seen at `end` by `flow`.
+    pub fn of(node: u16, end: End, flow: &Flow) -> Self {
+        let (from, to) = match end {
+            End::Tx => (flow.local, flow.remote),
+            End::Rx => (flow.remote, flow.local),
+        };
+        let private = (from.ip().is_loopback() || to.ip().is_loopback()).then_some((node, flow.netns));
+        Key { proto: flow.proto, from: canonical(from), to: canonical(to), private }
+    }
+
+    /// Whether one send may reach several receivers.
+    pub fn has_many_receivers(&self) -> bool {
+        match self.to.ip() {
+            std::net::IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+            std::net::IpAddr::V6(ip) => ip.is_multicast(),
+        }
+    }
+
+    pub const fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+}
+
+/// IPv4 mapped into IPv6 is the same host.
+fn canonical(end: Endpoint) -> Endpoint {
+    SocketAddr::new(end.ip().to_canonical(), end.port())
+}

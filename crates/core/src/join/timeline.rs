@@ -1,0 +1,56 @@
+//! How the clocks of several recordings stand to each other, as far as the join must know.
+
+/// Maps instants of every recording to one time line: that of recording 0.
+pub trait Timeline {
+    /// What to add to `CLOCK_MONOTONIC` of a recording to get to that of recording 0, nanoseconds; `None` if unknown.
+    fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64>;
+
+    /// Half the width of the interval that the difference of two recordings' clocks lies in, nanoseconds: 0 for one
+    /// clock, `None` if nothing is known.
+    fn half_width_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<u64>;
+
+    /// An instant of a recording on a rough common clock, nanoseconds. Only tells the first turn of a sequence number from the
+    /// next one, so an error of seconds does no harm.
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64;
+}
+
+/// All recordings are of one host since one boot: they share `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneClock;
+
+impl Timeline for OneClock {
+    fn shift_ns(&self, _: u16, _: u64) -> Option<i64> {
+        Some(0)
+    }
+
+    fn half_width_ns(&self, _: u16, _: u16, _: u64) -> Option<u64> {
+        Some(0)
+    }
+
+    fn rough_ns(&self, _: u16, at_ns: u64) -> i64 {
+        at_ns as i64
+    }
+}
+
+/// Nothing but what must be added to each recording's clock to get to UTC is known, and that only as far as the hosts' own clocks
+/// were right.
+#[derive(Clone, Debug, Default)]
+pub struct Unaligned {
+    /// A place a recording, nanoseconds; what is missing counts as 0.
+    pub to_utc_ns: Vec<i64>,
+}
+
+impl Timeline for Unaligned {
+    fn shift_ns(&self, node: u16, _: u64) -> Option<i64> {
+        (node == 0).then_some(0)
+    }
+
+    fn half_width_ns(&self, a: u16, b: u16, _: u64) -> Option<u64> {
+        (a == b).then_some(0)
+    }
+
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+        let to_utc_ns = self.to_utc_ns.get(usize::from(node)).copied().unwrap_or(0);
+        (at_ns as i64).wrapping_add(to_utc_ns)
+    }
+}
