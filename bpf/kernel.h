@@ -228,4 +228,7 @@ struct __sk_buff {
 	__u32 len;
 };
 
+/* Only to ask whether this kernel's tracepoint has the third argument. */
+typedef void (*btf_trace_tcp_retransmit_skb)(void *, const struct sock *, const struct sk_buff *, int);
+
 #endif

@@ -96,10 +96,13 @@ int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-/* The range goes out again; fires after the device has seen it. */
+/* The range goes out again; fires after the device has seen it. Newer kernels (6.18 does, 6.12 does not) fire as well
+ * where nothing went out, most often because the first copy is still in the device's queue, and say so in `err`. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb, int err)
 {
+	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && err)
+		return 0;
 	if (!socket_wanted(sk))
 		return 0;
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
