@@ -2,20 +2,16 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
 use magscope_core::{Event, EventFlags, Hop};
 use magscope_probe::plan::full_hops;
 use magscope_probe::{CaptureOptions, Counters};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 const TX_PACKET: [Hop; 5] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone];
 const RX_PACKET: [Hop; 3] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn];
-
-fn address(ip: &str, port: u16) -> SocketAddr {
-    SocketAddr::new(ip.parse().expect("an address"), port)
-}
 
 /// Sends `count` datagrams of `size` bytes from client to server, each read before the next but `burst` ahead.
 fn datagrams(net: &Net, from: &str, to: &str, port: u16, count: usize, size: usize) {

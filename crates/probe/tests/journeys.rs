@@ -2,17 +2,14 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
+use common::counters::counter;
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::{default_hops, full_hops};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
-
-fn address(ip: &str, port: u16) -> SocketAddr {
-    SocketAddr::new(ip.parse().expect("an address"), port)
-}
 
 fn finish(mut recording: Recording) -> Recording {
     recording.drain(Duration::from_millis(200));
@@ -204,15 +201,6 @@ fn a_reader_that_waits_in_recv_shows_its_wake_up_and_its_run() {
     }
 }
 
-/// A counter of `/proc/net/snmp`'s UDP lines, on the host whose thread asks.
-fn udp_counter(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("/proc is mounted");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
-    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let at = names.split(' ').position(|n| n == name).expect("a counter of that name");
-    values.split(' ').nth(at).and_then(|v| v.parse().ok()).expect("a number")
-}
-
 #[test]
 fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_count() {
     const COUNT: usize = 2_000;
@@ -222,14 +210,14 @@ fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_
     let net = Net::new();
     let recording = net.capture(full_hops());
     let port = 5108;
-    let before = net.server.run(|| udp_counter("RcvbufErrors"));
+    let before = counter(&net.server, "Udp", "RcvbufErrors");
     let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
     let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
     for _ in 0..COUNT {
         client.send_to(&[0; 1000], address(SERVER, port)).expect("send");
     }
     std::thread::sleep(Duration::from_millis(50));
-    let dropped = (net.server.run(|| udp_counter("RcvbufErrors")) - before) as usize;
+    let dropped = (counter(&net.server, "Udp", "RcvbufErrors") - before) as usize;
     server.set_nonblocking(true).expect("non-blocking");
     let mut read = 0;
     while server.recv(&mut [0; 2000]).is_ok() {

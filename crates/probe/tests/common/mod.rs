@@ -2,6 +2,12 @@
 
 #![allow(dead_code, clippy::missing_panics_doc)]
 
+pub mod account;
+pub mod connection;
+pub mod counters;
+pub mod tcp_info;
+pub mod wire;
+
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Journey, Limits};
 use magscope_core::source::{Progress, Source};
@@ -9,6 +15,7 @@ use magscope_core::{Batch, Event, Flow, Hop};
 use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
 use std::collections::HashMap;
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
@@ -57,6 +64,10 @@ pub const CLIENT: &str = "10.78.0.1";
 pub const SERVER: &str = "10.78.0.2";
 pub const CLIENT6: &str = "fd78::1";
 pub const SERVER6: &str = "fd78::2";
+
+pub fn address(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), port)
+}
 
 impl Net {
     pub fn new() -> Self {

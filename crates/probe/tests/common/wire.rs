@@ -1,0 +1,127 @@
+//! What `tcpdump` saw of the same traffic.
+
+use super::{Host, address};
+use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use pcap_parser::PcapCapture;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A packet with payload, as it went over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WirePacket {
+    /// `CLOCK_REALTIME`, nanoseconds.
+    pub realtime_ns: i64,
+    pub from: SocketAddr,
+    pub to: SocketAddr,
+    pub is_tcp: bool,
+    /// TCP's sequence number; 0 for UDP.
+    pub seq: u32,
+    pub payload_bytes: u32,
+    /// IPv4 identification; 0 for IPv6.
+    pub ip_id: u16,
+}
+
+/// A running `tcpdump` on the device `v0` of a host.
+pub struct Tcpdump {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Tcpdump {
+    /// Starts it and waits until it listens; `None`, and says why, where there is none.
+    pub fn start(host: &Host, name: &str) -> Option<Self> {
+        let file = std::env::temp_dir().join(format!("magnet-scope-{}-{name}.pcap", std::process::id()));
+        let spawned = host.run(|| {
+            Command::new("tcpdump")
+                .args(["-i", "v0", "-s", "128", "-B", "16384", "--time-stamp-precision=nano", "-Z", "root"])
+                .args(["--immediate-mode", "-U"])
+                .arg("-w")
+                .arg(&file)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+        });
+        let Ok(mut child) = spawned else {
+            println!("skipped, because there is no tcpdump");
+            return None;
+        };
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("a line") > 0, "tcpdump ended at once");
+        }
+        child.stderr = Some(said.into_inner());
+        Some(Tcpdump { child, file })
+    }
+
+    /// Ends it, once it has written a last packet that `from` sends to `to`, and reads what it wrote: packets with
+    /// payload, in its order.
+    pub fn stop(mut self, from: &Host, to: &str) -> Vec<WirePacket> {
+        const LAST: &[u8] = b"the last packet that matters";
+        let socket = from.run(|| UdpSocket::bind(address(if to.contains(':') { "::" } else { "0.0.0.0" }, 0)));
+        socket.expect("bind").send_to(LAST, address(to, 9)).expect("send");
+        let end = Instant::now() + Duration::from_secs(30);
+        while !fs::read(&self.file).is_ok_and(|bytes| bytes.windows(LAST.len()).any(|window| window == LAST)) {
+            assert!(Instant::now() < end, "tcpdump has not seen the last packet");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+        let mut said = String::new();
+        let mut pipe = self.child.stderr.take().expect("a pipe");
+        std::io::Read::read_to_string(&mut pipe, &mut said).expect("text");
+        assert!(self.child.wait().expect("it ends").success(), "{said}");
+        assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
+        let bytes = fs::read(&self.file).expect("a capture");
+        fs::remove_file(&self.file).expect("our own file");
+        let capture = PcapCapture::from_file(&bytes).expect("a whole pcap file");
+        assert!(capture.header.is_nanosecond_precision(), "{:?}", capture.header);
+        let packets = capture.blocks.iter().filter_map(|block| {
+            let realtime_ns = i64::from(block.ts_sec) * 1_000_000_000 + i64::from(block.ts_usec);
+            packet(block.data, realtime_ns)
+        });
+        packets.collect()
+    }
+}
+
+/// Lengths are those that the headers declare, since only the headers were captured. A super-packet of IPv6 or IPv4 is
+/// below 64 KiB, so its header says its length.
+fn packet(data: &[u8], realtime_ns: i64) -> Option<WirePacket> {
+    let sliced = LaxSlicedPacket::from_ethernet(data).ok()?;
+    let (from, to, ip_id, bytes) = match sliced.net.as_ref()? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let (from, to) = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
+            (from, to, header.identification(), u32::from(header.total_len()) - u32::from(header.ihl()) * 4)
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let (from, to) = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
+            (from, to, 0, u32::from(header.payload_length()))
+        }
+        LaxNetSlice::Arp(_) => return None,
+    };
+    let (ports, is_tcp, seq, header_bytes) = match sliced.transport.as_ref()? {
+        TransportSlice::Tcp(tcp) => {
+            let ports = (tcp.source_port(), tcp.destination_port());
+            (ports, true, tcp.sequence_number(), u32::from(tcp.data_offset()) * 4)
+        }
+        TransportSlice::Udp(udp) => ((udp.source_port(), udp.destination_port()), false, 0, 8),
+        _ => return None,
+    };
+    let packet = WirePacket {
+        realtime_ns,
+        from: SocketAddr::new(from, ports.0),
+        to: SocketAddr::new(to, ports.1),
+        is_tcp,
+        seq,
+        payload_bytes: bytes.checked_sub(header_bytes).expect("a length that holds its header"),
+        ip_id,
+    };
+    (packet.payload_bytes > 0).then_some(packet)
+}

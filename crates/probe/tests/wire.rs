@@ -1,0 +1,187 @@
+//! Journeys against a capture that `tcpdump` took of the same traffic on the same device.
+
+mod common;
+
+use common::account::{Books, Way};
+use common::connection::Connection;
+use common::wire::{Tcpdump, WirePacket};
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
+use magscope_core::{Event, Hop};
+use magscope_probe::plan::full_hops;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+fn finish(mut recording: Recording) -> Recording {
+    recording.drain(Duration::from_millis(50));
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+    recording
+}
+
+fn ethtool(arguments: &[&str]) -> bool {
+    Command::new("ethtool").args(arguments).output().is_ok_and(|output| output.status.success())
+}
+
+/// Packets with payload on this way, in the order in which tcpdump saw them.
+fn on_way(packets: &[WirePacket], from: SocketAddr, to: SocketAddr) -> Vec<WirePacket> {
+    packets.iter().filter(|p| (p.from, p.to) == (from, to)).cloned().collect()
+}
+
+/// tcpdump sees a packet right before it is given to the driver, which is where `dev.xmit` stands, and one socket's
+/// packets leave one after the other. So there is one distance between the two clocks with which each event stands
+/// between its packet and the next one, but for what the clock of the day is slewed meanwhile.
+fn times_interleave(packets: &[WirePacket], events: &[Event]) {
+    const SLEW_NS: i64 = 100_000;
+    let ahead = |packet: &WirePacket, event: &Event| packet.realtime_ns - event.time_ns as i64;
+    let least = packets.iter().zip(events).map(|(p, e)| ahead(p, e)).max().expect("packets");
+    let most = packets.iter().skip(1).zip(events).map(|(p, e)| ahead(p, e)).min().unwrap_or(i64::MAX);
+    assert!(
+        least <= most.saturating_add(SLEW_NS),
+        "an event before its packet or after the next: {least} {most}"
+    );
+}
+
+/// Each packet is one event, each byte of a packet is in one journey, and each journey left with the first packet that
+/// covers it.
+fn wire_is_covered(way: &Way, packets: &[WirePacket]) {
+    let events: Vec<Event> = way.payload_at(Hop::DevXmit).copied().collect();
+    let of_events: Vec<_> = events.iter().map(|e| (e.seq, e.len, e.ip_id)).collect();
+    let of_packets: Vec<_> = packets.iter().map(|p| (p.seq, p.payload_bytes, p.ip_id)).collect();
+    assert_eq!(of_events, of_packets, "dev.xmit and tcpdump");
+
+    for journey in &way.journeys {
+        let start = way.place(journey.range.start as u32);
+        let end = start + journey.bytes();
+        let covers = |p: &WirePacket| {
+            let from = way.place(p.seq);
+            from <= start && end <= from + u64::from(p.payload_bytes)
+        };
+        let first = packets.iter().position(covers).unwrap_or_else(|| panic!("in no packet: {journey:?}"));
+        assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(events[first].time_ns), "{journey:?}");
+    }
+    for packet in packets {
+        let (from, to) = (way.place(packet.seq), way.place(packet.seq) + u64::from(packet.payload_bytes));
+        let inside = way.journeys.iter().filter(|j| {
+            let start = way.place(j.range.start as u32);
+            from <= start && start < to
+        });
+        assert_eq!(
+            inside.map(magscope_core::journey::Journey::bytes).sum::<u64>(),
+            u64::from(packet.payload_bytes)
+        );
+    }
+}
+
+/// A stream in both directions, captured by us and by tcpdump; the biggest payload of a packet on the wire.
+fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
+    let net = Net::new();
+    if !tso {
+        for host in [&net.client, &net.server] {
+            if !host.run(|| ethtool(&["-K", "v0", "tso", "off", "gso", "off"])) {
+                println!("skipped, because ethtool cannot switch segmentation off");
+                return None;
+            }
+        }
+    }
+    let dump = Tcpdump::start(&net.client, &format!("tcp-{port}"))?;
+    let recording = net.capture(full_hops());
+    let connection = Connection::open(&net, to, port);
+    let up = connection.upload((0..60).map(|i| 100 + i * 777), 30_000);
+    let down = connection.download((0..40).map(|i| 40_000 - i * 900), 9_000);
+    let (client, server) = connection.counted();
+    let recording = finish(recording);
+    let packets = dump.stop(&net.client, to);
+
+    let books = Books::open(&recording);
+    let (from, to) = (connection.from(), connection.to());
+    let way_up = books.way(&net, from, to, true);
+    way_up.balances(up, &client, &server);
+    let on_wire = on_way(&packets, from, to);
+    wire_is_covered(&way_up, &on_wire);
+    times_interleave(&on_wire, &way_up.payload_at(Hop::DevXmit).copied().collect::<Vec<_>>());
+    // what comes the other way passes tcpdump on its way in, before it is put together again
+    let way_down = books.way(&net, from, to, false);
+    way_down.balances(down, &server, &client);
+    wire_is_covered(&way_down, &on_way(&packets, to, from));
+    assert_eq!(on_wire.iter().map(|p| u64::from(p.payload_bytes)).sum::<u64>(), client.bytes_sent);
+    on_wire.iter().map(|p| p.payload_bytes).max()
+}
+
+#[test]
+fn super_packets_are_what_tcpdump_saw_v4() {
+    if can_capture()
+        && let Some(most) = tcp_against_tcpdump(SERVER, 5301, true)
+    {
+        assert!(most > 1448, "super-packets were meant to pass");
+    }
+}
+
+#[test]
+fn super_packets_are_what_tcpdump_saw_v6() {
+    if can_capture()
+        && let Some(most) = tcp_against_tcpdump(SERVER6, 5302, true)
+    {
+        assert!(most > 1428, "super-packets were meant to pass");
+    }
+}
+
+#[test]
+fn segments_are_what_tcpdump_saw_v4() {
+    if can_capture()
+        && let Some(most) = tcp_against_tcpdump(SERVER, 5303, false)
+    {
+        assert_eq!(most, 1448);
+    }
+}
+
+#[test]
+fn segments_are_what_tcpdump_saw_v6() {
+    if can_capture()
+        && let Some(most) = tcp_against_tcpdump(SERVER6, 5304, false)
+    {
+        assert_eq!(most, 1428);
+    }
+}
+
+fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
+    let net = Net::new();
+    let Some(dump) = Tcpdump::start(&net.client, &format!("udp-{port}")) else { return };
+    let recording = net.capture(full_hops());
+    let server = net.server.run(|| UdpSocket::bind(address(to, port)).expect("bind"));
+    let client = net.client.run(|| UdpSocket::bind(address(from, 0)).expect("bind"));
+    for i in 0..400 {
+        client.send_to(&vec![0; 1 + i % 1_400], address(to, port)).expect("send");
+        server.recv(&mut [0; 2_000]).expect("recv");
+    }
+    let from = client.local_addr().expect("an address");
+    let recording = finish(recording);
+    let packets = on_way(&dump.stop(&net.client, to), from, address(to, port));
+    assert_eq!(packets.len(), 400);
+
+    let (journeys, correlator) = recording.journeys();
+    let mut mine: Vec<_> =
+        journeys.iter().filter(|j| correlator.flow(j.tx_flow).is_some_and(|f| f.local == from)).collect();
+    mine.sort_by_key(|j| j.rungs.time_ns(Hop::DevXmit));
+    let lengths: Vec<u32> = mine.iter().map(|j| j.bytes() as u32).collect();
+    assert_eq!(lengths, packets.iter().map(|p| p.payload_bytes).collect::<Vec<_>>());
+    let ids: Vec<u16> = mine.iter().map(|j| j.ip_id).collect();
+    assert_eq!(ids, packets.iter().map(|p| p.ip_id).collect::<Vec<_>>());
+    let mut events: Vec<Event> = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).copied().collect();
+    events.retain(|e| correlator.flow(e.flow).is_some_and(|f| f.local == from));
+    times_interleave(&packets, &events);
+}
+
+#[test]
+fn datagrams_are_what_tcpdump_saw_v4() {
+    if can_capture() {
+        udp_against_tcpdump(CLIENT, SERVER, 5305);
+    }
+}
+
+#[test]
+fn datagrams_are_what_tcpdump_saw_v6() {
+    if can_capture() {
+        udp_against_tcpdump(CLIENT6, SERVER6, 5306);
+    }
+}
