@@ -1,8 +1,6 @@
 //! Level 0 by hand: tables small enough to check with a pencil.
 
-use magscope_core::clock::pair::{
-    Bounds, Constraint, Kind, Level0, Level0Builder, Level0Recorded, Outcome, State,
-};
+use magscope_core::clock::pair::{Bounds, Builder, Constraint, Kind, Level0, Outcome, Recorded, State};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -42,7 +40,7 @@ fn a_packet_is_received_after_it_is_sent() {
 
 #[test]
 fn bounds_open_with_the_drift_to_both_sides() {
-    let recorded = Level0Recorded::build([upper(SECOND, 1_000_000), lower(2 * SECOND, 900_000)]);
+    let recorded = Recorded::build([upper(SECOND, 1_000_000), lower(2 * SECOND, 900_000)]);
     assert_eq!(recorded.bounds_at(SECOND), both(700_000, 1_000_000));
     assert_eq!(recorded.bounds_at(2 * SECOND), both(900_000, 1_200_000));
     assert_eq!(recorded.bounds_at(0), both(500_000, 1_200_000));
@@ -59,7 +57,7 @@ fn the_next_constraint_tightens_the_past_when_recorded_and_not_when_live() {
     for constraint in &all {
         assert_eq!(live.push(constraint), Outcome::Used);
     }
-    let recorded = Level0Recorded::build(all);
+    let recorded = Recorded::build(all);
     assert_eq!(recorded.bounds_at(SECOND), both(-500_000, 1));
     assert_eq!(live.bounds_at(SECOND + 1000), recorded.bounds_at(SECOND + 1000));
     assert_eq!(live.bounds_at(SECOND + 1000), both(-500_001, 0));
@@ -75,9 +73,9 @@ fn states_say_what_is_known() {
     live.push(&lower(SECOND + 5, 900));
     assert_eq!(live.state_at(SECOND + 5), State::Certified);
     assert_eq!(live.state_at(3 * SECOND), State::Holdover);
-    assert_eq!(Level0Recorded::build([]).state(), State::Unsynchronised);
-    assert_eq!(Level0Recorded::build([lower(1, 1)]).state(), State::OneSided);
-    assert_eq!(Level0Recorded::build([lower(1, 1), upper(2, 3)]).state(), State::Certified);
+    assert_eq!(Recorded::build([]).state(), State::Unsynchronised);
+    assert_eq!(Recorded::build([lower(1, 1)]).state(), State::OneSided);
+    assert_eq!(Recorded::build([lower(1, 1), upper(2, 3)]).state(), State::Certified);
 }
 
 /// A thousand round trips a millisecond apart; `D` is `step_ns` more from the five hundredth on.
@@ -95,7 +93,7 @@ fn a_false_match_is_rejected_and_counted() {
     for false_one in [upper(SECOND + 300_000_000 + 7, -3_000_000), lower(SECOND + 300_000_000 + 7, 3_000_000)] {
         let mut all = trips(0);
         all.push(false_one);
-        let recorded = Level0Recorded::build(all.iter().copied());
+        let recorded = Recorded::build(all.iter().copied());
         assert_eq!((recorded.counts().rejected, recorded.counts().used, recorded.steps()), (1, 2000, 0));
         all.sort();
         let live = live(&all);
@@ -107,7 +105,7 @@ fn a_false_match_is_rejected_and_counted() {
 fn a_false_match_at_the_very_beginning_gives_way_to_the_others() {
     let mut all = trips(0);
     all.push(upper(SECOND - 1, -3_000_000));
-    let recorded = Level0Recorded::build(all);
+    let recorded = Recorded::build(all);
     assert_eq!((recorded.counts().rejected, recorded.counts().used, recorded.steps()), (1, 2000, 0));
     assert!(recorded.bounds_at(SECOND).contains(0));
 }
@@ -115,7 +113,7 @@ fn a_false_match_at_the_very_beginning_gives_way_to_the_others() {
 #[test]
 fn a_step_begins_an_epoch_and_both_are_right() {
     for step in [-1_000_000, 1_000_000, i64::MAX / 2, -60_000] {
-        let recorded = Level0Recorded::build(trips(step));
+        let recorded = Recorded::build(trips(step));
         assert_eq!((recorded.steps(), recorded.counts().rejected), (1, 0), "{step}");
         let at = |i: u64| SECOND + i * 1_000_000;
         assert!(recorded.bounds_at(at(499)).contains(0), "{step}");
@@ -133,7 +131,7 @@ fn a_step_begins_an_epoch_and_both_are_right() {
 
 #[test]
 fn a_known_step_needs_no_proof() {
-    let mut builder = Level0Builder::default();
+    let mut builder = Builder::default();
     trips(0).into_iter().filter(|c| c.at_ns < SECOND + 500_000_000).for_each(|c| builder.push(c));
     builder.step_at(SECOND + 500_000_000);
     trips(5).into_iter().filter(|c| c.at_ns >= SECOND + 500_000_000).for_each(|c| builder.push(c));
@@ -145,8 +143,8 @@ fn a_known_step_needs_no_proof() {
 #[test]
 fn less_memory_only_widens() {
     let all = trips(0);
-    let full = Level0Recorded::build(all.iter().copied());
-    let mut small = Level0Builder::with_memory(magscope_core::clock::pair::Drift::default(), 64, 16);
+    let full = Recorded::build(all.iter().copied());
+    let mut small = Builder::default().with_memory(64, 16);
     for constraint in &all {
         small.push(*constraint);
     }

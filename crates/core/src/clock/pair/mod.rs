@@ -1,19 +1,29 @@
 //! Two clocks: what packets say about their difference `D(a) = R_B − R_A` at the instant `R_A = a`.
 //!
 //! A packet gives a [`Constraint`]. **Level 0** makes bounds of them with one assumption, that the clocks drift apart by no more
-//! than ρ ([`Drift`]): [`Level0`] as packets come, in constant memory; [`Level0Recorded`] with hindsight, forward and
-//! backward.
+//! than ρ ([`Drift`]). **Level 1** assumes that over some seconds the difference is a straight line to within ε ([`Model`]).
+//! **Level 2** adds what the nodes themselves claim to know about UTC ([`Known::with_external`]).
+//!
+//! [`Live`] has the first two as packets come, in constant memory; [`Recorded`] with hindsight, forward and backward.
+//! [`Level0`] is the first alone.
 
 mod cones;
 mod constraint;
 mod drift;
 mod envelope;
+mod external;
 mod judge;
 mod level0;
+mod live;
+mod model;
 mod recorded;
 mod seen;
 
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};
 pub use drift::Drift;
+pub use external::{Known, UtcReading};
 pub use level0::{Level0, Outcome};
-pub use recorded::{Level0Builder, Level0Recorded};
+pub use live::Live;
+pub use model::Model;
+pub use recorded::{Builder, Recorded};
+pub use recorded::{Builder as Level0Builder, Recorded as Level0Recorded};

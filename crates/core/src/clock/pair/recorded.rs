@@ -1,10 +1,13 @@
-//! Level 0 with hindsight: forward and backward over a whole recording.
+//! Both levels with hindsight: forward and backward over a whole recording.
 
 use super::cones::{Cones, Point};
 use super::constraint::{Bounds, Constraint, Counts, Kind, State};
 use super::drift::{Drift, Micro, round_up};
 use super::envelope::Envelope;
+use super::external::Known;
 use super::judge::{Judge, Verdict};
+use super::live::with_model;
+use super::model::{Model, Windows};
 use super::seen::{Seen, clamped};
 use std::mem::take;
 
@@ -15,8 +18,11 @@ const MOST_KEPT: usize = 1 << 20;
 /// Epochs kept, at most; with more, something steps all the time and the oldest are forgotten.
 const MOST_EPOCHS: usize = 1024;
 
+/// Windows of Level 1 kept, at most: three days of the usual length.
+const MOST_WINDOWS: usize = 1 << 15;
+
 /// A span without a step of either clock.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Epoch {
     /// Begins with the first constraint that only this epoch explains.
     from_ns: u64,
@@ -24,10 +30,22 @@ struct Epoch {
     to_ns: Option<u64>,
     upper: Envelope,
     lower: Envelope,
+    windows: Windows,
     seen: Seen,
 }
 
 impl Epoch {
+    fn new(from_ns: u64, drift: Drift, model: Model) -> Self {
+        Epoch {
+            from_ns,
+            to_ns: None,
+            upper: Envelope::default(),
+            lower: Envelope::default(),
+            windows: Windows::new(drift, model),
+            seen: Seen::default(),
+        }
+    }
+
     fn side(&self, kind: Kind) -> &Envelope {
         match kind {
             Kind::Upper => &self.upper,
@@ -37,6 +55,7 @@ impl Epoch {
 
     fn add(&mut self, constraint: &Constraint, drift: Drift, most: usize) -> u64 {
         self.seen.add(constraint);
+        self.windows.push(constraint);
         let side = match constraint.kind {
             Kind::Upper => &mut self.upper,
             Kind::Lower => &mut self.lower,
@@ -65,11 +84,12 @@ impl Epoch {
     }
 }
 
-/// Collects the constraints of a pair for [`Level0Recorded`]. They may come in any order; in a stream longer than a
+/// Collects the constraints of a pair for [`Recorded`]. They may come in any order; in a stream longer than a
 /// million, one that comes later than a million others may be left out, which only widens.
 #[derive(Clone, Debug)]
-pub struct Level0Builder {
+pub struct Builder {
     judge: Judge,
+    model: Model,
     waiting: Vec<Constraint>,
     /// Since something was put aside, and whether the epoch agrees with it.
     pending: Vec<(Constraint, bool)>,
@@ -80,30 +100,32 @@ pub struct Level0Builder {
     most_kept: usize,
 }
 
-impl Default for Level0Builder {
+impl Default for Builder {
     fn default() -> Self {
-        Self::new(Drift::default())
+        Self::new(Drift::default(), Model::default())
     }
 }
 
-impl Level0Builder {
+impl Builder {
     /// Nothing collected yet.
-    pub fn new(drift: Drift) -> Self {
-        Self::with_memory(drift, MOST_WAITING, MOST_KEPT)
+    pub fn new(drift: Drift, model: Model) -> Self {
+        Builder {
+            judge: Judge::new(drift),
+            model,
+            waiting: Vec::new(),
+            pending: Vec::new(),
+            epochs: vec![Epoch::new(0, drift, model)],
+            counts: Counts::default(),
+            steps: 0,
+            most_waiting: MOST_WAITING,
+            most_kept: MOST_KEPT,
+        }
     }
 
     /// With other bounds of memory: constraints waiting to be sorted, and constraints kept a kind.
-    pub fn with_memory(drift: Drift, most_waiting: usize, most_kept: usize) -> Self {
-        Level0Builder {
-            judge: Judge::new(drift),
-            waiting: Vec::new(),
-            pending: Vec::new(),
-            epochs: vec![Epoch::default()],
-            counts: Counts::default(),
-            steps: 0,
-            most_waiting,
-            most_kept,
-        }
+    #[must_use]
+    pub fn with_memory(self, most_waiting: usize, most_kept: usize) -> Self {
+        Builder { most_waiting, most_kept, ..self }
     }
 
     /// Adds a constraint.
@@ -126,11 +148,11 @@ impl Level0Builder {
         if let Some(epoch) = self.epochs.last_mut() {
             epoch.to_ns = Some(at_ns.saturating_sub(1));
         }
-        self.begin(Epoch { from_ns: at_ns, ..Epoch::default() });
+        self.begin(Epoch::new(at_ns, self.judge.drift(), self.model));
     }
 
     /// The bounds.
-    pub fn finish(mut self) -> Level0Recorded {
+    pub fn finish(mut self) -> Recorded {
         self.counts.quarantined = {
             self.sort_and_judge();
             self.judge.aside()
@@ -142,8 +164,8 @@ impl Level0Builder {
             points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
         });
         let least_width_ns = widths.min();
-        let Level0Builder { epochs, counts, steps, .. } = self;
-        Level0Recorded { drift, epochs, counts, steps, least_width_ns }
+        let Builder { epochs, counts, steps, .. } = self;
+        Recorded { drift, epochs, counts, steps, least_width_ns }
     }
 
     fn sort_and_judge(&mut self) {
@@ -198,9 +220,10 @@ impl Level0Builder {
 
     fn add(&mut self, constraint: &Constraint) {
         self.counts.used += 1;
-        let most = self.most_kept / self.epochs.len().max(1);
+        let epochs = self.epochs.len().max(1);
         if let Some(epoch) = self.epochs.last_mut() {
-            self.counts.thinned += epoch.add(constraint, self.judge.drift(), most);
+            self.counts.thinned += epoch.add(constraint, self.judge.drift(), self.most_kept / epochs);
+            epoch.windows.keep(MOST_WINDOWS / epochs);
         }
     }
 
@@ -211,7 +234,7 @@ impl Level0Builder {
         let Some(((first, _), epoch)) = pending.first().zip(self.epochs.last_mut()) else {
             return;
         };
-        let mut next = Epoch { from_ns: first.at_ns, ..Epoch::default() };
+        let mut next = Epoch::new(first.at_ns, drift, self.model);
         for (constraint, _) in &pending {
             next.add(constraint, drift, self.most_kept);
         }
@@ -251,10 +274,10 @@ impl Level0Builder {
     }
 }
 
-/// Certified bounds of `D` at every instant of a recording: the tightest that follow from its packets and ρ alone, since
+/// Bounds of `D` at every instant of a recording. Those of Level 0 are the tightest that follow from its packets and ρ alone, since
 /// all constraints, earlier and later ones, bound every instant of their epoch.
 #[derive(Clone, Debug)]
-pub struct Level0Recorded {
+pub struct Recorded {
     drift: Drift,
     epochs: Vec<Epoch>,
     counts: Counts,
@@ -262,10 +285,10 @@ pub struct Level0Recorded {
     least_width_ns: Option<u64>,
 }
 
-impl Level0Recorded {
-    /// From all constraints of a pair, in any order, with ρ = 200 ppm.
+impl Recorded {
+    /// From all constraints of a pair, in any order, with ρ = 200 ppm and the default [`Model`].
     pub fn build(constraints: impl IntoIterator<Item = Constraint>) -> Self {
-        let mut builder = Level0Builder::default();
+        let mut builder = Builder::default();
         constraints.into_iter().for_each(|c| builder.push(c));
         builder.finish()
     }
@@ -280,20 +303,41 @@ impl Level0Recorded {
         }
     }
 
-    /// The interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for both.
+    /// Level 0: the interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for both.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
         let (epoch, next) = self.epochs_at(at_ns);
         let bounds = epoch.map_or(Bounds::NONE, |epoch| epoch.bounds_at(at_ns, self.drift));
         next.map_or(bounds, |next| bounds.or(&next.bounds_at(at_ns, self.drift)))
     }
 
-    /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
-    pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
-        let bounds = self.bounds_at(at_ns);
-        clamped(&bounds, bounds.middle_ns()?)
+    /// The narrower of what is certified and what the model says, with its name.
+    pub fn known_at(&self, at_ns: u64) -> Known {
+        let windows = match self.epochs_at(at_ns) {
+            (Some(epoch), None) => epoch.windows.bounds_at(at_ns),
+            _ => None,
+        };
+        with_model(self.bounds_at(at_ns), self.state_at(at_ns), windows)
     }
 
-    /// What the bounds rest on at an instant.
+    /// `D` and how far it may be off by Level 0, nanoseconds; `None` unless bounded from both sides.
+    ///
+    /// It is the middle of the model's lines, clamped into what is certified: so no packet that was used has a negative
+    /// delay beyond its error.
+    pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
+        let bounds = self.bounds_at(at_ns);
+        let smooth = match self.epochs_at(at_ns) {
+            (Some(epoch), None) => epoch.windows.middle_at(at_ns),
+            _ => None,
+        };
+        clamped(&bounds, smooth.or(bounds.middle_ns())?)
+    }
+
+    /// How often Level 1 was found wrong and a window was split.
+    pub fn splits(&self) -> u64 {
+        self.epochs.iter().map(|epoch| epoch.windows.splits()).sum()
+    }
+
+    /// What the certified bounds rest on at an instant.
     pub fn state_at(&self, at_ns: u64) -> State {
         let (epoch, _) = self.epochs_at(at_ns);
         epoch.map_or(State::Unsynchronised, |epoch| epoch.seen.state_at(at_ns, &self.bounds_at(at_ns)))

@@ -1,0 +1,77 @@
+//! Level 2: what the nodes' own UTC bounds add. Causality wins over them.
+
+use super::constraint::{Bounds, State};
+
+/// A node's R and its UTC at one instant, where something vouches for UTC: chrony's tracking, `ClockBound`, a PHC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtcReading {
+    /// R, nanoseconds.
+    pub raw_ns: u64,
+    /// UTC since 1970, nanoseconds.
+    pub utc_ns: i64,
+    /// UTC is at most so far off.
+    pub error_ns: u64,
+}
+
+impl UtcReading {
+    /// The bounds of `D` from a reading of each node: `D = (UTC − R)_A − (UTC − R)_B ± (E_A + E_B)`.
+    pub fn difference(a: &UtcReading, b: &UtcReading) -> Bounds {
+        let offset = |r: &UtcReading| i128::from(r.utc_ns) - i128::from(r.raw_ns);
+        let (middle, error) = (offset(a) - offset(b), i128::from(a.error_ns) + i128::from(b.error_ns));
+        Bounds { lower: i64::try_from(middle - error).ok(), upper: i64::try_from(middle + error).ok() }
+    }
+}
+
+/// Bounds with what they rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The interval.
+    pub bounds: Bounds,
+    /// What it rests on.
+    pub state: State,
+    /// The external bounds leave no room for the packets that were seen, and were dropped: a person has to know that
+    /// some node's UTC is not what it claims.
+    pub external_refuted: bool,
+}
+
+impl Known {
+    /// Bounds from packets alone.
+    pub fn from_packets(bounds: Bounds, state: State) -> Self {
+        Known { bounds, state, external_refuted: false }
+    }
+
+    /// The same with external bounds added where they say more.
+    #[must_use]
+    pub fn with_external(self, external: &Bounds) -> Self {
+        let both = self.bounds.and(external);
+        if both.is_empty() {
+            return Known { external_refuted: true, ..self };
+        }
+        let state = if both == self.bounds { self.state } else { State::External };
+        Known { bounds: both, state, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn external_bounds_narrow_and_never_overrule() {
+        let a = UtcReading { raw_ns: 1_000, utc_ns: 500_000, error_ns: 40 };
+        let b = UtcReading { raw_ns: 3_000, utc_ns: 500_900, error_ns: 10 };
+        let external = UtcReading::difference(&a, &b);
+        assert_eq!(external, Bounds { lower: Some(1_050), upper: Some(1_150) });
+        let packets = Known::from_packets(Bounds { lower: Some(1_100), upper: None }, State::OneSided);
+        let known = packets.with_external(&external);
+        assert_eq!(known.bounds, Bounds { lower: Some(1_100), upper: Some(1_150) });
+        assert_eq!((known.state, known.external_refuted), (State::External, false));
+        let packets = Known::from_packets(Bounds { lower: Some(1_151), upper: Some(9_000) }, State::Certified);
+        let known = packets.with_external(&external);
+        assert_eq!(
+            (known.bounds, known.state, known.external_refuted),
+            (packets.bounds, State::Certified, true)
+        );
+        assert_eq!(packets.with_external(&Bounds::NONE), packets);
+    }
+}

@@ -1,0 +1,175 @@
+//! Level 1: over some seconds the difference is a straight line, to within ε.
+//!
+//! Windows of one length lie over each other by half. In each, `D = line + w` with `|w| ≤ ε`; the constraints, loosened by
+//! ε, leave room for some lines ([`lines`]), and the bounds at an instant are those of all these lines, widened by ε again. Where no line is
+//! left the model is wrong for the window: it is split there, and a line of before the split is never used behind
+//! it.
+
+mod hull;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use super::constraint::{Bounds, Constraint, Kind};
+use super::drift::Drift;
+use hull::Vertex;
+use lines::Lines;
+use std::collections::BTreeMap;
+
+/// What Level 1 assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Length of a window, at most 1024 s.
+    pub window_ns: u64,
+    /// The difference is this near to a line within a window.
+    pub epsilon_ns: u64,
+}
+
+impl Default for Model {
+    /// 16 s and 250 ns: a difference whose rate changes by no more than 0.016 ppm a second, as that of a crystal whose
+    /// temperature changes by a tenth of a degree a second.
+    fn default() -> Self {
+        Model { window_ns: 16_000_000_000, epsilon_ns: 250 }
+    }
+}
+
+/// The longest window: products of a window's length and any difference fit in an `i128` with room to spare.
+const LONGEST_NS: u64 = 1024 * 1_000_000_000;
+
+/// The lines of a part of a window.
+#[derive(Clone, Debug)]
+struct Piece {
+    from_ns: u64,
+    to_ns: u64,
+    lines: Lines,
+}
+
+/// Level 1 of one epoch.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    drift: Drift,
+    model: Model,
+    /// Window `k` begins at `k · window / 2`. Each has at least one piece.
+    numbered: BTreeMap<u64, Vec<Piece>>,
+    splits: u64,
+}
+
+/// A window is split so often at most; what comes then is left out of it. With so many splits it is no line at all.
+const MOST_PIECES: usize = 64;
+
+impl Windows {
+    pub(super) fn new(drift: Drift, model: Model) -> Self {
+        let window_ns = model.window_ns.clamp(2, LONGEST_NS);
+        // Beyond this nothing is assumed that is worth being computed.
+        let epsilon_ns = model.epsilon_ns.min(1 << 40);
+        Windows { drift, model: Model { window_ns, epsilon_ns }, numbered: BTreeMap::new(), splits: 0 }
+    }
+
+    fn half_ns(&self) -> u64 {
+        self.model.window_ns / 2
+    }
+
+    /// The windows of an instant.
+    fn of(&self, at_ns: u64) -> impl Iterator<Item = u64> + use<> {
+        let last = at_ns / self.half_ns();
+        [last.checked_sub(1), Some(last)].into_iter().flatten()
+    }
+
+    /// How often there was no line left.
+    pub(super) fn splits(&self) -> u64 {
+        self.splits
+    }
+
+    /// Takes a constraint that Level 0 has accepted, in any order.
+    pub(super) fn push(&mut self, constraint: &Constraint) {
+        for number in self.of(constraint.at_ns) {
+            self.push_into(number, constraint);
+        }
+    }
+
+    fn push_into(&mut self, number: u64, constraint: &Constraint) {
+        let origin = number.saturating_mul(self.half_ns());
+        let at_ns = constraint.at_ns;
+        let Some(x) = at_ns.checked_sub(origin).and_then(|x| i64::try_from(x).ok()) else { return };
+        let value = match constraint.kind {
+            Kind::Upper => constraint.value_ns,
+            Kind::Lower => constraint.value_ns.saturating_neg(),
+        };
+        let vertex = Vertex { x, y: value.saturating_add_unsigned(self.model.epsilon_ns) };
+        let pieces = self.numbered.entry(number).or_default();
+        let place = pieces.partition_point(|piece| piece.from_ns <= at_ns).saturating_sub(1);
+        if let Some(piece) = pieces.get_mut(place) {
+            if piece.lines.push(constraint.kind, vertex) {
+                piece.from_ns = piece.from_ns.min(at_ns);
+                piece.to_ns = piece.to_ns.max(at_ns);
+                return;
+            }
+            self.splits += 1;
+            // In the middle of what is known by now a single contradiction starts no piece of its own.
+            if at_ns <= piece.to_ns || pieces.len() >= MOST_PIECES {
+                return;
+            }
+        }
+        let mut lines = Lines::new(self.drift);
+        lines.push(constraint.kind, vertex);
+        let place = pieces.partition_point(|piece| piece.from_ns <= at_ns);
+        pieces.insert(place, Piece { from_ns: at_ns, to_ns: at_ns, lines });
+    }
+
+    /// Forgets the windows that end before an instant.
+    pub(super) fn forget_before(&mut self, at_ns: u64) {
+        let first = (at_ns / self.half_ns()).saturating_sub(1);
+        if self.numbered.first_key_value().is_some_and(|(number, _)| *number < first) {
+            self.numbered = self.numbered.split_off(&first);
+        }
+    }
+
+    /// Forgets the oldest windows but for so many.
+    pub(super) fn keep(&mut self, most: usize) {
+        while self.numbered.len() > most.max(2) {
+            self.numbered.pop_first();
+        }
+    }
+
+    /// The bounds of `D` that one window's lines give.
+    fn window_at(&self, number: u64, at_ns: u64) -> Option<Bounds> {
+        let pieces = self.numbered.get(&number)?;
+        // Beyond its packets the first and the last piece reach to the ends of the window; between two pieces nothing
+        // is known.
+        let place = pieces.partition_point(|piece| piece.from_ns <= at_ns).saturating_sub(1);
+        let piece = pieces.get(place)?;
+        if at_ns > piece.to_ns && place + 1 < pieces.len() {
+            return None;
+        }
+        let x = i64::try_from(at_ns.checked_sub(number.checked_mul(self.half_ns())?)?).ok()?;
+        let epsilon = i128::from(self.model.epsilon_ns);
+        let clip = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        Some(Bounds {
+            lower: piece.lines.lowest_at(x).map(|ns| clip(ns - epsilon)),
+            upper: piece.lines.highest_at(x).map(|ns| clip(ns + epsilon)),
+        })
+    }
+
+    /// The bounds of `D`, from both windows of the instant; `None` where there are none or the two contradict each other.
+    pub(super) fn bounds_at(&self, at_ns: u64) -> Option<Bounds> {
+        let windows = self.of(at_ns).filter_map(|number| self.window_at(number, at_ns));
+        let bounds = windows.reduce(|one, other| one.and(&other))?;
+        (!bounds.is_empty() && bounds != Bounds::NONE).then_some(bounds)
+    }
+
+    /// The middle between the bounds, faded over from one window into the next so that it has no jump.
+    pub(super) fn middle_at(&self, at_ns: u64) -> Option<i64> {
+        let half = i128::from(self.half_ns());
+        let into = i128::from(at_ns % self.half_ns());
+        let middle = |number| self.window_at(number, at_ns).and_then(|bounds| bounds.middle_ns());
+        let last = at_ns / self.half_ns();
+        let (fading, rising) = (last.checked_sub(1).and_then(middle), middle(last));
+        match (fading, rising) {
+            (Some(fading), Some(rising)) => {
+                let mixed = (i128::from(fading) * (half - into) + i128::from(rising) * into).div_euclid(half);
+                Some(mixed as i64)
+            }
+            (one, other) => one.or(other),
+        }
+    }
+}
