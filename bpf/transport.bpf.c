@@ -97,11 +97,12 @@ int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
 }
 
 /* The range goes out again; fires after the device has seen it. Newer kernels (6.18 does, 6.12 does not) fire as well
- * where nothing went out, most often because the first copy is still in the device's queue, and say so in `err`. */
+ * where nothing went out, most often because the first copy is still in the device's queue, and say so in a third argument. */
 SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb, int err)
+int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && err)
+	/* volatile, so that it is not read before it is known to be there */
+	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && (int)*(volatile __u64 *)&ctx[2])
 		return 0;
 	if (!socket_wanted(sk))
 		return 0;

@@ -5,6 +5,7 @@
 pub mod account;
 pub mod connection;
 pub mod counters;
+pub mod disturb;
 pub mod tcp_info;
 pub mod wire;
 

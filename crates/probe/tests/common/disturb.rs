@@ -1,0 +1,71 @@
+//! Networks that behave badly: packets lost by rule (nftables), or lost, late, out of order and doubled (netem).
+
+use super::Host;
+use std::process::{Command, Output};
+
+/// Runs a tool on a host; `None` where it is not installed.
+fn tool(host: &Host, name: &str, arguments: &[&str]) -> Option<Output> {
+    host.run(|| Command::new(name).args(arguments).output()).ok()
+}
+
+/// Drops what arrives at `host` and matches `what`, as nftables puts it; the drops are counted. Says why where there is
+/// no nftables.
+pub fn drop_arrivals(host: &Host, what: &str) -> bool {
+    let rules = format!(
+        "table inet lossy {{
+            counter dropped {{ }}
+            chain arriving {{
+                type filter hook prerouting priority raw; policy accept;
+                {what} counter name dropped drop
+            }}
+        }}"
+    );
+    match tool(host, "nft", &[&rules]) {
+        Some(output) if output.status.success() => true,
+        Some(output) => {
+            println!("skipped, because nftables refuses: {}", String::from_utf8_lossy(&output.stderr));
+            false
+        }
+        None => {
+            println!("skipped, because there is no nftables");
+            false
+        }
+    }
+}
+
+/// The number after `word` in `text`.
+fn number_after(text: &str, word: &str) -> u64 {
+    let after = text.split_once(word).unwrap_or_else(|| panic!("no `{word}` in {text}")).1;
+    let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
+}
+
+/// Packets that the rule of [`drop_arrivals`] has dropped.
+pub fn dropped_by_rule(host: &Host) -> u64 {
+    let output = tool(host, "nft", &["list", "counter", "inet", "lossy", "dropped"]).expect("nftables");
+    number_after(&String::from_utf8_lossy(&output.stdout), "packets")
+}
+
+/// Puts netem (`delay 20ms`, `loss 2%`, …) in front of the device of `host`, in place of what was there. Says why where
+/// there is none.
+pub fn netem(host: &Host, how: &[&str]) -> bool {
+    let arguments = [&["qdisc", "replace", "dev", "v0", "root", "netem", "limit", "10000"], how].concat();
+    match tool(host, "tc", &arguments) {
+        Some(output) if output.status.success() => true,
+        Some(output) => {
+            let cause = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
+            println!("skipped, because this kernel has no netem ({cause})");
+            false
+        }
+        None => {
+            println!("skipped, because there is no tc");
+            false
+        }
+    }
+}
+
+/// Packets that netem has dropped.
+pub fn dropped_by_netem(host: &Host) -> u64 {
+    let output = tool(host, "tc", &["-s", "qdisc", "show", "dev", "v0"]).expect("tc");
+    number_after(&String::from_utf8_lossy(&output.stdout), "dropped")
+}
