@@ -8,7 +8,7 @@ use crate::clock::ClockSample;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hop::Hop;
-use crate::node::{Backend, Coverage, NetnsName, NodeInfo};
+use crate::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use crate::source::{Progress, Source, SourceError};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -86,6 +86,7 @@ impl Generator {
                 NetnsName { netns: CLIENT_NETNS, name: "client".to_owned() },
                 NetnsName { netns: SERVER_NETNS, name: "server".to_owned() },
             ],
+            cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             coverage: Coverage::full(Backend::Generator),
         };
         let mut generator = Generator {

@@ -122,6 +122,15 @@ pub struct NetnsName {
     pub name: String,
 }
 
+/// A cgroup with the path a person knows it by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupName {
+    /// Number of its directory, as in [`Task::cgroup`](crate::flow::Task::cgroup).
+    pub id: u64,
+    /// Below the root of the hierarchy: `/system.slice/nginx.service`.
+    pub path: String,
+}
+
 /// What a source knows about the host its events come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
@@ -138,6 +147,9 @@ pub struct NodeInfo {
     /// Names of network namespaces.
     #[serde(default)]
     pub netns: Vec<NetnsName>,
+    /// Paths of the cgroups that were there when the capture began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<CgroupName>,
     /// How each hop is served.
     pub coverage: Coverage,
 }
@@ -147,5 +159,10 @@ impl NodeInfo {
     pub fn netns_name(&self, netns: u32) -> String {
         let named = self.netns.iter().find(|n| n.netns == netns);
         named.map_or_else(|| format!("netns:{netns}"), |n| n.name.clone())
+    }
+
+    /// The path of a cgroup, if it is known.
+    pub fn cgroup_path(&self, id: u64) -> Option<&str> {
+        self.cgroups.iter().find(|cgroup| cgroup.id == id).map(|cgroup| cgroup.path.as_str())
     }
 }

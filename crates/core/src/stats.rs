@@ -1,4 +1,9 @@
-//! Statistics of hops: latencies between two of them, and rates.
+//! Statistics: distributions of latencies, rates, running averages, the heaviest of many, what each layer passed on.
+
+pub mod heaviest;
+pub mod layers;
+pub mod running;
+pub mod strip;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -7,7 +12,7 @@ use serde::Serialize;
 const MAX_NS: u64 = 100_000_000_000;
 
 /// The distribution of the time between two hops, to two significant digits. Mergeable, so that threads and hosts can
-/// count apart.
+/// count apart. As large as its longest time needs, 31 kB at most.
 #[derive(Clone, Debug)]
 pub struct HopPairStats {
     histogram: Option<Histogram<u64>>,
@@ -22,9 +27,20 @@ pub struct Quantiles {
     pub p90_ns: u64,
     /// Ninety-nine in a hundred took at most this, nanoseconds.
     pub p99_ns: u64,
+    /// All but one in a thousand took at most this, nanoseconds.
+    pub p999_ns: u64,
     /// The longest, nanoseconds.
     pub max_ns: u64,
     /// How many were measured.
+    pub n: u64,
+}
+
+/// How many of a distribution lie between two powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The largest of them is at most this, and more than half of it.
+    pub at_most: u64,
+    /// How many.
     pub n: u64,
 }
 
@@ -38,20 +54,25 @@ impl HopPairStats {
     /// An empty distribution.
     pub fn new() -> Self {
         // Bounds and digits are constants that the library takes; were it to refuse, nothing would be counted.
-        HopPairStats { histogram: Histogram::new_with_bounds(1, MAX_NS, 2).ok() }
+        let mut histogram = Histogram::new_with_bounds(1, 2, 2).ok();
+        if let Some(histogram) = &mut histogram {
+            histogram.auto(true);
+        }
+        HopPairStats { histogram }
     }
 
     /// Counts one latency, nanoseconds.
     pub fn record(&mut self, ns: u64) {
         if let Some(histogram) = &mut self.histogram {
-            histogram.saturating_record(ns);
+            // It grows to what is recorded, and that is bounded.
+            let _ = histogram.record(ns.min(MAX_NS));
         }
     }
 
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
-            // Both have the same bounds, so nothing can be out of range.
+            // It grows to what the other holds, so nothing can be out of range.
             let _ = mine.add(theirs);
         }
     }
@@ -88,6 +109,20 @@ impl HopPairStats {
         None
     }
 
+    /// The shape of it: how many between each two powers of two, those that have any.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        let mut buckets: Vec<Bucket> = Vec::new();
+        for step in self.histogram.iter().flat_map(Histogram::iter_recorded) {
+            let at_most = u64::MAX >> step.value_iterated_to().leading_zeros();
+            let n = step.count_since_last_iteration();
+            match buckets.last_mut() {
+                Some(last) if last.at_most == at_most => last.n += n,
+                _ => buckets.push(Bucket { at_most, n }),
+            }
+        }
+        buckets
+    }
+
     /// The usual quantiles; `None` if nothing was measured.
     pub fn quantiles(&self) -> Option<Quantiles> {
         let histogram = self.histogram.as_ref().filter(|h| !h.is_empty())?;
@@ -95,6 +130,7 @@ impl HopPairStats {
             p50_ns: self.quantile_ns(0.5),
             p90_ns: self.quantile_ns(0.9),
             p99_ns: self.quantile_ns(0.99),
+            p999_ns: self.quantile_ns(0.999),
             max_ns: histogram.max(),
             n: histogram.len(),
         })

@@ -4,6 +4,7 @@ use crate::commands::{
     compare, completions, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
 };
 use crate::values::hops::HopSelection;
+use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -106,6 +107,17 @@ pub struct NetnsArgs {
 pub struct SessionArgs {
     /// The directory that `magnet-scope record` made
     pub dir: PathBuf,
+}
+
+/// Which part of a recording.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct PartArgs {
+    /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
+    #[arg(long, value_name = "T")]
+    pub from: Option<Instant>,
+    /// End here
+    #[arg(long, value_name = "T")]
+    pub to: Option<Instant>,
 }
 
 #[cfg(test)]

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 /// The longest a source may wait: what a signal waits at most before it is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Columns below which no table fits.
+const NARROWEST: usize = 50;
 /// Columns where stdout is no terminal.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// A report, and what the correlator could and could not make use of.
 #[derive(Debug, Serialize)]
@@ -56,7 +58,12 @@ pub fn walk(source: &mut impl Source, mut visit: impl FnMut(Piece<'_>)) -> Resul
 
 /// Reads a source to its end and reports on it.
 pub fn of(source: &mut impl Source) -> Result<Findings> {
-    let mut report = ReportBuilder::new(source.info());
+    let report = ReportBuilder::new(source.info());
+    with(source, report)
+}
+
+/// Reads a source to its end for a report that was told what else it is to say.
+pub fn with(source: &mut impl Source, mut report: ReportBuilder) -> Result<Findings> {
     let correlator = walk(source, |piece| {
         match piece {
             Piece::Batch(batch) => report.batch(batch),
@@ -73,5 +80,5 @@ pub fn print(findings: &Findings, json: bool) -> Result<()> {
 
 /// Columns of the terminal, or of what stands for one.
 pub fn width() -> usize {
-    tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col).max(WIDTH / 2))
+    tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col).max(NARROWEST))
 }

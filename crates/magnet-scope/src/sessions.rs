@@ -1,5 +1,6 @@
 //! Opening recordings, and finding instants in them.
 
+use crate::cli::PartArgs;
 use crate::failure::Usage;
 use crate::output;
 use crate::values::instant::Instant;
@@ -43,11 +44,8 @@ pub fn utc_map(session: &Session) -> UtcMap {
 }
 
 /// What was typed as `--from` and `--to`, on the recording's own clock.
-pub fn window(
-    session: &Session,
-    from: Option<Instant>,
-    to: Option<Instant>,
-) -> Result<(Option<u64>, Option<u64>)> {
+pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<u64>)> {
+    let PartArgs { from, to } = part;
     let needs_utc = [from, to].iter().flatten().any(|instant| matches!(instant, Instant::Utc(_)));
     let map = if needs_utc { utc_map(session) } else { UtcMap::new() };
     let start = session.summary().from_ns.unwrap_or(0);
@@ -61,7 +59,13 @@ pub fn window(
             })
             .transpose()
     };
-    Ok((place(from)?, place(to)?))
+    let (from, to) = (place(from)?, place(to)?);
+    if let (Some(from), Some(to)) = (from, to)
+        && from > to
+    {
+        return Err(Usage("`--from` is later than `--to`; exchange them".to_owned()).into());
+    }
+    Ok((from, to))
 }
 
 /// Turns the map round: the last instant whose UTC is not after `utc`.

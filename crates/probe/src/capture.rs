@@ -200,6 +200,7 @@ impl Capture {
             cpus: facts.cpus,
             clock: "monotonic".to_owned(),
             netns,
+            cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
             coverage: plan.coverage,
         };
         Ok(Capture {

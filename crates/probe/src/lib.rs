@@ -4,6 +4,7 @@
 //! decoding (`record`, `decode`, `order`: bytes to events in order of time; pure), and driving libbpf (`capture`).
 
 pub mod capture;
+pub mod cgroups;
 pub mod clock;
 pub mod cost;
 pub mod decode;

@@ -1,6 +1,6 @@
 //! The blame table: who took the time, by protocol.
 
-use super::text::{count, plural, time};
+use super::figures::{count, plural, time};
 use super::{Report, as_text};
 use crate::blame::{Blame, Part};
 use crate::flow::Proto;

@@ -1,57 +1,79 @@
 //! Adds up batches and journeys to a report.
 
 use super::blame::BlameSum;
+use super::groups::{self, By, Groups, Label};
+use super::running::Receives;
+use super::throughput::Throughput;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
 use crate::batch::{Batch, LossCause};
 use crate::blame::Blame;
 use crate::context::Context;
-use crate::flow::Task;
-use crate::flow::{FlowId, Proto};
+use crate::event::Event;
+use crate::flow::{Flow, FlowId, Proto};
+use crate::hash::Map;
 use crate::hop::{Hop, HopSet};
 use crate::journey::{Journey, Verdict};
 use crate::node::{NodeInfo, Service};
 use crate::places::Places;
-use crate::stats::{HopPairStats, HopRate, per_second};
-use std::collections::{BTreeMap, HashMap};
+use crate::stats::layers::Layers;
+use crate::stats::running::Window;
+use crate::stats::{HopPairStats, HopRate, Quantiles, per_second};
+use std::collections::BTreeMap;
 
-/// Flows in the table unless asked otherwise.
-const TOP_FLOWS: usize = 20;
-/// Flows added up; beyond that only the totals count.
+/// Groups in a table unless asked otherwise.
+const TOP: usize = 20;
+/// Flows whose addresses and namespaces are remembered.
 const MAX_FLOWS: usize = 1 << 16;
+/// Namespaces told apart; beyond that only the sums count.
+const MAX_NODES: usize = 256;
+/// One more than the largest number of a hop.
+const HOPS: usize = 64;
 
 #[derive(Default)]
 struct HopSum {
     rate: HopRate,
-    latency: Option<HopPairStats>,
+    latency: Option<Box<HopPairStats>>,
 }
 
 impl HopSum {
     fn latency(&mut self, ns: u64) {
-        self.latency.get_or_insert_with(HopPairStats::new).record(ns);
+        self.latency.get_or_insert_default().record(ns);
     }
 
-    fn quantiles(&self) -> Option<crate::stats::Quantiles> {
-        self.latency.as_ref().and_then(HopPairStats::quantiles)
+    fn quantiles(&self) -> Option<Quantiles> {
+        self.latency.as_ref().and_then(|latency| latency.quantiles())
     }
 }
 
-struct FlowSum {
-    row: FlowRow,
-    total: HopPairStats,
+/// A place a hop, by its number.
+struct HopSums(Box<[HopSum; HOPS]>);
+
+impl HopSums {
+    fn new() -> Self {
+        HopSums(Box::new(std::array::from_fn(|_| HopSum::default())))
+    }
+
+    fn of(&mut self, hop: Hop) -> &mut HopSum {
+        &mut self.0[hop as usize]
+    }
 }
 
-/// Adds up batches and journeys. Memory grows with hops, namespaces and flows, not with time.
+/// Adds up batches and journeys. Memory grows with hops, and up to a bound with namespaces and flows; not with time.
 pub struct ReportBuilder {
     info: NodeInfo,
     coverage: HopSet,
     top: usize,
     span: Option<(u64, u64)>,
     events: u64,
-    hops: BTreeMap<(Hop, u32), HopSum>,
-    all: BTreeMap<Hop, HopSum>,
-    flow_node: HashMap<FlowId, u32>,
+    all: HopSums,
+    nodes: Vec<(u32, HopSums)>,
+    elsewhere: u64,
+    known: Map<FlowId, Flow>,
     places: Places,
-    flows: HashMap<FlowId, FlowSum>,
+    flows: Groups,
+    groups: Option<(By, Option<Groups>)>,
+    layers: Option<Layers>,
+    receives: Option<Receives>,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
     blame: BTreeMap<Proto, BlameSum>,
@@ -67,14 +89,18 @@ impl ReportBuilder {
         ReportBuilder {
             info: info.clone(),
             coverage: info.coverage.served(),
-            top: TOP_FLOWS,
+            top: TOP,
             span: None,
             events: 0,
-            hops: BTreeMap::new(),
-            all: BTreeMap::new(),
-            flow_node: HashMap::new(),
+            all: HopSums::new(),
+            nodes: Vec::new(),
+            elsewhere: 0,
+            known: Map::default(),
             places: Places::default(),
-            flows: HashMap::new(),
+            flows: Groups::new(By::Flow),
+            groups: None,
+            layers: None,
+            receives: None,
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
@@ -85,30 +111,48 @@ impl ReportBuilder {
         }
     }
 
-    /// How many flows the table has; 20 unless asked otherwise.
+    /// How many flows, or other groups, a table has; 20 unless asked otherwise.
     #[must_use]
     pub fn top_flows(mut self, top: usize) -> Self {
         self.top = top;
         self
     }
 
+    /// Puts the journeys into groups.
+    #[must_use]
+    pub fn by(mut self, by: By) -> Self {
+        // Flows are counted anyway.
+        self.groups = Some((by, (by != By::Flow).then(|| Groups::new(by))));
+        self
+    }
+
+    /// Reports on what each layer was given and passed on.
+    #[must_use]
+    pub fn throughput(mut self) -> Self {
+        self.layers = Some(Layers::default());
+        self
+    }
+
+    /// Reports on the running average of what was received.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
+        self.receives = Some(Receives::new(window, self.coverage));
+        self
+    }
+
     /// Counts the events and losses of a batch.
     pub fn batch(&mut self, batch: &Batch) -> &mut Self {
         for flow in &batch.flows {
-            if self.flow_node.len() < MAX_FLOWS {
-                self.flow_node.insert(flow.id, flow.netns);
+            if self.known.len() < MAX_FLOWS {
+                self.known.insert(flow.id, *flow);
             }
+        }
+        if let Some(receives) = &mut self.receives {
+            batch.tasks.iter().for_each(|task| receives.name(task.tid, &task.comm));
         }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
-            let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
-            self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
-            let bytes = u64::from(event.len);
-            self.all.entry(event.hop).or_default().rate.count(bytes);
-            let flows = &self.flow_node;
-            if let Some(netns) = self.places.of(event, |flow| flows.get(&flow).copied()) {
-                self.hops.entry((event.hop, netns)).or_default().rate.count(bytes);
-            }
+            self.event(event);
         }
         for loss in &batch.losses {
             self.losses.records += loss.count;
@@ -120,6 +164,39 @@ impl ReportBuilder {
         self
     }
 
+    fn event(&mut self, event: &Event) {
+        let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
+        self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
+        let bytes = u64::from(event.len);
+        self.all.of(event.hop).rate.count(bytes);
+        let known = &self.known;
+        let netns = self.places.of(event, |flow| known.get(&flow).map(|flow| flow.netns));
+        match netns.map(|netns| self.node(netns)) {
+            Some(Some(node)) => node.of(event.hop).rate.count(bytes),
+            Some(None) => self.elsewhere += 1,
+            None => {}
+        }
+        if let Some(layers) = &mut self.layers {
+            layers.event(event);
+        }
+        if let Some(receives) = &mut self.receives {
+            receives.event(event, self.known.get(&event.flow), netns, &self.info);
+        }
+    }
+
+    /// The sums of a namespace; `None` if there are too many of them.
+    fn node(&mut self, netns: u32) -> Option<&mut HopSums> {
+        let at = match self.nodes.iter().position(|(known, _)| *known == netns) {
+            Some(at) => at,
+            None if self.nodes.len() < MAX_NODES => {
+                self.nodes.push((netns, HopSums::new()));
+                self.nodes.len() - 1
+            }
+            None => return None,
+        };
+        self.nodes.get_mut(at).map(|(_, sums)| sums)
+    }
+
     /// Counts a journey; the context knows its flows and processes.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
         self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
@@ -127,99 +204,46 @@ impl ReportBuilder {
         *retransmits += u64::from(journey.retransmits);
         *ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
+        let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
-            if let Some(blame) = Blame::of(journey, self.coverage) {
-                self.blame.entry(journey.proto).or_default().count(&blame);
+            blame = Blame::of(journey, self.coverage);
+            if let Some(blame) = &blame {
+                self.blame.entry(journey.proto).or_default().count(blame);
             }
             for latency in journey.latencies() {
-                self.all.entry(latency.to).or_default().latency(latency.ns);
+                self.all.of(latency.to).latency(latency.ns);
                 let end = journey.rung(latency.to).map(|rung| rung.flow);
-                if let Some(netns) = end.and_then(|flow| self.flow_node.get(&flow)) {
-                    self.hops.entry((latency.to, *netns)).or_default().latency(latency.ns);
+                let netns = end.and_then(|flow| self.known.get(&flow)).map(|flow| flow.netns);
+                if let Some(node) = netns.and_then(|netns| self.node(netns)) {
+                    node.of(latency.to).latency(latency.ns);
                 }
             }
         }
-        self.count_flow(journey, context);
+        for groups in [Some(&mut self.flows), self.groups.as_mut().and_then(|(_, groups)| groups.as_mut())] {
+            if let Some(groups) = groups {
+                groups.count(journey, blame.as_ref(), context);
+            }
+        }
         self
     }
 
-    fn count_flow(&mut self, journey: &Journey, context: &dyn Context) {
-        // One row a direction, whichever halves a journey has: named after the sender where it is known.
-        let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
-        let id = tx.or(rx).map_or(FlowId::NONE, |flow| flow.id);
-        // A flow received and not sent here is another direction than the same id sending.
-        let key = if tx.is_some() { id } else { FlowId(!id.0) };
-        if self.flows.len() >= MAX_FLOWS && !self.flows.contains_key(&key) {
-            return;
-        }
-        let sum = self.flows.entry(key).or_insert_with(|| {
-            let (from, to) = match (tx, rx) {
-                (Some(tx), _) => (tx.local.to_string(), tx.remote.to_string()),
-                (None, Some(rx)) => (rx.remote.to_string(), rx.local.to_string()),
-                (None, None) => (String::new(), String::new()),
-            };
-            let row = FlowRow {
-                id,
-                proto: journey.proto,
-                from,
-                to,
-                from_node: String::new(),
-                to_node: String::new(),
-                sender: String::new(),
-                reader: String::new(),
-                bytes: 0,
-                journeys: 0,
-                whole: 0,
-                retransmits: 0,
-                total: None,
-            };
-            FlowSum { row, total: HopPairStats::new() }
-        });
-        let row = &mut sum.row;
-        let name = |place: &mut String, task: Option<&Task>| {
-            if place.is_empty()
-                && let Some(task) = task
-            {
-                place.clone_from(&task.comm);
-            }
-        };
-        name(&mut row.sender, context.sender(journey));
-        name(&mut row.reader, context.reader(journey));
-        for (place, node, flow) in
-            [(&mut row.from_node, journey.tx_node, tx), (&mut row.to_node, journey.rx_node, rx)]
-        {
-            if place.is_empty()
-                && let Some(flow) = flow
-            {
-                *place = context.place(node, flow.netns);
-            }
-        }
-        row.bytes = row.bytes.saturating_add(journey.bytes());
-        row.journeys += 1;
-        row.retransmits += u64::from(journey.retransmits);
-        if journey.verdict.is_whole() {
-            row.whole += 1;
-            if let Some(ns) = journey.total_ns() {
-                sum.total.record(ns);
-            }
-        }
-    }
-
     /// The report.
-    pub fn finish(self) -> Report {
+    pub fn finish(mut self) -> Report {
         let (start_ns, end_ns) = self.span.unwrap_or_default();
         let duration_ns = end_ns - start_ns;
-        let rows = Hop::ALL.iter().filter(|h| self.coverage.contains(**h) || self.all.contains_key(*h));
+        self.nodes.sort_unstable_by_key(|(netns, _)| *netns);
+        let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
+        let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops = rows.map(|hop| self.hop_row(*hop, duration_ns)).collect();
         let verdicts: Vec<_> =
             self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
-        let flows_total = self.flows.len() as u64;
-        let mut flows: Vec<FlowRow> =
-            self.flows.into_values().map(|sum| FlowRow { total: sum.total.quantiles(), ..sum.row }).collect();
-        flows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (&a.from, &a.to).cmp(&(&b.from, &b.to))));
-        flows.truncate(self.top);
+        let flows = self.flows.ranking(self.top);
+        let groups = self.groups.map(|(by, groups)| match groups {
+            Some(groups) => groups::table(by, &groups.ranking(self.top), duration_ns),
+            None => groups::table(by, &flows, duration_ns),
+        });
         let mut losses = self.losses;
         losses.causes = LossCause::ALL
             .into_iter()
@@ -229,15 +253,14 @@ impl ReportBuilder {
             Service::Missing { because } => Some(MissingHop { hop: row.hop, because: because.clone() }),
             _ => None,
         });
-        let mut left: [u64; Verdict::KINDS] = [0; Verdict::KINDS];
-        for kinds in self.kinds.values() {
-            left.iter_mut().zip(kinds).for_each(|(sum, n)| *sum += n);
+        let mut kinds: [u64; Verdict::KINDS] = [0; Verdict::KINDS];
+        for proto in self.kinds.values() {
+            kinds.iter_mut().zip(proto).for_each(|(sum, n)| *sum += n);
         }
-        let left_out = left.iter().zip(Verdict::NAMES).skip(2).filter(|(n, _)| **n > 0);
         let denominator = Denominator {
             measured: self.measured,
-            journeys: left.iter().sum(),
-            left_out: left_out.map(|(n, name)| LeftOut { because: name.to_owned(), journeys: *n }).collect(),
+            journeys: kinds.iter().sum(),
+            left_out: LeftOut::of(&kinds),
             disordered: self.disordered,
         };
         Report {
@@ -248,10 +271,15 @@ impl ReportBuilder {
             duration_ns,
             events: self.events,
             hops,
+            events_elsewhere: self.elsewhere,
             verdicts,
             blame,
-            flows,
-            flows_total,
+            flows_total: flows.rows.len() as u64 + flows.others,
+            flows_rest_bytes: flows.rest.figures(duration_ns).bytes,
+            flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
+            groups,
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns)),
+            running: self.receives.map(|receives| receives.finish(self.top)),
             losses,
             missing: missing.collect(),
             denominator,
@@ -259,12 +287,11 @@ impl ReportBuilder {
     }
 
     fn hop_row(&self, hop: Hop, duration_ns: u64) -> HopRow {
-        let empty = HopSum::default();
-        let sum = self.all.get(&hop).unwrap_or(&empty);
-        let mut nodes: Vec<HopNode> = self
-            .hops
-            .range((hop, 0)..=(hop, u32::MAX))
-            .map(|((_, netns), sum)| HopNode {
+        let sum = &self.all.0[hop as usize];
+        let nodes = self.nodes.iter().map(|(netns, sums)| (netns, &sums.0[hop as usize]));
+        let mut nodes: Vec<HopNode> = nodes
+            .filter(|(_, sum)| sum.rate.events > 0 || sum.latency.is_some())
+            .map(|(netns, sum)| HopNode {
                 node: self.info.netns_name(*netns),
                 events: sum.rate.events,
                 bytes: sum.rate.bytes,
@@ -280,6 +307,7 @@ impl ReportBuilder {
             bytes: sum.rate.bytes,
             events_per_s: per_second(sum.rate.events, duration_ns),
             latency: sum.quantiles(),
+            histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
             nodes,
         }
     }
@@ -301,5 +329,18 @@ impl ReportBuilder {
             retransmits,
             ambiguous,
         }
+    }
+}
+
+fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {
+    let figures = sum.figures(duration_ns);
+    let ends = if let Label::Flow(ends) = &sum.label { (**ends).clone() } else { Default::default() };
+    FlowRow {
+        ends,
+        bytes: figures.bytes,
+        journeys: figures.journeys,
+        whole: figures.whole,
+        retransmits: figures.retransmits,
+        total: figures.total,
     }
 }

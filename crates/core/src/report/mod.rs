@@ -5,16 +5,24 @@
 
 mod blame;
 mod builder;
+mod figures;
+mod groups;
+mod running;
 mod text;
+mod throughput;
 
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
+pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
+pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
+pub use throughput::{Border, ProtocolThroughput, Throughput};
 
 use crate::batch::LossCause;
-use crate::flow::{FlowId, Proto};
+use crate::flow::Proto;
 use crate::hop::Hop;
-use crate::stats::Quantiles;
+use crate::journey::Verdict;
+use crate::stats::{Bucket, Quantiles};
 use serde::Serialize;
 
 /// What a capture says.
@@ -34,14 +42,28 @@ pub struct Report {
     pub events: u64,
     /// A row a hop that was served or seen, in stack order.
     pub hops: Vec<HopRow>,
+    /// Events of namespaces beyond those that are told apart.
+    pub events_elsewhere: u64,
     /// How journeys ended, by protocol.
     pub verdicts: Vec<VerdictRow>,
     /// Who took the time of the journeys that were seen to their end, by protocol.
     pub blame: Vec<BlameRow>,
     /// The flows with the most bytes.
     pub flows: Vec<FlowRow>,
-    /// Flows seen, those not in the table included.
+    /// Flows seen, those not in the table included. Beyond some two thousand the lighter ones are let go, and one that
+    /// comes again counts again.
     pub flows_total: u64,
+    /// Payload bytes of the journeys of the flows that are not in the table.
+    pub flows_rest_bytes: u64,
+    /// The journeys in the groups that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupTable>,
+    /// What each layer was given and passed on, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
+    /// The running average of what was received, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<RunningTable>,
     /// Records that were lost.
     pub losses: Losses,
     /// Hops that no probe serves here, and why.
@@ -63,6 +85,9 @@ pub struct HopRow {
     pub events_per_s: f64,
     /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
     pub latency: Option<Quantiles>,
+    /// The shape of that latency, nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<Bucket>,
     /// The same a network namespace, where there is more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<HopNode>,
@@ -114,24 +139,9 @@ pub struct VerdictRow {
 /// One flow of a [`Report`], from the sender's point of view.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowRow {
-    /// The sender's flow id, or the receiver's where the sender was not seen.
-    #[serde(serialize_with = "as_text")]
-    pub id: FlowId,
-    /// TCP or UDP.
-    #[serde(serialize_with = "as_text")]
-    pub proto: Proto,
-    /// Sender's address and port.
-    pub from: String,
-    /// Receiver's address and port.
-    pub to: String,
-    /// Network namespace of the sender, empty if it was not seen.
-    pub from_node: String,
-    /// Network namespace of the receiver, empty if it was not seen.
-    pub to_node: String,
-    /// Command name of the sending process, empty if not known.
-    pub sender: String,
-    /// Command name of the reading process, empty if not known.
-    pub reader: String,
+    /// From whom to whom.
+    #[serde(flatten)]
+    pub ends: FlowEnds,
     /// Payload bytes of its journeys.
     pub bytes: u64,
     /// Journeys.
@@ -197,6 +207,14 @@ pub struct LeftOut {
     pub because: String,
     /// How many.
     pub journeys: u64,
+}
+
+impl LeftOut {
+    /// The kinds of verdict that have no latency from end to end, those that there are.
+    fn of(kinds: &[u64; Verdict::KINDS]) -> Vec<Self> {
+        let left_out = kinds.iter().zip(Verdict::NAMES).skip(2).filter(|(n, _)| **n > 0);
+        left_out.map(|(n, name)| LeftOut { because: name.to_owned(), journeys: *n }).collect()
+    }
 }
 
 fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,6 @@
 //! A report as text, readable at 80 columns: one unit a figure, columns that stay where they are.
 
+use super::figures::{bytes, count, count_in, fit, plural, time, wrap};
 use super::{FlowRow, HopRow, Report};
 use crate::hop::{Direction, Hop};
 use crate::stats::Quantiles;
@@ -8,67 +9,19 @@ use std::fmt::{self, Write};
 /// Narrower than this the columns do not fit.
 const MIN_WIDTH: usize = 60;
 
-/// A time in three figures and a unit, eight columns wide: `41.2 µs`.
-pub(super) fn time(ns: u64) -> String {
-    let ns_f = ns as f64;
-    match ns {
-        0..1_000 => format!("{ns:>5} ns"),
-        1_000..1_000_000 => figure(ns_f / 1e3, "µs"),
-        1_000_000..1_000_000_000 => figure(ns_f / 1e6, "ms"),
-        _ => figure(ns_f / 1e9, "s "),
-    }
-}
+/// Columns of one quantile.
+const QUANTILE: usize = 9;
+/// From here on there is room for the p90.
+const WIDE: usize = 89;
 
-/// Three figures that matter and a unit.
-fn figure(value: f64, unit: &str) -> String {
-    let digits = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
-    format!("{value:>5.digits$} {unit}")
-}
-
-/// A byte count in decimal units, eight columns wide.
-fn bytes(n: u64) -> String {
-    let value = n as f64;
-    match n {
-        0..1_000 => format!("{n:>5} B "),
-        1_000..1_000_000 => figure(value / 1e3, "kB"),
-        1_000_000..1_000_000_000 => figure(value / 1e6, "MB"),
-        1_000_000_000..1_000_000_000_000 => figure(value / 1e9, "GB"),
-        _ => figure(value / 1e12, "TB"),
-    }
-}
-
-/// A count with thin groups: `1 234 567`.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-pub(super) fn plural(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(n), if n == 1 { one } else { many })
-}
-
-fn quantiles(q: Option<&Quantiles>) -> String {
-    q.map_or_else(
-        || format!("{:>8} {:>8} {:>8}", "·", "·", "·"),
-        |q| format!("{:>8} {:>8} {:>8}", time(q.p50_ns), time(q.p99_ns), time(q.max_ns)),
-    )
-}
-
-/// Cuts a text to `width` columns; one character is one column in all that stands here.
-fn fit(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+/// The quantiles that there is room for, each with a blank in front.
+fn quantiles(q: Option<&Quantiles>, width: usize) -> String {
+    let text = |ns: fn(&Quantiles) -> u64| {
+        let text = q.map_or_else(|| "·".to_owned(), |q| time(ns(q)));
+        format!("{text:>QUANTILE$}")
+    };
+    let p90 = if width < WIDE { String::new() } else { text(|q| q.p90_ns) };
+    [text(|q| q.p50_ns), p90, text(|q| q.p99_ns), text(|q| q.p999_ns), text(|q| q.max_ns)].concat()
 }
 
 /// The report as text for a terminal `width` columns wide (at least 60). Ends with a line break.
@@ -95,50 +48,73 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     write_denominator(out, report, width)?;
     super::blame::write(out, report)?;
     write_verdicts(out, report)?;
-    write_flows(out, report, width)?;
+    match &report.groups {
+        Some(table) => super::groups::write(out, table, width)?,
+        None => write_flows(out, report, width)?,
+    }
+    if let Some(throughput) = &report.throughput {
+        super::throughput::write(out, throughput, report.duration_ns, width)?;
+    }
+    if let Some(table) = &report.running {
+        super::running::write(out, table, report.start_ns, report.end_ns, width)?;
+    }
     write_losses(out, report)?;
     write_missing(out, report, width)
 }
 
 fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
+    let p90 = if width < WIDE { String::new() } else { format!("{:>QUANTILE$}", "p90") };
+    let columns = 4 * QUANTILE + p90.len();
     writeln!(
         out,
-        "\n{:<15} {:>11} {:>8} {:>9}  {:>26}",
+        "\n{:<14} {:>10} {:>8} {:>9}{:>columns$}",
         "hop", "events", "bytes", "events/s", "from the hop below"
     )?;
-    writeln!(out, "{:<15} {:>11} {:>8} {:>9}  {:>8} {:>8} {:>8}", "", "", "", "", "p50", "p99", "max")?;
+    writeln!(
+        out,
+        "{:44}{:>QUANTILE$}{p90}{:>QUANTILE$}{:>QUANTILE$}{:>QUANTILE$}",
+        "", "p50", "p99", "p99.9", "max"
+    )?;
     let mut side = None;
     for row in report.hops.iter().filter(|row| row.events > 0 || row.latency.is_some()) {
         let here = row.hop.direction();
         if side.is_some_and(|before| before != here) {
-            writeln!(out, "{}", "─".repeat(width.min(74)))?;
+            writeln!(out, "{}", "─".repeat(44 + columns))?;
         }
         side = Some(here);
-        write_hop(out, row)?;
+        write_hop(out, row, width)?;
+    }
+    if report.events_elsewhere > 0 {
+        let n = plural(report.events_elsewhere, "event", "events");
+        writeln!(out, "{n} of further namespaces are in the sums only.")?;
     }
     Ok(())
 }
 
-fn write_hop(out: &mut String, row: &HopRow) -> fmt::Result {
-    let rate = count(row.events_per_s.round().max(0.0) as u64);
+fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
+    let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9);
     let on_path = row.hop.direction() != Direction::Off;
-    let size = if matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady) {
-        format!("{:>8}", "·")
-    } else {
-        bytes(row.bytes)
-    };
-    write!(out, "{:<15} {:>11} {size} {rate:>9}", row.hop.name(), count(row.events))?;
-    if on_path {
-        write!(out, "  {}", quantiles(row.latency.as_ref()))?;
-    }
-    writeln!(out)?;
+    let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady);
+    let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };
+    let times = |q: Option<&Quantiles>| if on_path { quantiles(q, width) } else { String::new() };
+    writeln!(
+        out,
+        "{:<14} {} {} {rate}{}",
+        row.hop.name(),
+        count_in(row.events, 10),
+        size(row.bytes),
+        times(row.latency.as_ref())
+    )?;
     for node in &row.nodes {
-        let name = fit(&node.node, 13);
-        write!(out, "  {name:<13} {:>11} {} {:>9}", count(node.events), bytes(node.bytes), "")?;
-        if on_path {
-            write!(out, "  {}", quantiles(node.latency.as_ref()))?;
-        }
-        writeln!(out)?;
+        let line = format!(
+            "  {:<12} {} {} {:>9}{}",
+            fit(&node.node, 12),
+            count_in(node.events, 10),
+            size(node.bytes),
+            "",
+            times(node.latency.as_ref())
+        );
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -200,7 +176,8 @@ fn write_flows(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     }
     let others = report.flows_total.saturating_sub(report.flows.len() as u64);
     if others > 0 {
-        writeln!(out, "and {} with fewer bytes", plural(others, "flow", "flows"))?;
+        let (flows, bytes) = (plural(others, "flow", "flows"), bytes(report.flows_rest_bytes));
+        writeln!(out, "and {flows} with fewer bytes, {} together", bytes.trim())?;
     }
     Ok(())
 }
@@ -209,7 +186,8 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
     let total = row.total.unwrap_or_default();
     let (p50, p99) =
         if row.total.is_some() { (time(total.p50_ns), time(total.p99_ns)) } else { ("·".into(), "·".into()) };
-    let name = fit(&format!("{} {}", row.proto, row.from), name_width);
+    let ends_of = &row.ends;
+    let name = fit(&format!("{} {}", ends_of.proto, ends_of.from), name_width);
     let journeys = count(row.journeys);
     writeln!(
         out,
@@ -217,14 +195,7 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
         bytes(row.bytes),
         count(row.retransmits)
     )?;
-    let ends = |node: &str, comm: &str| match (node.is_empty(), comm.is_empty()) {
-        (true, true) => "?".to_owned(),
-        (true, false) => comm.to_owned(),
-        (false, true) => node.to_owned(),
-        (false, false) => format!("{comm}@{node}"),
-    };
-    let way = format!("{} → {}", ends(&row.from_node, &row.sender), ends(&row.to_node, &row.reader));
-    writeln!(out, "{}", fit(&format!("  → {}  ({way})", row.to), width))
+    writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.way()), width))
 }
 
 fn write_losses(out: &mut String, report: &Report) -> fmt::Result {
@@ -261,43 +232,9 @@ fn write_missing(out: &mut String, report: &Report, width: usize) -> fmt::Result
     Ok(())
 }
 
-/// Writes a line broken at blanks; the lines after the first begin with `indent`.
-fn wrap(out: &mut String, line: &str, width: usize, indent: &str) -> fmt::Result {
-    let lead = line.len() - line.trim_start().len();
-    let (mut at, mut first) = (lead, true);
-    out.push_str(&line[..lead]);
-    for word in line[lead..].split(' ') {
-        let columns = word.chars().count();
-        if !first && at + 1 + columns > width {
-            write!(out, "\n{indent}{word}")?;
-            at = indent.len() + columns;
-        } else {
-            if !first {
-                out.push(' ');
-                at += 1;
-            }
-            out.push_str(word);
-            at += columns;
-        }
-        first = false;
-    }
-    writeln!(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_keep_their_width() {
-        for ns in [0, 7, 999, 1_000, 9_994, 9_996, 41_200, 99_949, 99_960, 999_499, 1_000_000, 5_300_000_000] {
-            assert_eq!(time(ns).chars().count(), 8, "{ns}: {:?}", time(ns));
-            assert_eq!(bytes(ns).chars().count(), 8, "{ns}: {:?}", bytes(ns));
-        }
-        assert_eq!(time(41_200), " 41.2 µs");
-        assert_eq!(time(7_250), " 7.25 µs");
-        assert_eq!(count(1_234_567), "1 234 567");
-    }
 
     #[test]
     fn an_empty_report_says_so_calmly() {

@@ -6,7 +6,7 @@ mod row;
 mod slowest;
 mod text;
 
-use crate::cli::SessionArgs;
+use crate::cli::{PartArgs, SessionArgs};
 use crate::reporting::{self, Piece};
 use crate::{output, sessions};
 use anyhow::Result;
@@ -31,6 +31,8 @@ use slowest::Slowest;
 pub struct Args {
     #[command(flatten)]
     session: SessionArgs,
+    #[command(flatten)]
+    part: PartArgs,
     /// How many: the slowest of those that match
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     slowest: u32,
@@ -76,7 +78,8 @@ fn kind(name: String) -> usize {
 pub fn run(args: &Args) -> Result<()> {
     let session = sessions::open(&args.session.dir)?;
     let utc = sessions::utc_map(&session);
-    let (rows, counts) = collect(&mut session.replay(None, None), &args.wanted, args.slowest as usize, &utc)?;
+    let (from, to) = sessions::window(&session, args.part)?;
+    let (rows, counts) = collect(&mut session.replay(from, to), &args.wanted, args.slowest as usize, &utc)?;
     if args.json {
         // The array is data; what it is a part of is said beside it.
         output::note(&text::summary(&rows, counts));

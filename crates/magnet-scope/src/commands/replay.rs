@@ -1,9 +1,7 @@
 //! `magnet-scope replay DIR`: a recording on the screen, at a speed; a report where there is no screen.
 
-use crate::cli::SessionArgs;
-use crate::failure::Usage;
+use crate::cli::{PartArgs, SessionArgs};
 use crate::paced::Paced;
-use crate::values::instant::Instant;
 use crate::{output, reporting, screen, sessions};
 use anyhow::Result;
 use magscope_scope::State;
@@ -16,12 +14,8 @@ pub struct Args {
     /// How fast on the screen: 1 is as it was, 0.1 ten times slower
     #[arg(long, value_name = "X", value_parser = speed, default_value = "1")]
     speed: f64,
-    /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
-    #[arg(long, value_name = "T")]
-    from: Option<Instant>,
-    /// End here
-    #[arg(long, value_name = "T")]
-    to: Option<Instant>,
+    #[command(flatten)]
+    part: PartArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -30,12 +24,7 @@ pub struct Args {
 /// Plays the recording.
 pub fn run(args: &Args) -> Result<()> {
     let session = sessions::open(&args.session.dir)?;
-    let (from, to) = sessions::window(&session, args.from, args.to)?;
-    if let (Some(from), Some(to)) = (from, to)
-        && from > to
-    {
-        return Err(Usage("`--from` is later than `--to`; exchange them".to_owned()).into());
-    }
+    let (from, to) = sessions::window(&session, args.part)?;
     let mut replay = session.replay(from, to);
     if output::is_screen() && !args.json {
         return screen::show(&mut Paced::new(replay, args.speed), State::Replay);

@@ -1,21 +1,85 @@
 //! `magnet-scope report DIR`: where the time went in a recording.
 
-use crate::cli::SessionArgs;
+use crate::cli::{PartArgs, SessionArgs};
+use crate::values::window;
 use crate::{reporting, sessions};
 use anyhow::Result;
+use clap::ValueEnum;
+use magscope_core::ReportBuilder;
+use magscope_core::report::By;
+use magscope_core::source::Source;
+use magscope_core::stats::running::Window;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     session: SessionArgs,
+    #[command(flatten)]
+    part: PartArgs,
+    /// Instead of the flows: journeys by what, with times, verdicts and who took the time of each
+    #[arg(long, value_name = "WHAT")]
+    by: Option<Group>,
+    /// Rows of such a table, those with the most bytes
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    top: u16,
+    /// What each layer was given and passed on: units, bytes, sizes, spacing, rates, and a drawing over time
+    #[arg(long)]
+    throughput: bool,
+    /// The running average of what was received, over so many receives (`1000`) or so long (`2s`)
+    #[arg(long, value_name = "N|TIME", value_parser = window::parse)]
+    window: Option<Window>,
     /// As JSON
     #[arg(long)]
     json: bool,
 }
 
+/// What journeys can be grouped by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Group {
+    /// One direction of a connection
+    Flow,
+    /// Sending and reading processes
+    Process,
+    /// Their cgroups
+    Cgroup,
+    /// Network namespaces
+    Node,
+}
+
 /// Prints the report.
 pub fn run(args: &Args) -> Result<()> {
     let session = sessions::open(&args.session.dir)?;
-    reporting::print(&reporting::of(&mut session.replay(None, None))?, args.json)
+    let (from, to) = sessions::window(&session, args.part)?;
+    let mut replay = session.replay(from, to);
+    let report = args.prepare(ReportBuilder::new(replay.info()));
+    reporting::print(&reporting::with(&mut replay, report)?, args.json)
+}
+
+impl Args {
+    /// Tells a report what it is to say.
+    fn prepare(&self, report: ReportBuilder) -> ReportBuilder {
+        let mut report = report.top_flows(usize::from(self.top));
+        if let Some(by) = self.by {
+            report = report.by(by.into());
+        }
+        if self.throughput {
+            report = report.throughput();
+        }
+        match self.window {
+            Some(window) => report.window(window),
+            None => report,
+        }
+    }
+}
+
+impl From<Group> for By {
+    fn from(group: Group) -> Self {
+        match group {
+            Group::Flow => Self::Flow,
+            Group::Process => Self::Process,
+            Group::Cgroup => Self::Cgroup,
+            Group::Node => Self::Node,
+        }
+    }
 }

@@ -1,9 +1,10 @@
-//! What people type: durations, sizes, sets of hops, instants. Every error names the nearest thing that would do.
+//! What people type: durations, sizes, sets of hops, instants, windows. Every error names the nearest thing that would do.
 
 pub mod duration;
 pub mod hops;
 pub mod instant;
 pub mod size;
+pub mod window;
 
 /// A number in front of a unit: its text, its value, and what follows it.
 fn leading_number(text: &str) -> Option<(f64, &str)> {

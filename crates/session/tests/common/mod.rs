@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use magscope_core::clock::ClockSample;
-use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo};
+use magscope_core::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ pub fn node() -> NodeInfo {
         cpus: 8,
         clock: "monotonic".into(),
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
+        cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
     }
 }

@@ -1,0 +1,141 @@
+//! Figures as text: one unit each, of a width that stays.
+
+use std::fmt::{self, Write};
+
+/// A time in three figures and a unit, eight columns wide: `41.2 µs`.
+pub(super) fn time(ns: u64) -> String {
+    let ns_f = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns:>5} ns"),
+        1_000..1_000_000 => figure(ns_f / 1e3, "µs"),
+        1_000_000..1_000_000_000 => figure(ns_f / 1e6, "ms"),
+        _ => figure(ns_f / 1e9, "s "),
+    }
+}
+
+/// Three figures that matter and a unit.
+fn figure(value: f64, unit: &str) -> String {
+    let digits = if value >= 99.95 { 0 } else { usize::from(value < 9.995) + 1 };
+    format!("{value:>5.digits$} {unit}")
+}
+
+/// A byte count in decimal units, eight columns wide.
+pub(super) fn bytes(n: u64) -> String {
+    let value = n as f64;
+    match n {
+        0..1_000 => format!("{n:>5} B "),
+        1_000..1_000_000 => figure(value / 1e3, "kB"),
+        1_000_000..1_000_000_000 => figure(value / 1e6, "MB"),
+        1_000_000_000..1_000_000_000_000 => figure(value / 1e9, "GB"),
+        _ => figure(value / 1e12, "TB"),
+    }
+}
+
+/// Bytes a second, ten columns wide.
+pub(super) fn rate(bytes_per_s: f64) -> String {
+    let text = bytes(bytes_per_s.round().max(0.0) as u64);
+    format!("{:>10}", format!("{}/s", text.trim_end()))
+}
+
+/// A count with thin groups: `1 234 567`.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count in so many columns; in millions and more where it does not fit.
+pub(super) fn count_in(n: u64, columns: usize) -> String {
+    let text = count(n);
+    if text.len() <= columns {
+        return format!("{text:>columns$}");
+    }
+    let short = match n {
+        0..1_000_000_000 => figure(n as f64 / 1e6, "M"),
+        1_000_000_000..1_000_000_000_000 => figure(n as f64 / 1e9, "G"),
+        _ => figure(n as f64 / 1e12, "T"),
+    };
+    format!("{:>columns$}", short.trim_start())
+}
+
+pub(super) fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// Cuts a text to `width` columns; one character is one column in all that stands here.
+pub(super) fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// Heights between nothing and `highest`, a character each. What is not nothing is never drawn as nothing.
+pub(super) fn heights(values: &[f64], highest: f64) -> String {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let level = |value: &f64| {
+        if *value <= 0.0 || highest <= 0.0 {
+            return ' ';
+        }
+        let at = (value / highest * LEVELS.len() as f64).ceil() as usize;
+        LEVELS[at.clamp(1, LEVELS.len()) - 1]
+    };
+    values.iter().map(level).collect()
+}
+
+/// Writes a line broken at blanks; the lines after the first begin with `indent`.
+pub(super) fn wrap(out: &mut String, line: &str, width: usize, indent: &str) -> fmt::Result {
+    let lead = line.len() - line.trim_start().len();
+    let (mut at, mut first) = (lead, true);
+    out.push_str(&line[..lead]);
+    for word in line[lead..].split(' ') {
+        let columns = word.chars().count();
+        if !first && at + 1 + columns > width {
+            write!(out, "\n{indent}{word}")?;
+            at = indent.len() + columns;
+        } else {
+            if !first {
+                out.push(' ');
+                at += 1;
+            }
+            out.push_str(word);
+            at += columns;
+        }
+        first = false;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_keep_their_width() {
+        for ns in [0, 7, 999, 1_000, 9_994, 9_996, 41_200, 99_949, 99_960, 999_499, 1_000_000, 5_300_000_000] {
+            assert_eq!(time(ns).chars().count(), 8, "{ns}: {:?}", time(ns));
+            assert_eq!(bytes(ns).chars().count(), 8, "{ns}: {:?}", bytes(ns));
+            assert_eq!(rate(ns as f64).chars().count(), 10, "{ns}: {:?}", rate(ns as f64));
+            assert_eq!(count_in(ns, 9).chars().count(), 9, "{ns}");
+        }
+        assert_eq!(time(41_200), " 41.2 µs");
+        assert_eq!(time(7_250), " 7.25 µs");
+        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count_in(1_234_567_890, 9), "   1.23 G");
+        assert_eq!(count_in(u64::MAX, 12), "  18446744 T");
+    }
+
+    #[test]
+    fn heights_tell_nothing_from_little() {
+        assert_eq!(heights(&[0.0, 0.001, 4.0, 8.0], 8.0), " ▁▄█");
+        assert_eq!(heights(&[0.0], 0.0), " ");
+    }
+}

@@ -1,0 +1,427 @@
+//! Journeys by flow, process, cgroup or node: what each sent and read, how long it took and who took the time.
+
+mod text;
+
+pub(super) use text::write;
+
+use super::{LeftOut, as_text};
+use crate::blame::{Blame, Part};
+use crate::context::Context;
+use crate::flow::{Flow, FlowId, Proto, Task};
+use crate::journey::{Journey, Verdict, Who};
+use crate::stats::heaviest::{Heaviest, Ranking, Weighed};
+use crate::stats::{Bucket, HopPairStats, Quantiles, per_second};
+use serde::Serialize;
+use std::fmt;
+
+/// Groups told apart, the heaviest by bytes; each has a distribution of up to 31 kB.
+const MOST: usize = 2048;
+
+/// What journeys are grouped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// One direction of a connection, or of a pair of UDP sockets.
+    Flow,
+    /// A process, as sender and as reader.
+    Process,
+    /// A cgroup, as sender and as reader.
+    Cgroup,
+    /// A network namespace, as sender and as reader.
+    Node,
+}
+
+/// What one end of a journey does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It sent them.
+    Sends,
+    /// It read them, or would have.
+    Reads,
+}
+
+/// The journeys of a capture in groups.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupTable {
+    /// What they are grouped by.
+    pub by: By,
+    /// The groups with the most bytes. But for flows, each journey is in two of them: the sender's and the reader's.
+    pub rows: Vec<GroupRow>,
+    /// Groups that are not in the rows; one that was let go and came again counts each time.
+    pub others: u64,
+    /// All of those, added up.
+    pub rest: Figures,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupRow {
+    /// Which.
+    #[serde(flatten)]
+    pub label: Label,
+    /// Which end of its journeys it is; `None` for flows, which have both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// What its journeys came to.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// It was first seen after others had been let go, and may be one of them: part of it may be in the rest.
+    pub may_be_more: bool,
+}
+
+/// Which group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "group", rename_all = "kebab-case")]
+pub enum Label {
+    /// That end of the journeys was not seen, or nothing tells whose it was.
+    #[default]
+    Unknown,
+    /// A flow.
+    Flow(Box<FlowEnds>),
+    /// A process.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Command name of the thread that was seen first, empty if not known.
+        comm: String,
+        /// Whether other threads of it have other names.
+        other_names: bool,
+        /// The network namespace it was seen in first.
+        node: String,
+    },
+    /// A cgroup.
+    Cgroup {
+        /// Number of its directory.
+        id: u64,
+        /// Where it is below the root of the hierarchy, empty if not known.
+        path: String,
+    },
+    /// A network namespace.
+    Node {
+        /// Its name.
+        node: String,
+    },
+}
+
+/// The two ends of a flow, from the sender's point of view; empty where not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowEnds {
+    /// The sender's flow id, or the receiver's where the sender was not seen.
+    #[serde(serialize_with = "as_text")]
+    pub id: FlowId,
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Sender's address and port.
+    pub from: String,
+    /// Receiver's address and port.
+    pub to: String,
+    /// Network namespace of the sender.
+    pub from_node: String,
+    /// Network namespace of the receiver.
+    pub to_node: String,
+    /// Command name of the sending process.
+    pub sender: String,
+    /// Command name of the reading process.
+    pub reader: String,
+}
+
+/// What the journeys of a group came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// The same a second, over the whole capture.
+    pub bytes_per_s: f64,
+    /// Journeys in all.
+    pub journeys: u64,
+    /// Journeys that were seen to their end, which the times are about.
+    pub whole: u64,
+    /// Why the others are not, each with a number.
+    pub left_out: Vec<LeftOut>,
+    /// Times a piece was sent again, added up.
+    pub retransmits: u64,
+    /// First hop to last of those seen to their end.
+    pub total: Option<Quantiles>,
+    /// The shape of that, nanoseconds.
+    pub histogram: Vec<Bucket>,
+    /// Who took their time, the largest share first.
+    pub blame: Vec<Share>,
+}
+
+/// The share of one part in the time of a group's journeys.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Which part.
+    pub part: Part,
+    /// Its share, 0 to 1.
+    pub share: f64,
+}
+
+/// Numbers belong to one recording each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// A flow received and not sent here is another direction than the same id sending.
+    Flow(u16, FlowId, Role),
+    Process(u16, u32, Role),
+    Cgroup(u16, u64, Role),
+    Node(u16, u32, Role),
+    Unknown(Role),
+}
+
+/// What the journeys of one group add up to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sum {
+    pub label: Label,
+    bytes: u64,
+    kinds: [u64; Verdict::KINDS],
+    retransmits: u64,
+    total: Option<Box<HopPairStats>>,
+    parts_ns: [u64; Part::COUNT],
+}
+
+impl Weighed for Sum {
+    fn weight(&self) -> u64 {
+        self.bytes
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.retransmits += other.retransmits;
+        self.kinds.iter_mut().zip(other.kinds).for_each(|(mine, theirs)| *mine += theirs);
+        self.parts_ns
+            .iter_mut()
+            .zip(other.parts_ns)
+            .for_each(|(mine, theirs)| *mine = mine.saturating_add(theirs));
+        if let Some(theirs) = &other.total {
+            self.total.get_or_insert_default().merge(theirs);
+        }
+        if self.label == Label::Unknown {
+            self.label = other.label.clone();
+        }
+    }
+}
+
+impl Sum {
+    fn count(&mut self, journey: &Journey, blame: Option<&Blame>) {
+        self.bytes = self.bytes.saturating_add(journey.bytes());
+        self.kinds[journey.verdict.kind()] += 1;
+        self.retransmits += u64::from(journey.retransmits);
+        if journey.verdict.is_whole()
+            && let Some(ns) = journey.total_ns()
+        {
+            self.total.get_or_insert_default().record(ns);
+        }
+        for (part, ns) in blame.iter().flat_map(|blame| blame.parts()) {
+            let sum = &mut self.parts_ns[part as usize];
+            *sum = sum.saturating_add(ns);
+        }
+    }
+
+    pub fn figures(&self, duration_ns: u64) -> Figures {
+        let all_ns: u64 = self.parts_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+        let share =
+            |part: Part| Share { part, share: self.parts_ns[part as usize] as f64 / all_ns.max(1) as f64 };
+        let mut blame: Vec<Share> =
+            Part::ALL.into_iter().map(share).filter(|share| share.share > 0.0).collect();
+        blame.sort_by(|a, b| b.share.total_cmp(&a.share));
+        Figures {
+            bytes: self.bytes,
+            bytes_per_s: per_second(self.bytes, duration_ns),
+            journeys: self.kinds.iter().sum(),
+            whole: self.kinds[0] + self.kinds[1],
+            left_out: LeftOut::of(&self.kinds),
+            retransmits: self.retransmits,
+            total: self.total.as_ref().and_then(|total| total.quantiles()),
+            histogram: self.total.as_ref().map(|total| total.buckets()).unwrap_or_default(),
+            blame,
+        }
+    }
+}
+
+/// Adds journeys up in groups. Memory is bounded.
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    by: By,
+    sums: Heaviest<Key, Sum>,
+}
+
+impl Groups {
+    pub fn new(by: By) -> Self {
+        Groups { by, sums: Heaviest::new(MOST) }
+    }
+
+    /// Counts a journey; the context knows its flows and processes.
+    pub fn count(&mut self, journey: &Journey, blame: Option<&Blame>, context: &dyn Context) {
+        let ends = [
+            End {
+                role: Role::Sends,
+                node: journey.tx_node,
+                who: journey.sender,
+                flow: context.tx_flow(journey),
+            },
+            End {
+                role: Role::Reads,
+                node: journey.rx_node,
+                who: journey.reader,
+                flow: context.rx_flow(journey),
+            },
+        ];
+        if self.by != By::Flow {
+            ends.iter().for_each(|end| self.count_end(journey, blame, end, context));
+            return;
+        }
+        let named = if ends[0].flow.is_some() { &ends[0] } else { &ends[1] };
+        let id = named.flow.map_or(FlowId::NONE, |flow| flow.id);
+        let sum = self.sums.entry(Key::Flow(named.node, id, named.role));
+        sum.count(journey, blame);
+        if sum.label == Label::Unknown {
+            sum.label = Label::Flow(Box::new(FlowEnds::new(journey.proto, ends[0].flow, ends[1].flow)));
+        }
+        if let Label::Flow(label) = &mut sum.label {
+            label.complete(&ends, context);
+        }
+    }
+
+    fn count_end(&mut self, journey: &Journey, blame: Option<&Blame>, end: &End<'_>, context: &dyn Context) {
+        let task = end.task(context);
+        let key = end.key(self.by, task).unwrap_or(Key::Unknown(end.role));
+        let sum = self.sums.entry(key);
+        sum.count(journey, blame);
+        if sum.label == Label::Unknown {
+            sum.label = end.label(key, task, context);
+        } else if let (Label::Process { comm, other_names, .. }, Some(task)) = (&mut sum.label, task) {
+            if comm.is_empty() {
+                comm.clone_from(&task.comm);
+            }
+            *other_names |= *comm != task.comm;
+        }
+    }
+
+    pub fn ranking(self, top: usize) -> Ranking<Key, Sum> {
+        self.sums.ranking(top)
+    }
+}
+
+/// One end of a journey.
+struct End<'a> {
+    role: Role,
+    node: u16,
+    who: Option<Who>,
+    flow: Option<&'a Flow>,
+}
+
+impl End<'_> {
+    fn task<'c>(&self, context: &'c dyn Context) -> Option<&'c Task> {
+        context.task(self.node, self.who?.tid)
+    }
+
+    fn place(&self, context: &dyn Context) -> Option<String> {
+        self.flow.map(|flow| context.place(self.node, flow.netns))
+    }
+
+    /// Which group it is in, as far as that is known.
+    fn key(&self, by: By, task: Option<&Task>) -> Option<Key> {
+        let (node, role) = (self.node, self.role);
+        match by {
+            By::Flow => None,
+            By::Process => self.who.filter(|who| who.tgid != 0).map(|who| Key::Process(node, who.tgid, role)),
+            By::Cgroup => task.map(|task| Key::Cgroup(node, task.cgroup, role)),
+            By::Node => self.flow.map(|flow| Key::Node(node, flow.netns, role)),
+        }
+    }
+
+    fn label(&self, key: Key, task: Option<&Task>, context: &dyn Context) -> Label {
+        match key {
+            Key::Process(_, pid, _) => Label::Process {
+                pid,
+                comm: task.map(|task| task.comm.clone()).unwrap_or_default(),
+                other_names: false,
+                node: self.place(context).unwrap_or_default(),
+            },
+            Key::Cgroup(node, id, _) => {
+                let path = context.info(node).and_then(|info| info.cgroup_path(id)).unwrap_or_default();
+                Label::Cgroup { id, path: path.to_owned() }
+            }
+            Key::Node(..) => Label::Node { node: self.place(context).unwrap_or_default() },
+            Key::Flow(..) | Key::Unknown(_) => Label::Unknown,
+        }
+    }
+}
+
+impl FlowEnds {
+    fn new(proto: Proto, tx: Option<&Flow>, rx: Option<&Flow>) -> Self {
+        let (from, to) = match (tx, rx) {
+            (Some(tx), _) => (tx.local.to_string(), tx.remote.to_string()),
+            (None, Some(rx)) => (rx.remote.to_string(), rx.local.to_string()),
+            (None, None) => Default::default(),
+        };
+        let id = tx.or(rx).map_or(FlowId::NONE, |flow| flow.id);
+        FlowEnds { id, proto, from, to, ..FlowEnds::default() }
+    }
+
+    /// Processes and where they run: `curl@client → nginx@server`.
+    pub(super) fn way(&self) -> String {
+        let end = |node: &str, comm: &str| match (node.is_empty(), comm.is_empty()) {
+            (true, true) => "?".to_owned(),
+            (true, false) => comm.to_owned(),
+            (false, true) => node.to_owned(),
+            (false, false) => format!("{comm}@{node}"),
+        };
+        format!("{} → {}", end(&self.from_node, &self.sender), end(&self.to_node, &self.reader))
+    }
+
+    /// Fills in what was not known before.
+    fn complete(&mut self, [tx, rx]: &[End<'_>; 2], context: &dyn Context) {
+        for (place, end) in [(&mut self.sender, tx), (&mut self.reader, rx)] {
+            if place.is_empty()
+                && let Some(task) = end.task(context)
+            {
+                place.clone_from(&task.comm);
+            }
+        }
+        for (place, end) in [(&mut self.from_node, tx), (&mut self.to_node, rx)] {
+            if place.is_empty()
+                && let Some(name) = end.place(context)
+            {
+                *place = name;
+            }
+        }
+    }
+}
+
+/// The table of what was counted.
+pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64) -> GroupTable {
+    let row = |row: &crate::stats::heaviest::Row<Key, Sum>| GroupRow {
+        label: row.value.label.clone(),
+        role: match row.key {
+            Key::Flow(..) => None,
+            Key::Process(_, _, role) | Key::Cgroup(_, _, role) | Key::Node(_, _, role) | Key::Unknown(role) => {
+                Some(role)
+            }
+        },
+        figures: row.value.figures(duration_ns),
+        may_be_more: row.may_be_more,
+    };
+    let rows = ranking.rows.iter().map(row).collect();
+    GroupTable { by, rows, others: ranking.others, rest: ranking.rest.figures(duration_ns) }
+}
+
+impl By {
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Process => "process",
+            Self::Cgroup => "cgroup",
+            Self::Node => "node",
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,164 @@
+//! The heaviest of many, in bounded memory.
+//!
+//! Flows come by the million, and each with a distribution of its own would take gigabytes. So as many as fit are kept
+//! apart; when there are too many, the lighter half is let go and added up to one rest. Nothing is ever left out of the
+//! sum of rows and rest.
+//!
+//! **Known limit.** What was let go and comes again begins anew: such a row says that part of it may be in the rest.
+
+use crate::hash::Map;
+use std::cmp::Reverse;
+use std::hash::Hash;
+
+/// What can be added up and has a weight.
+pub trait Weighed: Default {
+    /// The heavier, the longer it is kept; never grows smaller.
+    fn weight(&self) -> u64;
+
+    /// Adds all that `other` has counted.
+    fn merge(&mut self, other: &Self);
+}
+
+/// Keeps so many apart, and adds up the rest.
+#[derive(Clone, Debug)]
+pub struct Heaviest<K, V> {
+    most: usize,
+    kept: Map<K, Kept<V>>,
+    rest: V,
+    let_go: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Kept<V> {
+    value: V,
+    may_be_more: bool,
+}
+
+/// One of the heaviest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row<K, V> {
+    /// Which.
+    pub key: K,
+    /// What it came to.
+    pub value: V,
+    /// It was first seen after others had been let go, and may have been one of them: part of it may be in the rest.
+    pub may_be_more: bool,
+}
+
+/// The heaviest first, and all others as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranking<K, V> {
+    /// The heaviest first.
+    pub rows: Vec<Row<K, V>>,
+    /// All that are not in the rows, added up.
+    pub rest: V,
+    /// How many the rest is; one that was let go and came again counts each time.
+    pub others: u64,
+}
+
+impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
+    /// Keeps at most `most` apart; at least 2.
+    pub fn new(most: usize) -> Self {
+        Heaviest { most: most.max(2), kept: Map::default(), rest: V::default(), let_go: 0 }
+    }
+
+    /// The one with this key, new if it was not kept.
+    pub fn entry(&mut self, key: K) -> &mut V {
+        if self.kept.len() >= self.most && !self.kept.contains_key(&key) {
+            self.let_lighter_half_go();
+        }
+        let may_be_more = self.let_go > 0;
+        &mut self.kept.entry(key).or_insert_with(|| Kept { value: V::default(), may_be_more }).value
+    }
+
+    fn let_lighter_half_go(&mut self) {
+        let mut weights: Vec<u64> = self.kept.values().map(|kept| kept.value.weight()).collect();
+        let half = weights.len() / 2;
+        let limit = *weights.select_nth_unstable(half).1;
+        // Of equal weights as many as are needed, whichever.
+        let lighter = weights[..half].iter().filter(|weight| **weight < limit).count();
+        let (mut equals, rest, let_go) = (half - lighter, &mut self.rest, &mut self.let_go);
+        self.kept.retain(|_, kept| {
+            let weight = kept.value.weight();
+            let goes = weight < limit || weight == limit && equals > 0;
+            if goes {
+                equals -= usize::from(weight == limit);
+                rest.merge(&kept.value);
+                *let_go += 1;
+            }
+            !goes
+        });
+    }
+
+    /// How many there were; one that was let go and came again counts each time.
+    pub fn seen(&self) -> u64 {
+        self.kept.len() as u64 + self.let_go
+    }
+
+    /// Adds all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (key, theirs) in &other.kept {
+            self.entry(key.clone()).merge(&theirs.value);
+            if let Some(kept) = self.kept.get_mut(key) {
+                kept.may_be_more |= theirs.may_be_more;
+            }
+        }
+        self.rest.merge(&other.rest);
+        self.let_go += other.let_go;
+    }
+
+    /// The `top` heaviest, those of one weight in the order of their keys, and the rest.
+    pub fn ranking(self, top: usize) -> Ranking<K, V> {
+        let row = |(key, Kept { value, may_be_more })| Row { key, value, may_be_more };
+        let mut rows: Vec<Row<K, V>> = self.kept.into_iter().map(row).collect();
+        rows.sort_by(|a, b| (Reverse(a.value.weight()), &a.key).cmp(&(Reverse(b.value.weight()), &b.key)));
+        let (mut rest, mut others) = (self.rest, self.let_go);
+        for row in rows.drain(top.min(rows.len())..) {
+            rest.merge(&row.value);
+            others += 1;
+        }
+        Ranking { rows, rest, others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Weighed for u64 {
+        fn weight(&self) -> u64 {
+            *self
+        }
+
+        fn merge(&mut self, other: &Self) {
+            *self += other;
+        }
+    }
+
+    #[test]
+    fn a_million_stay_bounded_and_nothing_gets_lost() {
+        let mut heaviest = Heaviest::new(1000);
+        for i in 0..1_000_000_u64 {
+            *heaviest.entry(i) += 1;
+            *heaviest.entry(u64::MAX - i % 10) += 100;
+            assert!(heaviest.kept.len() <= 1000);
+        }
+        assert!(heaviest.seen() >= 1_000_010);
+        let ranking = heaviest.ranking(10);
+        assert!(ranking.rows.iter().all(|row| row.key >= u64::MAX - 9 && row.value == 10_000_000));
+        assert_eq!((ranking.rows.len(), ranking.others, ranking.rest), (10, 1_000_000, 1_000_000));
+        assert!(ranking.rows.iter().all(|row| !row.may_be_more), "they were there from the beginning");
+    }
+
+    #[test]
+    fn what_comes_again_says_so() {
+        let mut heaviest = Heaviest::new(2);
+        for key in [1, 2, 3] {
+            *heaviest.entry(key) += 10;
+        }
+        let ranking = heaviest.ranking(5);
+        assert_eq!((ranking.rows.len(), ranking.rest, ranking.others), (2, 10, 1));
+        let three = ranking.rows.iter().find(|row| row.key == 3).unwrap();
+        assert!(three.may_be_more);
+    }
+}

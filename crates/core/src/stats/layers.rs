@@ -1,0 +1,222 @@
+//! What each layer was given and what it passed on: the same traffic as the application sent it, as TCP cut it, as IP and
+//! the device saw it, and up again to the reader.
+//!
+//! The borders between layers are hops. What crosses one in an event is a unit: a `send`, a segment or super-packet, a
+//! `recv`. After figure 12 and table II of Hay, Feng and Gardner, *The `MAGNeT` Toolkit* (2001), which set the size and
+//! the spacing of what an application sends beside those of what its stack made of it.
+//!
+//! **Known limits.** A byte sent again crosses the lower borders again. Where a packet is cut into segments below
+//! `dev.xmit`, their number is known and their times are not.
+
+use super::strip::Strip;
+use crate::event::{Event, EventFlags};
+use crate::flow::Proto;
+use crate::hash::Map;
+use crate::hop::{Hop, PATH_HOPS};
+
+/// The protocols told apart.
+pub const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
+/// Flows and hops whose spacing is followed at once; beyond, all of them begin anew.
+const MAX_SPELLS: usize = 1 << 16;
+/// Powers of two up to the largest length of an event.
+const SIZES: usize = 33;
+
+/// What crossed one border.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Units {
+    /// Events with payload.
+    pub units: u64,
+    /// Their payload, bytes.
+    pub bytes: u64,
+    /// The smallest, bytes.
+    pub smallest_bytes: u64,
+    /// The largest, bytes.
+    pub largest_bytes: u64,
+    /// Packets on the wire that they are, where a hop has packets.
+    pub segments: u64,
+    /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
+    pub empty: u64,
+    /// Not counted above: reads that only looked, and fragments after the first, which stands for the whole datagram.
+    pub beside: u64,
+    /// How many units have up to so many bits in their size: of `sizes[n]` the largest has at most 2ⁿ − 1 bytes.
+    pub sizes: [u64; SIZES],
+    /// The bytes over time.
+    pub strip: Strip,
+    gaps: Gaps,
+}
+
+/// Times between neighbouring units of one flow, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Gaps {
+    n: u64,
+    ns: u64,
+}
+
+/// Neighbouring units of one flow at one hop, from the first to the last.
+#[derive(Clone, Copy, Debug)]
+struct Spell {
+    first_ns: u64,
+    last_ns: u64,
+    units: u64,
+    proto: usize,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Units {
+            units: 0,
+            bytes: 0,
+            smallest_bytes: u64::MAX,
+            largest_bytes: 0,
+            segments: 0,
+            empty: 0,
+            beside: 0,
+            sizes: [0; SIZES],
+            strip: Strip::default(),
+            gaps: Gaps::default(),
+        }
+    }
+}
+
+impl Units {
+    fn count(&mut self, event: &Event) -> bool {
+        if event.flags.contains(EventFlags::PEEK) || event.flags.contains(EventFlags::FRAGMENT) {
+            self.beside += 1;
+            return false;
+        }
+        if event.len == 0 {
+            self.empty += 1;
+            return false;
+        }
+        let bytes = u64::from(event.len);
+        self.units += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.smallest_bytes = self.smallest_bytes.min(bytes);
+        self.largest_bytes = self.largest_bytes.max(bytes);
+        self.segments += u64::from(event.segs);
+        self.sizes[(u32::BITS - event.len.leading_zeros()) as usize] += 1;
+        self.strip.count(event.time_ns, bytes);
+        true
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.units += other.units;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.smallest_bytes = self.smallest_bytes.min(other.smallest_bytes);
+        self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
+        self.segments += other.segments;
+        self.empty += other.empty;
+        self.beside += other.beside;
+        self.sizes.iter_mut().zip(other.sizes).for_each(|(mine, theirs)| *mine += theirs);
+        self.strip.merge(&other.strip);
+        self.gaps.merge(other.gaps);
+    }
+
+    /// Mean payload of a unit, bytes; 0 without any.
+    pub fn mean_bytes(&self) -> f64 {
+        self.bytes as f64 / self.units.max(1) as f64
+    }
+
+    /// Mean time between neighbouring units of one flow, nanoseconds; `None` where no flow had two.
+    pub fn spacing_ns(&self) -> Option<f64> {
+        (self.gaps.n > 0).then(|| self.gaps.ns as f64 / self.gaps.n as f64)
+    }
+}
+
+impl Gaps {
+    fn merge(&mut self, other: Self) {
+        self.n += other.n;
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+}
+
+impl Spell {
+    fn gaps(self) -> Gaps {
+        Gaps { n: self.units - 1, ns: self.last_ns - self.first_ns }
+    }
+}
+
+/// Adds up what crossed the borders between layers. Memory is bounded.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    borders: [[Option<Box<Units>>; PATH_HOPS]; PROTOS.len()],
+    spells: Map<(u64, Hop), Spell>,
+    /// Events of other protocols.
+    others: u64,
+}
+
+impl Layers {
+    /// Counts an event.
+    pub fn event(&mut self, event: &Event) {
+        // Off the path nothing crosses a border, and a wake-up carries no bytes; neither does being ready.
+        let Some(at) = event.hop.path_index().filter(|_| is_border(event.hop)) else { return };
+        let Some(proto) = PROTOS.iter().position(|proto| *proto == event.proto) else {
+            self.others += 1;
+            return;
+        };
+        let units = self.borders[proto][at].get_or_insert_default();
+        // A socket without a peer has no flow, but it is itself.
+        let whose = if event.flow.is_none() { event.socket } else { event.flow.0 };
+        if !units.count(event) || whose == 0 {
+            return;
+        }
+        if self.spells.len() >= MAX_SPELLS && !self.spells.contains_key(&(whose, event.hop)) {
+            self.end_spells();
+        }
+        let t = event.time_ns;
+        let new = Spell { first_ns: t, last_ns: t, units: 0, proto };
+        let spell = self.spells.entry((whose, event.hop)).or_insert(new);
+        (spell.first_ns, spell.last_ns) = (spell.first_ns.min(t), spell.last_ns.max(t));
+        spell.units += 1;
+    }
+
+    /// Adds all that `other` has counted. What it counted is about the same capture.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.borders.iter_mut().flatten().zip(other.borders.iter().flatten()) {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(theirs);
+            }
+        }
+        for (key, theirs) in &other.spells {
+            if self.spells.len() >= MAX_SPELLS && !self.spells.contains_key(key) {
+                self.end_spells();
+            }
+            let spell = self.spells.entry(*key).or_insert(Spell { units: 0, ..*theirs });
+            (spell.first_ns, spell.last_ns) =
+                (spell.first_ns.min(theirs.first_ns), spell.last_ns.max(theirs.last_ns));
+            spell.units += theirs.units;
+        }
+        self.others += other.others;
+    }
+
+    /// Adds the spacing of all flows up and begins anew.
+    fn end_spells(&mut self) {
+        for ((_, hop), spell) in self.spells.drain() {
+            if let Some(units) = hop.path_index().and_then(|at| self.borders[spell.proto][at].as_mut()) {
+                units.gaps.merge(spell.gaps());
+            }
+        }
+    }
+
+    /// What crossed each border, by protocol and in path order.
+    pub fn finish(mut self) -> Vec<(Proto, Vec<(Hop, Units)>)> {
+        self.end_spells();
+        let crossed = |borders: [Option<Box<Units>>; PATH_HOPS]| {
+            let hops = Hop::path().iter().copied().zip(borders);
+            hops.filter_map(|(hop, units)| Some((hop, *units?))).collect::<Vec<_>>()
+        };
+        let all = PROTOS.into_iter().zip(self.borders.map(crossed));
+        all.filter(|(_, borders)| !borders.is_empty()).collect()
+    }
+
+    /// Events of other protocols, which are left out.
+    pub const fn others(&self) -> u64 {
+        self.others
+    }
+}
+
+/// Whether bytes cross from one layer to the next here: the driver's return stands beside the way, and what wakes a reader
+/// carries nothing.
+pub fn is_border(hop: Hop) -> bool {
+    !matches!(hop, Hop::DevDone | Hop::SockReady | Hop::TaskWake | Hop::TaskRun) && hop.path_index().is_some()
+}
