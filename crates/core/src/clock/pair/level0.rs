@@ -20,7 +20,7 @@ pub enum Outcome {
 
 /// Certified bounds of `D` for the instants after the newest packet, O(1) in time and memory a constraint.
 ///
-/// Earlier instants may be asked for too: the answer holds and is wider than that of [`Level0Recorded`](super::Level0Recorded).
+/// Earlier instants may be asked for too: the answer holds and is wider than that of [`Recorded`](super::Recorded).
 #[derive(Clone, Debug, Default)]
 pub struct Level0 {
     judge: Judge,

@@ -7,10 +7,12 @@
 //! [`Live`] has the first two as packets come, in constant memory; [`Recorded`] with hindsight, forward and backward.
 //! [`Level0`] is the first alone.
 
+mod builder;
 mod cones;
 mod constraint;
 mod drift;
 mod envelope;
+mod epoch;
 mod external;
 mod judge;
 mod level0;
@@ -19,11 +21,13 @@ mod model;
 mod recorded;
 mod seen;
 
+pub use builder::Builder;
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};
 pub use drift::Drift;
 pub use external::{Known, UtcReading};
 pub use level0::{Level0, Outcome};
 pub use live::Live;
 pub use model::Model;
-pub use recorded::{Builder, Recorded};
-pub use recorded::{Builder as Level0Builder, Recorded as Level0Recorded};
+pub use recorded::Recorded;
+#[doc(hidden)]
+pub use {builder::Builder as Level0Builder, recorded::Recorded as Level0Recorded};

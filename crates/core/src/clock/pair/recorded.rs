@@ -1,288 +1,24 @@
 //! Both levels with hindsight: forward and backward over a whole recording.
 
-use super::cones::{Cones, Point};
+use super::builder::Builder;
 use super::constraint::{Bounds, Constraint, Counts, Kind, State};
-use super::drift::{Drift, Micro, round_up};
-use super::envelope::Envelope;
+use super::drift::Drift;
+use super::epoch::Epoch;
 use super::external::Known;
-use super::judge::{Judge, Verdict};
 use super::live::with_model;
-use super::model::{Model, Windows};
-use super::seen::{Seen, clamped};
-use std::mem::take;
-
-/// Constraints that wait to be sorted, at most: 32 MiB.
-const MOST_WAITING: usize = 1 << 20;
-/// Constraints kept a kind, at most: 24 MiB. In an hour one in 3.4 ms, which costs the bounds 0.35 µs.
-const MOST_KEPT: usize = 1 << 20;
-/// Epochs kept, at most; with more, something steps all the time and the oldest are forgotten.
-const MOST_EPOCHS: usize = 1024;
-
-/// Windows of Level 1 kept, at most: three days of the usual length.
-const MOST_WINDOWS: usize = 1 << 15;
-
-/// A span without a step of either clock.
-#[derive(Clone, Debug)]
-struct Epoch {
-    /// Begins with the first constraint that only this epoch explains.
-    from_ns: u64,
-    /// Ends with the last constraint that the next epoch does not explain.
-    to_ns: Option<u64>,
-    upper: Envelope,
-    lower: Envelope,
-    windows: Windows,
-    seen: Seen,
-}
-
-impl Epoch {
-    fn new(from_ns: u64, drift: Drift, model: Model) -> Self {
-        Epoch {
-            from_ns,
-            to_ns: None,
-            upper: Envelope::default(),
-            lower: Envelope::default(),
-            windows: Windows::new(drift, model),
-            seen: Seen::default(),
-        }
-    }
-
-    fn side(&self, kind: Kind) -> &Envelope {
-        match kind {
-            Kind::Upper => &self.upper,
-            Kind::Lower => &self.lower,
-        }
-    }
-
-    fn add(&mut self, constraint: &Constraint, drift: Drift, most: usize) -> u64 {
-        self.seen.add(constraint);
-        self.windows.push(constraint);
-        let side = match constraint.kind {
-            Kind::Upper => &mut self.upper,
-            Kind::Lower => &mut self.lower,
-        };
-        side.push(Point::of(constraint), drift, most)
-    }
-
-    fn bounds_at(&self, at_ns: u64, drift: Drift) -> Bounds {
-        let bound = |side: &Envelope| side.bound_at(at_ns, drift).map(round_up);
-        Bounds { upper: bound(&self.upper), lower: bound(&self.lower).map(i64::saturating_neg) }
-    }
-
-    /// The constraints of this epoch, by kind and place, that another leaves no room for.
-    fn against(&self, other: &Epoch, drift: Drift) -> Vec<(Kind, usize)> {
-        let of = |kind, others: &Envelope| -> Vec<(Kind, usize)> {
-            let apart = |p: &Point| {
-                let room = others.bound_at(p.at_ns, drift).unwrap_or(Micro::MAX / 2);
-                p.bound_at(p.at_ns, drift) + room < 0
-            };
-            let points = self.side(kind).points().iter().enumerate();
-            points.filter(|(_, p)| apart(p)).map(|(i, _)| (kind, i)).collect()
-        };
-        let mut all = of(Kind::Upper, &other.lower);
-        all.extend(of(Kind::Lower, &other.upper));
-        all
-    }
-}
-
-/// Collects the constraints of a pair for [`Recorded`]. They may come in any order; in a stream longer than a
-/// million, one that comes later than a million others may be left out, which only widens.
-#[derive(Clone, Debug)]
-pub struct Builder {
-    judge: Judge,
-    model: Model,
-    waiting: Vec<Constraint>,
-    /// Since something was put aside, and whether the epoch agrees with it.
-    pending: Vec<(Constraint, bool)>,
-    epochs: Vec<Epoch>,
-    counts: Counts,
-    steps: u64,
-    most_waiting: usize,
-    most_kept: usize,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self::new(Drift::default(), Model::default())
-    }
-}
-
-impl Builder {
-    /// Nothing collected yet.
-    pub fn new(drift: Drift, model: Model) -> Self {
-        Builder {
-            judge: Judge::new(drift),
-            model,
-            waiting: Vec::new(),
-            pending: Vec::new(),
-            epochs: vec![Epoch::new(0, drift, model)],
-            counts: Counts::default(),
-            steps: 0,
-            most_waiting: MOST_WAITING,
-            most_kept: MOST_KEPT,
-        }
-    }
-
-    /// With other bounds of memory: constraints waiting to be sorted, and constraints kept a kind.
-    #[must_use]
-    pub fn with_memory(self, most_waiting: usize, most_kept: usize) -> Self {
-        Builder { most_waiting, most_kept, ..self }
-    }
-
-    /// Adds a constraint.
-    pub fn push(&mut self, constraint: Constraint) {
-        self.waiting.push(constraint);
-        if self.waiting.len() >= self.most_waiting.max(2) {
-            self.waiting.sort_unstable();
-            let rest = self.waiting.split_off(self.waiting.len() / 2);
-            for constraint in std::mem::replace(&mut self.waiting, rest) {
-                self.judge(&constraint);
-            }
-        }
-    }
-
-    /// Says that the clocks are known to have stepped at an instant of A: what comes from it on has nothing to do with
-    /// what came before. Everything before has to be pushed first.
-    pub fn step_at(&mut self, at_ns: u64) {
-        self.settle_all();
-        self.judge = Judge::new(self.judge.drift());
-        if let Some(epoch) = self.epochs.last_mut() {
-            epoch.to_ns = Some(at_ns.saturating_sub(1));
-        }
-        self.begin(Epoch::new(at_ns, self.judge.drift(), self.model));
-    }
-
-    /// The bounds.
-    pub fn finish(mut self) -> Recorded {
-        self.counts.quarantined = {
-            self.sort_and_judge();
-            self.judge.aside()
-        };
-        self.settle(false);
-        let drift = self.judge.drift();
-        let widths = self.epochs.iter().flat_map(|epoch| {
-            let points = epoch.upper.points().iter().chain(epoch.lower.points());
-            points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
-        });
-        let least_width_ns = widths.min();
-        let Builder { epochs, counts, steps, .. } = self;
-        Recorded { drift, epochs, counts, steps, least_width_ns }
-    }
-
-    fn sort_and_judge(&mut self) {
-        self.waiting.sort_unstable();
-        for constraint in take(&mut self.waiting) {
-            self.judge(&constraint);
-        }
-    }
-
-    fn settle_all(&mut self) {
-        self.sort_and_judge();
-        self.settle(true);
-    }
-
-    fn judge(&mut self, constraint: &Constraint) {
-        if self.epochs.last().is_some_and(|epoch| constraint.at_ns < epoch.from_ns) {
-            self.counts.between_epochs += 1;
-            return;
-        }
-        match self.judge.push(constraint) {
-            Verdict::Agrees => match self.pending.first() {
-                Some((first, _)) if first.at_ns <= constraint.at_ns => self.pending.push((*constraint, true)),
-                _ => self.add(constraint),
-            },
-            Verdict::PutAside => self.pending.push((*constraint, false)),
-            Verdict::CandidateFell => {
-                self.settle(true);
-                self.add(constraint);
-            }
-            Verdict::CandidateReplaced => {
-                self.settle(true);
-                self.pending.push((*constraint, false));
-            }
-            Verdict::Rejected => self.counts.rejected += 1,
-            Verdict::Epoch => {
-                self.pending.push((*constraint, false));
-                self.promote();
-            }
-        }
-    }
-
-    /// The epoch goes on: what agreed with it belongs to it, what was put aside was false, or is not decided about.
-    fn settle(&mut self, decided: bool) {
-        for (constraint, agrees) in take(&mut self.pending) {
-            if agrees {
-                self.add(&constraint);
-            } else if decided {
-                self.counts.rejected += 1;
-            }
-        }
-    }
-
-    fn add(&mut self, constraint: &Constraint) {
-        self.counts.used += 1;
-        let epochs = self.epochs.len().max(1);
-        if let Some(epoch) = self.epochs.last_mut() {
-            self.counts.thinned += epoch.add(constraint, self.judge.drift(), self.most_kept / epochs);
-            epoch.windows.keep(MOST_WINDOWS / epochs);
-        }
-    }
-
-    /// Enough constraints agree with each other and not with the epoch.
-    fn promote(&mut self) {
-        let drift = self.judge.drift();
-        let pending = take(&mut self.pending);
-        let Some(((first, _), epoch)) = pending.first().zip(self.epochs.last_mut()) else {
-            return;
-        };
-        let mut next = Epoch::new(first.at_ns, drift, self.model);
-        for (constraint, _) in &pending {
-            next.add(constraint, drift, self.most_kept);
-        }
-        let against = epoch.against(&next, drift);
-        if let [(kind, at)] = against[..] {
-            // A single one stands against all of these: it is the false one, and there was no step.
-            match kind {
-                Kind::Upper => epoch.upper.remove(at),
-                Kind::Lower => epoch.lower.remove(at),
-            }
-            self.counts.rejected += 1;
-            self.counts.used = self.counts.used.saturating_sub(1);
-            for (constraint, _) in &pending {
-                self.add(constraint);
-            }
-            if let Some(epoch) = self.epochs.last() {
-                self.judge.cones = Cones::of(epoch.upper.last().copied(), epoch.lower.last().copied());
-            }
-            return;
-        }
-        let last =
-            against.iter().filter_map(|(kind, at)| Some(epoch.side(*kind).points().get(*at)?.at_ns)).max();
-        let to_ns = last.unwrap_or(first.at_ns);
-        epoch.to_ns = Some(to_ns);
-        epoch.upper.truncate_after(to_ns);
-        epoch.lower.truncate_after(to_ns);
-        self.counts.used += pending.len() as u64;
-        self.begin(next);
-    }
-
-    fn begin(&mut self, epoch: Epoch) {
-        self.steps += 1;
-        self.epochs.push(epoch);
-        if self.epochs.len() > MOST_EPOCHS {
-            self.epochs.remove(0);
-        }
-    }
-}
+use super::seen::clamped;
 
 /// Bounds of `D` at every instant of a recording. Those of Level 0 are the tightest that follow from its packets and ρ alone, since
 /// all constraints, earlier and later ones, bound every instant of their epoch.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    drift: Drift,
-    epochs: Vec<Epoch>,
-    counts: Counts,
-    steps: u64,
-    least_width_ns: Option<u64>,
+    pub(super) drift: Drift,
+    pub(super) epochs: Vec<Epoch>,
+    /// What may be one epoch more.
+    pub(super) doubt: Option<Epoch>,
+    pub(super) counts: Counts,
+    pub(super) steps: u64,
+    pub(super) least_width_ns: Option<u64>,
 }
 
 impl Recorded {
@@ -299,11 +35,15 @@ impl Recorded {
         let epoch = self.epochs.get(after);
         match epoch {
             Some(found) if at_ns < found.from_ns && after > 0 => (self.epochs.get(after - 1), epoch),
+            Some(found) if found.to_ns.is_none() => {
+                (epoch, self.doubt.as_ref().filter(|doubt| at_ns >= doubt.from_ns))
+            }
             _ => (epoch, None),
         }
     }
 
-    /// Level 0: the interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for both.
+    /// Level 0: the interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for
+    /// both, and likewise at the end of a recording while constraints stand aside.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
         let (epoch, next) = self.epochs_at(at_ns);
         let bounds = epoch.map_or(Bounds::NONE, |epoch| epoch.bounds_at(at_ns, self.drift));

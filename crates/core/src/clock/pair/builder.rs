@@ -1,0 +1,244 @@
+//! From constraints in any order to epochs.
+
+use super::cones::Cones;
+use super::constraint::{Constraint, Counts, Kind};
+use super::drift::Drift;
+use super::epoch::Epoch;
+use super::judge::{Judge, Verdict};
+use super::model::Model;
+use super::recorded::Recorded;
+use std::collections::VecDeque;
+use std::mem::take;
+
+/// Constraints that wait to be sorted, at most: 32 MiB.
+const MOST_WAITING: usize = 1 << 20;
+/// Constraints kept a kind, at most: 24 MiB. In an hour one in 3.4 ms, which costs the bounds 0.35 µs.
+const MOST_KEPT: usize = 1 << 20;
+/// Epochs kept, at most; with more, something steps all the time and the oldest are forgotten.
+const MOST_EPOCHS: usize = 1024;
+
+/// Windows of Level 1 kept, at most: three days of the usual length.
+const MOST_WINDOWS: usize = 1 << 15;
+
+/// So many of the newest constraints are asked whether there was a step.
+const WITNESSES: usize = 256;
+/// So many, and of many one in so many more, may be false themselves.
+const FALSE_ONES: usize = 2;
+const FEW: usize = 32;
+
+/// Collects the constraints of a pair for [`Recorded`]. They may come in any order; in a stream longer than a
+/// million, one that comes later than a million others may be left out, which only widens.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    judge: Judge,
+    model: Model,
+    waiting: Vec<Constraint>,
+    /// Since something was put aside, and whether the epoch agrees with it.
+    pending: Vec<(Constraint, bool)>,
+    /// The newest of the epoch, as witnesses of what it was like.
+    newest: VecDeque<Constraint>,
+    epochs: Vec<Epoch>,
+    counts: Counts,
+    steps: u64,
+    most_waiting: usize,
+    most_kept: usize,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new(Drift::default(), Model::default())
+    }
+}
+
+impl Builder {
+    /// Nothing collected yet.
+    pub fn new(drift: Drift, model: Model) -> Self {
+        Builder {
+            judge: Judge::new(drift),
+            model,
+            waiting: Vec::new(),
+            pending: Vec::new(),
+            newest: VecDeque::new(),
+            epochs: vec![Epoch::new(0, drift, model)],
+            counts: Counts::default(),
+            steps: 0,
+            most_waiting: MOST_WAITING,
+            most_kept: MOST_KEPT,
+        }
+    }
+
+    /// With other bounds of memory: constraints waiting to be sorted, and constraints kept a kind.
+    #[must_use]
+    pub fn with_memory(self, most_waiting: usize, most_kept: usize) -> Self {
+        Builder { most_waiting, most_kept, ..self }
+    }
+
+    /// Adds a constraint.
+    pub fn push(&mut self, constraint: Constraint) {
+        self.waiting.push(constraint);
+        if self.waiting.len() >= self.most_waiting.max(2) {
+            self.waiting.sort_unstable();
+            let rest = self.waiting.split_off(self.waiting.len() / 2);
+            for constraint in std::mem::replace(&mut self.waiting, rest) {
+                self.judge(&constraint);
+            }
+        }
+    }
+
+    /// Says that the clocks are known to have stepped at an instant of A: what comes from it on has nothing to do with
+    /// what came before. Everything before has to be pushed first.
+    pub fn step_at(&mut self, at_ns: u64) {
+        self.settle_all();
+        self.judge = Judge::new(self.judge.drift());
+        if let Some(epoch) = self.epochs.last_mut() {
+            epoch.to_ns = Some(at_ns.saturating_sub(1));
+        }
+        self.begin(Epoch::new(at_ns, self.judge.drift(), self.model));
+    }
+
+    /// The bounds.
+    pub fn finish(mut self) -> Recorded {
+        self.counts.quarantined = {
+            self.sort_and_judge();
+            self.judge.aside()
+        };
+        let drift = self.judge.drift();
+        let doubt = self.doubt();
+        self.settle(false);
+        let widths = self.epochs.iter().flat_map(|epoch| {
+            let points = epoch.upper.points().iter().chain(epoch.lower.points());
+            points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
+        });
+        let least_width_ns = widths.min();
+        let Builder { epochs, counts, steps, .. } = self;
+        Recorded { drift, epochs, doubt, counts, steps, least_width_ns }
+    }
+
+    fn sort_and_judge(&mut self) {
+        self.waiting.sort_unstable();
+        for constraint in take(&mut self.waiting) {
+            self.judge(&constraint);
+        }
+    }
+
+    fn settle_all(&mut self) {
+        self.sort_and_judge();
+        self.settle(true);
+    }
+
+    fn judge(&mut self, constraint: &Constraint) {
+        if self.epochs.last().is_some_and(|epoch| constraint.at_ns < epoch.from_ns) {
+            self.counts.between_epochs += 1;
+            return;
+        }
+        match self.judge.push(constraint) {
+            Verdict::Agrees => match self.pending.first() {
+                Some((first, _)) if first.at_ns <= constraint.at_ns => self.pending.push((*constraint, true)),
+                _ => self.add(constraint),
+            },
+            Verdict::PutAside => self.pending.push((*constraint, false)),
+            Verdict::CandidateFell => {
+                self.settle(true);
+                self.add(constraint);
+            }
+            Verdict::CandidateReplaced => {
+                self.settle(true);
+                self.pending.push((*constraint, false));
+            }
+            Verdict::Rejected => self.counts.rejected += 1,
+            Verdict::Epoch => {
+                self.pending.push((*constraint, false));
+                self.promote();
+            }
+        }
+    }
+
+    /// The epoch goes on: what agreed with it belongs to it, what was put aside was false, or is not decided about.
+    fn settle(&mut self, decided: bool) {
+        for (constraint, agrees) in take(&mut self.pending) {
+            if agrees {
+                self.add(&constraint);
+            } else if decided {
+                self.counts.rejected += 1;
+            }
+        }
+    }
+
+    fn add(&mut self, constraint: &Constraint) {
+        self.counts.used += 1;
+        if self.newest.len() >= WITNESSES {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(*constraint);
+        let epochs = self.epochs.len().max(1);
+        if let Some(epoch) = self.epochs.last_mut() {
+            self.counts.thinned += epoch.add(constraint, self.judge.drift(), self.most_kept / epochs);
+            epoch.windows.keep(MOST_WINDOWS / epochs);
+        }
+    }
+
+    /// What stands aside at the end, and the last instant that it does not explain: from there on nobody can say whether
+    /// there was a step.
+    fn doubt(&self) -> Option<Epoch> {
+        let drift = self.judge.drift();
+        let (first, _) = self.pending.first()?;
+        let mut next = Epoch::new(first.at_ns, drift, self.model);
+        for (constraint, _) in &self.pending {
+            next.add(constraint, drift, self.most_kept);
+        }
+        let last = self.epochs.last()?.last_against(&next, drift);
+        Some(Epoch { from_ns: last.map_or(first.at_ns, |last| last.saturating_add(1)), ..next })
+    }
+
+    /// Enough constraints agree with each other and not with the epoch.
+    fn promote(&mut self) {
+        let drift = self.judge.drift();
+        let pending = take(&mut self.pending);
+        let Some(((first, _), epoch)) = pending.first().zip(self.epochs.last_mut()) else {
+            return;
+        };
+        let mut next = Epoch::new(first.at_ns, drift, self.model);
+        for (constraint, _) in &pending {
+            next.add(constraint, drift, self.most_kept);
+        }
+        let against = epoch.against(&next, drift);
+        let witnesses = self.newest.iter().filter(|c| next.excludes(c, drift)).count();
+        if against.len() <= FALSE_ONES && witnesses <= FALSE_ONES + self.newest.len() / FEW {
+            // One or two bound the epoch against all of these, and they do not stand for many: they are the false ones,
+            // and there was no step.
+            for (kind, at) in against.iter().rev() {
+                match kind {
+                    Kind::Upper => epoch.upper.remove(*at),
+                    Kind::Lower => epoch.lower.remove(*at),
+                }
+            }
+            let out = against.len() as u64;
+            self.counts.rejected += out;
+            self.counts.used = self.counts.used.saturating_sub(out);
+            for (constraint, _) in &pending {
+                self.add(constraint);
+            }
+            if let Some(epoch) = self.epochs.last() {
+                self.judge.cones = Cones::of(epoch.upper.last().copied(), epoch.lower.last().copied());
+            }
+            return;
+        }
+        let last =
+            against.iter().filter_map(|(kind, at)| Some(epoch.side(*kind).points().get(*at)?.at_ns)).max();
+        let to_ns = last.unwrap_or(first.at_ns);
+        epoch.to_ns = Some(to_ns);
+        epoch.upper.truncate_after(to_ns);
+        epoch.lower.truncate_after(to_ns);
+        self.counts.used += pending.len() as u64;
+        self.begin(next);
+    }
+
+    fn begin(&mut self, epoch: Epoch) {
+        self.steps += 1;
+        self.newest.clear();
+        self.epochs.push(epoch);
+        if self.epochs.len() > MOST_EPOCHS {
+            self.epochs.remove(0);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Worlds in which ρ is broken or packets are taken for others: what Level 0 promises then is to notice, to count and to
+//! recover.
+
+mod clock_world;
+
+use clock_world::delay::Jitter;
+use clock_world::random::Random;
+use clock_world::{SECOND, Settings, World};
+use magscope_core::clock::pair::{Constraint, Level0, Recorded};
+
+fn worlds() -> u64 {
+    std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000)
+}
+
+fn sorted(world: &World) -> Vec<Constraint> {
+    let mut all = world.constraints();
+    all.sort();
+    all
+}
+
+/// Two hosts on a switch with whatever queues: a packet every 2.5 ms, both ways.
+fn switch(random: &mut Random) -> Settings {
+    let mut settings = Settings::quiet(400, SECOND);
+    settings.jitter = [Jitter::any(random), Jitter::any(random)];
+    settings.asymmetry = random.unit();
+    settings
+}
+
+/// The true instant at which A's clock showed this, to a nanosecond or two.
+fn t_of(world: &World, a_ns: u64) -> i64 {
+    let (mut low, mut high) = (-SECOND, world.settings.span_ns * 3 + 20 * SECOND);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if world.a.read(middle) < a_ns { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    asked: u64,
+    wrong: u64,
+    asked_live: u64,
+    wrong_live: u64,
+    false_matches: u64,
+    rejected: u64,
+    quarantined: u64,
+    steps: u64,
+    /// Packets from a step until live bounds have the truth again, in all and at most.
+    recovery: u64,
+    slowest: u64,
+}
+
+impl Tally {
+    fn ask(&mut self, world: &World, random: &mut Random, recorded: &Recorded) {
+        for t in world.instants(random, 20) {
+            let (a, d) = world.truth(t);
+            self.asked += 1;
+            self.wrong += u64::from(!recorded.bounds_at(a).contains(d));
+        }
+        let counts = recorded.counts();
+        let false_matches = world.flights.iter().filter(|f| f.false_match).count() as u64;
+        self.false_matches += false_matches;
+        self.rejected += counts.rejected;
+        self.quarantined += counts.quarantined;
+        self.steps += recorded.steps();
+        let sum = counts.used + counts.rejected + counts.quarantined + counts.between_epochs;
+        assert_eq!(sum, world.flights.len() as u64, "{counts:?}");
+    }
+}
+
+/// One in fifty matches is wrong, by 0.1 ms to 10 s, to either side. Half of them are late and so merely say nothing.
+#[test]
+fn false_matches_are_found_out() {
+    let mut tally = Tally::default();
+    for seed in 0..worlds() {
+        let mut random = Random(seed);
+        let mut settings = switch(&mut random);
+        settings.false_match = 0.02;
+        let world = World::new(&mut random, settings);
+        let all = sorted(&world);
+        tally.ask(&world, &mut random, &Recorded::build(all.iter().copied()));
+        let mut live = Level0::default();
+        for (i, constraint) in all.iter().enumerate() {
+            live.push(constraint);
+            if i % 8 == 7 {
+                let (a, d) = world.truth(t_of(&world, constraint.at_ns));
+                tally.asked_live += 1;
+                tally.wrong_live += u64::from(!live.bounds_at(a).contains(d));
+            }
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.rejected * 10 > tally.false_matches * 4, "too few were found: {tally:?}");
+    assert!(tally.rejected < tally.false_matches, "true ones were rejected: {tally:?}");
+    // One that hides between the bounds cannot be told from a true one.
+    assert!(tally.wrong * 200 <= tally.asked, "{tally:?}");
+    assert!(tally.wrong_live * 200 <= tally.asked_live, "{tally:?}");
+    // A handful of false ones at the very beginning look like a step; the bounds are right all the same.
+    assert!(tally.steps * 20 <= worlds(), "steps where there are none: {tally:?}");
+}
+
+/// One of the clocks jumps ahead by 1 ms to a quarter of an hour: with hindsight no instant is wrong, live bounds
+/// are right again some packets later.
+#[test]
+fn steps_are_noticed_and_got_over() {
+    let mut tally = Tally::default();
+    for seed in 0..worlds() {
+        let mut random = Random(seed);
+        let mut settings = Settings::quiet(400, SECOND);
+        settings.asymmetry = random.unit();
+        let at = (random.between(0.1, 0.9) * SECOND as f64) as i64;
+        settings.jumps = vec![(at, random.chance(0.5), random.magnitude(1e6, 1e12) as u64)];
+        let world = World::new(&mut random, settings);
+        let all = sorted(&world);
+        tally.ask(&world, &mut random, &Recorded::build(all.iter().copied()));
+        let mut live = Level0::default();
+        let mut since = 0;
+        for constraint in &all {
+            live.push(constraint);
+            let t = t_of(&world, constraint.at_ns);
+            let (a, d) = world.truth(t);
+            if t > at {
+                since += 1;
+                if !live.bounds_at(a).contains(d) {
+                    tally.slowest = tally.slowest.max(since);
+                    tally.recovery += 1;
+                }
+            } else {
+                assert!(live.bounds_at(a).contains(d));
+            }
+        }
+        assert!(live.bounds_at(u64::MAX).upper.is_some());
+    }
+    println!("{tally:?}");
+    assert_eq!((tally.wrong, tally.rejected), (0, 0), "{tally:?}");
+    // A step in the last eight packets is still in quarantine when the recording ends.
+    assert!(tally.steps + tally.quarantined >= worlds() && tally.steps <= worlds(), "{tally:?}");
+    assert!(tally.steps * 100 >= worlds() * 99, "{tally:?}");
+    assert!(tally.slowest <= 40, "{tally:?}");
+}
