@@ -22,7 +22,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// From all constraints of a pair, in any order, with ρ = 200 ppm and the default [`Model`].
+    /// From all constraints of a pair, in any order, with ρ = 200 ppm and the default [`Model`](super::Model).
     pub fn build(constraints: impl IntoIterator<Item = Constraint>) -> Self {
         let mut builder = Builder::default();
         constraints.into_iter().for_each(|c| builder.push(c));
