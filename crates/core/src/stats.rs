@@ -113,7 +113,7 @@ impl HopPairStats {
     pub fn buckets(&self) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
         for step in self.histogram.iter().flat_map(Histogram::iter_recorded) {
-            let at_most = u64::MAX >> step.value_iterated_to().leading_zeros();
+            let at_most = u64::MAX.checked_shr(step.value_iterated_to().leading_zeros()).unwrap_or(0);
             let n = step.count_since_last_iteration();
             match buckets.last_mut() {
                 Some(last) if last.at_most == at_most => last.n += n,

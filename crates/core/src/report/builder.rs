@@ -1,7 +1,7 @@
 //! Adds up batches and journeys to a report.
 
 use super::blame::BlameSum;
-use super::groups::{self, By, Groups, Label};
+use super::groups::{self, By, FlowEnds, Groups, Label};
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
@@ -220,10 +220,9 @@ impl ReportBuilder {
                 }
             }
         }
-        for groups in [Some(&mut self.flows), self.groups.as_mut().and_then(|(_, groups)| groups.as_mut())] {
-            if let Some(groups) = groups {
-                groups.count(journey, blame.as_ref(), context);
-            }
+        self.flows.count(journey, blame.as_ref(), context);
+        if let Some((_, Some(groups))) = &mut self.groups {
+            groups.count(journey, blame.as_ref(), context);
         }
         self
     }
@@ -334,7 +333,7 @@ impl ReportBuilder {
 
 fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {
     let figures = sum.figures(duration_ns);
-    let ends = if let Label::Flow(ends) = &sum.label { (**ends).clone() } else { Default::default() };
+    let ends = if let Label::Flow(ends) = &sum.label { (**ends).clone() } else { FlowEnds::default() };
     FlowRow {
         ends,
         bytes: figures.bytes,

@@ -269,7 +269,9 @@ impl Groups {
             },
         ];
         if self.by != By::Flow {
-            ends.iter().for_each(|end| self.count_end(journey, blame, end, context));
+            for end in &ends {
+                self.count_end(journey, blame, end, context);
+            }
             return;
         }
         let named = if ends[0].flow.is_some() { &ends[0] } else { &ends[1] };

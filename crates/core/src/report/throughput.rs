@@ -80,20 +80,15 @@ pub struct Border {
 const fn place(hop: Hop) -> &'static str {
     match hop {
         Hop::AppSend => "from the sender",
-        Hop::TcpSend => "into TCP",
-        Hop::UdpSend => "into UDP",
+        Hop::TcpSend | Hop::TcpRecv => "into TCP",
+        Hop::UdpSend | Hop::UdpRecv => "into UDP",
         Hop::TcpXmit => "out of TCP",
-        Hop::IpOut => "into IP",
-        Hop::IpPost => "out of IP",
+        Hop::IpOut | Hop::IpPre => "into IP",
+        Hop::IpPost | Hop::IpIn => "out of IP",
         Hop::DevQueue => "into the queue",
         Hop::DevXmit => "into the driver",
         Hop::DevRecv => "out of driver",
-        Hop::IpPre => "into IP",
-        Hop::IpIn => "out of IP",
-        Hop::TcpRecv => "into TCP",
-        Hop::UdpRecv => "into UDP",
-        Hop::AppCopy => "to the reader",
-        Hop::AppRecv => "to the reader",
+        Hop::AppCopy | Hop::AppRecv => "to the reader",
         _ => "",
     }
 }
@@ -217,17 +212,22 @@ fn row(
     )
 }
 
-/// The bytes over time, a line a border, all to one scale.
+/// The bytes over time at the uppermost and the lowest border of each side, all to one scale.
 fn drawing(out: &mut String, protocol: &ProtocolThroughput, duration_ns: u64) -> fmt::Result {
-    let columns = || protocol.borders.iter().flat_map(|border| &border.columns);
-    let highest = columns().copied().fold(0.0, f64::max);
+    let outermost = |direction| {
+        let mut borders = protocol.borders.iter().filter(move |border| border.hop.direction() == direction);
+        let first = borders.next();
+        first.into_iter().chain(borders.next_back())
+    };
+    let borders: Vec<&Border> = outermost(Direction::Tx).chain(outermost(Direction::Rx)).collect();
+    let highest = borders.iter().flat_map(|border| &border.columns).copied().fold(0.0, f64::max);
     let column_ns = duration_ns / COLUMNS as u64;
     if highest <= 0.0 || column_ns == 0 {
         return Ok(());
     }
     let per_s = rate(highest * 1e9 / column_ns as f64);
     writeln!(out, "bytes over time, {} a column, full height {}", time(column_ns).trim(), per_s.trim())?;
-    for border in &protocol.borders {
+    for border in borders {
         writeln!(out, "{:<NAME$} {}", border.hop.name(), heights(&border.columns, highest).trim_end())?;
     }
     Ok(())

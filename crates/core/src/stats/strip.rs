@@ -39,11 +39,11 @@ impl Strip {
             (self.slices.first_key_value(), self.slices.last_key_value())
             && last - first >= MOST as u64
         {
-            self.to_exponent(self.exponent + 1);
+            self.coarsen(self.exponent + 1);
         }
     }
 
-    fn to_exponent(&mut self, exponent: u32) {
+    fn coarsen(&mut self, exponent: u32) {
         let by = exponent.saturating_sub(self.exponent);
         if by == 0 {
             return;
@@ -57,7 +57,7 @@ impl Strip {
 
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
-        self.to_exponent(other.exponent);
+        self.coarsen(other.exponent);
         let by = self.exponent - other.exponent;
         for (index, amount) in &other.slices {
             *self.slices.entry(index >> by).or_default() += amount;
