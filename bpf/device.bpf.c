@@ -19,24 +19,29 @@ struct {
 
 INLINE bool parse_tx(const struct sk_buff *skb, const struct net_device *dev, struct packet *p)
 {
-	return parse(skb, skb->head + skb->network_header, skb->protocol, dev->nd_net.net->ns.inum, true, p);
+	return parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_device(dev), TX, p);
 }
 
 INLINE __u64 sender_of(const struct sk_buff *skb)
 {
-	const struct sock *sk = skb->sk;
-	return sk ? sk->__sk_common.skc_cookie.counter : 0;
+	const struct sock *sk = READ(skb, sk);
+	return sk ? READ(sk, __sk_common.skc_cookie.counter) : 0;
+}
+
+INLINE int on_dev_queue(const struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct net_device *dev = READ(skb, dev);
+	struct packet p;
+	if (parse_tx(skb, dev, &p))
+		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), p.ack, 0, now);
+	return 0;
 }
 
 SEC("tp_btf/net_dev_queue")
 int BPF_PROG(dev_queue, struct sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns();
-	const struct net_device *dev = skb->dev;
-	struct packet p;
-	if (parse_tx(skb, dev, &p))
-		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), dev->ifindex, p.ack, 0, now);
-	return 0;
+	return on_dev_queue(skb);
 }
 
 SEC("tp_btf/net_dev_start_xmit")
@@ -78,15 +83,20 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
 
 /* The packet comes out of the driver. Its IP header is where the data begins: the network header is set only after
  * this hook, and skb->sk may still be the sender's, so the side is taken from the device alone. */
+INLINE int on_dev_recv(const struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct net_device *dev = READ(skb, dev);
+	struct packet p;
+	if (parse(skb, READ(skb, data), READ(skb, protocol), netns_of_device(dev), RX, &p))
+		log_packet(MAG_DEV_RECV, &p, 0, READ(dev, ifindex), p.ack, 0, now);
+	return 0;
+}
+
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(dev_recv, struct sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns();
-	const struct net_device *dev = skb->dev;
-	struct packet p;
-	if (parse(skb, skb->data, skb->protocol, dev->nd_net.net->ns.inum, false, &p))
-		log_packet(MAG_DEV_RECV, &p, 0, dev->ifindex, p.ack, 0, now);
-	return 0;
+	return on_dev_recv(skb);
 }
 
 /* A packet ends here. Whether it was coming or going is told by the interface it came in by. */
@@ -103,13 +113,13 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 	const struct sock *sk = skb->sk;
 	__u32 netns = 0;
 	if (sk)
-		netns = sk->__sk_common.skc_net.net->ns.inum;
+		netns = netns_of_socket(sk);
 	else if (dev)
-		netns = dev->nd_net.net->ns.inum;
+		netns = netns_of_device(dev);
 	else
 		return 0;
 	struct packet p;
-	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0, &p))
+	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p))
 		log_packet(MAG_SKB_DROP, &p, 0, dev ? dev->ifindex : 0, reason, 0, now);
 	return 0;
 }

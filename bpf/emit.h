@@ -13,10 +13,8 @@
 #ifndef MAGNET_EMIT_H
 #define MAGNET_EMIT_H
 
-#include "kernel.h"
+#include "read.h"
 #include "record.h"
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #define INLINE static __always_inline

@@ -1,53 +1,91 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* IP layer: the four netfilter hooks that a host's own packets pass. Attached once a namespace and family. */
+/* IP layer: the four netfilter hooks that a host's own packets pass, attached once a namespace and family; or the functions
+ * around them (functions.bpf.c), once for all namespaces. */
 #include "packet.h"
 
-INLINE int log_hook(struct bpf_nf_ctx *ctx, __u8 hop, bool tx)
+INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
+		  const struct net_device *dev, __be16 protocol)
 {
 	__u64 now = bpf_ktime_get_ns();
-	const struct sk_buff *skb = ctx->skb;
-	const struct nf_hook_state *state = ctx->state;
 	struct packet p;
-	/* skb->protocol is not set yet at LOCAL_OUT */
-	__be16 protocol = state->pf == AF_INET ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
-	if (!parse(skb, skb->head + skb->network_header, protocol, state->net->ns.inum, tx, &p))
-		return NF_ACCEPT;
-	const struct net_device *dev = tx ? state->out : state->in;
+	if (!parse(skb, READ(skb, head) + READ(skb, network_header), protocol, READ(net, ns.inum), side, &p))
+		return 0;
 	__u64 cookie = 0;
 	__u32 a = p.ack, b = 0;
-	if (tx && state->sk) {
-		cookie = state->sk->__sk_common.skc_cookie.counter;
+	if (side && sk) {
+		cookie = READ(sk, __sk_common.skc_cookie.counter);
 		/* UDP comes here within the call of send, so the task is the sender; TCP may come from anywhere */
 		if (hop == MAG_IP_OUT && p.t.proto == IPPROTO_UDP) {
-			const struct task_struct *task = bpf_get_current_task_btf();
-			a = task->tgid;
-			b = task->pid;
+			__u64 pid_tgid = bpf_get_current_pid_tgid();
+			a = pid_tgid >> 32;
+			b = pid_tgid;
 		}
 	}
-	log_packet(hop, &p, cookie, dev ? dev->ifindex : 0, a, b, now);
+	log_packet(hop, &p, cookie, dev ? READ(dev, ifindex) : 0, a, b, now);
+	return 0;
+}
+
+INLINE int log_hook(struct bpf_nf_ctx *ctx, __u8 hop, enum side side)
+{
+	const struct nf_hook_state *state = ctx->state;
+	/* skb->protocol is not set yet at LOCAL_OUT */
+	__be16 protocol = state->pf == AF_INET ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
+	log_ip(hop, side, state->net, state->sk, ctx->skb, side ? state->out : state->in, protocol);
 	return NF_ACCEPT;
 }
 
 SEC("netfilter")
 int ip_out(struct bpf_nf_ctx *ctx)
 {
-	return log_hook(ctx, MAG_IP_OUT, true);
+	return log_hook(ctx, MAG_IP_OUT, TX);
 }
 
 SEC("netfilter")
 int ip_post(struct bpf_nf_ctx *ctx)
 {
-	return log_hook(ctx, MAG_IP_POST, true);
+	return log_hook(ctx, MAG_IP_POST, TX);
 }
 
 SEC("netfilter")
 int ip_pre(struct bpf_nf_ctx *ctx)
 {
-	return log_hook(ctx, MAG_IP_PRE, false);
+	return log_hook(ctx, MAG_IP_PRE, RX);
 }
 
 SEC("netfilter")
 int ip_in(struct bpf_nf_ctx *ctx)
 {
-	return log_hook(ctx, MAG_IP_IN, false);
+	return log_hook(ctx, MAG_IP_IN, RX);
+}
+
+/* IPv4 has filled in all of the header but its length. */
+INLINE int on_ip_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb, __be16 protocol)
+{
+	/* the device is that of the route; the lowest bit of the word counts references */
+	const struct dst_entry *route = CAST(dst_entry, READ(skb, _skb_refdst) & ~1UL);
+	return log_ip(MAG_IP_OUT, UNSEALED, net, sk, skb, READ(route, dev), protocol);
+}
+
+/* IPv6 has no function that every packet of its own passes before the rules; this one comes right after them, and
+ * forwarded packets, which have come in by a device, pass it too. */
+INLINE int on_ip6_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (READ(skb, skb_iif))
+		return 0;
+	return on_ip_out(net, sk, skb, bpf_htons(ETH_P_IPV6));
+}
+
+INLINE int on_ip_hop(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
+		     __be16 protocol)
+{
+	return log_ip(hop, side, net, sk, skb, READ(skb, dev), protocol);
+}
+
+/* Comes before IP has checked the packet, so also for those that are for another host and only overheard. */
+INLINE int on_ip_pre(const struct sk_buff *skb, __be16 protocol)
+{
+	const struct net_device *dev = READ(skb, dev);
+	if (READ_BITFIELD(skb, pkt_type) == PACKET_OTHERHOST)
+		return 0;
+	return log_ip(MAG_IP_PRE, RX, READ(dev, nd_net.net), NULL, skb, dev, protocol);
 }

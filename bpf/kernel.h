@@ -41,11 +41,25 @@ enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { IPPROTO_HOPOPTS = 0, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
 enum { MSG_PEEK = 2 };
+enum { PACKET_OTHERHOST = 3 };
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has come */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* Where a function's arguments stand. libbpf's headers take these names, not those of user space, if told that the kernel's
+ * own types are there. */
+#define __VMLINUX_H__
+#ifdef __TARGET_ARCH_x86
+struct pt_regs {
+	unsigned long di, si, dx, cx, r8, r9, ax;
+};
+#else
+struct user_pt_regs {
+	__u64 regs[31];
+};
+#endif
 
 struct ns_common {
 	unsigned int inum;
@@ -113,11 +127,15 @@ struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
 	__u8 tcp_flags;
+	__u16 tcp_gso_segs;
 };
 
 struct net_device {
 	int ifindex;
 	possible_net_t nd_net;
+};
+struct dst_entry {
+	struct net_device *dev;
 };
 struct skb_shared_info {
 	unsigned short gso_size;
@@ -126,10 +144,12 @@ struct skb_shared_info {
 struct sk_buff {
 	struct net_device *dev;
 	struct sock *sk;
+	unsigned long _skb_refdst;
 	char cb[48];
 	unsigned int len;
 	unsigned int data_len;
 	int skb_iif;
+	__u8 pkt_type : 3;
 	__be16 protocol;
 	__u16 transport_header;
 	__u16 network_header;

@@ -5,5 +5,6 @@
 #include "ip.bpf.c"
 #include "device.bpf.c"
 #include "sched.bpf.c"
+#include "functions.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -2,16 +2,13 @@
 /*
  * What a packet and a socket say about themselves: their flow and their range of bytes.
  *
- * Headers are read by direct loads through bpf_rdonly_cast, which costs a third of probe reads field by field.
+ * What is shared here also serves hops whose pointers come without a type, so everything is read by READ and HEADER.
  */
 #ifndef MAGNET_PACKET_H
 #define MAGNET_PACKET_H
 
 #include "emit.h"
 #include <bpf/bpf_endian.h>
-
-extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
-#define CAST(type, ptr) ((const struct type *)bpf_rdonly_cast((ptr), bpf_core_type_id_kernel(struct type)))
 
 /* One end's view of a conversation. IPv4 addresses stand in the first four bytes. */
 struct tuple {
@@ -92,14 +89,37 @@ INLINE __u64 flow_of(struct mag_cpu *state, const struct tuple *t, __u64 now)
 
 INLINE __u32 buffer_of(const struct sk_buff *skb)
 {
-	return (__u64)skb->head >> 6;
+	return (__u64)READ(skb, head) >> 6;
 }
 
+/* Wire segments that a packet stands for, at least 1. */
+INLINE __u16 segments_of(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shared = CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
+	__u16 segs = READ(shared, gso_segs);
+	return segs > 1 ? segs : 1;
+}
+
+/* The network namespace of a device, and of a socket. */
+INLINE __u32 netns_of_device(const struct net_device *dev)
+{
+	return READ(dev, nd_net.net, ns.inum);
+}
+
+INLINE __u32 netns_of_socket(const struct sock *sk)
+{
+	return READ(sk, __sk_common.skc_net.net, ns.inum);
+}
+
+/* Which way a packet goes; UNSEALED on its way out, before IPv4 has written its length. */
+enum side { RX, TX, UNSEALED };
+
 /*
- * Reads the packet whose IP header is at `at`, seen going out (`tx`) or coming in. The source is the local end on the
- * way out, the destination on the way in. Returns false for what is neither TCP nor UDP, or not of a wanted namespace.
+ * Reads the packet whose IP header is at `at`. The source is the local end on the way out, the destination on the way in.
+ * Returns false for what is neither TCP nor UDP, or not of a wanted namespace.
  */
-INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, bool tx, struct packet *p)
+INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
+		  struct packet *p)
 {
 	if (!netns_wanted(netns))
 		return false;
@@ -117,10 +137,10 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	p->ip_id = 0;
 	p->skb = buffer_of(skb);
 	/* bytes from the IP header on that lie in the linear part */
-	__s64 linear = (__s64)((__u64)skb->head + skb->tail) - (__s64)(__u64)at;
+	__s64 linear = (__s64)((__u64)READ(skb, head) + READ(skb, tail)) - (__s64)(__u64)at;
 
 	if (protocol == bpf_htons(ETH_P_IP)) {
-		const struct iphdr *ip = CAST(iphdr, at);
+		HEADER(iphdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
 		t->proto = ip->protocol;
@@ -130,17 +150,17 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		t->addr.q[2] = tx ? ip->daddr : ip->saddr;
 		t->addr.q[3] = 0;
 		p->ip_id = bpf_ntohs(ip->id);
-		__u32 header = (*(const __u8 *)CAST(iphdr, at) & 15) * 4;
+		__u32 header = (*(const __u8 *)ip & 15) * 4;
 		__u32 total = bpf_ntohs(ip->tot_len);
-		if (!total) /* a packet of more than 64 kB does not fit its own length field */
-			total = skb->len - (__u32)((__u64)at - (__u64)skb->data);
+		if (!total || tx == UNSEALED) /* a packet of more than 64 kB does not fit its own length field */
+			total = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data));
 		l4 = at + header;
 		l4_len = total - header;
 		linear -= header;
 		if (ip->frag_off & bpf_htons(0x1fff))
 			p->flags |= MAG_F_FRAGMENT;
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
-		const struct ipv6hdr *ip = CAST(ipv6hdr, at);
+		HEADER(ipv6hdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
 		t->proto = ip->nexthdr;
@@ -162,10 +182,10 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		linear -= sizeof(*ip);
 		l4_len = bpf_ntohs(ip->payload_len);
 		if (!l4_len)
-			l4_len = skb->len - (__u32)((__u64)at - (__u64)skb->data) - sizeof(*ip);
+			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) - sizeof(*ip);
 		/* the two extension headers that a host itself puts in: jumbogram and fragment, 8 bytes each */
 		if (t->proto == IPPROTO_HOPOPTS || t->proto == IPPROTO_FRAGMENT) {
-			const struct udphdr *extension = CAST(udphdr, l4);
+			HEADER(udphdr, extension, l4);
 			if (t->proto == IPPROTO_FRAGMENT && extension->dest & bpf_htons(0xfff8))
 				p->flags |= MAG_F_FRAGMENT;
 			t->proto = bpf_ntohs(extension->source) >> 8;
@@ -179,8 +199,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 
 	if (t->proto != IPPROTO_TCP && t->proto != IPPROTO_UDP)
 		return false;
-	const struct skb_shared_info *shared = CAST(skb_shared_info, skb->head + skb->end);
-	p->segs = shared->gso_segs > 1 ? shared->gso_segs : 1;
+	p->segs = segments_of(skb);
 	if (p->flags & MAG_F_FRAGMENT) {
 		p->len = l4_len;
 		return true;
@@ -190,7 +209,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		return true;
 	}
 	/* the ports stand at the same place in both headers */
-	const struct udphdr *udp = CAST(udphdr, l4);
+	HEADER(udphdr, udp, l4);
 	__u16 source = bpf_ntohs(udp->source), dest = bpf_ntohs(udp->dest);
 	t->local_port = tx ? source : dest;
 	t->remote_port = tx ? dest : source;
@@ -199,7 +218,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		p->len = (length ? length : l4_len) - sizeof(*udp);
 		return true;
 	}
-	const struct tcphdr *tcp = CAST(tcphdr, l4);
+	HEADER(tcphdr, tcp, l4);
 	__u64 middle = *(const __u16 *)((const void *)tcp + 12); /* data offset and flags */
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
@@ -211,42 +230,54 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 /* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
 INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 {
-	const struct sock_common *c = &sk->__sk_common;
-	__u16 family = c->skc_family;
-	t->local_port = c->skc_num;
-	t->remote_port = bpf_ntohs(c->skc_dport);
-	t->netns = c->skc_net.net->ns.inum;
-	t->proto = sk->sk_protocol;
+	__u16 family = READ(sk, __sk_common.skc_family);
+	t->local_port = READ(sk, __sk_common.skc_num);
+	t->remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
+	t->netns = netns_of_socket(sk);
+	t->proto = READ(sk, sk_protocol);
 	t->ipv6 = 0;
 	if (family == AF_INET6) {
-		const __u64 *remote = (const __u64 *)&c->skc_v6_daddr, *local = (const __u64 *)&c->skc_v6_rcv_saddr;
+		MEMBER(in6_addr, remote, &sk->__sk_common.skc_v6_daddr);
+		const __u64 *to = (const __u64 *)remote;
 		/* an IPv4 peer of an IPv6 socket speaks IPv4 on the wire */
-		if (remote[0] || (remote[1] & 0xffffffff) != bpf_htonl(0xffff)) {
+		if (to[0] || (to[1] & 0xffffffff) != bpf_htonl(0xffff)) {
+			MEMBER(in6_addr, local, &sk->__sk_common.skc_v6_rcv_saddr);
+			const __u64 *from = (const __u64 *)local;
 			t->ipv6 = 1;
-			t->addr.q[0] = local[0];
-			t->addr.q[1] = local[1];
-			t->addr.q[2] = remote[0];
-			t->addr.q[3] = remote[1];
+			t->addr.q[0] = from[0];
+			t->addr.q[1] = from[1];
+			t->addr.q[2] = to[0];
+			t->addr.q[3] = to[1];
 		}
 	}
 	if (!t->ipv6) {
-		t->addr.q[0] = c->skc_rcv_saddr;
+		t->addr.q[0] = READ(sk, __sk_common.skc_rcv_saddr);
 		t->addr.q[1] = 0;
-		t->addr.q[2] = c->skc_daddr;
+		t->addr.q[2] = READ(sk, __sk_common.skc_daddr);
 		t->addr.q[3] = 0;
 	}
 	return t->remote_port != 0;
 }
 
+/* The abstract id of a socket. Programs without typed pointers cannot make a cookie; a socket that has none yet is then
+ * known by its scrambled address, which is its own as long as it lives. */
+INLINE __u64 cookie_of(enum how how, const struct sock *sk)
+{
+	if (how == TYPED)
+		return bpf_get_socket_cookie((void *)sk);
+	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter);
+	return cookie ? cookie : (__u64)sk * 0x9e3779b97f4a7c15ULL | 1ULL << 63;
+}
+
 /* Whether a socket is one we follow at all. */
 INLINE bool socket_wanted(const struct sock *sk)
 {
-	__u16 family = sk->__sk_common.skc_family, protocol = sk->sk_protocol;
+	__u16 family = READ(sk, __sk_common.skc_family), protocol = READ(sk, sk_protocol);
 	if (family != AF_INET && family != AF_INET6)
 		return false;
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
 		return false;
-	return netns_wanted(sk->__sk_common.skc_net.net->ns.inum);
+	return netns_wanted(netns_of_socket(sk));
 }
 
 /* Fills a packet event's body. */

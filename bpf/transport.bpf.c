@@ -2,7 +2,7 @@
 /* Transport layer: TCP's queues and state, UDP's demultiplexing. */
 #include "packet.h"
 
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
 /* Fires for every piece that sendmsg copies, under the socket lock; the first of a call says where it begins. */
 SEC("tp_btf/tcp_sendmsg_locked")
@@ -14,14 +14,35 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	if (!state)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	__u32 seq = CAST(tcp_sock, sk)->write_seq;
-	__u32 left = msg->msg_iter.count;
+	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
+	__u32 left = READ(msg, msg_iter.count);
 	/* a call that moves to another CPU half-way is reported twice, with the bytes that are left: no harm */
 	if (state->send_sk == (__u64)sk && state->send_end == seq + left && left)
 		return 0;
 	state->send_sk = (__u64)sk;
 	state->send_end = seq + left;
 	log_socket(MAG_TCP_SEND, sk, bpf_get_socket_cookie((void *)sk), seq, left, 0, bpf_get_current_pid_tgid(), now);
+	return 0;
+}
+
+/* At the function itself, entered once a call, with the socket locked. */
+INLINE int on_tcp_send(enum how how, const struct sock *sk, __u64 len)
+{
+	if (!len || !socket_wanted(sk))
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
+	log_socket(MAG_TCP_SEND, sk, cookie_of(how, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
+	return 0;
+}
+
+/* At udp_sendmsg and udpv6_sendmsg. The second hands datagrams to IPv4 peers on to the first, which then is silent. */
+INLINE int on_udp_send(enum how how, const struct sock *sk, __u64 len, __u16 family)
+{
+	if (READ(sk, __sk_common.skc_family) != family || !socket_wanted(sk))
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	log_socket(MAG_UDP_SEND, sk, cookie_of(how, sk), 0, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -45,55 +66,83 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	const struct tcp_sock *tp = CAST(tcp_sock, sk);
 	s->cookie = cookie;
 	s->flow = flow;
-	s->cwnd = tp->snd_cwnd;
-	s->ssthresh = tp->snd_ssthresh;
-	s->srtt_us = tp->srtt_us >> 3;
-	s->rttvar_us = tp->rttvar_us >> 2;
-	s->rto_us = tp->inet_conn.icsk_rto * config.jiffy_us;
-	s->packets_out = tp->packets_out;
-	s->total_retrans = tp->total_retrans;
-	s->snd_wnd = tp->snd_wnd;
-	s->rcv_wnd = tp->rcv_wnd;
-	s->snd_una = tp->snd_una;
-	s->snd_nxt = tp->snd_nxt;
-	s->write_seq = tp->write_seq;
-	s->rcv_nxt = tp->rcv_nxt;
-	s->copied_seq = tp->copied_seq;
-	s->state = sk->__sk_common.skc_state;
-	s->ca_state = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	s->cwnd = READ(tp, snd_cwnd);
+	s->ssthresh = READ(tp, snd_ssthresh);
+	s->srtt_us = READ(tp, srtt_us) >> 3;
+	s->rttvar_us = READ(tp, rttvar_us) >> 2;
+	s->rto_us = READ(tp, inet_conn.icsk_rto) * config.jiffy_us;
+	s->packets_out = READ(tp, packets_out);
+	s->total_retrans = READ(tp, total_retrans);
+	s->snd_wnd = READ(tp, snd_wnd);
+	s->rcv_wnd = READ(tp, rcv_wnd);
+	s->snd_una = READ(tp, snd_una);
+	s->snd_nxt = READ(tp, snd_nxt);
+	s->write_seq = READ(tp, write_seq);
+	s->rcv_nxt = READ(tp, rcv_nxt);
+	s->copied_seq = READ(tp, copied_seq);
+	s->state = READ(sk, __sk_common.skc_state);
+	s->ca_state = READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	s->pad = 0;
 	s->pad2 = 0;
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 	*cell = mark;
 }
 
-/* tcp_rcv_established has the segment: its range as TCP itself sees it. */
-SEC("tp_btf/tcp_probe")
-int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
+/* What TCP notes on a segment of its own queues: its range. SYN and FIN take a number but carry no byte. */
+INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct packet *p)
+{
+	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
+	if (!socket_tuple(sk, &p->t))
+		return false;
+	__u8 flags = READ(tcb, tcp_flags);
+	p->tcp_flags = flags;
+	p->seq = READ(tcb, seq) + (flags >> 1 & 1);
+	p->len = READ(tcb, end_seq) - p->seq - (flags & 1);
+	p->skb = buffer_of(skb);
+	p->flags = p->t.ipv6 ? MAG_F_IPV6 : 0;
+	return true;
+}
+
+/* TCP hands a segment down, also one that it sends again. How many packets it stands for is noted on it, and told to the
+ * layers below only after this. */
+INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (!socket_wanted(sk))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	__u64 cookie = bpf_get_socket_cookie(sk);
+	struct packet p = {};
+	if (!tcp_segment(sk, skb, &p))
+		return 0;
+	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
+	__u16 segs = READ(tcb, tcp_gso_segs);
+	p.segs = segs > 1 ? segs : 1;
+	log_packet(MAG_TCP_XMIT, &p, cookie_of(how, sk), 0, 0, 0, now);
+	return 0;
+}
+
+/* tcp_rcv_established has the segment: its range as TCP itself sees it. */
+INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (!socket_wanted(sk))
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	__u64 cookie = cookie_of(how, sk);
 	if (wanted(MAG_TCP_RECV)) {
-		const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
-		struct mag_cpu *state = this_cpu();
 		struct packet p = {};
-		if (state && socket_tuple(sk, &p.t)) {
-			p.tcp_flags = tcb->tcp_flags;
-			p.seq = tcb->seq;
-			/* a FIN takes a number but carries no byte; a SYN does not come here */
-			p.len = tcb->end_seq - tcb->seq - (p.tcp_flags & 1);
-			p.skb = buffer_of(skb);
-			const struct skb_shared_info *shared = CAST(skb_shared_info, skb->head + skb->end);
-			p.segs = shared->gso_segs > 1 ? shared->gso_segs : 1;
-			p.flags = p.t.ipv6 ? MAG_F_IPV6 : 0;
+		if (tcp_segment(sk, skb, &p)) {
+			p.segs = segments_of(skb);
 			log_packet(MAG_TCP_RECV, &p, cookie, 0, 0, 0, now);
 		}
 	}
 	if (wanted(MAG_TCP_STATE))
 		log_state(sk, cookie, now);
 	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
+{
+	return on_tcp_recv(TYPED, sk, skb);
 }
 
 /* The range goes out again; fires after the device has seen it. Newer kernels (6.18 does, 6.12 does not) fire as well
@@ -107,10 +156,27 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	if (!socket_wanted(sk))
 		return 0;
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
-	__u8 flags = tcb->tcp_flags;
-	__u32 seq = tcb->seq + (flags >> 1 & 1);
-	log_socket(MAG_TCP_RETRANSMIT, sk, sk->__sk_common.skc_cookie.counter, seq,
-		   tcb->end_seq - seq - (flags & 1), 0, 0, bpf_ktime_get_ns());
+	__u8 flags = READ(tcb, tcp_flags);
+	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
+	log_socket(MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
+		   READ(tcb, end_seq) - seq - (flags & 1), 0, 0, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A datagram has found its socket. */
+INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	const struct net_device *dev = READ(skb, dev);
+	struct packet p;
+	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p))
+		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, 0, 0, now);
+}
+
+INLINE int on_udp_recv(enum how how, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (READ(sk, sk_protocol) == IPPROTO_UDP && socket_wanted(sk))
+		log_udp_recv(sk, cookie_of(how, sk), skb);
 	return 0;
 }
 
@@ -120,13 +186,8 @@ int udp_recv(struct __sk_buff *ctx)
 {
 	const struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	const struct sock *sk = skb->sk;
-	if (!sk || sk->sk_protocol != IPPROTO_UDP)
-		return 1;
-	__u64 now = bpf_ktime_get_ns();
-	struct packet p;
-	__u32 netns = sk->__sk_common.skc_net.net->ns.inum;
-	if (parse(skb, skb->head + skb->network_header, skb->protocol, netns, false, &p))
-		log_packet(MAG_UDP_RECV, &p, bpf_get_socket_cookie(ctx), skb->dev ? skb->dev->ifindex : 0, 0, 0, now);
+	if (sk && sk->sk_protocol == IPPROTO_UDP)
+		log_udp_recv(sk, bpf_get_socket_cookie(ctx), skb);
 	return 1;
 }
 
@@ -144,25 +205,27 @@ struct syscall_enter {
 INLINE const struct sock *socket_of(__u64 fd)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
-	const struct fdtable *table = task->files->fdt;
-	if (fd >= table->max_fds)
+	const struct fdtable *table = READ(task, files, fdt);
+	if (fd >= READ(table, max_fds))
 		return NULL;
 	void *opened = NULL;
-	bpf_probe_read_kernel(&opened, sizeof(opened), table->fd + fd);
+	bpf_probe_read_kernel(&opened, sizeof(opened), READ(table, fd) + fd);
 	if (!opened)
 		return NULL;
 	const struct file *file = CAST(file, opened);
-	if ((file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+	if ((READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
 		return NULL;
-	return CAST(socket, file->private_data)->sk;
+	const struct socket *socket = CAST(socket, READ(file, private_data));
+	return READ(socket, sk);
 }
 
 INLINE int log_udp_send(const struct syscall_enter *call, __u32 len)
 {
 	__u64 now = bpf_ktime_get_ns();
 	const struct sock *sk = socket_of(call->args[0]);
-	if (sk && sk->sk_protocol == IPPROTO_UDP && socket_wanted(sk))
-		log_socket(MAG_UDP_SEND, sk, sk->__sk_common.skc_cookie.counter, 0, len, 0, bpf_get_current_pid_tgid(), now);
+	if (sk && READ(sk, sk_protocol) == IPPROTO_UDP && socket_wanted(sk))
+		log_socket(MAG_UDP_SEND, sk, READ(sk, __sk_common.skc_cookie.counter), 0, len, 0,
+			   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 

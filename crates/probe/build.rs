@@ -19,11 +19,23 @@ fn main() {
         println!("cargo:rerun-if-changed={}", entry.path().display());
     }
 
-    for (source, object) in [("magnet.bpf.c", "magnet.bpf.o"), ("bench/floor.bpf.c", "floor.bpf.o")] {
+    // The same probes twice: for kernels with typed casts, and for older ones (`bpf/read.h`).
+    let objects = [
+        ("magnet.bpf.c", "magnet.bpf.o", "-UMAGNET_PROBE_READ"),
+        ("magnet.bpf.c", "magnet-probe-read.bpf.o", "-DMAGNET_PROBE_READ"),
+        ("trial.bpf.c", "trial.bpf.o", "-UMAGNET_PROBE_READ"),
+        ("bench/floor.bpf.c", "floor.bpf.o", "-UMAGNET_PROBE_READ"),
+    ];
+    for (source, object, reading) in objects {
         SkeletonBuilder::new()
             .source(bpf.join(source))
             .obj(out.join(object))
-            .clang_args(["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display())])
+            .clang_args([
+                "-mcpu=v3".to_owned(),
+                format!("-D__TARGET_ARCH_{arch}"),
+                reading.to_owned(),
+                format!("-I{}", bpf.display()),
+            ])
             .build()
             .unwrap_or_else(|error| {
                 panic!("cannot compile bpf/{source}: {error:#}\nIs clang installed? `make run` installs what is missing.")

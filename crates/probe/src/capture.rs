@@ -356,10 +356,12 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
     (before - batch.events.len() - batch.tcp.len()) as u64
 }
 
-/// The compiled programs. Aligned, because libbpf reads them in place.
+/// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
-static PROGRAMS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
+static TYPED_CASTS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
+static PROBE_READS: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
 
 /// What libbpf said while loading: the verifier's log, of which an error shows the end.
 static LOG: Mutex<String> = Mutex::new(String::new());
@@ -383,7 +385,8 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
         let log = tail.into_iter().rev().collect::<Vec<_>>().join(" | ");
         ProbeError::Load { cause: e.to_string(), log }
     };
-    let mut open: OpenObject = ObjectBuilder::default().open_memory(&PROGRAMS.0).map_err(refused)?;
+    let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
+    let mut open: OpenObject = ObjectBuilder::default().open_memory(bytes).map_err(refused)?;
     let programs = plan.programs();
     for mut program in open.progs_mut() {
         let used = program.name().to_str().is_some_and(|name| programs.iter().any(|way| way.program == name));

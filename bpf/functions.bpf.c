@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Hops at functions: the bodies of the layers, called from a trampoline (fentry, fexit) or from a breakpoint (kprobe and
+ * kprobe.multi, which run the same program). Which function is decided in user space, from what the kernel has; here a
+ * program only knows the arguments. IPv4 and IPv6 have functions of their own, so a hop may have two programs.
+ */
+#define UNPACK(...) __VA_ARGS__
+#define ENTRY(name, params, call)                                                                  \
+	SEC("fentry") int BPF_PROG(fentry_##name, UNPACK params)                                   \
+	{                                                                                          \
+		const enum how how = TYPED;                                                        \
+		return call;                                                                       \
+	}                                                                                          \
+	SEC("kprobe") int BPF_KPROBE(kprobe_##name, UNPACK params)                                 \
+	{                                                                                          \
+		const enum how how = UNTYPED;                                                      \
+		return call;                                                                       \
+	}
+
+#define IPV4 bpf_htons(ETH_P_IP)
+#define IPV6 bpf_htons(ETH_P_IPV6)
+#define SEND_CALL (struct socket * sock, struct msghdr * msg, unsigned long size)
+#define SOCKET_CALL (struct sock * sk, struct msghdr * msg, unsigned long size)
+#define SEGMENT_CALL (struct sock * sk, struct sk_buff * skb)
+#define IP_CALL (struct net * net, struct sock * sk, struct sk_buff * skb)
+
+/* inet_sendmsg, inet6_sendmsg */
+ENTRY(app_send, SEND_CALL, on_app_send(how, READ(AS(socket, sock), sk), size))
+ENTRY(app_send6, SEND_CALL, on_app_send(how, READ(AS(socket, sock), sk), size))
+/* tcp_sendmsg_locked */
+ENTRY(tcp_send, SOCKET_CALL, on_tcp_send(how, AS(sock, sk), size))
+/* udp_sendmsg, udpv6_sendmsg */
+ENTRY(udp_send, SOCKET_CALL, on_udp_send(how, AS(sock, sk), size, AF_INET))
+ENTRY(udp_send6, SOCKET_CALL, on_udp_send(how, AS(sock, sk), size, AF_INET6))
+/* __tcp_transmit_skb */
+ENTRY(tcp_xmit, SEGMENT_CALL, on_tcp_xmit(how, AS(sock, sk), AS(sk_buff, skb)))
+/* __ip_local_out, ip6_output */
+ENTRY(ip_out, IP_CALL, on_ip_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
+ENTRY(ip_out6, IP_CALL, on_ip6_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb)))
+/* ip_finish_output, ip6_finish_output */
+ENTRY(ip_post, IP_CALL, on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
+ENTRY(ip_post6, IP_CALL, on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV6))
+/* __dev_queue_xmit */
+ENTRY(dev_queue, (struct sk_buff * skb), on_dev_queue(AS(sk_buff, skb)))
+/* ip_rcv_core, ip6_rcv_core */
+ENTRY(ip_pre, (struct sk_buff * skb), on_ip_pre(AS(sk_buff, skb), IPV4))
+ENTRY(ip_pre6, (struct sk_buff * skb), on_ip_pre(AS(sk_buff, skb), IPV6))
+/* ip_local_deliver_finish, ip6_input_finish */
+ENTRY(ip_in, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV4))
+ENTRY(ip_in6, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV6))
+/* tcp_rcv_established */
+ENTRY(tcp_recv, SEGMENT_CALL, on_tcp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
+/* __udp_enqueue_schedule_skb */
+ENTRY(udp_recv, SEGMENT_CALL, on_udp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
+/* sock_def_readable */
+ENTRY(sock_ready, (struct sock * sk), on_sock_ready(how, AS(sock, sk)))
+/* skb_copy_datagram_iter */
+ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len), on_app_copy(how, AS(sk_buff, skb), len))
+
+/* __netif_receive_skb_core, of which compilers make copies with fewer arguments: the first is a pointer to the packet's. */
+SEC("kprobe")
+int BPF_KPROBE(kprobe_dev_recv, void **at)
+{
+	void *skb = NULL;
+	bpf_probe_read_kernel(&skb, sizeof(skb), at);
+	return skb ? on_dev_recv(CAST(sk_buff, skb)) : 0;
+}
+
+/* inet_recvmsg, inet6_recvmsg: a trampoline has the arguments still when the function returns */
+SEC("fexit")
+int BPF_PROG(fexit_app_recv, struct socket *sock, struct msghdr *msg, unsigned long size, int flags, int ret)
+{
+	return on_app_recv(TYPED, sock->sk, ret, flags);
+}
+
+SEC("fexit")
+int BPF_PROG(fexit_app_recv6, struct socket *sock, struct msghdr *msg, unsigned long size, int flags, int ret)
+{
+	return on_app_recv(TYPED, sock->sk, ret, flags);
+}
+
+/* A breakpoint has not, so a second one at the call keeps them for the thread. */
+struct recv_call {
+	__u64 sk;
+	__u64 flags;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct recv_call);
+} recv_calls SEC(".maps");
+
+SEC("kprobe")
+int BPF_KPROBE(kprobe_app_recv_call, struct socket *sock, struct msghdr *msg, unsigned long size, int flags)
+{
+	__u64 thread = bpf_get_current_pid_tgid();
+	const struct socket *socket = CAST(socket, sock);
+	struct recv_call call = { .sk = (__u64)READ(socket, sk), .flags = flags };
+	bpf_map_update_elem(&recv_calls, &thread, &call, BPF_ANY);
+	return 0;
+}
+
+SEC("kretprobe")
+int BPF_KRETPROBE(kprobe_app_recv, int ret)
+{
+	__u64 thread = bpf_get_current_pid_tgid();
+	struct recv_call *call = bpf_map_lookup_elem(&recv_calls, &thread);
+	if (!call)
+		return 0;
+	const struct sock *sk = CAST(sock, call->sk);
+	int flags = call->flags;
+	bpf_map_delete_elem(&recv_calls, &thread);
+	return on_app_recv(UNTYPED, sk, ret, flags);
+}
