@@ -42,6 +42,8 @@ enum { AF_INET = 2, AF_INET6 = 10 };
 enum { IPPROTO_HOPOPTS = 0, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
 enum { MSG_PEEK = 2 };
 enum { PACKET_OTHERHOST = 3 };
+enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
+enum { ICSK_TIME_LOSS_PROBE = 5 };	  /* icsk_pending */
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has come */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
@@ -106,6 +108,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u32 icsk_rto;
 	__u8 icsk_ca_state : 5;
+	__u8 icsk_pending;
 };
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;

@@ -314,19 +314,14 @@ INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifi
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* Logs a range of a socket's stream at a hop of the socket layer. `flow` is 0 for a socket without a peer. */
-INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len, __u8 flags,
-		       __u64 pid_tgid, __u64 now)
+/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. */
+INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
+		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 now)
 {
-	struct mag_cpu *state = this_cpu();
-	if (!state)
-		return;
 	struct tuple t;
 	__u64 flow = 0;
 	if (socket_tuple(sk, &t))
 		flow = flow_of(state, &t, now);
-	if (pid_tgid)
-		announce_task(state, pid_tgid, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
@@ -339,12 +334,24 @@ INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq,
 	e->ip_id = 0;
 	e->segs = 0;
 	e->flags = flags | (t.ipv6 ? MAG_F_IPV6 : 0);
-	e->tcp_flags = 0;
+	e->tcp_flags = tcp_flags;
 	e->proto = t.proto;
 	e->pad = 0;
-	e->a = pid_tgid >> 32;
-	e->b = pid_tgid;
+	e->a = a;
+	e->b = b;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* The same at a hop of the socket layer, which knows the process. */
+INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len, __u8 flags,
+		       __u64 pid_tgid, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state)
+		return;
+	if (pid_tgid)
+		announce_task(state, pid_tgid, now);
+	log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid, now);
 }
 
 #endif

@@ -59,6 +59,14 @@ enum mag_flag {
 	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
 };
 
+/* Why TCP sent again. */
+enum mag_resend {
+	MAG_RESEND_UNKNOWN = 0,
+	MAG_RESEND_FAST = 1,    /* in TCP_CA_Recovery */
+	MAG_RESEND_TIMEOUT = 2, /* in TCP_CA_Loss: the timer ran out, or the slow start after that */
+	MAG_RESEND_PROBE = 3,   /* by the timer of the tail loss probe */
+};
+
 /* Every record begins so. Events and TCP samples are numbered per CPU whether or not they found room, so that a
  * step of more than one is a loss; the other kinds carry the number of the event that follows them. */
 struct mag_header {
@@ -85,7 +93,8 @@ struct mag_event {
 	unsigned char proto;
 	unsigned char pad;
 	/* Where the process is known (socket and sched layers, and ip.out for UDP) its tgid and tid; at the other
-	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code. */
+	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code, and at
+	 * tcp.retransmit an enum mag_resend. */
 	unsigned int a;
 	unsigned int b;
 };

@@ -145,21 +145,36 @@ int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
 	return on_tcp_recv(TYPED, sk, skb);
 }
 
+/* The timer of the probe is the pending one until the probe is out, but it is so before a loss is found as well: the
+ * state says more. */
+INLINE __u32 why_again(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = CAST(inet_connection_sock, sk);
+	switch (READ_BITFIELD(icsk, icsk_ca_state)) {
+	case TCP_CA_RECOVERY:
+		return MAG_RESEND_FAST;
+	case TCP_CA_LOSS:
+		return MAG_RESEND_TIMEOUT;
+	}
+	return READ(icsk, icsk_pending) == ICSK_TIME_LOSS_PROBE ? MAG_RESEND_PROBE : MAG_RESEND_UNKNOWN;
+}
+
 /* The range goes out again; fires after the device has seen it. Newer kernels (6.18 does, 6.12 does not) fire as well
  * where nothing went out, most often because the first copy is still in the device's queue, and say so in a third argument. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 {
+	struct mag_cpu *state = this_cpu();
 	/* volatile, so that it is not read before it is known to be there */
 	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && (int)*(volatile __u64 *)&ctx[2])
 		return 0;
-	if (!socket_wanted(sk))
+	if (!socket_wanted(sk) || !state)
 		return 0;
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u8 flags = READ(tcb, tcp_flags);
 	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
-	log_socket(MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
-		   READ(tcb, end_seq) - seq - (flags & 1), 0, 0, bpf_ktime_get_ns());
+	log_range(state, MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
+		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, bpf_ktime_get_ns());
 	return 0;
 }
 

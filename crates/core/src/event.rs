@@ -26,7 +26,8 @@ pub struct Event {
     /// Thread, where [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
     pub tid: u32,
     /// By hop: `skb.drop` the kernel's reason; TCP packets the acknowledgement number; `dev.done` the driver's
-    /// return code; `task.wake` the thread that woke the reader; `tcp.send` 0.
+    /// return code; `task.wake` the thread that woke the reader; `tcp.retransmit` why (see
+    /// [`crate::journey::Resend`]); `tcp.send` 0.
     pub detail: u32,
     /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
     pub record: u32,

@@ -41,8 +41,8 @@ fn everything_generated_arrives() {
         assert!(journey.rungs.has(Hop::AppRecv) && journey.rungs.has(Hop::DevXmit));
         assert_eq!(journey.sender.map(|w| w.tid), Some(100));
     }
-    assert!(journeys.iter().any(|j| j.proto == Proto::UDP) && journeys.iter().any(|j| j.retransmits == 1));
-    assert!(journeys.iter().all(|j| j.retransmits <= 1));
+    assert!(journeys.iter().any(|j| j.proto == Proto::UDP) && journeys.iter().any(|j| j.retransmits() == 1));
+    assert!(journeys.iter().all(|j| j.retransmits() <= 1));
     let counters = correlator.counters();
     assert_eq!(
         (counters.unattributed, counters.unmatched_reads, counters.after_end),

@@ -171,7 +171,7 @@ fn bytes_sent_again_say_nothing_about_clocks() {
     a.extend(run(&PACKET_TX, 300_000_000, CLIENT, 1000, 100));
     let (done, _) = join(vec![client(a), server(received(300_001_000, 1000, 100))]);
     assert_eq!((done.len(), done[0].journey.verdict), (1, Verdict::Complete));
-    assert_eq!(done[0].journey.retransmits, 1);
+    assert_eq!(done[0].journey.retransmits(), 1);
     assert_eq!(done[0].crossing, None);
 }
 

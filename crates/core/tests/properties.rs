@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(done.windows(2).all(|w| w[0].range.end == w[1].range.start));
         prop_assert_eq!(correlator.counters().after_end, 0);
         for journey in &done {
-            prop_assert_eq!((journey.verdict, journey.retransmits, journey.disordered()), (Verdict::Complete, 0, 0));
+            prop_assert_eq!((journey.verdict, journey.retransmits(), journey.disordered()), (Verdict::Complete, 0, 0));
             prop_assert_eq!(journey.rungs.len(), path.len());
             let at = (journey.range.start - base) as u32;
             for rung in journey.ladder() {

@@ -39,7 +39,7 @@ fn bulk_is_cut_by_segmentation_merge_and_partial_reads() {
         [(1000, 50_000), (51_000, 14_000), (65_000, 18_000), (83_000, 8_000), (91_000, 10_000)]
     );
     for journey in &done {
-        assert_eq!((journey.verdict, journey.retransmits), (Verdict::Complete, 0), "{journey:?}");
+        assert_eq!((journey.verdict, journey.retransmits()), (Verdict::Complete, 0), "{journey:?}");
         assert_eq!((journey.tx_flow, journey.rx_flow), (CLIENT, SERVER));
         assert_eq!(journey.disordered(), 0);
         assert_eq!(journey.rungs.time_ns(Hop::SockReady), Some(60));
@@ -74,7 +74,7 @@ fn a_retransmission_is_counted_once_and_completes() {
     events.extend(tail.into_iter().map(|e| Event { time_ns: e.time_ns + 300, ..e }));
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
     assert_eq!(ranges(&done), [(100, 50)]);
-    assert_eq!((done[0].verdict, done[0].retransmits), (Verdict::Complete, 1));
+    assert_eq!((done[0].verdict, done[0].retransmits()), (Verdict::Complete, 1));
     assert_eq!(done[0].rungs.time_ns(Hop::DevXmit), Some(14), "the first time stays");
     assert_eq!(correlator.counters().drops, 1);
 }
@@ -185,7 +185,7 @@ fn keep_alives_and_acknowledgements_make_nothing() {
     events.extend(whole(1000, 150, 50));
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
     assert_eq!(ranges(&done), [(100, 50), (150, 50)]);
-    assert!(done.iter().all(|j| j.retransmits == 0));
+    assert!(done.iter().all(|j| j.retransmits() == 0));
     assert_eq!(correlator.counters().keep_alives, 9);
 }
 
@@ -283,7 +283,7 @@ fn a_forwarder_is_not_an_end() {
     let events = [way(0, 100), way(1000, 150)].concat();
     let done = correlate(coverage(), all, events).0;
     assert_eq!(ranges(&done), [(100, 50), (150, 50)]);
-    assert!(done.iter().all(|j| j.retransmits == 0 && j.verdict == Verdict::Complete));
+    assert!(done.iter().all(|j| j.retransmits() == 0 && j.verdict == Verdict::Complete));
     assert_eq!(done[1].rungs.time_ns(Hop::DevRecv), Some(1100));
 }
 
@@ -363,6 +363,6 @@ fn the_first_packet_of_all_is_lost_and_comes_after_a_time_out() {
     events.push(tcp(Hop::AppRecv, 203_000_000, SERVER, 100, 50));
     correlator.push(&batch(vec![], events), &mut done);
     correlator.finish(&mut done);
-    let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.retransmits, j.bytes())).collect();
+    let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.retransmits(), j.bytes())).collect();
     assert_eq!(seen, [(Verdict::Complete, 1, 50)]);
 }

@@ -76,7 +76,7 @@ fn tcp_survives(
 
 /// Journeys that were sent again, and how often at most.
 fn resent(journeys: &[Journey]) -> usize {
-    journeys.iter().filter(|j| j.retransmits > 0).count()
+    journeys.iter().filter(|j| j.retransmits() > 0).count()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn tcp_with_segments_lost_by_rule_v4() {
     // what the rule dropped was seen at `ip.pre`, and came again to go further: the whole wait stands between the two
     let waited = |j: &&Journey| {
         let (pre, local) = (j.rungs.time_ns(Hop::IpPre), j.rungs.time_ns(Hop::IpIn));
-        j.retransmits > 0 && local.zip(pre).is_some_and(|(local, pre)| local > pre)
+        j.retransmits() > 0 && local.zip(pre).is_some_and(|(local, pre)| local > pre)
     };
     assert!(survived.up.iter().any(|j| waited(&j)));
 }
@@ -241,7 +241,7 @@ fn netem_tcp_with_loss() {
         assert_eq!(seen_drops(&survived.recording, host.target.inode, "qdisc_drop"), dropped);
     }
     // a byte that netem lost was given to the device, and went on only when it was sent again
-    let lost = survived.up.iter().filter(|j| j.retransmits > 0);
+    let lost = survived.up.iter().filter(|j| j.retransmits() > 0);
     for journey in lost {
         assert!(journey.rungs.has(Hop::DevQueue) && journey.rungs.has(Hop::DevRecv), "{journey:?}");
     }

@@ -16,7 +16,7 @@ pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) ->
             None => write!(words, " ({})", rung.tid),
         };
     }
-    match line.journey.retransmits {
+    match line.journey.retransmits() {
         0 => words,
         1 => format!("resent: {words}"),
         n => format!("resent {n}×: {words}"),
@@ -34,7 +34,7 @@ mod tests {
         line.journey.reader = Some(magscope_core::journey::Who { tgid: 2211, tid: 2211 });
         let step = Step { from: Hop::TaskWake, to: Hop::AppRecv, ns: 1 };
         assert_eq!(blame_words(&line, step, |_| Some("postgres")), "waiting for the reader (postgres/2211)");
-        line.journey.retransmits = 1;
+        line.journey.branches_left_out = 1;
         assert_eq!(blame_words(&line, step, |_| None), "resent: waiting for the reader (2211)");
     }
 }

@@ -45,7 +45,7 @@ impl Totals {
     /// Counts a journey.
     pub(crate) fn journey(&mut self, journey: &Journey) {
         self.journeys += 1;
-        self.retransmitted += u64::from(journey.retransmits > 0);
+        self.retransmitted += u64::from(journey.retransmits() > 0);
         self.verdicts[journey.verdict.kind()] += 1;
     }
 

@@ -71,7 +71,7 @@ impl Side {
     pub fn journey(&mut self, journey: &Journey) {
         let sums = self.sums.entry(journey.proto).or_default();
         sums.kinds[journey.verdict.kind()] += 1;
-        sums.resent += u64::from(journey.retransmits > 0);
+        sums.resent += u64::from(journey.retransmits() > 0);
         if !journey.verdict.is_whole() {
             return;
         }

@@ -23,7 +23,7 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
         Quantity::Total => one(journey.total_ns()),
         Quantity::Between(from, to) => one(journey.between_ns(from, to)),
         Quantity::Bytes => one(Some(journey.bytes())),
-        Quantity::Retransmits => one(Some(u64::from(journey.retransmits))),
+        Quantity::Retransmits => one(Some(u64::from(journey.retransmits()))),
         Quantity::Sport => one(ports().map(|(sport, _)| sport)),
         Quantity::Dport => one(ports().map(|(_, dport)| dport)),
         Quantity::Port => ports().is_some_and(|(sport, dport)| {

@@ -66,7 +66,7 @@ impl Half {
     /// copies arrived is not known (P. Karn and C. Partridge, 1987).
     pub fn crossing(tx: &Half, rx: &Half) -> Option<Crossing> {
         let once = |half: &Half| {
-            half.journey.retransmits == 0 && !half.journey.ambiguous && half.journey.verdict.is_whole()
+            half.journey.retransmits() == 0 && !half.journey.ambiguous && half.journey.verdict.is_whole()
         };
         if !once(tx) || !once(rx) {
             return None;

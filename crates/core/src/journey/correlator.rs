@@ -1,9 +1,11 @@
 //! The correlator: takes batches, gives journeys.
 
+use super::branch::Resend;
 use super::desk::{Desk, Why};
 use super::directory::Directory;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
+use super::passes::Ids;
 use super::piece::Mark;
 use super::readers::Readers;
 use super::rules::Rules;
@@ -81,6 +83,7 @@ impl Correlator {
 
     /// The input has ended: closes everything that is still open.
     pub fn finish(&mut self, done: &mut Vec<Journey>) {
+        self.desk.now_ns = self.desk.now_ns.max(self.desk.losses.end_ns());
         for stream in &mut self.streams {
             stream.reset(Why::EndOfInput, &mut self.desk, done);
         }
@@ -139,7 +142,8 @@ impl Correlator {
     fn mark(event: &Event) -> Mark {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
         let at_return = event.flags.contains(EventFlags::AT_RETURN);
-        Mark { hop, time_ns, cpu, who: Who { tgid, tid }, at_return }
+        let ids = Ids { first: event.ip_id, count: event.segs };
+        Mark { hop, time_ns, cpu, who: Who { tgid, tid }, at_return, ids }
     }
 
     /// The stream of an event, if its flow is known and is an end of it.
@@ -180,7 +184,8 @@ impl Correlator {
             }
             Hop::TcpRetransmit => {
                 if let Some(from) = stream.known_place(seq) {
-                    stream.mark_resent(from, from.saturating_add(len), desk);
+                    let kind = Resend::from_detail(event.detail);
+                    stream.mark_resent(from, from.saturating_add(len), kind, event.time_ns, desk);
                 }
                 return;
             }
@@ -203,26 +208,23 @@ impl Correlator {
         }
         let from = stream.move_to(seq, desk, done);
         let to = from.saturating_add(len);
-        if len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv && stream.is_keep_alive(from, hop) {
-            desk.counters.keep_alives += 1;
-            return;
+        let reader = match hop {
+            Hop::AppCopy | Hop::AppRecv => self.readers.of(event.tid, event.socket),
+            _ => None,
+        };
+        if hop == Hop::AppRecv {
+            stream.pass_below(from, event.time_ns, desk);
         }
+        let has_ended = stream.cover(from, to, &mark, reader.as_ref(), desk, done);
+        // An old byte, sent only to get an answer. Before it is read it cannot be told from a retransmission, and the
+        // keep-alives of Linux carry none.
+        let keeps_alive = len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv;
+        desk.counters.keep_alives += u64::from(has_ended && keeps_alive);
+        desk.counters.after_end += u64::from(has_ended && !keeps_alive);
         match hop {
-            Hop::AppSend if mark.at_return => {
-                stream.cover(from, to, &mark, None, desk, done);
-                stream.take_back_promise(to, &mark, desk);
-            }
-            Hop::AppCopy | Hop::AppRecv => {
-                let reader = self.readers.of(event.tid, event.socket);
-                if hop == Hop::AppRecv {
-                    stream.pass_below(from, event.time_ns, desk);
-                }
-                stream.cover(from, to, &mark, reader.as_ref(), desk, done);
-                if hop == Hop::AppRecv {
-                    stream.floor = stream.floor.max(to);
-                }
-            }
-            _ => stream.cover(from, to, &mark, None, desk, done),
+            Hop::AppSend if mark.at_return => stream.take_back_promise(to, &mark, desk),
+            Hop::AppRecv => stream.floor = stream.floor.max(to),
+            _ => {}
         }
         stream.tidy();
     }

@@ -61,6 +61,11 @@ pub(super) struct StreamRef {
     pub generation: u32,
 }
 
+/// How long a sent half waits after its last event: the time-out doubles with each retransmission.
+fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
+    if proto == Proto::TCP { TCP_HALF_NS << piece.retransmits().min(5) } else { HALF_NS }
+}
+
 /// What all streams share.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -114,9 +119,8 @@ impl Desk {
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }
-        } else if way.tx_last == Some(hop) && !ends.rx.sure {
-            let wait_ns = if ends.proto == Proto::TCP { TCP_HALF_NS } else { HALF_NS };
-            let until_ns = time_ns.saturating_add(wait_ns);
+        } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
+            let until_ns = time_ns.saturating_add(half_wait_ns(ends.proto, piece));
             piece.state = State::Lingering { until_ns };
             return until_ns;
         }
@@ -156,6 +160,7 @@ impl Desk {
         }
         self.counters.journeys += 1;
         let verdict = self.verdict(ends, piece, why);
+        let branches = piece.branches();
         let who = |who: Who| if who.is_none() { None } else { Some(who) };
         let range = if ends.proto == Proto::UDP { 0..piece.end - piece.start } else { piece.start..piece.end };
         done.push(Journey {
@@ -170,7 +175,8 @@ impl Desk {
             rungs: piece.rungs,
             sender: who(piece.sender),
             reader: who(piece.reader),
-            retransmits: piece.retransmits(),
+            branches_left_out: piece.retransmits().saturating_sub(branches.len() as u32),
+            branches,
             ip_id: if ends.proto == Proto::UDP { piece.ip_id } else { 0 },
             verdict,
             ambiguous: piece.ambiguous,
@@ -181,12 +187,13 @@ impl Desk {
         let Some(last) = piece.rungs.last() else { return Verdict::Evicted };
         match why {
             Why::Finished => {
-                if self.is_gapped(ends, piece) && self.losses.overlap(self.earliest(ends, piece), piece.last_ns)
-                {
+                let reached = self.rules.of(ends.proto).rx_top.is_some_and(|top| piece.has(top));
+                let until_ns = if reached { piece.last_ns } else { self.now_ns.max(piece.last_ns) };
+                if self.is_gapped(ends, piece) && self.losses.overlap(self.earliest(ends, piece), until_ns) {
                     Verdict::BrokenByEventLoss
-                } else if piece.any(TX) && piece.any(RX) {
+                } else if reached && piece.any(TX) {
                     Verdict::Complete
-                } else if self.losses.overlap(piece.first_ns.saturating_sub(TCP_HALF_NS), piece.last_ns) {
+                } else if self.losses.overlap(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns) {
                     // the other end may be in the capture, and just its records not
                     Verdict::BrokenByEventLoss
                 } else {
@@ -212,17 +219,18 @@ impl Desk {
         }
     }
 
-    /// The hops that a piece must have passed, as far as both of its ends are known to be in the capture.
-    fn required(&self, ends: &Ends) -> u32 {
+    /// The hops that a piece must have passed, as far as its ends are in the capture: known to be, or this piece was
+    /// seen there.
+    fn required(&self, ends: &Ends, piece: &Piece) -> u32 {
         let expected = self.rules.of(ends.proto).expected;
-        let side = |half: &Half, hops: u32| if half.sure { expected & hops } else { 0 };
+        let side = |half: &Half, hops: u32| if half.sure || piece.any(hops) { expected & hops } else { 0 };
         side(&ends.tx, TX) | side(&ends.rx, RX)
     }
 
     /// Since when something that is missing may have been lost: where the missing hops lie before the first that was
     /// seen, so may the loss.
     fn earliest(&self, ends: &Ends, piece: &Piece) -> u64 {
-        let missing = self.required(ends) & !piece.rungs.present();
+        let missing = self.required(ends, piece) & !piece.rungs.present();
         // What is taken at return comes late and stands first.
         let first = piece.rungs.in_order().trailing_zeros();
         if missing.trailing_zeros() < first {
@@ -240,7 +248,7 @@ impl Desk {
         }
         let between = (u32::MAX >> present.leading_zeros()) & !((1 << present.trailing_zeros()) - 1);
         let half_missing = ends.tx.sure && !piece.any(TX) || ends.rx.sure && !piece.any(RX);
-        let expected = self.rules.of(ends.proto).expected & between | self.required(ends);
+        let expected = self.rules.of(ends.proto).expected & between | self.required(ends, piece);
         half_missing || expected & !present != 0
     }
 

@@ -1,5 +1,6 @@
 //! A journey: one piece of a byte stream, or one datagram, and every hop it passed.
 
+use super::branch::Branch;
 use super::rungs::{Rung, Rungs, Who};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
@@ -33,8 +34,10 @@ pub struct Journey {
     pub sender: Option<Who>,
     /// Who read it, if that was seen.
     pub reader: Option<Who>,
-    /// Times it was sent again.
-    pub retransmits: u32,
+    /// TCP: the times that it was sent again, in order; the first eight of them.
+    pub branches: Vec<Branch>,
+    /// Times that it was sent again beyond those of `branches`.
+    pub branches_left_out: u32,
     /// UDP over IPv4: the identification that both hosts see in the packet, of the first fragment or segment where there
     /// are several; together with the length the wire key of a datagram. 0 where there is none: TCP, IPv6, and senders
     /// that leave it out, as Linux does for a datagram of an unconnected socket that must not be fragmented.
@@ -78,6 +81,11 @@ impl Journey {
     /// Payload bytes.
     pub const fn bytes(&self) -> u64 {
         self.range.end.saturating_sub(self.range.start)
+    }
+
+    /// Times it was sent again.
+    pub fn retransmits(&self) -> u32 {
+        self.branches_left_out.saturating_add(self.branches.len() as u32)
     }
 
     /// The rung at `hop`, if it was passed.
@@ -195,6 +203,10 @@ impl Journey {
     pub(crate) fn shift(&mut self, ns: i64) {
         if ns != 0 {
             self.rungs.shift(ns);
+            for branch in &mut self.branches {
+                branch.rungs.shift(ns);
+                branch.told_ns = branch.told_ns.map(|at| at.saturating_add_signed(ns));
+            }
         }
     }
 

@@ -37,6 +37,11 @@ impl Losses {
         self.spans.iter().rev().take_while(|s| s.1 >= from_ns).any(|s| s.0 <= to_ns)
     }
 
+    /// End of the last one.
+    pub fn end_ns(&self) -> u64 {
+        self.spans.back().map_or(0, |s| s.1)
+    }
+
     /// Forgets what ended before `ns`.
     pub fn forget_before(&mut self, ns: u64) {
         while self.spans.front().is_some_and(|s| s.1 < ns) {

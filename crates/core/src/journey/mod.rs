@@ -19,6 +19,7 @@
 //!   sleeps.
 //! - An end of which every event so far was lost is taken for one that is not in the capture.
 
+mod branch;
 mod correlator;
 mod desk;
 mod directory;
@@ -27,6 +28,7 @@ mod directory;
 mod journey;
 mod limits;
 mod losses;
+mod passes;
 mod piece;
 mod pieces;
 mod readers;
@@ -38,6 +40,7 @@ mod tcp;
 mod udp;
 mod verdict;
 
+pub use branch::{Branch, Resend};
 pub use correlator::Correlator;
 pub use journey::{Across, Journey, Latency};
 pub use limits::{Counters, Limits};

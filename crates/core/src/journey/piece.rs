@@ -1,5 +1,7 @@
 //! A piece: a journey that is still open.
 
+use super::branch::{Branch, Resend};
+use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, Who, bit, bits};
 use crate::hop::Hop;
 
@@ -11,6 +13,8 @@ pub(super) struct Mark {
     pub cpu: u16,
     pub who: Who,
     pub at_return: bool,
+    /// IPv4 identifications of the packet.
+    pub ids: Ids,
 }
 
 /// Where a piece stands in its life.
@@ -29,10 +33,14 @@ const PROMISES: u32 = bit(Hop::AppSend) | bit(Hop::TcpSend);
 
 /// Hops of the sender.
 pub(super) const TX: u32 = bits(Hop::AppSend, Hop::DevDone);
+/// Hops of the sender that a packet passes.
+pub(super) const TX_PACKET: u32 = bits(Hop::TcpXmit, Hop::DevDone);
 /// Hops of the receiver.
 pub(super) const RX: u32 = bits(Hop::DevRecv, Hop::AppRecv);
 /// Hops of the receiver below the socket.
 pub(super) const ARRIVED: u32 = bits(Hop::DevRecv, Hop::UdpRecv);
+/// Hops of the receiver that a TCP packet passes.
+const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
 /// The socket has it.
 pub(super) const DELIVERED: u32 = bits(Hop::TcpRecv, Hop::AppRecv);
 
@@ -48,10 +56,8 @@ pub(super) struct Piece {
     pub sender: Who,
     pub reader: Who,
     pub state: State,
-    /// Passes through the hop that retransmissions are counted at, less one.
-    pub again: u16,
-    /// Retransmissions that `tcp.retransmit` told of.
-    pub told: u16,
+    /// TCP: the passes after the first; most have none.
+    pub passes: Option<Box<Passes>>,
     /// Reason and the hops passed when the kernel dropped it.
     pub drop: Option<(u32, u32)>,
     pub ambiguous: bool,
@@ -72,8 +78,7 @@ impl Piece {
             sender: Who::default(),
             reader: Who::default(),
             state: State::Open,
-            again: 0,
-            told: 0,
+            passes: None,
             drop: None,
             ambiguous: false,
             skb: 0,
@@ -94,8 +99,46 @@ impl Piece {
         matches!(self.state, State::Gone)
     }
 
+    /// Times it was sent again.
     pub fn retransmits(&self) -> u32 {
-        u32::from(self.again.max(self.told))
+        self.passes.as_ref().map_or(0, |passes| passes.count())
+    }
+
+    /// The branches that are kept.
+    pub fn branches(&self) -> Vec<Branch> {
+        self.passes.as_ref().map_or_else(Vec::new, |passes| passes.branches())
+    }
+
+    /// `tcp.retransmit` told of it.
+    pub fn tell_resent(&mut self, kind: Resend, time_ns: u64) {
+        self.passes.get_or_insert_default().tell(kind, time_ns);
+    }
+
+    /// What was taken for this end was a node that forwards.
+    pub fn forget(&mut self, side: u32) {
+        self.rungs.clear(side);
+        if let Some(passes) = &mut self.passes {
+            passes.clear(side);
+        }
+    }
+
+    /// Writes a TCP packet down in its pass. The journey's own rungs are still those from before it.
+    fn stamp_pass(&mut self, mark: &Mark, counted_at: Hop) {
+        let is_out = bit(mark.hop) & TX_PACKET != 0;
+        match &mut self.passes {
+            Some(passes) if is_out => passes.go_out(mark, counted_at),
+            Some(passes) if bit(mark.hop) & RX_PACKET != 0 => {
+                passes.come_in(mark, &self.rungs, Ids { first: self.ip_id, count: self.segs });
+            }
+            None if is_out && Passes::begins(self.rungs.present(), mark.hop, counted_at) => {
+                let mut passes = Box::<Passes>::default();
+                passes.begin();
+                passes.go_out(mark, counted_at);
+                self.passes = Some(passes);
+            }
+            None if is_out && mark.ids.first != 0 => (self.ip_id, self.segs) = (mark.ids.first, mark.ids.count),
+            _ => {}
+        }
     }
 
     /// Whether nothing but the declaration of a send speaks for these bytes.
@@ -104,10 +147,13 @@ impl Piece {
         present & !PROMISES == 0 && !self.rungs.is_at_return(Hop::AppSend)
     }
 
-    /// Writes an event down. `counted_at` is the hop where a second pass counts as a retransmission.
+    /// Writes an event down. `counted_at` is the hop where another pass begins; `tcp.retransmit` means none.
     pub fn stamp(&mut self, mark: &Mark, counted_at: Hop) {
-        let Mark { hop, time_ns, cpu, who, at_return } = *mark;
+        let Mark { hop, time_ns, cpu, who, at_return, .. } = *mark;
         let promise = bit(hop) & PROMISES != 0;
+        if counted_at != Hop::TcpRetransmit {
+            self.stamp_pass(mark, counted_at);
+        }
         if self.has(hop) {
             // A shorter send than declared: the same bytes are declared again by the next call. The first time of a
             // real pass stays: a journey begins when its byte first passed.
@@ -115,8 +161,6 @@ impl Piece {
                 self.rungs.set(hop, time_ns, cpu, false);
                 self.first_ns = time_ns;
                 self.sender = who;
-            } else if hop == counted_at {
-                self.again = self.again.saturating_add(1);
             }
         } else {
             self.rungs.set(hop, time_ns, cpu, at_return);

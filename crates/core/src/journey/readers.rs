@@ -1,5 +1,6 @@
 //! Readers: when each thread was last woken and last put on a CPU.
 
+use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{Who, bit};
 use crate::event::Event;
@@ -80,8 +81,8 @@ impl Reader {
         if wake.time_ns > read_ns {
             return;
         }
-        let mark =
-            |hop, at: Moment| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who: self.who, at_return: false };
+        let (who, at_return, ids) = (self.who, false, Ids::default());
+        let mark = |hop, at: Moment| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who, at_return, ids };
         if wake.time_ns >= ready {
             piece.stamp(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
         }

@@ -153,6 +153,19 @@ impl Rungs {
         }
     }
 
+    /// Sets the rung unless there is one.
+    pub(super) fn set_first(&mut self, hop: Hop, time_ns: u64, cpu: u16) {
+        if !self.has(hop) {
+            self.set(hop, time_ns, cpu, false);
+        }
+    }
+
+    /// The hops at which both have the same time.
+    pub(super) fn shared_with(&self, other: &Rungs) -> u32 {
+        let same = |hop: &Hop| self.time_ns(*hop).is_some() && self.time_ns(*hop) == other.time_ns(*hop);
+        Hop::path().iter().filter(|hop| same(hop)).fold(0, |all, hop| all | bit(*hop))
+    }
+
     pub(super) fn clear(&mut self, hops: u32) {
         self.present &= !hops;
         self.at_return &= !hops;

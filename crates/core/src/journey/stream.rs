@@ -88,7 +88,7 @@ impl Stream {
         // What was taken for the end was a forwarder: its rungs are not this journey's.
         *half = Half { flow, sure: true };
         for piece in self.pieces.iter_mut() {
-            piece.rungs.clear(side);
+            piece.forget(side);
         }
         Admitted::Yes
     }

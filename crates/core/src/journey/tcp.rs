@@ -4,9 +4,10 @@
 //! larger than 1 GiB (RFC 7323), so a number further away than that is another connection, or a long stretch that
 //! was not seen: the stream begins anew there.
 
+use super::branch::Resend;
 use super::desk::{Desk, Why};
 use super::journey::Journey;
-use super::piece::{ARRIVED, DELIVERED, Mark, Piece, RX};
+use super::piece::{ARRIVED, Mark, Piece, RX};
 use super::readers::Reader;
 use super::rungs::bit;
 use super::stream::Stream;
@@ -76,17 +77,8 @@ impl Stream {
         self.position = Some((1 << 32) + u64::from(seq));
     }
 
-    /// Whether a segment of one byte is a keep-alive: an old byte that every later hop has had already.
-    pub fn is_keep_alive(&self, at: u64, hop: Hop) -> bool {
-        if at < self.floor {
-            return true;
-        }
-        let Some(piece) = self.pieces.get(self.pieces.first_ending_after(at)) else { return false };
-        piece.start <= at && piece.end - piece.start > 1 && piece.has(hop) && piece.any(DELIVERED)
-    }
-
     /// Writes an event down on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones where there are
-    /// none.
+    /// none. Says whether some of them belong to a journey that has ended.
     pub fn cover(
         &mut self,
         from: u64,
@@ -95,7 +87,7 @@ impl Stream {
         reader: Option<&Reader>,
         desk: &mut Desk,
         done: &mut Vec<Journey>,
-    ) {
+    ) -> bool {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
         let (mut at, mut ended) = (from, false);
@@ -127,7 +119,7 @@ impl Stream {
                 }
             }
         }
-        desk.counters.after_end += u64::from(ended);
+        ended
     }
 
     /// Cuts the piece at `index` at `at` if that is inside of it.
@@ -204,7 +196,7 @@ impl Stream {
     }
 
     /// `tcp.retransmit`: the kernel says that `[from, to)` went out again.
-    pub fn mark_resent(&mut self, from: u64, to: u64, desk: &mut Desk) {
+    pub fn mark_resent(&mut self, from: u64, to: u64, kind: Resend, time_ns: u64, desk: &mut Desk) {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
         while let Some(piece) = self.pieces.get(index)
@@ -213,7 +205,7 @@ impl Stream {
             if !piece.is_gone() {
                 self.cut(index, to, desk);
                 if let Some(piece) = self.pieces.get_mut(index) {
-                    piece.told = piece.told.saturating_add(1);
+                    piece.tell_resent(kind, time_ns);
                 }
             }
             index += 1;

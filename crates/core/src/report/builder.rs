@@ -201,7 +201,7 @@ impl ReportBuilder {
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
         self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
         let (retransmits, ambiguous) = self.extra.entry(journey.proto).or_default();
-        *retransmits += u64::from(journey.retransmits);
+        *retransmits += u64::from(journey.retransmits());
         *ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
         let mut blame = None;

@@ -207,7 +207,7 @@ impl Sum {
     fn count(&mut self, journey: &Journey, blame: Option<&Blame>) {
         self.bytes = self.bytes.saturating_add(journey.bytes());
         self.kinds[journey.verdict.kind()] += 1;
-        self.retransmits += u64::from(journey.retransmits);
+        self.retransmits += u64::from(journey.retransmits());
         if journey.verdict.is_whole()
             && let Some(ns) = journey.total_ns()
         {

@@ -116,12 +116,9 @@ fn piece_is_whole(
     settled: bool,
 ) -> Result<(), String> {
     let say = |what: String| Err(format!("{what}: {journey:?}"));
-    let over = |hop: Hop| {
-        events
-            .iter()
-            .filter(move |(e, from, to)| e.hop == hop && *from <= range.start && *to >= range.end)
-            .map(|(e, _, _)| e)
-    };
+    let over_any =
+        events.iter().filter(|(_, from, to)| *from <= range.start && *to >= range.end).map(|(e, _, _)| e);
+    let over = |hop: Hop| over_any.clone().filter(move |e| e.hop == hop);
     let read_ns = over(Hop::AppRecv).next().map(|e| e.time_ns);
     for hop in Hop::path().iter().copied() {
         let mine = journey.rungs.time_ns(hop);
@@ -137,8 +134,10 @@ fn piece_is_whole(
             }
             _ => {
                 let first = over(hop).next().map(|e| e.time_ns);
-                // Nobody waits forever for a receiver of which nothing was seen.
-                let given_up_ns = over(Hop::DevDone).next().map_or(0, |e| e.time_ns + 300_000_000);
+                // Nobody waits forever for a receiver of which nothing was seen, but longer than a time-out.
+                let sends = over_any.clone().filter(|e| e.hop.direction() == Direction::Tx);
+                let sent_ns = sends.map(|e| e.time_ns).filter(|t| first.is_some_and(|f| *t < f)).max();
+                let given_up_ns = sent_ns.unwrap_or(0) + 300_000_000;
                 let is_half = journey.verdict == Verdict::HalfComplete && journey.rx_flow.is_none();
                 if is_half && hop.direction() == Direction::Rx && first > Some(given_up_ns) {
                     continue;
@@ -158,7 +157,7 @@ fn piece_is_whole(
     let before = over(Hop::TcpXmit).filter(|e| read_ns.is_none_or(|r| e.time_ns <= r)).count();
     let was_given_up = journey.verdict == Verdict::HalfComplete;
     let at_least = if was_given_up { 0 } else { before.saturating_sub(1) };
-    if !(at_least..=passes.max(1) - 1).contains(&(journey.retransmits as usize)) {
+    if !(at_least..=passes.max(1) - 1).contains(&(journey.retransmits() as usize)) {
         return say(format!("sent {passes} times, {before} before it was read"));
     }
     let last = journey.rungs.last();

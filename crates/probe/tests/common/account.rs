@@ -162,7 +162,7 @@ impl Way<'_> {
             let passes: Vec<&Event> = self.payload_at(Hop::IpOut).filter(covers).collect();
             let end_ns = journey.rungs.time_ns(Hop::AppRecv).unwrap_or(u64::MAX);
             let before = passes.iter().filter(|e| e.time_ns <= end_ns).count();
-            let counted = journey.retransmits as usize + 1;
+            let counted = journey.retransmits() as usize + 1;
             assert!((before..=passes.len()).contains(&counted), "{journey:?} went out as {passes:#?}");
         }
     }
@@ -197,7 +197,7 @@ impl Way<'_> {
         assert_eq!(self.segments_at(Hop::IpIn), u64::from(receiver.data_segs_in), "segments received");
 
         self.retransmits_are_second_passes();
-        let again: u64 = self.journeys.iter().map(|j| j.bytes() * u64::from(j.retransmits)).sum();
+        let again: u64 = self.journeys.iter().map(|j| j.bytes() * u64::from(j.retransmits())).sum();
         let most = sender.bytes_sent - bytes;
         assert!(again <= most, "bytes sent again: {again} of {most}");
     }

@@ -60,8 +60,8 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
     let mut second =
         format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), line.journey.verdict);
-    if line.journey.retransmits > 0 {
-        let _ = write!(second, "   sent again {}×", line.journey.retransmits);
+    if line.journey.retransmits() > 0 {
+        let _ = write!(second, "   sent again {}×", line.journey.retransmits());
     }
     if line.journey.ambiguous {
         second.push_str("   times may be a neighbour's");

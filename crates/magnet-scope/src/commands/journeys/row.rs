@@ -3,7 +3,7 @@
 use crate::sessions;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
-use magscope_core::journey::Latency;
+use magscope_core::journey::{Branch, Latency, Resend};
 use magscope_core::{Flow, FlowId, Hop, Journey, Proto, Task, Verdict};
 use serde::{Serialize, Serializer};
 
@@ -41,6 +41,8 @@ pub struct Row {
     pub verdict_text: String,
     /// Times it was sent again.
     pub retransmits: u32,
+    /// The first of those times.
+    pub branches: Vec<Again>,
     /// Its times may be a neighbour's.
     pub ambiguous: bool,
     /// The step that took longest; `dev.done` stands beside the way and is none.
@@ -87,6 +89,25 @@ struct Place {
     at_return: bool,
 }
 
+/// One time it was sent again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Again {
+    /// Why, as the kernel told.
+    pub kind: Resend,
+    told_ns: Option<u64>,
+    /// The receiver's hops may be those of another time.
+    ambiguous: bool,
+    rungs: Vec<Packet>,
+}
+
+/// A hop that a packet passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Packet {
+    hop: Hop,
+    time_ns: u64,
+    cpu: u16,
+}
+
 /// A step between two hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
@@ -120,7 +141,8 @@ impl Row {
             total_ns: journey.total_ns(),
             verdict: journey.verdict.name(),
             verdict_text: words(journey.verdict),
-            retransmits: journey.retransmits,
+            retransmits: journey.retransmits(),
+            branches: journey.branches.iter().map(Again::of).collect(),
             ambiguous: journey.ambiguous,
             largest: latencies.iter().filter(|l| l.to != Hop::DevDone).max_by_key(|l| l.ns).copied(),
             rungs: journey
@@ -135,6 +157,21 @@ impl Row {
                 })
                 .collect(),
             latencies,
+        }
+    }
+}
+
+impl Again {
+    fn of(branch: &Branch) -> Self {
+        let packet = |hop| {
+            let (time_ns, cpu) = (branch.rungs.time_ns(hop)?, branch.rungs.cpu(hop)?);
+            Some(Packet { hop, time_ns, cpu })
+        };
+        Again {
+            kind: branch.kind,
+            told_ns: branch.told_ns,
+            ambiguous: branch.ambiguous,
+            rungs: branch.rungs.hops().filter_map(packet).collect(),
         }
     }
 }

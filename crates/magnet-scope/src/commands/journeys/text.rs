@@ -3,6 +3,7 @@
 use super::Counts;
 use super::row::Row;
 use magscope_core::Proto;
+use magscope_core::journey::Resend;
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
@@ -56,12 +57,19 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     let _ = writeln!(text, "{id:>8}  {:<15}  {total:>7}  {largest}", time.trim_end_matches('Z'));
     let mut parts = vec![row.way.flow(row.proto), row.way.processes(), size(row), row.verdict_text.clone()];
     if row.retransmits > 0 {
-        parts.push(format!("sent again {}×", row.retransmits));
+        parts.push(format!("sent again {}×{}", row.retransmits, reasons(row)));
     }
     if row.ambiguous {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
     pack(text, &parts, width);
+}
+
+/// Why it was sent again, as far as the kernel told: ` (timeout, fast)`.
+fn reasons(row: &Row) -> String {
+    let told = row.branches.iter().map(|again| again.kind).filter(|kind| *kind != Resend::Unknown);
+    let names: Vec<_> = told.map(Resend::name).collect();
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
 /// How many bytes, and for a stream where in it, in sequence numbers as on the wire.

@@ -1,0 +1,260 @@
+//! Bytes that are sent again: each time is a branch of their journey, with its reason and the hops of its own packet.
+
+mod common;
+use common::*;
+use magscope_core::journey::{Journey, Resend, Verdict};
+use magscope_core::{Event, Hop, HopSet, Proto};
+
+const BYTES: (u32, u32) = (100, 50);
+
+/// The sender's packet hops, a nanosecond each; the packet has an IPv4 identification.
+fn out(time_ns: u64, ip_id: u16) -> Vec<Event> {
+    out_of(&PACKET_TX, time_ns, ip_id, BYTES)
+}
+
+fn out_of(hops: &[Hop], time_ns: u64, ip_id: u16, (seq, len): (u32, u32)) -> Vec<Event> {
+    numbered(run(hops, time_ns, CLIENT, seq, len), ip_id, 1)
+}
+
+fn come(time_ns: u64, ip_id: u16) -> Vec<Event> {
+    numbered(run(&PACKET_RX, time_ns, SERVER, BYTES.0, BYTES.1), ip_id, 1)
+}
+
+/// `tcp.xmit` comes before the IP header, `tcp.recv` has lost it.
+fn numbered(mut events: Vec<Event>, ip_id: u16, segs: u16) -> Vec<Event> {
+    for event in &mut events {
+        event.segs = segs;
+        if !matches!(event.hop, Hop::TcpXmit | Hop::TcpRecv) {
+            event.ip_id = ip_id;
+        }
+    }
+    events
+}
+
+fn told(time_ns: u64, kind: Resend) -> Event {
+    Event { detail: kind as u32, ..tcp(Hop::TcpRetransmit, time_ns, CLIENT, BYTES.0, BYTES.1) }
+}
+
+fn read(time_ns: u64) -> Event {
+    tcp(Hop::AppRecv, time_ns, SERVER, BYTES.0, BYTES.1)
+}
+
+fn journeys(served: HopSet, events: Vec<Event>) -> Vec<Journey> {
+    correlate(served, flows(Proto::TCP), events).0
+}
+
+fn one(events: Vec<Event>) -> Journey {
+    let mut done = journeys(coverage(), events);
+    assert_eq!(done.len(), 1, "{done:#?}");
+    done.remove(0)
+}
+
+type Row = (Resend, Option<u64>, Option<u64>, Option<u64>);
+
+/// Kind, when it was told, and the times at `dev.xmit` and `tcp.recv` of each branch.
+fn branches(journey: &Journey) -> Vec<Row> {
+    let row = |b: &magscope_core::journey::Branch| {
+        (b.kind, b.told_ns, b.rungs.time_ns(Hop::DevXmit), b.rungs.time_ns(Hop::TcpRecv))
+    };
+    journey.branches.iter().map(row).collect()
+}
+
+#[test]
+fn what_is_sent_once_has_no_branch() {
+    let journey = one([out(0, 7), come(10, 7), come(15, 7), vec![read(20)]].concat()); // a copy is no pass
+    assert_eq!((journey.branches.len(), journey.retransmits()), (0, 0));
+}
+
+#[test]
+fn each_pass_has_its_reason_and_its_hops() {
+    let journey = one([
+        out(0, 7),
+        out(1000, 8),
+        vec![told(1010, Resend::TailLossProbe)],
+        out(2000, 9),
+        vec![told(2010, Resend::Timeout)],
+        come(3000, 9),
+        vec![read(3010)],
+    ]
+    .concat());
+    assert_eq!(journey.verdict, Verdict::Complete);
+    assert_eq!(
+        branches(&journey),
+        [
+            (Resend::TailLossProbe, Some(1010), Some(1004), None),
+            (Resend::Timeout, Some(2010), Some(2004), Some(3003)),
+        ]
+    );
+    assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(4), "the journey keeps the first time");
+    assert_eq!(journey.branches[1].rungs.hops().count(), 9);
+    assert!(journey.branches.iter().all(|b| !b.ambiguous));
+}
+
+#[test]
+fn the_identification_tells_which_copy_came_first() {
+    // sent again too early: the first one was only late
+    let events = [
+        out(0, 7),
+        out(1000, 8),
+        vec![told(1010, Resend::Fast)],
+        come(1500, 7),
+        come(1600, 8),
+        vec![read(2000)],
+    ];
+    let journey = one(events.concat());
+    assert_eq!(branches(&journey), [(Resend::Fast, Some(1010), Some(1004), Some(1603))]);
+    assert_eq!(journey.rungs.time_ns(Hop::TcpRecv), Some(1503));
+    assert!(!journey.branches[0].ambiguous);
+}
+
+#[test]
+fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
+    let events = [out(0, 0), out(1000, 0), come(1500, 0), come(1600, 0), vec![read(2000)]];
+    let journey = one(events.concat());
+    assert_eq!(branches(&journey), [(Resend::Unknown, None, Some(1004), Some(1503))]);
+    assert!(journey.branches[0].ambiguous);
+    // one that was dropped before the wire cannot be the one that came
+    let events = [
+        out_of(&PACKET_TX[..4], 0, 0, BYTES),
+        out(1000, 0),
+        vec![told(1010, Resend::Timeout)],
+        come(1500, 0),
+        vec![read(2000)],
+    ];
+    let journey = one(events.concat());
+    assert_eq!(branches(&journey), [(Resend::Timeout, Some(1010), Some(1004), Some(1503))]);
+    assert!(!journey.branches[0].ambiguous);
+}
+
+#[test]
+fn selective_acknowledgement_repeats_a_middle_and_nothing_else() {
+    // 300 bytes in one super-packet of three segments, the middle one lost
+    let wide = (100, 300);
+    let mut events =
+        out_of(&PACKET_TX, 0, 20, wide).into_iter().map(|e| Event { segs: 3, ..e }).collect::<Vec<_>>();
+    for (time_ns, seq, ip_id) in [(50, 100, 20), (60, 300, 22)] {
+        events.extend(numbered(run(&PACKET_RX, time_ns, SERVER, seq, 100), ip_id, 1));
+    }
+    events.extend(out_of(&PACKET_TX, 1000, 23, (200, 100)));
+    events.push(Event { detail: 1, ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 200, 100) });
+    events.extend(numbered(run(&PACKET_RX, 1050, SERVER, 200, 100), 23, 1));
+    events.push(tcp(Hop::AppRecv, 1100, SERVER, 100, 300));
+    let done = journeys(coverage(), events);
+    assert_eq!(ranges(&done), [(100, 100), (200, 100), (300, 100)]);
+    assert!(done.iter().all(|j| j.verdict == Verdict::Complete));
+    let all: Vec<_> = done.iter().map(branches).collect();
+    assert_eq!(all, [vec![], vec![(Resend::Fast, Some(1010), Some(1004), Some(1053))], vec![]]);
+}
+
+#[test]
+fn the_kernel_alone_tells_where_no_packet_hop_is_served() {
+    let served: HopSet = [Hop::TcpSend, Hop::TcpRetransmit, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
+    let events = vec![
+        tcp(Hop::TcpSend, 0, CLIENT, 100, 50),
+        told(1000, Resend::Fast),
+        told(2000, Resend::Timeout),
+        tcp(Hop::TcpRecv, 3000, SERVER, 100, 50),
+        read(4000),
+    ];
+    let done = journeys(served, events);
+    // nothing tells which of the three it was that came
+    assert_eq!(
+        branches(&done[0]),
+        [(Resend::Fast, Some(1000), None, None), (Resend::Timeout, Some(2000), None, None),]
+    );
+}
+
+#[test]
+fn behind_the_queue_the_packet_comes_after_it_was_told_of() {
+    let served: HopSet = [Hop::DevXmit, Hop::TcpRetransmit, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
+    let events = vec![
+        tcp(Hop::DevXmit, 0, CLIENT, 100, 50),
+        told(1000, Resend::Fast),
+        tcp(Hop::DevXmit, 1500, CLIENT, 100, 50),
+        tcp(Hop::TcpRecv, 3000, SERVER, 100, 50),
+        read(4000),
+    ];
+    let done = journeys(served, events);
+    assert_eq!(branches(&done[0]), [(Resend::Fast, Some(1000), Some(1500), Some(3000))]);
+}
+
+#[test]
+fn a_pass_that_was_only_told_of_is_not_mixed_with_the_next() {
+    // the records of the second pass were lost
+    let events = [
+        out(0, 7),
+        vec![told(1010, Resend::Fast)],
+        out(2000, 9),
+        vec![told(2010, Resend::Timeout)],
+        come(3000, 9),
+        vec![read(3010)],
+    ];
+    let journey = one(events.concat());
+    assert_eq!(
+        branches(&journey),
+        [(Resend::Fast, Some(1010), None, None), (Resend::Timeout, Some(2010), Some(2004), Some(3003))]
+    );
+}
+
+#[test]
+fn so_many_are_kept_and_the_rest_counted() {
+    let mut events = out(0, 1);
+    for n in 1..=20_u16 {
+        events.extend(out(u64::from(n) * 1000, n + 1));
+        events.push(told(u64::from(n) * 1000 + 10, Resend::Timeout));
+    }
+    events.extend(come(30_000, 21)); // the last one, which is not kept
+    events.push(read(30_010));
+    let journey = one(events);
+    assert_eq!((journey.branches.len(), journey.branches_left_out, journey.retransmits()), (8, 12, 20));
+    assert!(journey.branches.iter().all(|b| b.kind == Resend::Timeout && !b.rungs.has(Hop::DevRecv)));
+    assert_eq!(journey.branches[7].told_ns, Some(8010));
+    assert_eq!(journey.verdict, Verdict::Complete);
+}
+
+#[test]
+fn a_late_driver_belongs_to_the_packet_it_had() {
+    let mut served = coverage();
+    served.insert(Hop::DevDone);
+    let events = [
+        out(0, 7),
+        out(1000, 8),
+        vec![told(1010, Resend::Fast)],
+        vec![tcp(Hop::DevDone, 1020, CLIENT, 100, 50), tcp(Hop::DevDone, 1030, CLIENT, 100, 50)],
+        come(1500, 8),
+        vec![read(2000)],
+    ];
+    let done = journeys(served, events.concat());
+    assert_eq!(done[0].branches[0].rungs.time_ns(Hop::DevDone), Some(1020));
+}
+
+#[test]
+fn a_single_byte_sent_again_is_a_retransmission_until_it_is_read() {
+    // The byte at the end of a longer packet that has arrived: it looks like a keep-alive and is none.
+    let events = [
+        out(0, 7),
+        come(10, 7),
+        out_of(&PACKET_TX, 1000, 8, (149, 1)),
+        vec![Event { detail: 2, ..tcp(Hop::TcpRetransmit, 1010, CLIENT, 149, 1) }],
+        vec![tcp(Hop::AppRecv, 2000, SERVER, 100, 50)],
+    ];
+    let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events.concat());
+    assert_eq!(ranges(&done), [(100, 49), (149, 1)]);
+    assert_eq!(done.iter().map(Journey::retransmits).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(correlator.counters().keep_alives, 0);
+}
+
+#[test]
+fn the_driver_of_a_single_byte_returns_after_the_read() {
+    let mut served = coverage();
+    served.insert(Hop::DevDone);
+    let byte = (100, 1);
+    let events = [
+        out_of(&PACKET_TX, 0, 7, byte),
+        numbered(run(&PACKET_RX, 10, SERVER, 100, 1), 7, 1),
+        vec![tcp(Hop::AppRecv, 20, SERVER, 100, 1), tcp(Hop::DevDone, 30, CLIENT, 100, 1)],
+    ];
+    let (done, correlator) = correlate(served, flows(Proto::TCP), events.concat());
+    assert_eq!(done[0].rungs.time_ns(Hop::DevDone), Some(30));
+    assert_eq!(correlator.counters().keep_alives, 0);
+}

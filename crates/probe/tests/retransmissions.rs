@@ -1,0 +1,135 @@
+//! Real packets that are lost once or twice: the kernel says why it sends again, and each time is a branch of its journey.
+
+mod common;
+
+use common::{Host, Net, Recording, SERVER, can_capture};
+use magscope_core::journey::{Branch, Journey, Resend, Verdict};
+use magscope_core::{EventFlags, Hop};
+use magscope_probe::plan::full_hops;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+/// Bytes of a message: with its headers, less than twice and more than half of what a quota below lets through.
+const MESSAGE: usize = 1000;
+
+fn nft(rules: &str) -> bool {
+    Command::new("nft").arg(rules).output().is_ok_and(|output| output.status.success())
+}
+
+/// Lets the host drop what matches, for so many bytes of packets; says whether it can.
+fn drops(host: &Host, matches: &str, bytes: usize) -> bool {
+    let rule = format!("add rule ip lossy in {matches} quota until {bytes} bytes drop");
+    let chain = "add chain ip lossy in { type filter hook input priority 0; }";
+    let done = host.run(|| nft("add table ip lossy") && nft(chain) && nft(&rule));
+    if !done {
+        println!("skipped, because nft cannot drop packets here");
+    }
+    done
+}
+
+/// Sends messages, each its own packet, all of one letter; gives what the capture saw.
+fn send(net: &Net, port: u16, letters: &[u8]) -> Recording {
+    let mut recording = net.capture(full_hops());
+    let address = SocketAddr::new(SERVER.parse().expect("an address"), port);
+    let listener = net.server.run(|| TcpListener::bind(address).expect("bind"));
+    let mut all = vec![0; letters.len() * MESSAGE];
+    let reader = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("accept");
+        peer.read_exact(&mut all).expect("read");
+    });
+    let mut client = net.client.run(|| TcpStream::connect(address).expect("connect"));
+    client.set_nodelay(true).expect("a TCP socket");
+    for letter in letters {
+        client.write_all(&vec![*letter; MESSAGE]).expect("write");
+    }
+    reader.join().expect("reader"); // before the end of the stream, which would show the loss as well
+    drop(client);
+    recording.drain(Duration::from_millis(200));
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+    recording
+}
+
+/// The journeys that were sent again.
+fn resent(recording: &Recording) -> Vec<Journey> {
+    let (mut journeys, _) = recording.journeys();
+    journeys.retain(|j| j.retransmits() > 0);
+    journeys
+}
+
+fn kinds(journey: &Journey) -> Vec<Resend> {
+    journey.branches.iter().map(|branch| branch.kind).collect()
+}
+
+/// The packet of a branch went all the way, and none before it was received.
+fn made_good(journey: &Journey, branch: &Branch) {
+    let way = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv];
+    let times: Vec<_> = way.iter().filter_map(|hop| branch.rungs.time_ns(*hop)).collect();
+    assert_eq!(times.len(), way.len(), "{journey:#?}");
+    assert!(times.is_sorted() && !branch.ambiguous, "{journey:#?}");
+    assert_eq!(branch.rungs.time_ns(Hop::TcpRecv), journey.rungs.time_ns(Hop::TcpRecv));
+    assert_ne!(
+        branch.rungs.time_ns(Hop::DevRecv),
+        journey.rungs.time_ns(Hop::DevRecv),
+        "the first one came too"
+    );
+    assert!(branch.told_ns > branch.rungs.time_ns(Hop::IpOut), "told of after it went out");
+}
+
+/// With timestamps, as always on Linux, the payload begins 32 bytes into the segment.
+fn first_byte(letter: u8) -> String {
+    format!("tcp dport 5131-5139 @th,256,8 {letter}")
+}
+
+#[test]
+fn a_hole_in_the_middle_is_filled_by_a_fast_retransmission() {
+    let net = Net::new();
+    if !can_capture() || !drops(&net.server, &first_byte(b'D'), MESSAGE * 3 / 2) {
+        return;
+    }
+    let recording = send(&net, 5131, b"AADBBBBBB");
+    let resent = resent(&recording);
+    assert!(!resent.is_empty(), "nothing was sent again");
+    for journey in &resent {
+        assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
+        assert_eq!(kinds(journey), [Resend::Fast], "{journey:#?}");
+        made_good(journey, &journey.branches[0]);
+    }
+    assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
+}
+
+#[test]
+fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
+    let net = Net::new();
+    if !can_capture() || !drops(&net.server, &first_byte(b'T'), MESSAGE * 5 / 2) {
+        return;
+    }
+    let recording = send(&net, 5132, b"AT");
+    let resent = resent(&recording);
+    assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
+    for journey in &resent {
+        assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
+        assert_eq!(kinds(journey), [Resend::TailLossProbe, Resend::Timeout], "{journey:#?}");
+        assert!(journey.branches[0].rungs.has(Hop::DevRecv) && !journey.branches[0].rungs.has(Hop::TcpRecv));
+        made_good(journey, &journey.branches[1]);
+    }
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_by_the_timer_and_makes_no_journey() {
+    let net = Net::new();
+    if !can_capture() || !drops(&net.server, "tcp dport 5133 tcp flags syn", 70) {
+        return;
+    }
+    let recording = send(&net, 5133, b"A");
+    let told: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
+    assert_eq!(told.len(), 1, "{told:#?}");
+    let event = told[0];
+    assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
+    assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
+    let (journeys, correlator) = recording.journeys();
+    assert_eq!(journeys.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
+    assert_eq!(correlator.counters().resets, 0);
+}
