@@ -3,6 +3,7 @@
 //! Everything here is pure: a table of events goes in, journeys and statistics come out. That is what lets a
 //! viewer build on a laptop and lets every rule be tested without root.
 
+pub mod align;
 pub mod batch;
 pub mod blame;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod places;
 pub mod report;
 pub mod source;
 pub mod stats;
+pub mod together;
 mod words;
 
 pub use batch::{Batch, Loss, LossCause};

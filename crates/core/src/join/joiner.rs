@@ -108,7 +108,8 @@ impl<'t> Joiner<'t> {
         }
         self.counters.halves += 1;
         let connection = self.connection(key);
-        let wire_ns = Half::wire_ns(&journey, end).unwrap_or_default();
+        let any_ns = || journey.all_rungs().map(|rung| rung.time_ns).min();
+        let wire_ns = Half::wire_ns(&journey, end).or_else(any_ns).unwrap_or_default();
         let rough_ns = self.timeline.rough_ns(node, wire_ns);
         let half = Half { node, end, journey, wire_ns, rough_ns, joined: false };
         if let Some(known) = self.connections.get_mut(connection) {

@@ -28,6 +28,6 @@ mod timeline;
 mod translation;
 
 pub use half::Crossing;
-pub use joiner::{JoinLimits, Joined, Joiner};
+pub use joiner::{JoinCounters, JoinLimits, Joined, Joiner};
 pub use pairing::{Pairing, Unjoined};
 pub use timeline::{OneClock, Timeline, Unaligned};

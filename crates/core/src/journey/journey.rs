@@ -136,13 +136,17 @@ impl Journey {
     pub fn latencies(&self) -> impl Iterator<Item = Latency> + '_ {
         self.pairs().filter_map(|(from, to, ns)| {
             let half_width_ns = self.half_width_ns(from, to);
+            // Within the bound, what seems to be less than nothing may be nothing.
+            let ns = if ns.unsigned_abs() <= half_width_ns { ns.max(0) } else { ns };
             u64::try_from(ns).ok().map(|ns| Latency { from, to, ns, half_width_ns })
         })
     }
 
     /// Pairs of neighbouring rungs whose times stand in the wrong order.
     pub fn disordered(&self) -> usize {
-        self.pairs().filter(|(_, _, ns)| *ns < 0).count()
+        let wrong =
+            |(from, to, ns): &(Hop, Hop, i64)| *ns < 0 && ns.unsigned_abs() > self.half_width_ns(*from, *to);
+        self.pairs().filter(wrong).count()
     }
 
     /// Whether two hops are on one time line, so that the difference of their times means something.
@@ -166,7 +170,13 @@ impl Journey {
     /// wrong order, or stands on a clock of which nothing is known.
     pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
         let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
-        if self.can_subtract(from, to) { at(to)?.checked_sub(at(from)?) } else { None }
+        if !self.can_subtract(from, to) {
+            return None;
+        }
+        let (from_ns, to_ns) = (at(from)?, at(to)?);
+        // Within the bound, what seems to be less than nothing may be nothing.
+        let nothing = from_ns.saturating_sub(to_ns) <= self.half_width_ns(from, to);
+        to_ns.checked_sub(from_ns).or(nothing.then_some(0))
     }
 
     /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`. Where the halves stand on two clocks of

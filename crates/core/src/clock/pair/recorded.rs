@@ -90,6 +90,13 @@ impl Recorded {
         self.state_at(at_ns)
     }
 
+    /// An instant of A amid the packets of the last epoch: where to begin to look for one.
+    pub fn middle_ns(&self) -> Option<u64> {
+        let epoch = self.epochs.last()?;
+        let (from, to) = epoch.seen.both()?;
+        Some(from / 2 + to / 2)
+    }
+
     /// What became of the constraints.
     pub fn counts(&self) -> Counts {
         self.counts

@@ -1,0 +1,140 @@
+//! Several recordings read side by side, their journeys joined: what one recording is to a correlator, a set of them is to this.
+
+use crate::align::{Aligner, Alignment};
+use crate::batch::Batch;
+use crate::context::Context;
+use crate::flow::{Flow, FlowId, Task};
+use crate::join::{Crossing, JoinCounters, JoinLimits, Joiner, Pairing, Timeline};
+use crate::journey::{Correlator, Counters, Journey, Limits};
+use crate::node::NodeInfo;
+use crate::source::{Progress, Source, SourceError};
+use std::time::Duration;
+
+/// What comes out, piece by piece.
+pub enum Piece<'a> {
+    /// Events of a recording, before their journeys.
+    Batch(u16, &'a Batch),
+    /// A journey that ended, what its halves say about the clocks, and what knows its flows and processes.
+    Journey(&'a Journey, Option<&'a Crossing>, &'a dyn Context),
+}
+
+/// What was found on the way.
+#[derive(Clone, Debug, Default)]
+pub struct Walked {
+    /// What the correlator of each recording could and could not make use of.
+    pub counters: Vec<Counters>,
+    /// What the join did.
+    pub join: JoinCounters,
+    /// What became of each direction of each connection of which only halves were seen by the correlators.
+    pub pairings: Vec<Pairing>,
+}
+
+/// One recording on its way.
+struct Lane<'s> {
+    source: &'s mut dyn Source,
+    info: NodeInfo,
+    correlator: Correlator,
+    /// Rough common time of what was read, nanoseconds.
+    at_ns: i64,
+    ended: bool,
+}
+
+/// What the lanes know.
+struct Names<'a, 's>(&'a [Lane<'s>]);
+
+impl Context for Names<'_, '_> {
+    fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
+        self.0.get(usize::from(node))?.correlator.flow(id)
+    }
+
+    fn task(&self, node: u16, tid: u32) -> Option<&Task> {
+        self.0.get(usize::from(node))?.correlator.task(tid)
+    }
+
+    fn info(&self, node: u16) -> Option<&NodeInfo> {
+        self.0.get(usize::from(node)).map(|lane| &lane.info)
+    }
+
+    fn nodes(&self) -> u16 {
+        self.0.len() as u16
+    }
+}
+
+/// Reads sources to their end, side by side in the order of `timeline`, and joins what their correlators give. A source may wait
+/// at most `patience` for something to come.
+pub fn walk(
+    sources: &mut [&mut dyn Source],
+    timeline: &dyn Timeline,
+    limits: Limits,
+    patience: Duration,
+    mut visit: impl FnMut(Piece<'_>),
+) -> Result<Walked, SourceError> {
+    let lane = |source: &mut &'_ mut dyn Source| source.info().clone();
+    let infos: Vec<NodeInfo> = sources.iter_mut().map(lane).collect();
+    let lanes = sources.iter_mut().zip(infos).map(|(source, info)| Lane {
+        source: &mut **source,
+        correlator: Correlator::new(info.coverage.served(), limits),
+        info,
+        at_ns: i64::MIN,
+        ended: false,
+    });
+    let mut lanes: Vec<Lane<'_>> = lanes.collect();
+    // Halves of one recording can meet only where there is more than one namespace, behind a translator.
+    let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
+    let mut joiner =
+        Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() });
+    let (mut batch, mut done, mut joined) = (Batch::default(), Vec::new(), Vec::new());
+    // Whoever is behind goes on, so that halves wait as shortly as can be.
+    while let Some(at) = (0..lanes.len()).filter(|at| !lanes[*at].ended).min_by_key(|at| lanes[*at].at_ns) {
+        let node = at as u16;
+        let lane = &mut lanes[at];
+        if lane.source.next(&mut batch, patience)? == Progress::End {
+            lane.ended = true;
+            lane.correlator.finish(&mut done);
+        } else {
+            if let Some(last) = batch.events.last() {
+                lane.at_ns = timeline.rough_ns(node, last.time_ns);
+            }
+            visit(Piece::Batch(node, &batch));
+            lane.correlator.push(&batch, &mut done);
+        }
+        let names = Names(&lanes);
+        for journey in done.drain(..) {
+            if joins {
+                joiner.push(node, journey, &names, &mut joined);
+            } else {
+                visit(Piece::Journey(&journey, None, &names));
+            }
+        }
+        for one in joined.drain(..) {
+            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
+        }
+    }
+    joiner.finish(&mut joined);
+    let names = Names(&lanes);
+    for one in joined.drain(..) {
+        visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
+    }
+    let counters = lanes.iter().map(|lane| *lane.correlator.counters()).collect();
+    Ok(Walked { counters, join: *joiner.counters(), pairings: joiner.pairings() })
+}
+
+/// Reads recordings once for what they say about each other's clocks. `rough` is used to read them side by side.
+pub fn align(
+    sources: &mut [&mut dyn Source],
+    rough: &dyn Timeline,
+    limits: Limits,
+    patience: Duration,
+) -> Result<Alignment, SourceError> {
+    let infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
+    let mut aligner = Aligner::new(&infos);
+    if aligner.is_one_clock() {
+        return Ok(aligner.finish());
+    }
+    walk(sources, rough, limits, patience, |piece| match piece {
+        Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| aligner.clock(node, *sample)),
+        Piece::Journey(_, Some(crossing), _) => aligner.crossing(crossing),
+        Piece::Journey(..) => {}
+    })?;
+    Ok(aligner.finish())
+}
