@@ -50,12 +50,7 @@ impl dyn Context + '_ {
     /// What a person calls a network namespace: with the host before it where there are several recordings.
     pub fn place(&self, node: u16, netns: u32) -> String {
         let Some(info) = self.info(node) else { return String::new() };
-        let name = info.netns_name(netns);
-        if self.nodes() < 2 {
-            return name;
-        }
-        let host = if info.host.is_empty() { format!("#{}", node + 1) } else { info.host.clone() };
-        if name == "host" { host } else { format!("{host}/{name}") }
+        info.place(netns, self.nodes() > 1, node)
     }
 }
 

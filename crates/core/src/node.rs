@@ -155,6 +155,17 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
+    /// What a person calls a network namespace: with the host before it where this is one of several recordings, and which of them
+    /// (counted from 0) where the host has no name.
+    pub fn place(&self, netns: u32, one_of_several: bool, node: u16) -> String {
+        let name = self.netns_name(netns);
+        if !one_of_several {
+            return name;
+        }
+        let host = if self.host.is_empty() { format!("#{}", node + 1) } else { self.host.clone() };
+        if name == "host" { host } else { format!("{host}/{name}") }
+    }
+
     /// The name of a network namespace, or its number where it has none.
     pub fn netns_name(&self, netns: u32) -> String {
         let named = self.netns.iter().find(|n| n.netns == netns);

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// What comes out, piece by piece.
 pub enum Piece<'a> {
-    /// Events of a recording, before their journeys.
+    /// Events of a recording, before their journeys. Their times, and those of losses and TCP states, are on the time line of
+    /// recording 0, as nearly as that is known.
     Batch(u16, &'a Batch),
     /// A journey that ended, what its halves say about the clocks, and what knows its flows and processes.
     Journey(&'a Journey, Option<&'a Crossing>, &'a dyn Context),
@@ -95,8 +96,9 @@ pub fn walk(
             if let Some(last) = batch.events.last() {
                 lane.at_ns = timeline.rough_ns(node, last.time_ns);
             }
-            visit(Piece::Batch(node, &batch));
             lane.correlator.push(&batch, &mut done);
+            on_time_line(&mut batch, node, timeline);
+            visit(Piece::Batch(node, &batch));
         }
         let names = Names(&lanes);
         for journey in done.drain(..) {
@@ -117,6 +119,19 @@ pub fn walk(
     }
     let counters = lanes.iter().map(|lane| *lane.correlator.counters()).collect();
     Ok(Walked { counters, join: *joiner.counters(), pairings: joiner.pairings() })
+}
+
+/// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.
+fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
+    let Some(first) = batch.events.first().map(|event| event.time_ns).filter(|_| node > 0) else { return };
+    let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
+    let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
+    batch.events.iter_mut().for_each(|event| shift(&mut event.time_ns));
+    batch.tcp.iter_mut().for_each(|sample| shift(&mut sample.time_ns));
+    for loss in &mut batch.losses {
+        shift(&mut loss.from_ns);
+        shift(&mut loss.to_ns);
+    }
 }
 
 /// Reads recordings once for what they say about each other's clocks. `rough` is used to read them side by side.

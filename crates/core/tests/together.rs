@@ -7,7 +7,6 @@ mod model;
 
 use magscope_core::align::Alignment;
 use magscope_core::clock::ClockSample;
-use magscope_core::context::Context;
 use magscope_core::join::{Crossing, Unaligned};
 use magscope_core::journey::{Across, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::flow::{Flow, FlowId, Proto};
 use crate::hash::Map;
-use crate::hop::{Hop, HopSet};
+use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::{Journey, Verdict};
 use crate::node::{NodeInfo, Service};
 use crate::places::Places;
@@ -33,6 +33,7 @@ const HOPS: usize = 64;
 struct HopSum {
     rate: HopRate,
     latency: Option<Box<HopPairStats>>,
+    half_width: Option<Box<HopPairStats>>,
 }
 
 impl HopSum {
@@ -60,16 +61,18 @@ impl HopSums {
 
 /// Adds up batches and journeys. Memory grows with hops, and up to a bound with namespaces and flows; not with time.
 pub struct ReportBuilder {
-    info: NodeInfo,
+    /// A place a recording.
+    infos: Vec<NodeInfo>,
+    /// Hops that any of them serves.
     coverage: HopSet,
     top: usize,
     span: Option<(u64, u64)>,
     events: u64,
     all: HopSums,
-    nodes: Vec<(u32, HopSums)>,
+    nodes: Vec<((u16, u32), HopSums)>,
     elsewhere: u64,
-    known: Map<FlowId, Flow>,
-    places: Places,
+    known: Map<(u16, FlowId), Flow>,
+    places: Vec<Places>,
     flows: Groups,
     groups: Option<(By, Option<Groups>)>,
     layers: Option<Layers>,
@@ -86,9 +89,15 @@ pub struct ReportBuilder {
 impl ReportBuilder {
     /// An empty report about one node.
     pub fn new(info: &NodeInfo) -> Self {
+        Self::of_many(std::slice::from_ref(info))
+    }
+
+    /// An empty report about several recordings.
+    pub fn of_many(infos: &[NodeInfo]) -> Self {
+        let coverage = infos.iter().fold(0, |hops, info| hops | info.coverage.served().0);
         ReportBuilder {
-            info: info.clone(),
-            coverage: info.coverage.served(),
+            infos: infos.to_vec(),
+            coverage: HopSet(coverage),
             top: TOP,
             span: None,
             events: 0,
@@ -96,7 +105,7 @@ impl ReportBuilder {
             nodes: Vec::new(),
             elsewhere: 0,
             known: Map::default(),
-            places: Places::default(),
+            places: infos.iter().map(|_| Places::default()).collect(),
             flows: Groups::new(By::Flow),
             groups: None,
             layers: None,
@@ -142,17 +151,22 @@ impl ReportBuilder {
 
     /// Counts the events and losses of a batch.
     pub fn batch(&mut self, batch: &Batch) -> &mut Self {
+        self.batch_of(0, batch)
+    }
+
+    /// Counts the events and losses of a batch of one of several recordings, with times on the time line of the first.
+    pub fn batch_of(&mut self, node: u16, batch: &Batch) -> &mut Self {
         for flow in &batch.flows {
             if self.known.len() < MAX_FLOWS {
-                self.known.insert(flow.id, *flow);
+                self.known.insert((node, flow.id), *flow);
             }
         }
         if let Some(receives) = &mut self.receives {
-            batch.tasks.iter().for_each(|task| receives.name(task.tid, &task.comm));
+            batch.tasks.iter().for_each(|task| receives.name((node, task.tid), &task.comm));
         }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
-            self.event(event);
+            self.event(node, event);
         }
         for loss in &batch.losses {
             self.losses.records += loss.count;
@@ -164,14 +178,15 @@ impl ReportBuilder {
         self
     }
 
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, node: u16, event: &Event) {
         let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
         self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
         let bytes = u64::from(event.len);
         self.all.of(event.hop).rate.count(bytes);
         let known = &self.known;
-        let netns = self.places.of(event, |flow| known.get(&flow).map(|flow| flow.netns));
-        match netns.map(|netns| self.node(netns)) {
+        let places = self.places.get_mut(usize::from(node));
+        let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
+        match netns.map(|netns| self.node((node, netns))) {
             Some(Some(node)) => node.of(event.hop).rate.count(bytes),
             Some(None) => self.elsewhere += 1,
             None => {}
@@ -180,16 +195,17 @@ impl ReportBuilder {
             layers.event(event);
         }
         if let Some(receives) = &mut self.receives {
-            receives.event(event, self.known.get(&event.flow), netns, &self.info);
+            let place = || netns.map(|netns| place(&self.infos, node, netns));
+            receives.event(node, event, self.known.get(&(node, event.flow)), place);
         }
     }
 
     /// The sums of a namespace; `None` if there are too many of them.
-    fn node(&mut self, netns: u32) -> Option<&mut HopSums> {
-        let at = match self.nodes.iter().position(|(known, _)| *known == netns) {
+    fn node(&mut self, place: (u16, u32)) -> Option<&mut HopSums> {
+        let at = match self.nodes.iter().position(|(known, _)| *known == place) {
             Some(at) => at,
             None if self.nodes.len() < MAX_NODES => {
-                self.nodes.push((netns, HopSums::new()));
+                self.nodes.push((place, HopSums::new()));
                 self.nodes.len() - 1
             }
             None => return None,
@@ -207,15 +223,21 @@ impl ReportBuilder {
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
-            blame = Blame::of(journey, self.coverage);
+            blame = Blame::of(journey, self.coverage_of(journey));
             if let Some(blame) = &blame {
                 self.blame.entry(journey.proto).or_default().count(blame);
             }
             for latency in journey.latencies() {
-                self.all.of(latency.to).latency(latency.ns);
-                let end = journey.rung(latency.to).map(|rung| rung.flow);
-                let netns = end.and_then(|flow| self.known.get(&flow)).map(|flow| flow.netns);
-                if let Some(node) = netns.and_then(|netns| self.node(netns)) {
+                let sum = self.all.of(latency.to);
+                sum.latency(latency.ns);
+                if latency.half_width_ns > 0 {
+                    sum.half_width.get_or_insert_default().record(latency.half_width_ns);
+                }
+                let node =
+                    if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
+                let end = journey.rung(latency.to).map(|rung| (node, rung.flow));
+                let place = end.and_then(|flow| self.known.get(&flow)).map(|flow| (node, flow.netns));
+                if let Some(node) = place.and_then(|place| self.node(place)) {
                     node.of(latency.to).latency(latency.ns);
                 }
             }
@@ -225,6 +247,19 @@ impl ReportBuilder {
             groups.count(journey, blame.as_ref(), context);
         }
         self
+    }
+
+    /// What could be seen of a journey: each half by its own recording.
+    fn coverage_of(&self, journey: &Journey) -> HopSet {
+        let served =
+            |node: u16| self.infos.get(usize::from(node)).map_or(HopSet::EMPTY, |i| i.coverage.served());
+        if self.infos.len() < 2 {
+            return self.coverage;
+        }
+        let (tx, rx) = (served(journey.tx_node), served(journey.rx_node));
+        let side =
+            |hop: &Hop| if hop.direction() == Direction::Tx { tx.contains(*hop) } else { rx.contains(*hop) };
+        Hop::ALL.iter().copied().filter(side).collect()
     }
 
     /// The report.
@@ -248,7 +283,12 @@ impl ReportBuilder {
             .into_iter()
             .filter_map(|cause| self.causes.get(&(cause as u8)).map(|n| CauseRow { cause, records: *n }))
             .collect();
-        let missing = self.info.coverage.hops.iter().filter_map(|row| match &row.service {
+        let several = self.infos.len() > 1;
+        let missing = self.infos.iter().flat_map(|info| info.coverage.hops.iter().map(move |row| (info, row)));
+        let missing = missing.filter_map(|(info, row)| match &row.service {
+            Service::Missing { because } if several => {
+                Some(MissingHop { hop: row.hop, because: format!("{}: {because}", info.host) })
+            }
             Service::Missing { because } => Some(MissingHop { hop: row.hop, because: because.clone() }),
             _ => None,
         });
@@ -263,8 +303,8 @@ impl ReportBuilder {
             disordered: self.disordered,
         };
         Report {
-            node: self.info.host.clone(),
-            kernel: self.info.kernel.clone(),
+            node: listed(self.infos.iter().map(|info| info.host.as_str())),
+            kernel: listed(self.infos.iter().map(|info| info.kernel.as_str())),
             start_ns,
             end_ns,
             duration_ns,
@@ -290,8 +330,8 @@ impl ReportBuilder {
         let nodes = self.nodes.iter().map(|(netns, sums)| (netns, &sums.0[hop as usize]));
         let mut nodes: Vec<HopNode> = nodes
             .filter(|(_, sum)| sum.rate.events > 0 || sum.latency.is_some())
-            .map(|(netns, sum)| HopNode {
-                node: self.info.netns_name(*netns),
+            .map(|((node, netns), sum)| HopNode {
+                node: place(&self.infos, *node, *netns),
                 events: sum.rate.events,
                 bytes: sum.rate.bytes,
                 latency: sum.quantiles(),
@@ -306,6 +346,7 @@ impl ReportBuilder {
             bytes: sum.rate.bytes,
             events_per_s: per_second(sum.rate.events, duration_ns),
             latency: sum.quantiles(),
+            half_width: sum.half_width.as_ref().and_then(|widths| widths.quantiles()),
             histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
             nodes,
         }
@@ -329,6 +370,22 @@ impl ReportBuilder {
             ambiguous,
         }
     }
+}
+
+/// What a person calls a namespace of a recording.
+fn place(infos: &[NodeInfo], node: u16, netns: u32) -> String {
+    infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1, node))
+}
+
+/// Each name once.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all.join(" + ")
 }
 
 fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {

@@ -85,6 +85,9 @@ pub struct HopRow {
     pub events_per_s: f64,
     /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
     pub latency: Option<Quantiles>,
+    /// Where the hop before is on another clock: how far each such latency can be from the truth.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<Quantiles>,
     /// The shape of that latency, nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,

@@ -6,7 +6,6 @@ use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId};
 use crate::hash::Map;
 use crate::hop::{Hop, HopSet};
-use crate::node::NodeInfo;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::running::{Point, Running, Window};
 use serde::Serialize;
@@ -67,8 +66,8 @@ pub struct RunningRow {
 /// A flow, or a socket that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
-    Flow(FlowId),
-    Socket(u64),
+    Flow(u16, FlowId),
+    Socket(u16, u64),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -98,7 +97,7 @@ pub(super) struct Receives {
     hops: HopSet,
     all: Running,
     sums: Heaviest<Key, Sum>,
-    names: Map<u32, String>,
+    names: Map<(u16, u32), String>,
 }
 
 impl Receives {
@@ -113,22 +112,29 @@ impl Receives {
     }
 
     /// Learns what a thread is called.
-    pub fn name(&mut self, tid: u32, comm: &str) {
+    pub fn name(&mut self, thread: (u16, u32), comm: &str) {
         if self.names.len() >= MOST_NAMES {
             self.names.clear(); // they are announced again now and then
         }
-        self.names.insert(tid, comm.to_owned());
+        self.names.insert(thread, comm.to_owned());
     }
 
-    /// Counts an event, if it is a receive. `flow` and `netns` are what is known of where it came in.
-    pub fn event(&mut self, event: &Event, flow: Option<&Flow>, netns: Option<u32>, info: &NodeInfo) {
+    /// Counts an event of a recording, if it is a receive. `flow` and `place` are what is known of where it came in.
+    pub fn event(
+        &mut self,
+        node: u16,
+        event: &Event,
+        flow: Option<&Flow>,
+        place: impl FnOnce() -> Option<String>,
+    ) {
         let looked = event.flags.contains(EventFlags::PEEK) || event.flags.contains(EventFlags::FRAGMENT);
         if !self.hops.contains(event.hop) || event.len == 0 || looked {
             return;
         }
         let bytes = u64::from(event.len);
         self.all.receive(event.time_ns, bytes);
-        let key = if event.flow.is_none() { Key::Socket(event.socket) } else { Key::Flow(event.flow) };
+        let key =
+            if event.flow.is_none() { Key::Socket(node, event.socket) } else { Key::Flow(node, event.flow) };
         let (window, names) = (self.window, &self.names);
         let sum = self.sums.entry(key);
         sum.running.get_or_insert_with(|| Running::new(window)).receive(event.time_ns, bytes);
@@ -139,10 +145,12 @@ impl Receives {
         if let Some(flow) = flow.filter(|_| ends.to.is_empty()) {
             (ends.from, ends.to) = (flow.remote.to_string(), flow.local.to_string());
         }
-        if let Some(netns) = netns.filter(|_| ends.to_node.is_empty()) {
-            ends.to_node = info.netns_name(netns);
+        if ends.to_node.is_empty()
+            && let Some(place) = place()
+        {
+            ends.to_node = place;
         }
-        if let Some(name) = names.get(&event.tid).filter(|_| ends.reader.is_empty()) {
+        if let Some(name) = names.get(&(node, event.tid)).filter(|_| ends.reader.is_empty()) {
             ends.reader.clone_from(name);
         }
     }

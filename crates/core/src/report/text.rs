@@ -105,6 +105,10 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
         size(row.bytes),
         times(row.latency.as_ref())
     )?;
+    if let Some(half_width) = &row.half_width {
+        let (half, most) = (time(half_width.p50_ns), time(half_width.max_ns));
+        writeln!(out, "  two clocks: ± {} at the median, ± {} at most", half.trim(), most.trim())?;
+    }
     for node in &row.nodes {
         let line = format!(
             "  {:<12} {} {} {:>9}{}",
