@@ -4,6 +4,7 @@
 
 pub mod clock;
 pub mod delay;
+pub mod peers;
 pub mod random;
 
 use clock::Crystal;
