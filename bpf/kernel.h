@@ -39,7 +39,10 @@ enum bpf_map_type {
 enum { BPF_ANY = 0, BPF_RB_NO_WAKEUP = 1 };
 enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
-enum { IPPROTO_HOPOPTS = 0, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44 };
+enum { IPPROTO_HOPOPTS = 0, IPPROTO_ICMP = 1, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_ICMPV6 = 58 };
+enum { EAGAIN = 11 };
+enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_LOOPBACK = 5 };
+enum { WQ_FLAG_EXCLUSIVE = 1 };
 enum { MSG_PEEK = 2 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
@@ -97,9 +100,38 @@ struct sock_common {
 	atomic64_t skc_cookie;
 	unsigned long skc_flags;
 };
+struct list_head {
+	struct list_head *next;
+};
+typedef struct wait_queue_head {
+	struct list_head head;
+} wait_queue_head_t;
+typedef struct wait_queue_entry {
+	unsigned int flags;
+	void *private;
+	void *func;
+	struct list_head entry;
+} wait_queue_entry_t;
+struct socket_wq {
+	wait_queue_head_t wait;
+};
+struct eventpoll {
+	wait_queue_head_t wq;
+	wait_queue_head_t poll_wait;
+};
+struct epitem {
+	struct eventpoll *ep;
+};
+struct eppoll_entry {
+	struct epitem *base;
+	wait_queue_entry_t wait;
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
+	struct socket_wq *sk_wq;
+	unsigned int sk_ll_usec;
 };
 struct inet_sock {
 	struct sock sk;

@@ -116,7 +116,8 @@ enum side { RX, TX, UNSEALED };
 
 /*
  * Reads the packet whose IP header is at `at`. The source is the local end on the way out, the destination on the way in.
- * Returns false for what is neither TCP nor UDP, or not of a wanted namespace.
+ * Returns false for what is no IP packet, or not of a wanted namespace. Ports are those of TCP and UDP; of an ICMP echo its
+ * identifier, at both ends; of all else 0.
  */
 INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
 		  struct packet *p)
@@ -136,6 +137,12 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	p->tcp_flags = 0;
 	p->ip_id = 0;
 	p->skb = buffer_of(skb);
+	__u32 offset = 0;
+	if (tx == RX) {
+		__u8 type = READ_BITFIELD(skb, pkt_type);
+		if (type == PACKET_BROADCAST || type == PACKET_MULTICAST || type == PACKET_LOOPBACK)
+			p->flags = MAG_F_GROUP;
+	}
 	/* bytes from the IP header on that lie in the linear part */
 	__s64 linear = (__s64)((__u64)READ(skb, head) + READ(skb, tail)) - (__s64)(__u64)at;
 
@@ -157,15 +164,17 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		l4 = at + header;
 		l4_len = total - header;
 		linear -= header;
-		if (ip->frag_off & bpf_htons(0x1fff))
-			p->flags |= MAG_F_FRAGMENT;
+		__u16 fragment = bpf_ntohs(ip->frag_off);
+		offset = (fragment & 0x1fff) * 8;
+		if (fragment & 0x2000)
+			p->flags |= MAG_F_MORE;
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
 		HEADER(ipv6hdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
 		t->proto = ip->nexthdr;
 		t->ipv6 = 1;
-		p->flags = MAG_F_IPV6;
+		p->flags |= MAG_F_IPV6;
 		const __u64 *source = (const __u64 *)&ip->saddr, *dest = (const __u64 *)&ip->daddr;
 		if (tx) {
 			t->addr.q[0] = source[0];
@@ -186,8 +195,13 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		/* the two extension headers that a host itself puts in: jumbogram and fragment, 8 bytes each */
 		if (t->proto == IPPROTO_HOPOPTS || t->proto == IPPROTO_FRAGMENT) {
 			HEADER(udphdr, extension, l4);
-			if (t->proto == IPPROTO_FRAGMENT && extension->dest & bpf_htons(0xfff8))
-				p->flags |= MAG_F_FRAGMENT;
+			if (t->proto == IPPROTO_FRAGMENT) {
+				__u16 fragment = bpf_ntohs(extension->dest);
+				offset = fragment & 0xfff8;
+				if (fragment & 1)
+					p->flags |= MAG_F_MORE;
+				p->ip_id = bpf_ntohs(extension->check); /* the low half of the identification */
+			}
 			t->proto = bpf_ntohs(extension->source) >> 8;
 			l4 += 8;
 			l4_len -= 8;
@@ -197,10 +211,16 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		return false;
 	}
 
-	if (t->proto != IPPROTO_TCP && t->proto != IPPROTO_UDP)
-		return false;
 	p->segs = segments_of(skb);
-	if (p->flags & MAG_F_FRAGMENT) {
+	if (offset) {
+		p->flags |= MAG_F_FRAGMENT;
+		p->seq = offset;
+		p->len = l4_len;
+		return true;
+	}
+	bool ports = t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP;
+	if (!ports && t->proto != IPPROTO_ICMP && t->proto != IPPROTO_ICMPV6) {
+		p->seq = p->flags & MAG_F_MORE ? l4_len : 0;
 		p->len = l4_len;
 		return true;
 	}
@@ -208,14 +228,32 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		p->flags |= MAG_F_PARTIAL;
 		return true;
 	}
-	/* the ports stand at the same place in both headers */
+	/* the ports stand at the same place in both headers; those of ICMP are as long as UDP's */
 	HEADER(udphdr, udp, l4);
 	__u16 source = bpf_ntohs(udp->source), dest = bpf_ntohs(udp->dest);
+	if (!ports) {
+		__u8 type = source >> 8;
+		p->len = l4_len - sizeof(*udp);
+		if (t->proto == IPPROTO_ICMP ? type == 8 || type == 0 : type == 128 || type == 129) {
+			t->local_port = t->remote_port = bpf_ntohs(udp->len);
+			p->seq = bpf_ntohs(udp->check);
+		}
+		if (p->flags & MAG_F_MORE)
+			p->seq = l4_len;
+		return true;
+	}
 	t->local_port = tx ? source : dest;
 	t->remote_port = tx ? dest : source;
 	if (t->proto == IPPROTO_UDP) {
 		__u32 length = bpf_ntohs(udp->len);
 		p->len = (length ? length : l4_len) - sizeof(*udp);
+		if (p->flags & MAG_F_MORE) {
+			p->seq = l4_len;
+		} else if (p->segs > 1) {
+			const struct skb_shared_info *shared =
+				CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
+			p->seq = READ(shared, gso_size);
+		}
 		return true;
 	}
 	HEADER(tcphdr, tcp, l4);
@@ -329,7 +367,12 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	e->flow = flow;
 	e->seq = seq;
 	e->len = len;
+	/* a thread that asks again and again was there when the data came */
 	e->skb = 0;
+	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk && state->asked_tid == b) {
+		__u64 ago = now - state->asked_ns;
+		e->skb = ago < 0xffffffff ? ago : 0;
+	}
 	e->ifindex = 0;
 	e->ip_id = 0;
 	e->segs = 0;

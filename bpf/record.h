@@ -57,6 +57,8 @@ enum mag_flag {
 	MAG_F_PEEK = 4,      /* MSG_PEEK: the bytes stay in the queue */
 	MAG_F_FRAGMENT = 8,  /* a later fragment: no ports, no range */
 	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
+	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT this is the first */
+	MAG_F_GROUP = 64,    /* came as multicast or broadcast: others may have got it too */
 };
 
 /* Why TCP sent again. */
@@ -82,19 +84,20 @@ struct mag_event {
 	struct mag_header h;
 	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
 	unsigned long long flow;   /* see mag_flow; 0 none */
-	unsigned int seq;          /* first byte of the TCP range */
-	unsigned int len;          /* payload bytes */
-	unsigned int skb;          /* bits 6..38 of skb->head; 0 none */
+	unsigned int seq;          /* first byte of the TCP range; UDP super-packet: bytes a segment; ICMP echo: its
+				    * number; first fragment: its bytes; later fragment: its offset */
+	unsigned int len;          /* payload bytes; of the whole datagram where this is its first fragment */
+	unsigned int skb;          /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread asked in vain */
 	unsigned int ifindex;
-	unsigned short ip_id; /* IPv4 identification, host order */
+	unsigned short ip_id; /* IPv4 identification, host order; of an IPv6 fragment the low half of its own */
 	unsigned short segs;  /* gso_segs, at least 1 where there is a packet */
 	unsigned char flags;  /* enum mag_flag */
 	unsigned char tcp_flags;
 	unsigned char proto;
 	unsigned char pad;
 	/* Where the process is known (socket and sched layers, and ip.out for UDP) its tgid and tid; at the other
-	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code, and at
-	 * tcp.retransmit an enum mag_resend. */
+	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code, at
+	 * tcp.retransmit an enum mag_resend, at sock.ready the thread in whose busy poll the data came. */
 	unsigned int a;
 	unsigned int b;
 };
@@ -176,6 +179,10 @@ struct mag_cpu {
 	unsigned long long ready_ns;
 	unsigned long long send_sk; /* call of tcp_sendmsg under way, to report it once */
 	unsigned int send_end;
+	unsigned int ready_wakes; /* threads that it may yet wake */
+	unsigned long long asked_sk; /* the last read that found nothing: which socket, when, which thread */
+	unsigned long long asked_ns;
+	unsigned int asked_tid;
 	unsigned int pad;
 	unsigned long long lost_by_hop[MAG_HOPS];
 };

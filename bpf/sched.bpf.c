@@ -47,9 +47,14 @@ int BPF_PROG(task_wake, struct task_struct *task)
 		return 0;
 	__u64 now = bpf_ktime_get_ns(), cookie = 0;
 	__u32 tid = task->pid;
-	if (state->ready_cookie && now - state->ready_ns < READY_SPAN_NS)
-		cookie = state->ready_cookie;
-	state->ready_cookie = 0;
+	if (state->ready_cookie) {
+		if (now - state->ready_ns < READY_SPAN_NS)
+			cookie = state->ready_cookie;
+		if (!cookie || state->ready_wakes <= 1)
+			state->ready_cookie = 0;
+		else
+			state->ready_wakes--;
+	}
 	struct reader *reader = bpf_map_lookup_elem(&readers, &tid);
 	if (reader) {
 		reader->cookie = cookie;
@@ -68,6 +73,10 @@ int BPF_PROG(task_wake, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
+	/* data_ready and the wake-ups that it makes are one chain of calls, in which no other task comes in between */
+	struct mag_cpu *state = this_cpu();
+	if (state)
+		state->ready_cookie = 0;
 	__u32 tid = next->pid;
 	if (!tid)
 		return 0;

@@ -21,12 +21,15 @@ INLINE int on_app_send(enum how how, const struct sock *sk, __u64 len)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 {
-	if (ret <= 0 || !socket_wanted(sk))
+	if (ret < 0 || !socket_wanted(sk))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 seq = 0;
-	if (sk->sk_protocol == IPPROTO_TCP)
+	if (sk->sk_protocol == IPPROTO_TCP) {
+		if (!ret)
+			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq) - ret;
+	}
 	log_socket(MAG_APP_SEND, sk, bpf_get_socket_cookie(sk), seq, ret, MAG_F_AT_RETURN, bpf_get_current_pid_tgid(),
 		   now);
 	return 0;
@@ -44,12 +47,24 @@ INLINE __u32 read_up_to(const struct sock *sk)
 /* At the return of recv. TCP has moved copied_seq past the bytes, unless they were only peeked at. */
 INLINE int on_app_recv(enum how how, const struct sock *sk, int ret, int flags)
 {
-	if (!sk || ret <= 0 || !socket_wanted(sk))
+	if (!sk || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
+	if (ret < 0) {
+		struct mag_cpu *state = this_cpu();
+		if (state) {
+			state->asked_sk = (__u64)sk;
+			state->asked_ns = now;
+			state->asked_tid = bpf_get_current_pid_tgid();
+		}
+		return 0;
+	}
 	__u32 seq = 0;
 	bool peek = flags & MSG_PEEK;
-	if (READ(sk, sk_protocol) == IPPROTO_TCP)
+	bool tcp = READ(sk, sk_protocol) == IPPROTO_TCP;
+	if (tcp && !ret) /* the end of the stream; a datagram may be empty */
+		return 0;
+	if (tcp)
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
 	log_socket(MAG_APP_RECV, sk, cookie_of(how, sk), seq, ret, peek ? MAG_F_PEEK : 0, bpf_get_current_pid_tgid(),
 		   now);
@@ -83,6 +98,43 @@ int BPF_PROG(app_copy, const struct sk_buff *skb, int len)
 	return on_app_copy(TYPED, skb, len);
 }
 
+extern const void ep_poll_callback __ksym __weak;
+
+/*
+ * How many threads this socket's data_ready may wake: those that poll, one of those that read, one for each epoll. Where
+ * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread.
+ */
+INLINE __u32 sleepers(const struct sock *sk)
+{
+	const struct socket_wq *wq = READ(sk, sk_wq);
+	if (!wq)
+		return 0;
+	const void *head = &wq->wait.head, *at = READ(wq, wait.head.next);
+	__u32 count = 0, readers = 0;
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		if (!at || (__u64)at == (__u64)head)
+			return count + readers;
+		const struct wait_queue_entry *waiter =
+			CAST(wait_queue_entry, at - bpf_core_field_offset(struct wait_queue_entry, entry));
+		at = READ(waiter, entry.next);
+		if (READ(waiter, private) || (__u64)READ(waiter, func) != (__u64)&ep_poll_callback) {
+			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
+				readers = 1;
+			else
+				count++;
+			continue;
+		}
+		const struct eppoll_entry *entry =
+			CAST(eppoll_entry, (const void *)waiter - bpf_core_field_offset(struct eppoll_entry, wait));
+		const struct eventpoll *ep = READ(entry, base, ep);
+		const void *in = &ep->wq.head, *above = &ep->poll_wait.head;
+		if ((__u64)READ(ep, wq.head.next) != (__u64)in || (__u64)READ(ep, poll_wait.head.next) != (__u64)above)
+			count++;
+	}
+	return count + readers + ((__u64)at != (__u64)head);
+}
+
 /* The socket tells its readers. Everything below rcv_nxt can be read from now on. */
 INLINE int on_sock_ready(enum how how, const struct sock *sk)
 {
@@ -96,11 +148,17 @@ INLINE int on_sock_ready(enum how how, const struct sock *sk)
 	struct mag_cpu *state = this_cpu();
 	if (state) {
 		/* whoever is woken next on this CPU, is woken by this */
-		state->ready_cookie = cookie;
+		__u32 count = sleepers(sk);
+		state->ready_cookie = count ? cookie : 0;
+		state->ready_wakes = count;
 		state->ready_ns = now;
 	}
-	if (wanted(MAG_SOCK_READY))
-		log_socket(MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, now);
+	/* a thread that busy-polls takes the data off the device itself */
+	__u32 poller = 0;
+	if (bpf_core_field_exists(sk->sk_ll_usec) && READ(sk, sk_ll_usec))
+		poller = bpf_get_current_pid_tgid();
+	if (state && wanted(MAG_SOCK_READY))
+		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, poller, 0, now);
 	return 0;
 }
 

@@ -14,7 +14,7 @@ pub use words::{passes, step_words};
 
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, HopSet};
-use crate::journey::Journey;
+use crate::journey::{Journey, Presence};
 use serde::Serialize;
 
 /// One who can be to blame.
@@ -130,7 +130,11 @@ impl Blame {
             if rung.time_ns < at_ns || rung.time_ns > end_ns {
                 continue;
             }
-            let part = Part::of_span(from, rung.hop, journey.proto, served);
+            let part = match (from, rung.hop, journey.presence) {
+                (Hop::SockReady, Hop::AppCopy | Hop::AppRecv, Presence::Polling) => Part::Reading,
+                (Hop::TaskRun, Hop::AppCopy | Hop::AppRecv, Presence::Busy) => Part::ReaderAway,
+                _ => Part::of_span(from, rung.hop, journey.proto, served),
+            };
             blame.parts_ns[part as usize] += rung.time_ns - at_ns;
             blame.seen |= 1 << part as u8;
             (from, at_ns) = (rung.hop, rung.time_ns);

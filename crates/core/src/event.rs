@@ -13,9 +13,12 @@ pub struct Event {
     pub socket: u64,
     /// The flow as seen from this end; [`FlowId::NONE`] for sockets without a peer and for scheduler events.
     pub flow: FlowId,
-    /// First byte of the range: the TCP sequence number (32 bits, wraps). 0 for UDP.
+    /// First byte of the range: the TCP sequence number (32 bits, wraps). UDP: the payload of each segment of a
+    /// super-packet, else 0. ICMP: number of the echo. Of a first fragment the bytes behind its IP header, of a later one
+    /// its offset among them.
     pub seq: u32,
-    /// Payload bytes. At a segmentation-offload hop, the bytes of the whole super-packet.
+    /// Payload bytes. At a segmentation-offload hop, the bytes of the whole super-packet; of a UDP datagram's first
+    /// fragment those of the datagram.
     pub len: u32,
     /// What tells one buffer from another for some microseconds: bits 6..38 of `skb->head`. 0 where there is none.
     pub skb: u32,
@@ -27,13 +30,15 @@ pub struct Event {
     pub tid: u32,
     /// By hop: `skb.drop` the kernel's reason; TCP packets the acknowledgement number; `dev.done` the driver's
     /// return code; `task.wake` the thread that woke the reader; `tcp.retransmit` why (see
-    /// [`crate::journey::Resend`]); `tcp.send` 0.
+    /// [`crate::journey::Resend`]); `tcp.send` 0; `sock.ready` the thread in whose busy poll the data came; `app.recv`
+    /// nanoseconds since this thread asked this socket in vain, 0 if it never did.
     pub detail: u32,
     /// Number in this CPU's stream of records, modulo 2³². A step of more than one is a loss.
     pub record: u32,
     /// The CPU it happened on.
     pub cpu: u16,
-    /// IPv4 identification of the packet (first segment of a super-packet); 0 for IPv6.
+    /// IPv4 identification of the packet (first segment of a super-packet); of an IPv6 fragment the low half of its
+    /// own; 0 for other IPv6.
     pub ip_id: u16,
     /// Segments in a super-packet; 1 for a plain packet; 0 where there is no packet.
     pub segs: u16,
@@ -43,7 +48,7 @@ pub struct Event {
     pub flags: EventFlags,
     /// Where.
     pub hop: Hop,
-    /// TCP, UDP or another protocol.
+    /// TCP, UDP, ICMP or another protocol.
     pub proto: Proto,
 }
 
@@ -58,10 +63,14 @@ impl EventFlags {
     pub const AT_RETURN: Self = Self(2);
     /// The read only looked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(4);
-    /// The packet is a fragment other than the first, so ports and range are unknown.
+    /// The packet is a fragment other than the first, so ports are unknown.
     pub const FRAGMENT: Self = Self(8);
     /// The range was cut: the header could not be read whole.
     pub const PARTIAL: Self = Self(16);
+    /// More fragments follow. Without [`EventFlags::FRAGMENT`] this is the first.
+    pub const MORE: Self = Self(32);
+    /// It came as multicast or broadcast, so that others may have got it too. Only at the receiver's packet hops.
+    pub const GROUP: Self = Self(64);
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {

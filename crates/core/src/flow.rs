@@ -34,6 +34,10 @@ impl Proto {
     pub const TCP: Proto = Proto(6);
     /// UDP (17).
     pub const UDP: Proto = Proto(17);
+    /// ICMP (1).
+    pub const ICMP: Proto = Proto(1);
+    /// `ICMPv6` (58).
+    pub const ICMPV6: Proto = Proto(58);
 }
 
 impl fmt::Display for Proto {
@@ -41,12 +45,14 @@ impl fmt::Display for Proto {
         match *self {
             Proto::TCP => f.pad("tcp"),
             Proto::UDP => f.pad("udp"),
+            Proto::ICMP => f.pad("icmp"),
+            Proto::ICMPV6 => f.pad("icmp6"),
             Proto(n) => write!(f, "proto-{n}"),
         }
     }
 }
 
-/// Address and port.
+/// Address and port. The ports of an ICMP echo are its identifier, those of protocols without ports 0.
 pub type Endpoint = SocketAddr;
 
 /// What a [`FlowId`] stands for. Announced before the first event that uses it and again every few seconds.

@@ -107,8 +107,11 @@ fn a_send_seen_at_return_names_the_sender_and_gives_no_latency() {
 
 #[test]
 fn a_super_packet_comes_out_in_segments() {
-    let whole: Vec<_> =
-        TX[..3].iter().zip(0..).map(|(hop, i)| Event { segs: 3, ..udp(*hop, i, CLIENT, 40, 1, 300) }).collect();
+    let whole: Vec<_> = TX[..3]
+        .iter()
+        .zip(0..)
+        .map(|(hop, i)| Event { segs: 3, seq: 100, ..udp(*hop, i, CLIENT, 40, 1, 300) })
+        .collect();
     let mut events = whole;
     for i in 0..3_u16 {
         let time_ns = 10 + u64::from(i);
@@ -144,27 +147,374 @@ fn a_sleeping_reader_of_datagrams() {
     assert_eq!(sleep, [5, 10, 20]);
 }
 
-#[test]
-fn a_datagram_in_fragments_is_one_journey_of_its_first() {
-    // whole until the device, whole again from ip.in on; the first fragment's header tells the length of all
-    let later = |hop, time_ns, flow, skb, len| {
-        let event = udp(hop, time_ns, FlowId::NONE, 9, skb, len);
-        Event { flow, flags: EventFlags::FRAGMENT, ..event }
+/// The flows of fragments, which have no ports.
+fn flows_and_fragments() -> Vec<Flow> {
+    let mut all = flows(Proto::UDP);
+    all.push(flow(CLIENT_HOST, 1, Proto::UDP, "10.0.0.1:0", "10.0.0.2:0"));
+    all.push(flow(SERVER_HOST, 2, Proto::UDP, "10.0.0.2:0", "10.0.0.1:0"));
+    all
+}
+
+const CLIENT_HOST: FlowId = FlowId(12);
+const SERVER_HOST: FlowId = FlowId(23);
+
+/// The n-th of three fragments of a datagram of 4000 bytes.
+fn fragment(n: u32, hop: Hop, time_ns: u64) -> Event {
+    let (flow, host) = match hop.direction() {
+        magscope_core::Direction::Rx => (SERVER, SERVER_HOST),
+        _ => (CLIENT, CLIENT_HOST),
     };
-    let mut events: Vec<_> = [Hop::IpOut, Hop::IpPost].iter().map(|h| udp(*h, 0, CLIENT, 9, 1, 4000)).collect();
-    for (hop, time_ns, flow) in
-        [(Hop::DevQueue, 3, CLIENT), (Hop::DevXmit, 6, CLIENT), (Hop::DevRecv, 50, SERVER)]
-    {
-        events.push(udp(hop, time_ns, flow, 9, 2, 4000));
-        events.push(later(hop, time_ns + 1, FlowId::NONE, 3, 1480));
-        events.push(later(hop, time_ns + 2, flow, 4, 1048));
+    let more = EventFlags::MORE;
+    let later = EventFlags::FRAGMENT;
+    match n {
+        0 => Event { flags: more, seq: 1480, ..udp(hop, time_ns, flow, 9, 2, 4000) },
+        1 => Event { flags: more.with(later), seq: 1480, ..udp(hop, time_ns, host, 9, 3, 1480) },
+        _ => Event { flags: later, seq: 2960, ..udp(hop, time_ns, host, 9, 4, 1048) },
     }
-    let arrive = |(hop, i): (&Hop, u64)| Event { socket: SOCKET, ..udp(*hop, 60 + i, SERVER, 9, 2, 4000) };
-    events.extend(RX[2..].iter().zip(0..).map(arrive));
-    events.extend([ready(70), read(90, 4000)]);
-    let (done, correlator) = correlate(coverage(), flows(Proto::UDP), events);
+}
+
+/// A datagram of 4000 bytes that leaves in fragments; those in `arrive` come, in that order, and if `whole` it is read.
+fn fragmented(arrive: &[u32], whole: bool) -> (Vec<Journey>, magscope_core::journey::Correlator) {
+    let mut events: Vec<_> =
+        [Hop::IpOut, Hop::IpPost].iter().zip(0..).map(|(h, i)| udp(*h, i, CLIENT, 9, 1, 4000)).collect();
+    for n in 0..3 {
+        for (hop, i) in [(Hop::DevQueue, 3), (Hop::DevXmit, 4)] {
+            events.push(fragment(n, hop, i + 10 * u64::from(n)));
+        }
+    }
+    for (n, i) in arrive.iter().zip(0..) {
+        for (hop, at) in [(Hop::DevRecv, 50), (Hop::IpPre, 51)] {
+            events.push(fragment(*n, hop, at + 10 * i));
+        }
+    }
+    if whole {
+        let arrive = |(hop, i): (&Hop, u64)| Event { socket: SOCKET, ..udp(*hop, 100 + i, SERVER, 9, 2, 4000) };
+        events.extend(RX[2..].iter().zip(0..).map(arrive));
+        events.extend([ready(110), read(190, 4000)]);
+    }
+    correlate(coverage(), flows_and_fragments(), events)
+}
+
+#[test]
+fn a_datagram_in_fragments_passes_a_hop_with_the_last_of_them() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let (done, correlator) = fragmented(&order, true);
+        assert_eq!((done.len(), done[0].verdict, done[0].bytes()), (1, Verdict::Complete, 4000), "{order:?}");
+        let times = [Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::AppRecv];
+        let times = times.map(|hop| done[0].rungs.time_ns(hop));
+        // down with the first, up with the last
+        assert_eq!(times, [3, 4, 70, 71, 100, 190].map(Some), "{order:?}");
+        assert_eq!((done[0].disordered(), done[0].ip_id, done[0].ambiguous), (0, 9, false));
+        let counters = correlator.counters();
+        assert_eq!((counters.later_fragments, counters.stray_fragments, counters.unattributed), (8, 0, 0));
+    }
+}
+
+#[test]
+fn a_datagram_that_lost_a_fragment_is_lost_where_the_last_of_them_were_all_there() {
+    for arrive in [&[0, 1][..], &[1, 2], &[0, 2], &[0], &[]] {
+        let (done, _) = fragmented(arrive, false);
+        assert_eq!(done.len(), 1, "{arrive:?}: {done:?}");
+        assert_eq!(done[0].rungs.last(), Some(Hop::DevXmit), "{arrive:?}");
+    }
+}
+
+#[test]
+fn a_fragment_that_came_twice_changes_nothing() {
+    let (done, _) = fragmented(&[0, 1, 1, 0, 2, 2], true);
     assert_eq!((done.len(), done[0].verdict, done[0].bytes()), (1, Verdict::Complete, 4000));
-    let times = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv].map(|hop| done[0].rungs.time_ns(hop));
-    assert_eq!(times, [Some(6), Some(50), Some(90)]);
-    assert_eq!((correlator.counters().later_fragments, correlator.counters().unattributed), (6, 0));
+    assert_eq!(done[0].rungs.time_ns(Hop::DevRecv), Some(90));
+}
+
+#[test]
+fn the_drop_of_a_fragment_is_the_drop_of_its_datagram() {
+    let mut events: Vec<_> = (0..3).map(|n| fragment(n, Hop::DevRecv, 50 + u64::from(n))).collect();
+    events.push(Event { detail: 71, flow: SERVER_HOST, ..fragment(2, Hop::SkbDrop, 60) });
+    let mut events = [down(0, 9, 1, 4000), events].concat();
+    events.sort_by_key(|e| e.time_ns);
+    let (done, _) = correlate(coverage(), flows_and_fragments(), events);
+    assert_eq!(done.len(), 1);
+    assert_eq!(done[0].verdict, Verdict::Dropped { hop: Hop::DevRecv, reason: 71 });
+}
+
+#[test]
+fn fragments_without_their_first_are_counted() {
+    let events: Vec<_> = (1..3).map(|n| fragment(n, Hop::DevRecv, 50 + u64::from(n))).collect();
+    let (done, correlator) = correlate(coverage(), flows_and_fragments(), events);
+    assert_eq!((done.len(), correlator.counters().stray_fragments), (0, 2));
+}
+
+/// A super-packet of three datagrams at some hops.
+fn super_at(hops: &[Hop], time_ns: u64, flow: FlowId, ip_id: u16, skb: u32, socket: u64) -> Vec<Event> {
+    let one = |(hop, i): (&Hop, u64)| Event {
+        segs: 3,
+        seq: 100,
+        socket,
+        ..udp(*hop, time_ns + i, flow, ip_id, skb, 250)
+    };
+    hops.iter().zip(0..).map(one).collect()
+}
+
+#[test]
+fn a_super_packet_that_stays_whole_is_still_its_datagrams() {
+    for (ip_id, flows) in [(40, flows(Proto::UDP)), (0, flows_v6())] {
+        let sent = super_at(&TX, 0, CLIENT, ip_id, 1, 50);
+        let came = super_at(&RX, 20, SERVER, ip_id, 1, SOCKET);
+        let events = [sent, came, vec![ready(30), read(40, 250)]].concat();
+        let done = journeys(flows, events);
+        let seen: Vec<_> = done.iter().map(|j| (j.verdict, j.bytes(), j.rungs.len(), j.ambiguous)).collect();
+        let one = |len| (Verdict::Complete, len, 10, false);
+        assert_eq!(seen, [one(100), one(100), one(50)]);
+    }
+}
+
+#[test]
+fn datagrams_that_the_receiver_merges_stay_what_they_were() {
+    let mut events = Vec::new();
+    for (i, len) in [(0, 100), (1, 100), (2, 50)] {
+        events.extend(down(10 * i, 40 + i as u16, 1 + i as u32, len));
+    }
+    events.extend(super_at(&RX, 50, SERVER, 40, 1, SOCKET));
+    events.extend([ready(60), read(90, 250)]);
+    let done = journeys(flows(Proto::UDP), events);
+    assert_eq!(done.len(), 3);
+    assert!(done.iter().all(|j| j.verdict == Verdict::Complete && !j.ambiguous && j.rungs.len() == 10));
+    assert_eq!(done.iter().map(|j| j.ip_id).collect::<Vec<_>>(), [40, 41, 42]);
+}
+
+#[test]
+fn without_identifications_the_segments_of_a_super_packet_keep_their_order() {
+    let mut events = super_at(&TX[..3], 0, CLIENT, 0, 1, 50);
+    for (i, len) in [(0, 100), (1, 100), (2, 50)] {
+        events.push(udp(Hop::DevXmit, 10 + i, CLIENT, 0, 10 + i as u32, len));
+    }
+    for (i, len) in [(0, 100), (1, 100), (2, 50)] {
+        events.extend(up(50 + 10 * i, 0, 10 + i as u32, len));
+    }
+    events.push(at_return(by(udp(Hop::AppSend, 85, CLIENT, 0, 0, 250), 5, 50)));
+    events.extend([100, 100, 50].iter().zip(0..).map(|(len, i)| read(100 + i, *len)));
+    let done = journeys(flows_v6(), events);
+    assert_eq!(done.len(), 3);
+    let xmit: Vec<_> = done.iter().map(|j| j.rungs.time_ns(Hop::DevXmit)).collect();
+    assert_eq!(xmit, [Some(10), Some(11), Some(12)]);
+    assert!(done.iter().all(|j| j.verdict == Verdict::Complete && !j.ambiguous && j.rungs.has(Hop::AppSend)));
+}
+
+const GROUP_HERE: FlowId = FlowId(51);
+const GROUP_THERE: FlowId = FlowId(52);
+
+/// A sender's flow to a group, as it is seen by the sender, by itself as a receiver, and by another host.
+fn group_flows() -> Vec<Flow> {
+    vec![
+        flow(CLIENT, 1, Proto::UDP, "10.0.0.1:4000", "239.1.1.1:80"),
+        flow(GROUP_HERE, 1, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"),
+        flow(GROUP_THERE, 2, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"),
+    ]
+}
+
+fn group_up(time_ns: u64, flow: FlowId, ip_id: u16, sockets: &[u64]) -> Vec<Event> {
+    let at = |hop, time_ns, socket| {
+        let event = udp(hop, time_ns, flow, ip_id, 1, 100);
+        Event { flags: EventFlags::GROUP, socket, ..event }
+    };
+    let mut events: Vec<_> = RX[..3].iter().zip(0..).map(|(hop, i)| at(*hop, time_ns + i, 0)).collect();
+    for (socket, i) in sockets.iter().zip(0..) {
+        events.push(at(Hop::UdpRecv, time_ns + 4 + 2 * i, *socket));
+        events.push(by(udp(Hop::SockReady, time_ns + 5 + 2 * i, FlowId::NONE, 0, 0, 0), 0, *socket));
+    }
+    events
+}
+
+fn group_read(time_ns: u64, tid: u32, socket: u64) -> Event {
+    by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, 100), tid, socket)
+}
+
+#[test]
+fn every_receiver_of_a_group_has_its_journey() {
+    for ip_id in [9, 0] {
+        let mut events = down(0, ip_id, 1, 100);
+        // The copy that the sender loops back leaves between ip.post and ip.post again.
+        events.truncate(2);
+        events.extend(group_up(10, GROUP_HERE, ip_id, &[71, 72]));
+        let again = down(30, ip_id, 1, 100).split_off(1);
+        events.extend(again);
+        events.extend(group_up(40, GROUP_THERE, ip_id, &[73, 74]));
+        events.push(at_return(by(udp(Hop::AppSend, 60, CLIENT, 0, 0, 100), 5, 50)));
+        events.extend(
+            [(71, 1), (72, 2), (73, 3), (74, 4)]
+                .map(|(socket, tid)| group_read(100 + u64::from(tid), tid, socket)),
+        );
+        let done = journeys(group_flows(), events);
+        assert_eq!(done.len(), 4, "{done:#?}");
+        let mut readers: Vec<_> = done.iter().map(|j| (j.reader.map(|w| w.tid), j.rx_flow)).collect();
+        readers.sort_unstable_by_key(|r| r.0);
+        let (here, there) = (GROUP_HERE, GROUP_THERE);
+        assert_eq!(readers, [(Some(1), here), (Some(2), here), (Some(3), there), (Some(4), there)]);
+        for journey in &done {
+            assert_eq!((journey.verdict, journey.tx_flow, journey.bytes()), (Verdict::Complete, CLIENT, 100));
+            assert_eq!(
+                (journey.sender.map(|w| w.tid), journey.ambiguous, journey.disordered()),
+                (Some(5), false, 0)
+            );
+            assert!(journey.rungs.has(Hop::AppSend) && journey.rungs.time_ns(Hop::IpPost) == Some(1));
+            // what is looped back never comes to the device
+            assert_eq!(journey.rungs.has(Hop::DevXmit), journey.rx_flow == GROUP_THERE);
+        }
+    }
+}
+
+#[test]
+fn what_goes_to_a_group_that_nobody_here_is_in_is_one_journey() {
+    let done = journeys(group_flows(), down(0, 9, 1, 100));
+    assert_eq!((done.len(), done[0].rx_flow), (1, FlowId::NONE));
+}
+
+#[test]
+fn one_of_several_sockets_that_is_full_drops_only_its_own() {
+    let mut events = [down(0, 9, 1, 100), group_up(40, GROUP_THERE, 9, &[73, 74])].concat();
+    let drop = Event { detail: 6, flags: EventFlags::GROUP, ..udp(Hop::SkbDrop, 60, GROUP_THERE, 9, 1, 100) };
+    events.extend([drop, group_read(100, 3, 73)]);
+    let mut done = journeys(group_flows(), events);
+    done.sort_by_key(|j| j.reader.map(|w| w.tid));
+    assert_eq!(done.len(), 2, "{done:#?}");
+    assert!(matches!(done[0].verdict, Verdict::Dropped { reason: 6, .. }), "{:?}", done[0]);
+    assert_eq!(done[1].verdict, Verdict::Complete);
+}
+
+#[test]
+fn a_group_whose_sender_is_elsewhere() {
+    let mut events = group_up(40, GROUP_THERE, 9, &[73, 74]);
+    events.extend([group_read(100, 3, 73), group_read(101, 4, 74)]);
+    let done = journeys(group_flows(), events);
+    assert_eq!(done.len(), 2);
+    assert!(done.iter().all(|j| j.verdict == Verdict::HalfComplete && j.rungs.has(Hop::DevRecv)));
+}
+
+#[test]
+fn a_device_on_another_device_makes_no_second_journey() {
+    let on = |events: Vec<Event>, ifindex| events.into_iter().map(move |e| Event { ifindex, ..e });
+    let mut events: Vec<_> = on(down(0, 0, 1, 100), 2).collect();
+    events.extend(on(down(10, 0, 1, 100).split_off(2), 3));
+    events.extend(on(up(50, 0, 1, 100), 4).take(1));
+    events.extend(on(up(52, 0, 1, 100), 5));
+    events.push(read(90, 100));
+    let done = journeys(flows_v6(), events);
+    assert_eq!(
+        (done.len(), done[0].verdict, done[0].rungs.time_ns(Hop::DevXmit)),
+        (1, Verdict::Complete, Some(3))
+    );
+}
+
+#[test]
+fn the_start_of_a_send_is_its_packets_first_rung() {
+    let begin = |time_ns, len| by(udp(Hop::UdpSend, time_ns, CLIENT, 0, 0, len), 5, 50);
+    let mut events = vec![begin(0, 100)];
+    events.extend(down(10, 9, 1, 100));
+    // a call that made no packet, and then one whose length is not told
+    events.extend([begin(20, 77), begin(30, 0)]);
+    events.extend(down(40, 10, 1, 120));
+    events.extend([up(50, 9, 2, 100), up(60, 10, 3, 120), vec![read(90, 100), read(91, 120)]].concat());
+    let (done, correlator) = correlate(coverage(), flows(Proto::UDP), events);
+    let begun: Vec<_> = done.iter().map(|j| j.rungs.time_ns(Hop::UdpSend)).collect();
+    assert_eq!(begun, [Some(0), Some(30)]);
+    assert_eq!(correlator.counters().unmatched_sends, 1);
+    assert_eq!(done[0].latencies().next().map(|l| (l.from, l.to, l.ns)), Some((Hop::UdpSend, Hop::IpOut, 10)));
+}
+
+#[test]
+fn a_send_that_made_no_packet_gives_its_start_to_no_other() {
+    let begin = by(udp(Hop::UdpSend, 0, CLIENT, 0, 0, 64), 5, 50);
+    let returned = at_return(by(udp(Hop::AppSend, 5, CLIENT, 0, 0, 64), 5, 50));
+    for before in [vec![begin], vec![begin, returned]] {
+        let events = [before, down(10, 9, 1, 100), up(50, 9, 2, 100), vec![read(90, 100)]].concat();
+        let (done, _) = correlate(coverage(), flows(Proto::UDP), events);
+        assert_eq!((done.len(), done[0].rungs.has(Hop::UdpSend)), (1, false));
+    }
+}
+
+#[test]
+fn an_empty_datagram_keeps_its_place_in_the_queue() {
+    let mut events = [down(0, 1, 1, 100), up(50, 1, 2, 100)].concat();
+    events.extend([down(100, 2, 1, 0), up(150, 2, 3, 0), down(200, 3, 1, 100), up(250, 3, 4, 100)].concat());
+    events.extend([read(300, 100), read(301, 0), read(302, 100)]);
+    let done = journeys(flows(Proto::UDP), events);
+    let seen: Vec<_> = done.iter().map(|j| (j.bytes(), j.rungs.time_ns(Hop::AppRecv), j.ambiguous)).collect();
+    assert_eq!(seen, [(100, Some(300), false), (0, Some(301), false), (100, Some(302), false)]);
+}
+
+#[test]
+fn threads_that_share_a_socket_may_have_swapped_what_is_alike() {
+    let events = |lens: [u32; 3]| {
+        let mut events = Vec::new();
+        for (len, i) in lens.into_iter().zip(0..) {
+            events
+                .extend([down(100 * i, i as u16 + 1, 1, len), up(100 * i + 50, i as u16 + 1, 2, len)].concat());
+        }
+        let reads = [(7, lens[0]), (8, lens[1]), (7, lens[2])].into_iter().zip(0..);
+        events.extend(
+            reads.map(|((tid, len), i)| by(udp(Hop::AppRecv, 400 + i, FlowId::NONE, 0, 0, len), tid, SOCKET)),
+        );
+        events
+    };
+    let seen = |lens| -> Vec<_> {
+        let done = journeys(flows(Proto::UDP), events(lens));
+        done.iter().map(|j| (j.reader.map(|w| w.tid), j.ambiguous)).collect()
+    };
+    // lengths that differ tell who read what
+    assert_eq!(seen([100, 200, 300]), [(Some(7), false), (Some(8), false), (Some(7), false)]);
+    // from the second thread on it is known that there are several; the last had nobody to be swapped with
+    assert_eq!(seen([100, 100, 100]), [(Some(7), false), (Some(8), true), (Some(7), false)]);
+}
+
+/// An echo request and its answer.
+fn icmp(hop: Hop, time_ns: u64, flow: FlowId, number: u32, ip_id: u16, skb: u32) -> Event {
+    Event { proto: Proto::ICMP, seq: number, ..udp(hop, time_ns, flow, ip_id, skb, 56) }
+}
+
+#[test]
+fn an_echo_is_a_journey_each_way_up_to_ip() {
+    let flows = vec![
+        flow(CLIENT, 1, Proto::ICMP, "10.0.0.1:77", "10.0.0.2:77"),
+        flow(SERVER, 2, Proto::ICMP, "10.0.0.2:77", "10.0.0.1:77"),
+    ];
+    let mut events = Vec::new();
+    for (from, to, at, id) in [(CLIENT, SERVER, 0, 9), (SERVER, CLIENT, 50, 0)] {
+        events.extend(TX.iter().zip(0..).map(|(hop, i)| icmp(*hop, at + i, from, 1, id, 5)));
+        events.extend(RX[..3].iter().zip(0..).map(|(hop, i)| icmp(*hop, at + 10 + i, to, 1, id, 5)));
+    }
+    let (done, correlator) = correlate(coverage(), flows, events);
+    assert_eq!(done.len(), 2);
+    for journey in &done {
+        assert_eq!((journey.verdict, journey.rungs.len(), journey.proto), (Verdict::Complete, 7, Proto::ICMP));
+    }
+    assert_eq!(correlator.counters().other_protocols, 0);
+}
+
+#[test]
+fn an_echo_in_fragments_is_one_journey() {
+    let host = |id, netns, a: &str, b: &str| flow(id, netns, Proto::ICMP, a, b);
+    let flows = vec![
+        host(CLIENT, 1, "10.0.0.1:77", "10.0.0.2:77"),
+        host(SERVER, 2, "10.0.0.2:77", "10.0.0.1:77"),
+        host(CLIENT_HOST, 1, "10.0.0.1:0", "10.0.0.2:0"),
+        host(SERVER_HOST, 2, "10.0.0.2:0", "10.0.0.1:0"),
+    ];
+    // 2000 bytes: the first fragment does not tell so
+    let is_icmp = |e: Event| Event { proto: Proto::ICMP, ..e };
+    let first =
+        |hop, at, flow| is_icmp(Event { flags: EventFlags::MORE, seq: 1480, ..udp(hop, at, flow, 9, 2, 1472) });
+    let last = |hop, at, flow| {
+        is_icmp(Event { flags: EventFlags::FRAGMENT, seq: 1480, ..udp(hop, at, flow, 9, 3, 528) })
+    };
+    let there = [first(Hop::DevRecv, 20, SERVER), last(Hop::DevRecv, 30, SERVER_HOST)];
+    let whole = is_icmp(udp(Hop::IpIn, 40, SERVER, 9, 2, 2000));
+    let sent = is_icmp(udp(Hop::IpOut, 0, CLIENT, 9, 1, 2000));
+    let sends = [first(Hop::DevXmit, 10, CLIENT), last(Hop::DevXmit, 11, CLIENT_HOST)];
+    for (events, rungs) in
+        [([&[sent][..], &sends, &there, &[whole]].concat(), 4), ([&there[..], &[whole]].concat(), 2)]
+    {
+        let (done, _) = correlate(coverage(), flows.clone(), events);
+        assert_eq!((done.len(), done[0].bytes(), done[0].rungs.len()), (1, 2000, rungs), "{done:?}");
+        assert_eq!(done[0].rungs.time_ns(Hop::DevRecv), Some(30));
+    }
 }

@@ -110,14 +110,19 @@ fn event(e: &mag_event, hop: Hop) -> Event {
     let proto = Proto(e.proto);
     // ip.out of UDP runs within the sender's call, so the kernel side tells the process there too
     let process = hop.knows_process() || hop == Hop::IpOut && proto == Proto::UDP;
-    let (tgid, tid, detail) = if process { (e.a, e.b, if sched { e.len } else { 0 }) } else { (0, 0, e.a) };
+    let of_process = match hop {
+        Hop::AppRecv => e.skb,
+        _ if sched => e.len,
+        _ => 0,
+    };
+    let (tgid, tid, detail) = if process { (e.a, e.b, of_process) } else { (0, 0, e.a) };
     Event {
         time_ns: e.h.time_ns,
         socket: e.cookie,
         flow: FlowId(e.flow),
         seq: e.seq,
         len: if sched { 0 } else { e.len },
-        skb: e.skb,
+        skb: if hop == Hop::AppRecv { 0 } else { e.skb },
         ifindex: e.ifindex,
         tgid,
         tid,

@@ -3,14 +3,15 @@
 use super::branch::Resend;
 use super::desk::{Desk, Why};
 use super::directory::Directory;
+use super::fragments::Fragments;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::passes::Ids;
 use super::piece::Mark;
-use super::readers::Readers;
+use super::readers::{Asked, Readers};
 use super::rules::Rules;
 use super::rungs::Who;
-use super::sockets::{DatagramRef, Read, Sockets};
+use super::sockets::Sockets;
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
 use crate::event::{Event, EventFlags};
@@ -28,12 +29,15 @@ const FREE_NS: u64 = u64::MAX;
 /// Memory is bounded by [`Limits`], whatever comes in; nothing in the input makes it panic.
 #[derive(Debug)]
 pub struct Correlator {
-    desk: Desk,
-    directory: Directory,
-    streams: Vec<Stream>,
+    pub(super) desk: Desk,
+    pub(super) directory: Directory,
+    pub(super) streams: Vec<Stream>,
     tasks: Map<u32, Task>,
-    readers: Readers,
-    sockets: Sockets,
+    pub(super) readers: Readers,
+    pub(super) sockets: Sockets,
+    pub(super) fragments: Fragments,
+    /// Room for the datagrams of one event.
+    pub(super) starts: Vec<u64>,
 }
 
 impl Correlator {
@@ -46,6 +50,8 @@ impl Correlator {
             tasks: Map::default(),
             readers: Readers::default(),
             sockets: Sockets::default(),
+            fragments: Fragments::default(),
+            starts: Vec::new(),
         }
     }
 
@@ -88,6 +94,7 @@ impl Correlator {
             stream.reset(Why::EndOfInput, &mut self.desk, done);
         }
         self.sockets = Sockets::default();
+        self.desk.counters.stray_fragments += self.fragments.finish();
     }
 
     /// What a flow id stands for, while the flow is remembered.
@@ -129,17 +136,18 @@ impl Correlator {
             | Hop::SchedWakeup
             | Hop::SchedFork
             | Hop::SchedExit => {}
-            _ if event.flags.contains(EventFlags::FRAGMENT) => self.desk.counters.later_fragments += 1,
             _ if event.flags.contains(EventFlags::PARTIAL) => self.desk.counters.without_range += 1,
             _ => match event.proto {
                 Proto::TCP => self.tcp(event, done),
-                Proto::UDP => self.udp(event, done),
-                _ => self.desk.counters.other_protocols += 1,
+                _ => self.datagram(event, done),
             },
+        }
+        if matches!(event.hop, Hop::AppRecv | Hop::SockReady) {
+            self.readers.note(event);
         }
     }
 
-    fn mark(event: &Event) -> Mark {
+    pub(super) fn mark(event: &Event) -> Mark {
         let Event { hop, time_ns, cpu, tgid, tid, .. } = *event;
         let at_return = event.flags.contains(EventFlags::AT_RETURN);
         let ids = Ids { first: event.ip_id, count: event.segs };
@@ -147,7 +155,7 @@ impl Correlator {
     }
 
     /// The stream of an event, if its flow is known and is an end of it.
-    fn stream_of(&mut self, event: &Event) -> Option<usize> {
+    pub(super) fn stream_of(&mut self, event: &Event) -> Option<usize> {
         let direction = event.hop.direction();
         let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
             self.desk.counters.unattributed += 1;
@@ -155,7 +163,11 @@ impl Correlator {
         };
         let stream = self.streams.get_mut(slot)?;
         stream.last_ns = event.time_ns.min(FREE_NS - 1);
-        if direction != Direction::Off && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
+        // Of a group many hosts are true receivers.
+        let in_group = direction == Direction::Rx && event.flags.contains(EventFlags::GROUP);
+        if direction != Direction::Off
+            && stream.admit(event.flow, event.hop, &self.desk) == Admitted::Forwarder
+            && !in_group
         {
             self.desk.counters.forwarded += 1;
             return None;
@@ -209,7 +221,7 @@ impl Correlator {
         let from = stream.move_to(seq, desk, done);
         let to = from.saturating_add(len);
         let reader = match hop {
-            Hop::AppCopy | Hop::AppRecv => self.readers.of(event.tid, event.socket),
+            Hop::AppCopy | Hop::AppRecv => self.readers.of(&Asked::by(event)),
             _ => None,
         };
         if hop == Hop::AppRecv {
@@ -255,138 +267,6 @@ impl Correlator {
             self.desk.counters.drops += 1;
             stream.mark_dropped(from..to, at_sender, event.detail, event.time_ns, &mut self.desk);
         }
-    }
-
-    fn udp(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        match event.hop {
-            Hop::SkbDrop => self.udp_drop(event, done),
-            Hop::AppSend | Hop::UdpSend => self.udp_send(event, done),
-            Hop::AppRecv | Hop::AppCopy => self.udp_read(event, done),
-            Hop::SockReady => self.udp_ready(event, done),
-            Hop::IpOut
-            | Hop::IpPost
-            | Hop::DevQueue
-            | Hop::DevXmit
-            | Hop::DevDone
-            | Hop::DevRecv
-            | Hop::IpPre
-            | Hop::IpIn
-            | Hop::UdpRecv => self.udp_packet(event, done),
-            _ => self.desk.counters.without_range += 1,
-        }
-    }
-
-    fn udp_packet(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let Some(slot) = self.stream_of(event) else { return };
-        let Some(stream) = self.streams.get_mut(slot) else { return };
-        let mut mark = Self::mark(event);
-        if event.hop != Hop::IpOut {
-            mark.who = Who::default();
-        }
-        let start = stream.datagram(event, &mark, &mut self.desk, done);
-        let datagram = DatagramRef { stream: stream.me, start, len: event.len };
-        stream.tidy();
-        match event.hop {
-            Hop::IpOut => self.sockets.went_out(event.tid, event.socket, datagram),
-            Hop::UdpRecv if event.socket != 0 => {
-                self.sockets.arrived(event.socket, datagram, event.time_ns);
-                if self.sockets.is_crowded(self.desk.open) {
-                    let streams = &self.streams;
-                    self.sockets.forget(|d| is_open(streams, d));
-                }
-            }
-            _ => {}
-        }
-        self.desk.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
-    }
-
-    /// Stamps a datagram that a socket's queue pointed out.
-    fn stamp_datagram(
-        &mut self,
-        datagram: DatagramRef,
-        mark: &Mark,
-        ambiguous: bool,
-        socket: u64,
-        done: &mut Vec<Journey>,
-    ) {
-        let Some(stream) = self.streams.get_mut(datagram.stream.slot as usize) else { return };
-        if stream.me != datagram.stream {
-            return;
-        }
-        let Some(index) = stream.pieces.starting_at(datagram.start) else { return };
-        let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { return };
-        // A send that returns after a loss may be that of a datagram of which nothing was seen.
-        let ambiguous = ambiguous || mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
-        if ambiguous && !piece.ambiguous {
-            piece.ambiguous = true;
-            self.desk.counters.ambiguous_datagrams += 1;
-        }
-        if matches!(mark.hop, Hop::AppRecv | Hop::AppCopy)
-            && !piece.has(Hop::AppCopy)
-            && let Some(reader) = self.readers.of(mark.who.tid, socket)
-        {
-            reader.stamp(piece, mark.time_ns);
-        }
-        stream.touch(index, mark, &mut self.desk, done);
-        stream.tidy();
-    }
-
-    fn udp_send(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let mark = Self::mark(event);
-        if !mark.at_return {
-            // Before the packet is made there is nothing to tie it to.
-            self.desk.counters.unmatched_sends += 1;
-            return;
-        }
-        match self.sockets.send_returned(event.tid, event.socket, event.len) {
-            Some(datagram) => self.stamp_datagram(datagram, &mark, false, event.socket, done),
-            None => self.desk.counters.unmatched_sends += 1,
-        }
-    }
-
-    fn udp_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let looks = event.hop == Hop::AppCopy || event.flags.contains(EventFlags::PEEK);
-        let streams = &self.streams;
-        let read = Read { len: event.len, time_ns: event.time_ns, looks };
-        let found = self.sockets.read(event.socket, read, &self.desk.losses, |d| is_open(streams, d));
-        match found {
-            _ if event.flags.contains(EventFlags::PEEK) => {}
-            Some(m) => {
-                // A copy at a length that is none of the queue's may belong to another read: it is left out.
-                if event.hop == Hop::AppRecv || !m.ambiguous {
-                    self.stamp_datagram(m.datagram, &Self::mark(event), m.ambiguous, event.socket, done);
-                }
-            }
-            None => self.desk.counters.unmatched_reads += 1,
-        }
-    }
-
-    fn udp_ready(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let mark = Self::mark(event);
-        let mut told = Vec::new();
-        self.sockets.announced(event.socket, |d| told.push(d));
-        for datagram in told {
-            self.stamp_datagram(datagram, &mark, false, event.socket, done);
-        }
-    }
-
-    fn udp_drop(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        for direction in [Direction::Rx, Direction::Tx] {
-            let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
-                self.desk.counters.unattributed += 1;
-                return;
-            };
-            let Some(stream) = self.streams.get_mut(slot) else { continue };
-            let Some(index) = stream.dropped_datagram(event) else { continue };
-            let Some(piece) = stream.pieces.get_mut(index) else { continue };
-            piece.drop = Some((event.detail, piece.rungs.present()));
-            self.desk.counters.drops += 1;
-            // Nobody sends it again.
-            let start = piece.start;
-            stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
-            return;
-        }
-        self.desk.counters.unmatched_drops += 1;
     }
 
     fn visit_due(&mut self, done: &mut Vec<Journey>) {
@@ -445,13 +325,4 @@ impl Correlator {
             self.desk.counters.evicted_flows += forgotten;
         }
     }
-}
-
-/// Whether a datagram still waits to be read.
-fn is_open(streams: &[Stream], datagram: &DatagramRef) -> bool {
-    let Some(stream) = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream) else {
-        return false;
-    };
-    let piece = stream.pieces.starting_at(datagram.start).and_then(|index| stream.pieces.get(index));
-    piece.is_some_and(|p| !p.is_gone() && !p.has(Hop::AppRecv))
 }

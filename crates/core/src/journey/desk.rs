@@ -110,7 +110,9 @@ impl Desk {
                 || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
                 || !piece.has(Hop::AppRecv);
             let gapped = self.is_gapped(ends, piece);
-            if !waits && !gapped {
+            // A group's other sockets get their clones right after the first.
+            let shares = !piece.rx_flow.is_none();
+            if !waits && !gapped && !shares {
                 self.close(ends, piece, Why::Finished, done);
                 return u64::MAX;
             }
@@ -119,7 +121,11 @@ impl Desk {
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }
-        } else if !ends.rx.sure && way.tx_last.is_some_and(|last| piece.has(last)) {
+        } else if !ends.rx.sure
+            && !piece.shared
+            && piece.rx_flow.is_none()
+            && way.tx_last.is_some_and(|last| piece.has(last))
+        {
             let until_ns = time_ns.saturating_add(half_wait_ns(ends.proto, piece));
             piece.state = State::Lingering { until_ns };
             return until_ns;
@@ -130,7 +136,7 @@ impl Desk {
     /// What becomes of a piece whose lingering is over.
     pub fn expire(&mut self, ends: &Ends, piece: &mut Piece, floor: u64, done: &mut Vec<Journey>) {
         let way = self.rules.of(ends.proto);
-        if way.rx_top.is_some_and(|top| piece.has(top)) {
+        if piece.shared || way.rx_top.is_some_and(|top| piece.has(top)) {
             self.close(ends, piece, Why::Finished, done);
         } else if ends.proto == Proto::TCP && piece.end <= floor {
             self.close(ends, piece, Why::Passed, done);
@@ -150,6 +156,14 @@ impl Desk {
         }
         piece.state = State::Gone;
         self.open = self.open.saturating_sub(1);
+        if piece.shared {
+            return; // its receivers have it
+        }
+        let is_copy = !piece.rx_flow.is_none();
+        if is_copy && !piece.any(self.rules.of(ends.proto).rx_end_only) && piece.drop.is_none() {
+            self.counters.forwarded += u64::from((piece.rungs.present() & RX).count_ones());
+            return; // it only passed by here
+        }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
         if piece.is_only_promised() && !promise_is_all {
             self.counters.never_sent_bytes += piece.end - piece.start;
@@ -162,7 +176,8 @@ impl Desk {
         let verdict = self.verdict(ends, piece, why);
         let branches = piece.branches();
         let who = |who: Who| if who.is_none() { None } else { Some(who) };
-        let range = if ends.proto == Proto::UDP { 0..piece.end - piece.start } else { piece.start..piece.end };
+        let range = if ends.proto == Proto::TCP { piece.start..piece.end } else { 0..piece.end - piece.start };
+        let rx_flow = if is_copy { piece.rx_flow } else { ends.rx.flow };
         done.push(Journey {
             id: self.counters.journeys,
             proto: ends.proto,
@@ -170,14 +185,15 @@ impl Desk {
             rx_node: 0,
             across: Across::OneClock,
             tx_flow: if piece.any(TX) { ends.tx.flow } else { FlowId::NONE },
-            rx_flow: if piece.any(RX) { ends.rx.flow } else { FlowId::NONE },
+            rx_flow: if piece.any(RX) { rx_flow } else { FlowId::NONE },
             range,
             rungs: piece.rungs,
             sender: who(piece.sender),
             reader: who(piece.reader),
             branches_left_out: piece.retransmits().saturating_sub(branches.len() as u32),
             branches,
-            ip_id: if ends.proto == Proto::UDP { piece.ip_id } else { 0 },
+            ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
+            presence: piece.presence,
             verdict,
             ambiguous: piece.ambiguous,
         });

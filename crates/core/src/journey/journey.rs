@@ -40,12 +40,27 @@ pub struct Journey {
     pub branches_left_out: u32,
     /// UDP over IPv4: the identification that both hosts see in the packet, of the first fragment or segment where there
     /// are several; together with the length the wire key of a datagram. 0 where there is none: TCP, IPv6, and senders
-    /// that leave it out, as Linux does for a datagram of an unconnected socket that must not be fragmented.
+    /// that leave it out, as Linux does for an unconnected socket whose datagrams nobody may fragment.
     pub ip_id: u16,
+    /// What the reader did when this was ready for it, as far as its reads tell.
+    pub presence: Presence,
     /// How it ended.
     pub verdict: Verdict,
     /// UDP: a hop was matched by order or length against some of the evidence, so its times may be a neighbour's.
     pub ambiguous: bool,
+}
+
+/// What a reader that was not simply woken did while its data was ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Presence {
+    /// Nothing tells.
+    #[default]
+    Unsaid,
+    /// It asked again and again and was there when the data came.
+    Polling,
+    /// It had its CPU and read something else first.
+    Busy,
 }
 
 /// What is known of the time between the halves of a journey.

@@ -29,14 +29,15 @@ pub struct Counters {
     pub unattributed: u64,
     /// Two tuples with one flow id; the first one stays.
     pub flow_collisions: u64,
-    /// Events of a protocol other than TCP and UDP.
+    /// Events at sockets of protocols other than TCP and UDP.
     pub other_protocols: u64,
     /// Events without a range: headers that could not be read.
     pub without_range: u64,
-    /// Events of fragments after the first. The first has the header, whose length is that of the whole datagram, and
-    /// stands for it.
+    /// Events of fragments after the first. A datagram has passed a hop when all of its fragments have.
     pub later_fragments: u64,
-    /// Events of a namespace that only forwards the packets of this flow.
+    /// Those whose first fragment was not seen, so that nothing tells which datagram they were part of.
+    pub stray_fragments: u64,
+    /// Events of a namespace that only forwards the packets of this flow, or that a packet to a group only passed by.
     pub forwarded: u64,
     /// Pure acknowledgements and other segments without payload, by place on the path.
     pub empty_segments: [u64; PATH_HOPS],

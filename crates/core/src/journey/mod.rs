@@ -21,8 +21,10 @@
 
 mod branch;
 mod correlator;
+mod datagrams;
 mod desk;
 mod directory;
+mod fragments;
 
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod journey;
@@ -42,7 +44,7 @@ mod verdict;
 
 pub use branch::{Branch, Resend};
 pub use correlator::Correlator;
-pub use journey::{Across, Journey, Latency};
+pub use journey::{Across, Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
 pub use rungs::{Rung, Rungs, Who};
 pub use verdict::Verdict;

@@ -1,8 +1,10 @@
 //! A piece: a journey that is still open.
 
 use super::branch::{Branch, Resend};
+use super::journey::Presence;
 use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, Who, bit, bits};
+use crate::flow::FlowId;
 use crate::hop::Hop;
 
 /// What one event says about the bytes it covers.
@@ -63,8 +65,21 @@ pub(super) struct Piece {
     pub ambiguous: bool,
     pub skb: u32,
     pub ip_id: u16,
-    /// Segments of a UDP super-packet.
+    /// Segments of the super-packet that it last was in; 1 for a packet of its own.
     pub segs: u16,
+    /// Was sent in a super-packet.
+    pub cut: bool,
+    /// Sent to a group: receivers have journeys of their own, and this is only their sender's half.
+    pub shared: bool,
+    pub presence: Presence,
+    /// Interface that it was last seen on.
+    pub ifindex: u32,
+    /// The receiver's flow, where it is not the stream's: one of a group.
+    pub rx_flow: FlowId,
+    /// The receiver's socket, likewise.
+    pub socket: u64,
+    /// Where the datagram starts that this is one receiver's journey of; 0: none.
+    pub origin: u64,
 }
 
 impl Piece {
@@ -84,6 +99,13 @@ impl Piece {
             skb: 0,
             ip_id: 0,
             segs: 0,
+            cut: false,
+            shared: false,
+            presence: Presence::default(),
+            ifindex: 0,
+            rx_flow: FlowId::NONE,
+            socket: 0,
+            origin: 0,
         }
     }
 

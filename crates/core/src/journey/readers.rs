@@ -1,20 +1,41 @@
 //! Readers: when each thread was last woken and last put on a CPU.
 
+use super::journey::Presence;
 use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece};
 use super::rungs::{Who, bit};
-use crate::event::Event;
+use crate::event::{Event, EventFlags};
 use crate::hash::Map;
 use crate::hop::Hop;
 
-/// Threads remembered.
+/// Threads remembered, and sockets that were polled.
 const MAX_READERS: usize = 1 << 16;
+/// A thread that sleeps between two reads is away for longer: the kernel's timers have a slack of 50 µs.
+const SPIN_NS: u64 = 50_000;
 
 /// When and where something happened to a thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moment {
     time_ns: u64,
     cpu: u16,
+}
+
+/// A thread that reads a socket now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    tid: u32,
+    socket: u64,
+    /// When it last asked this socket in vain.
+    in_vain_ns: Option<u64>,
+}
+
+impl Asked {
+    /// The one that an `app.copy` or `app.recv` tells of.
+    pub fn by(event: &Event) -> Self {
+        let tells = event.hop == Hop::AppRecv && event.detail != 0;
+        let in_vain_ns = tells.then(|| event.time_ns.saturating_sub(u64::from(event.detail)));
+        Asked { tid: event.tid, socket: event.socket, in_vain_ns }
+    }
 }
 
 /// The last time a thread slept and was woken.
@@ -25,12 +46,20 @@ pub(super) struct Reader {
     who: Who,
     wake: Option<Moment>,
     run: Option<Moment>,
+    /// When its last read, of any socket, returned.
+    read_ns: u64,
+    /// Whether it was the socket that it reads now.
+    woken_by_this: bool,
+    /// When it last asked in vain, or took data off the device itself.
+    asked_ns: Option<u64>,
 }
 
 /// Threads that were woken, by tid.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     threads: Map<u32, Reader>,
+    /// The thread in whose busy poll a socket's data came last, and when, by socket.
+    pollers: Map<u64, (u32, u64)>,
 }
 
 impl Readers {
@@ -49,7 +78,8 @@ impl Readers {
                 forgotten = (before - self.threads.len()) as u64;
             }
             let who = Who { tgid: event.tgid, tid: event.tid };
-            self.threads.insert(event.tid, Reader { socket: event.socket, who, wake: moment, run: None });
+            let reader = Reader { socket: event.socket, who, wake: moment, ..Reader::default() };
+            self.threads.insert(event.tid, reader);
         } else if let Some(reader) = self.threads.get_mut(&event.tid)
             && reader.run.is_none()
         {
@@ -58,17 +88,40 @@ impl Readers {
         forgotten
     }
 
-    /// The thread, if it was `socket` that woke it. One that a timer or another socket woke was not waiting for this
-    /// data, and its wake-up says nothing about it.
-    pub fn of(&self, tid: u32, socket: u64) -> Option<Reader> {
-        self.threads.get(&tid).copied().filter(|reader| reader.socket == socket)
+    /// Takes an `app.recv` or `sock.ready` once it was correlated.
+    pub fn note(&mut self, event: &Event) {
+        if event.hop == Hop::SockReady {
+            if event.detail != 0 {
+                if self.pollers.len() >= MAX_READERS {
+                    self.pollers.clear();
+                }
+                self.pollers.insert(event.socket, (event.detail, event.time_ns));
+            }
+        } else if !event.flags.contains(EventFlags::PEEK)
+            && let Some(reader) = self.threads.get_mut(&event.tid)
+        {
+            reader.read_ns = event.time_ns;
+        }
+    }
+
+    /// What is known of the thread that reads now.
+    pub fn of(&self, asked: &Asked) -> Option<Reader> {
+        let thread = self.threads.get(&asked.tid).copied();
+        let polled = self.pollers.get(&asked.socket).filter(|(tid, _)| *tid == asked.tid).map(|(_, ns)| *ns);
+        let asked_ns = polled.max(asked.in_vain_ns);
+        if thread.is_none() && asked_ns.is_none() {
+            return None;
+        }
+        let thread = thread.unwrap_or_default();
+        Some(Reader { woken_by_this: thread.socket == asked.socket, asked_ns, ..thread })
     }
 }
 
 impl Reader {
     /// Gives `piece`, read at `read_ns`, its rungs at `task.wake` and `task.run`, if the thread slept in between. A reader
-    /// that was awake when the data came has none: it was busy, not waiting for a CPU. One that earlier data had woken
-    /// and that had no CPU yet has `task.run` alone.
+    /// that was awake when the data came has none: it was busy, not waiting for a CPU. One that something else had woken
+    /// before, and that had no CPU yet, has `task.run` alone; one that something else woke later was not waiting for this
+    /// data, and its wake-up says nothing about it.
     pub fn stamp(&self, piece: &mut Piece, read_ns: u64) {
         if piece.has(Hop::TaskWake) || piece.has(Hop::TaskRun) {
             return;
@@ -77,18 +130,26 @@ impl Reader {
             let arrived = Hop::path().iter().rev().find(|h| bit(**h) & ARRIVED != 0 && piece.has(**h));
             arrived.and_then(|hop| piece.rungs.time_ns(*hop))
         });
-        let (Some(ready), Some(wake)) = (ready, self.wake) else { return };
-        if wake.time_ns > read_ns {
+        let Some(ready) = ready else { return };
+        let wake = self.wake.filter(|wake| wake.time_ns <= read_ns);
+        let was_asleep = wake.is_some_and(|wake| wake.time_ns >= ready);
+        if !was_asleep && self.asked_ns.is_some_and(|asked| asked.saturating_add(SPIN_NS) >= ready) {
+            piece.presence = Presence::Polling;
+        }
+        let Some(wake) = wake else { return };
+        if was_asleep && !self.woken_by_this {
             return;
         }
         let (who, at_return, ids) = (self.who, false, Ids::default());
         let mark = |hop, at: Moment| Mark { hop, time_ns: at.time_ns, cpu: at.cpu, who, at_return, ids };
-        if wake.time_ns >= ready {
+        if was_asleep {
             piece.stamp(&mark(Hop::TaskWake, wake), Hop::TcpRetransmit);
         }
         let since_ns = wake.time_ns.max(ready);
         if let Some(run) = self.run.filter(|run| run.time_ns >= since_ns && run.time_ns <= read_ns) {
             piece.stamp(&mark(Hop::TaskRun, run), Hop::TcpRetransmit);
+            let was_busy = self.read_ns >= run.time_ns && self.read_ns <= read_ns;
+            piece.presence = if was_busy { Presence::Busy } else { Presence::Unsaid };
         }
     }
 }

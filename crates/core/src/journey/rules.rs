@@ -10,6 +10,8 @@ use crate::hop::{Hop, HopSet};
 pub(super) struct Rules {
     tcp: Way,
     udp: Way,
+    /// ICMP and the rest, which no socket hop tells of.
+    packet: Way,
     pub has_dev_done: bool,
     pub has_app_send: bool,
 }
@@ -62,12 +64,24 @@ impl Rules {
                 tx_end_only,
                 rx_end_only,
             },
+            packet: Way {
+                rx_top: served(&rx),
+                tx_last: served(&tx),
+                counted_at: Hop::TcpRetransmit,
+                expected: mask & packets,
+                tx_end_only,
+                rx_end_only,
+            },
             has_dev_done: coverage.contains(Hop::DevDone),
             has_app_send: coverage.contains(Hop::AppSend),
         }
     }
 
     pub fn of(&self, proto: Proto) -> &Way {
-        if proto == Proto::UDP { &self.udp } else { &self.tcp }
+        match proto {
+            Proto::TCP => &self.tcp,
+            Proto::UDP => &self.udp,
+            _ => &self.packet,
+        }
     }
 }

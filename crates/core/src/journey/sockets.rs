@@ -5,6 +5,8 @@
 
 use super::desk::StreamRef;
 use super::losses::Losses;
+use super::piece::Mark;
+use crate::event::Event;
 use crate::hash::Map;
 use std::collections::VecDeque;
 
@@ -15,6 +17,11 @@ const MAX_QUEUE: usize = 1 << 14;
 /// How far a read may be from the head of its queue.
 const RESYNC_WINDOW: usize = 32;
 
+/// How long a reader counts as one of several after another thread has read from the same socket.
+const SEVERAL_NS: u64 = 1_000_000_000;
+/// Sends that have begun and whose packet was not seen yet.
+const MAX_BEGUN: usize = 1 << 12;
+
 /// A datagram: its stream and where it starts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DatagramRef {
@@ -23,22 +30,45 @@ pub(super) struct DatagramRef {
     pub len: u32,
 }
 
+/// What lies in a queue as one: a datagram, or the datagrams of a super-packet. The length is that of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Queued {
+    pub first: DatagramRef,
+    more: Vec<u64>,
+}
+
+impl Queued {
+    /// Datagrams of one stream with `len` bytes together; `None` without any.
+    pub fn run(stream: StreamRef, starts: &[u64], len: u32) -> Option<Self> {
+        let (first, more) = starts.split_first()?;
+        Some(Queued { first: DatagramRef { stream, start: *first, len }, more: more.to_vec() })
+    }
+
+    /// Where they start.
+    pub fn starts(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.first.start).chain(self.more.iter().copied())
+    }
+}
+
 /// What a read matched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
-    pub datagram: DatagramRef,
+    pub run: Queued,
     /// Length or order spoke against it.
     pub ambiguous: bool,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<DatagramRef>,
+    waiting: VecDeque<Queued>,
     /// How many at the back the reader was not yet told of.
     unannounced: usize,
     last_ns: u64,
     /// When this queue and the kernel's were last known to agree.
     agreed_ns: u64,
+    /// Who read last, and when two different threads last read one after the other.
+    reader: u32,
+    several_ns: Option<u64>,
 }
 
 /// A read, or a look.
@@ -48,6 +78,7 @@ pub(super) struct Read {
     pub time_ns: u64,
     /// It takes nothing out.
     pub looks: bool,
+    pub tid: u32,
 }
 
 /// Queues by socket cookie.
@@ -55,7 +86,9 @@ pub(super) struct Read {
 pub(super) struct Sockets {
     queues: Map<u64, Queue>,
     /// Last datagram sent, by thread and by socket.
-    sent: Map<(u8, u64), DatagramRef>,
+    sent: Map<(u8, u64), Queued>,
+    /// Sends that have begun, by thread: socket, bytes (0: not told), and the event.
+    begun: Map<u32, (u64, u32, Mark)>,
     /// Entries put in since the last clean-up.
     queued: usize,
     /// Sockets and entries given up on since this was last taken.
@@ -64,7 +97,7 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// A datagram found its socket.
-    pub fn arrived(&mut self, cookie: u64, datagram: DatagramRef, time_ns: u64) {
+    pub fn arrived(&mut self, cookie: u64, datagram: Queued, time_ns: u64) {
         if self.queues.len() >= MAX_SOCKETS && !self.queues.contains_key(&cookie) {
             let before = self.queues.len();
             self.queues
@@ -86,10 +119,10 @@ impl Sockets {
     }
 
     /// The datagrams that a `sock.ready` announces.
-    pub fn announced(&mut self, cookie: u64, mut each: impl FnMut(DatagramRef)) {
+    pub fn announced(&mut self, cookie: u64, mut each: impl FnMut(&Queued)) {
         if let Some(queue) = self.queues.get_mut(&cookie) {
             let new = queue.unannounced.min(queue.waiting.len());
-            queue.waiting.iter().rev().take(new).for_each(|d| each(*d));
+            queue.waiting.iter().rev().take(new).for_each(&mut each);
             queue.unannounced = 0;
         }
     }
@@ -99,22 +132,29 @@ impl Sockets {
     pub fn read(
         &mut self,
         cookie: u64,
-        read: Read,
+        read: &Read,
         losses: &Losses,
         is_open: impl Fn(&DatagramRef) -> bool,
     ) -> Option<Match> {
-        let Read { len, time_ns, looks } = read;
+        let Read { len, time_ns, looks, tid } = *read;
         let queue = self.queues.get_mut(&cookie)?;
-        while queue.waiting.front().is_some_and(|d| !is_open(d)) {
+        while queue.waiting.front().is_some_and(|d| !is_open(&d.first)) {
             queue.waiting.pop_front();
         }
-        let fits = |d: &DatagramRef| d.len == len && is_open(d);
+        let fits = |d: &Queued| d.first.len == len && is_open(&d.first);
         let found = queue.waiting.iter().take(RESYNC_WINDOW).position(fits);
         // No length fits: the buffer was too small for the datagram, and the order has to do.
         let at = found.unwrap_or(0);
-        let datagram = *queue.waiting.get(at)?;
+        let run = queue.waiting.get(at)?.clone();
         // Where an arrival or a read was lost since, the order proves nothing.
         let in_doubt = losses.overlap(queue.agreed_ns, time_ns);
+        if queue.reader != 0 && queue.reader != tid {
+            queue.several_ns = Some(time_ns);
+        }
+        queue.reader = tid;
+        // Two threads may return in another order than they have taken.
+        let several = queue.several_ns.is_some_and(|ns| time_ns.saturating_sub(ns) < SEVERAL_NS);
+        let alike = several && queue.waiting.iter().take(RESYNC_WINDOW).filter(|d| fits(d)).nth(1).is_some();
         if !looks {
             queue.waiting.remove(at);
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
@@ -122,7 +162,7 @@ impl Sockets {
                 queue.agreed_ns = time_ns;
             }
         }
-        Some(Match { datagram, ambiguous: found != Some(0) || in_doubt })
+        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike })
     }
 
     /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
@@ -142,7 +182,7 @@ impl Sockets {
     /// Forgets what no longer waits.
     pub fn forget(&mut self, is_open: impl Fn(&DatagramRef) -> bool) {
         self.queues.retain(|_, queue| {
-            queue.waiting.retain(|d| is_open(d));
+            queue.waiting.retain(|d| is_open(&d.first));
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
             !queue.waiting.is_empty()
         });
@@ -150,29 +190,51 @@ impl Sockets {
     }
 
     /// A datagram went out by this thread and socket; either may be 0, unknown.
-    pub fn went_out(&mut self, tid: u32, cookie: u64, datagram: DatagramRef) {
+    pub fn went_out(&mut self, tid: u32, cookie: u64, datagram: &Queued) {
         if self.sent.len() >= 2 * MAX_SOCKETS {
             self.forgotten += self.sent.len() as u64;
             self.sent.clear();
         }
         for key in [(0, u64::from(tid)), (1, cookie)] {
             if key.1 != 0 {
-                self.sent.insert(key, datagram);
+                self.sent.insert(key, datagram.clone());
             }
         }
     }
 
     /// The datagram whose `send` returns now.
-    pub fn send_returned(&mut self, tid: u32, cookie: u64, len: u32) -> Option<DatagramRef> {
+    pub fn send_returned(&mut self, tid: u32, cookie: u64, len: u32) -> Option<Queued> {
         for key in [(0, u64::from(tid)), (1, cookie)] {
-            if key.1 != 0
-                && let Some(datagram) = self.sent.get(&key).copied()
-                && datagram.len == len
-            {
-                self.sent.remove(&key);
-                return Some(datagram);
+            if key.1 != 0 && self.sent.get(&key).is_some_and(|sent| sent.first.len == len) {
+                return self.sent.remove(&key);
             }
         }
         None
+    }
+
+    /// A thread called `send`. Returns how many sends that began before have to be given up on.
+    pub fn send_begins(&mut self, event: &Event, mark: Mark) -> u64 {
+        let mut lost = 0;
+        if self.begun.len() >= MAX_BEGUN && !self.begun.contains_key(&event.tid) {
+            lost += self.begun.len() as u64;
+            self.begun.clear();
+        }
+        let before = self.begun.insert(event.tid, (event.socket, event.len, mark));
+        lost + u64::from(before.is_some())
+    }
+
+    /// The call in which this thread made a packet, unless socket or length speak against it.
+    pub fn send_began(&mut self, tid: u32, cookie: u64, len: u32) -> Option<Mark> {
+        let (socket, asked, mark) = *self.begun.get(&tid)?;
+        let same_socket = socket == cookie || socket == 0 || cookie == 0;
+        if !same_socket || asked != len && asked != 0 {
+            return None;
+        }
+        self.begun.remove(&tid).map(|_| mark)
+    }
+
+    /// A send of this thread has returned: one that began before and has no packet made none. Returns whether there is.
+    pub fn send_ended(&mut self, tid: u32) -> u64 {
+        u64::from(self.begun.remove(&tid).is_some())
     }
 }

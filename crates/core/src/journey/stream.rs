@@ -8,7 +8,6 @@ use super::rungs::bit;
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop};
-use std::collections::VecDeque;
 
 /// Whether a stream takes an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +42,12 @@ pub(super) struct Stream {
 pub(super) struct Datagrams {
     /// Newest datagram with a key.
     pub by_key: Map<(u8, u64), u64>,
-    /// Number of the next datagram.
+    /// Where the newest datagram starts that was in a super-packet.
+    pub newest_run: u64,
+    /// Number of the last datagram.
     pub next: u64,
-    /// Super-packets that may yet come out in segments: where, and bytes not yet seen.
-    pub supers: VecDeque<(u64, u32)>,
+    /// Where the journeys of the receivers of one datagram to a group start, by where the sender's half does.
+    pub copies: Map<u64, Vec<u64>>,
 }
 
 impl Stream {
@@ -111,6 +112,22 @@ impl Stream {
             self.pieces.count_gone();
         } else {
             self.want_visit(at, desk);
+        }
+    }
+
+    /// Stamps the piece that starts at `start` if it is open and `fits`.
+    pub fn stamp_if(
+        &mut self,
+        start: u64,
+        mark: &Mark,
+        fits: impl Fn(&Piece) -> bool,
+        desk: &mut Desk,
+        done: &mut Vec<Journey>,
+    ) {
+        if let Some(index) = self.pieces.starting_at(start)
+            && self.pieces.get(index).is_some_and(|p| !p.is_gone() && fits(p))
+        {
+            self.touch(index, mark, desk, done);
         }
     }
 

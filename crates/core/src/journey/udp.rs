@@ -1,77 +1,169 @@
-//! UDP: events are datagrams.
+//! UDP, ICMP and what else comes in datagrams: events are datagrams, or runs of them.
 //!
 //! A datagram is known by its IP identification and length, and by its buffer while that is hot. Where there is neither
-//! (IPv6 over a wire) the order within the flow and the length decide, and the journey says that it is ambiguous.
+//! (IPv6 over a wire) the order within the flow and the length decide, and the journey says that it is ambiguous. A
+//! super-packet is a run of datagrams at one hop. What goes to a group has one sender's half and a journey for each
+//! receiver.
 
 use super::desk::Desk;
 use super::journey::Journey;
-use super::piece::{Mark, Piece, RX, TX};
-use super::rungs::bit;
+use super::piece::{Mark, Piece, RX, State, TX};
+use super::rungs::{Who, bit, bits};
 use super::stream::Stream;
-use crate::event::Event;
+use crate::event::{Event, EventFlags};
+use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
 
 /// How far a receiver's datagram is looked for in the order of the sender's.
 const ORDER_WINDOW: usize = 64;
-/// Super-packets kept in mind until their segments were seen.
-const MAX_SUPERS: usize = 32;
+/// Most segments of a super-packet that are told apart; the kernel makes no more (`UDP_MAX_SEGMENTS`).
+const MAX_SEGMENTS: u32 = 1 << 10;
+/// How long the sender's half waits for further receivers once it has one.
+const GROUP_NS: u64 = 1_000_000_000;
 /// Key kinds of [`super::stream::Datagrams::by_key`].
 const BY_ID: u8 = 0;
 const BY_SKB: u8 = 1;
+/// The same of one receiver in a group.
+const BY_ITS_ID: u8 = 2;
+const BY_ITS_SKB: u8 = 3;
+/// Hops that only a receiver has, not one that the packet merely passes by.
+const RECEIVED: u32 = bits(Hop::IpIn, Hop::AppRecv);
 
-fn id_key(event: &Event) -> Option<(u8, u64)> {
-    (event.ip_id != 0).then(|| (BY_ID, u64::from(event.ip_id) << 32 | u64::from(event.len)))
+type Key = (u8, u64);
+
+/// The length stands for the datagram, but that an ICMP message does not tell it in its first fragment.
+fn keyed_len(event: &Event) -> u64 {
+    if event.proto == Proto::UDP { u64::from(event.len) } else { 0 }
 }
 
-fn skb_key(event: &Event) -> Option<(u8, u64)> {
-    (event.skb != 0).then(|| (BY_SKB, u64::from(event.skb) << 32 | u64::from(event.len)))
+fn id_key(event: &Event) -> Option<Key> {
+    (event.ip_id != 0).then(|| (BY_ID, u64::from(event.ip_id) << 32 | keyed_len(event)))
+}
+
+fn skb_key(event: &Event) -> Option<Key> {
+    (event.skb != 0).then(|| (BY_SKB, u64::from(event.skb) << 32 | keyed_len(event)))
+}
+
+/// The keys of one receiver's copy. They are hashes, so what they find is looked at again.
+fn its_keys(event: &Event) -> impl Iterator<Item = Key> {
+    let mix = event.flow.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let id = id_key(event).map(|(_, key)| (BY_ITS_ID, key ^ mix));
+    let skb = skb_key(event).map(|(_, key)| (BY_ITS_SKB, key ^ mix));
+    [id, skb].into_iter().flatten()
+}
+
+/// The datagrams of an event: more than one in a super-packet.
+pub(super) fn segments(event: &Event) -> impl Iterator<Item = Event> + use<> {
+    let whole = *event;
+    let size = if whole.proto == Proto::UDP && whole.segs > 1 { whole.seq } else { 0 };
+    let count = if size == 0 { 1 } else { whole.len.div_ceil(size).max(1) };
+    let (size, count) = if count > MAX_SEGMENTS { (0, 1) } else { (size, count) };
+    (0..count).map(move |n| {
+        if size == 0 {
+            return whole;
+        }
+        let len = size.min(whole.len - n * size);
+        let ip_id = if whole.ip_id == 0 { 0 } else { whole.ip_id.wrapping_add(n as u16) };
+        // All lie in one buffer; the first keeps its name, which is also that of the packet it is cut out as.
+        let skb = if whole.skb == 0 { 0 } else { whole.skb ^ n.wrapping_mul(0x9e37_79b9) };
+        Event { len, ip_id, skb, seq: 0, ..whole }
+    })
 }
 
 impl Stream {
-    /// Writes an event of a packet hop down on its datagram, which is made if it is new. Returns where the datagram
-    /// starts.
-    pub fn datagram(&mut self, event: &Event, mark: &Mark, desk: &mut Desk, done: &mut Vec<Journey>) -> u64 {
-        let known = self.known(event, desk).or_else(|| self.segment_of(event, desk));
-        let (index, by_order) = match known {
+    /// Writes an event of a packet hop down on its datagrams, which are made if they are new, and tells where each of
+    /// them starts.
+    pub fn datagrams(
+        &mut self,
+        event: &Event,
+        mark: &Mark,
+        desk: &mut Desk,
+        done: &mut Vec<Journey>,
+        starts: &mut Vec<u64>,
+    ) {
+        for one in segments(event) {
+            let Some(index) = self.find_or_make(&one, desk) else { continue };
+            starts.extend(self.pieces.get(index).map(|p| p.start));
+            self.touch(index, mark, desk, done);
+        }
+    }
+
+    /// The datagram that a packet is, made if it is new; `None` if the packet only passes a hop for the second time.
+    pub fn find_or_make(&mut self, event: &Event, desk: &mut Desk) -> Option<usize> {
+        let receives = event.hop.direction() == Direction::Rx;
+        if receives && event.flags.contains(EventFlags::GROUP) {
+            return Some(self.its_copy(event, desk));
+        }
+        let (index, by_order) = match self.known(event, desk) {
             Some(index) => (index, false),
+            None if self.is_second_pass(event) => return None,
             None => match self.next_in_order(event) {
                 Some(found) => found,
                 None => (self.new_datagram(event, desk), false),
             },
         };
-        let Some(piece) = self.pieces.get_mut(index) else { return 0 };
-        let start = piece.start;
-        if by_order {
+        if by_order && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
             piece.ambiguous = true;
             desk.counters.ambiguous_datagrams += 1;
         }
-        if event.skb != 0 && event.skb != piece.skb {
-            // Over a wire the receiver has a buffer of its own.
+        self.learn(index, event);
+        Some(index)
+    }
+
+    /// Remembers by what the datagram was last seen.
+    fn learn(&mut self, index: usize, event: &Event) {
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        let start = piece.start;
+        piece.segs = event.segs;
+        piece.ifindex = event.ifindex;
+        if event.segs > 1 {
+            self.udp.newest_run = self.udp.newest_run.max(start);
+        }
+        // Over a wire the receiver has a buffer of its own.
+        let moved = event.skb != 0 && event.skb != piece.skb;
+        // The fragments of IPv6 have an identification, and the datagram has none before it is cut.
+        let named = event.ip_id != 0 && piece.ip_id == 0;
+        if moved {
             piece.skb = event.skb;
-            if let Some(key) = skb_key(event) {
+        }
+        if named {
+            piece.ip_id = event.ip_id;
+        }
+        for (new, key) in [(moved, skb_key(event)), (named, id_key(event))] {
+            if let Some(key) = key.filter(|_| new) {
                 self.udp.by_key.insert(key, start);
             }
         }
-        self.touch(index, mark, desk, done);
-        start
     }
 
     /// Whether an event can belong to this datagram: it is open and has not come as far in this direction.
     fn can_take(piece: &Piece, event: &Event) -> bool {
         let side = if event.hop.direction() == Direction::Rx { RX } else { TX };
-        let passed = piece.rungs.present() & side & !bit(Hop::AppSend);
+        let passed = piece.rungs.present() & side & !bits(Hop::AppSend, Hop::UdpSend);
         let back = event.hop.direction() == Direction::Tx && piece.any(RX) && event.hop != Hop::DevDone;
-        !piece.is_gone() && bit(event.hop) > passed && !back && piece.end - piece.start == u64::from(event.len)
+        !piece.is_gone() && bit(event.hop) > passed && !back && Self::has_length(piece, event)
+    }
+
+    /// The first fragment of what is not UDP does not know the length of the whole.
+    fn has_length(piece: &Piece, event: &Event) -> bool {
+        let is_cut = event.flags.contains(EventFlags::MORE) && event.proto != Proto::UDP;
+        is_cut || piece.end - piece.start == u64::from(event.len)
+    }
+
+    fn by_key(&self, key: Option<Key>) -> Option<usize> {
+        self.pieces.starting_at(*self.udp.by_key.get(&key?)?)
     }
 
     fn known(&self, event: &Event, desk: &Desk) -> Option<usize> {
-        let by = |key: Option<(u8, u64)>| {
-            let start = self.udp.by_key.get(&key?)?;
-            let index = self.pieces.starting_at(*start)?;
-            let piece = self.pieces.get(index)?;
+        self.by_id_or_buffer(event, |piece| {
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < desk.limits.max_age_ns;
-            (fresh && Self::can_take(piece, event)).then_some(index)
-        };
+            fresh && Self::can_take(piece, event)
+        })
+    }
+
+    /// The newest datagram with this identification or, as long as that does not speak against it, in this buffer.
+    fn by_id_or_buffer(&self, event: &Event, fits: impl Fn(&Piece) -> bool) -> Option<usize> {
+        let by = |key| self.by_key(key).filter(|index| self.pieces.get(*index).is_some_and(&fits));
         by(id_key(event)).or_else(|| {
             let index = by(skb_key(event))?;
             // A buffer is used again at once; the identification tells.
@@ -80,38 +172,69 @@ impl Stream {
         })
     }
 
-    /// The oldest datagram of the sender that has not arrived and has the same length, where nothing but order is
-    /// left to go by.
+    /// Whether a packet that cannot be its datagram's next step is that datagram all the same: it passes a hop again on a
+    /// device that stands on another one, or as the copy that its sender loops back to itself.
+    fn is_second_pass(&self, event: &Event) -> bool {
+        let again = |piece: &Piece| {
+            let same = piece.has(event.hop) && piece.skb == event.skb && Self::has_length(piece, event);
+            let other_device = piece.ifindex != event.ifindex;
+            same && match event.hop.direction() {
+                Direction::Tx => piece.has(Hop::IpOut) && event.hop != Hop::IpOut && !piece.any(RX),
+                _ => other_device && piece.rungs.last() == Some(event.hop) && piece.ifindex != 0,
+            }
+        };
+        event.skb != 0 && self.by_id_or_buffer(event, again).is_some()
+    }
+
+    /// The next datagram of the same length where nothing but order is left to go by, and whether that is in doubt.
     fn next_in_order(&self, event: &Event) -> Option<(usize, bool)> {
-        if event.ip_id != 0 || event.hop.direction() != Direction::Rx || !self.ends.tx.sure {
+        if event.hop == Hop::IpOut {
+            return None; // here they begin
+        }
+        // Bounded, because what has arrived and waits to be read stands in between.
+        let near = || 0..self.pieces.len().min(16 * ORDER_WINDOW);
+        let of = |index: &usize| self.pieces.get(*index);
+        let side = if event.hop.direction() == Direction::Rx { RX } else { TX };
+        // What came as a super-packet and goes on in segments keeps its order.
+        let from_run = |p: &Piece| {
+            p.segs > 1
+                && event.segs <= 1
+                && p.any(side & !bit(Hop::AppSend))
+                && (p.ip_id == 0 || p.ip_id == event.ip_id)
+        };
+        let oldest = self.pieces.get(0).map_or(u64::MAX, |p| p.start);
+        if oldest <= self.udp.newest_run
+            && let Some(index) = near().find(|i| of(i).is_some_and(|p| from_run(p) && Self::can_take(p, event)))
+        {
+            return Some((index, false));
+        }
+        if event.hop.direction() != Direction::Rx || !self.ends.tx.sure {
             return None;
         }
+        let nameless = |p: &Piece| event.ip_id == 0 || p.ip_id == 0 && p.segs == 1 && p.cut;
         let waiting = |p: &Piece| p.any(TX) && !p.any(RX) && !p.is_gone();
-        // Bounded, because what has arrived and waits to be read stands in between.
-        let near = 0..self.pieces.len().min(16 * ORDER_WINDOW);
-        let mut at = near.filter(|i| self.pieces.get(*i).is_some_and(waiting)).take(ORDER_WINDOW);
-        let found = at.find(|i| self.pieces.get(*i).is_some_and(|p| Self::can_take(p, event)))?;
+        let mut at = near().filter(|i| of(i).is_some_and(waiting)).take(ORDER_WINDOW);
+        let found = at.find(|i| of(i).is_some_and(|p| nameless(p) && Self::can_take(p, event)))?;
         Some((found, true))
     }
 
     fn new_datagram(&mut self, event: &Event, desk: &mut Desk) -> usize {
-        let start = self.udp.next << 32;
-        self.udp.next += 1;
-        let mut piece = Piece::new(start, start + u64::from(event.len), event.time_ns);
+        let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
         piece.skb = event.skb;
         piece.ip_id = event.ip_id;
         piece.segs = event.segs;
-        if event.segs > 1 {
-            if self.udp.supers.len() >= MAX_SUPERS {
-                self.udp.supers.pop_front();
-            }
-            self.udp.supers.push_back((start, event.len));
-        }
-        self.append(piece, event, desk)
+        piece.cut = event.segs > 1;
+        piece.ifindex = event.ifindex;
+        let keys = [id_key(event), skb_key(event)];
+        self.append(piece, keys.into_iter().flatten(), desk)
     }
 
-    fn append(&mut self, piece: Piece, event: &Event, desk: &mut Desk) -> usize {
-        for key in [id_key(event), skb_key(event)].into_iter().flatten() {
+    /// Puts a datagram at the end, under a new number.
+    fn append(&mut self, mut piece: Piece, keys: impl Iterator<Item = Key>, desk: &mut Desk) -> usize {
+        self.udp.next += 1;
+        piece.end = (self.udp.next << 32) + (piece.end - piece.start);
+        piece.start = self.udp.next << 32;
+        for key in keys {
             self.udp.by_key.insert(key, piece.start);
         }
         let index = self.pieces.len();
@@ -119,55 +242,154 @@ impl Stream {
         if self.udp.by_key.len() > 4 * self.pieces.open() + 64 {
             let pieces = &self.pieces;
             self.udp.by_key.retain(|_, start| pieces.starting_at(*start).is_some());
+            self.udp.copies.retain(|start, _| pieces.starting_at(*start).is_some());
         }
         index
     }
 
-    /// A segment that was cut from a super-packet: a datagram of its own that has passed all that the super-packet has.
-    fn segment_of(&mut self, event: &Event, desk: &mut Desk) -> Option<usize> {
-        if event.segs > 1 || self.udp.supers.is_empty() {
+    /// The journey of this receiver of a datagram that went to a group.
+    fn its_copy(&mut self, event: &Event, desk: &mut Desk) -> usize {
+        let is_mine = |p: &Piece| {
+            let named = p.ip_id == event.ip_id && (p.ip_id != 0 || p.skb == event.skb);
+            p.rx_flow == event.flow && named && Self::has_length(p, event)
+        };
+        let head = its_keys(event)
+            .find_map(|key| self.by_key(Some(key)).filter(|i| self.pieces.get(*i).is_some_and(is_mine)));
+        if let Some(head) = head {
+            let Some(piece) = self.pieces.get(head) else { return 0 };
+            if Self::can_take(piece, event) {
+                self.received(head, event, desk);
+                return head;
+            }
+            // Below the sockets there is one packet for all of this host; each socket gets a clone.
+            if event.hop == Hop::UdpRecv && piece.socket != event.socket {
+                let (origin, below) = (piece.origin, bits(Hop::AppSend, Hop::IpIn));
+                let index = self.fork(head, below, event, desk);
+                self.received(index, event, desk);
+                let start = self.start_of(index);
+                if origin != 0 {
+                    self.udp.copies.entry(origin).or_default().push(start);
+                }
+                return index;
+            }
+        }
+        // A second one of the same is the network's copy: it has no sender's half of its own.
+        let origin = if head.is_some() { None } else { self.origin_of(event, desk) };
+        let index = if let Some((origin, by_order)) = origin {
+            let index = self.fork(origin, TX, event, desk);
+            let (from, copy) = (self.start_of(origin), self.start_of(index));
+            if let Some(piece) = self.pieces.get_mut(index) {
+                piece.origin = from;
+                piece.ambiguous |= by_order;
+                desk.counters.ambiguous_datagrams += u64::from(by_order);
+            }
+            self.udp.copies.entry(from).or_default().push(copy);
+            index
+        } else {
+            let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
+            piece.rx_flow = event.flow;
+            self.append(piece, std::iter::empty(), desk)
+        };
+        let start = self.start_of(index);
+        if let Some(piece) = self.pieces.get_mut(index) {
+            (piece.skb, piece.ip_id, piece.ifindex) = (event.skb, event.ip_id, event.ifindex);
+        }
+        self.udp.by_key.extend(its_keys(event).map(|key| (key, start)));
+        self.received(index, event, desk);
+        index
+    }
+
+    fn start_of(&self, index: usize) -> u64 {
+        self.pieces.get(index).map_or(0, |p| p.start)
+    }
+
+    /// Remembers by what one receiver's journey was last seen.
+    fn received(&mut self, index: usize, event: &Event, desk: &mut Desk) {
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        if event.hop == Hop::UdpRecv {
+            piece.socket = event.socket;
+        }
+        if event.skb != 0 && piece.skb != event.skb {
+            piece.skb = event.skb;
+            let start = piece.start;
+            self.udp.by_key.extend(its_keys(event).map(|key| (key, start)));
+        }
+        if bit(event.hop) & RECEIVED == 0 {
+            return;
+        }
+        let origin = piece.origin;
+        self.share(origin, event.time_ns, desk);
+    }
+
+    /// What was sent is only the sender's half from now on: one of its receivers has a journey of its own.
+    pub fn share(&mut self, origin: u64, time_ns: u64, desk: &mut Desk) {
+        let Some(origin) = self.pieces.starting_at(origin) else { return };
+        if let Some(piece) = self.pieces.get_mut(origin).filter(|p| !p.shared && !p.is_gone()) {
+            piece.shared = true;
+            let until_ns = time_ns.saturating_add(GROUP_NS);
+            piece.state = State::Lingering { until_ns };
+            self.want_visit(until_ns, desk);
+        }
+    }
+
+    /// What was sent and came here, and whether only its order tells so.
+    fn origin_of(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
+        let is_sent = |p: &Piece| {
+            p.rx_flow.is_none() && p.any(TX) && !p.any(RX) && !p.is_gone() && Self::has_length(p, event)
+        };
+        let fresh = |p: &Piece| event.time_ns.saturating_sub(p.last_ns) < desk.limits.max_age_ns;
+        if let Some(index) = self.by_id_or_buffer(event, |p| is_sent(p) && fresh(p)) {
+            return Some((index, false));
+        }
+        if event.ip_id != 0 || !self.ends.tx.sure {
             return None;
         }
-        let fits = |piece: &Piece, left: u32| {
-            let nth = event.ip_id.wrapping_sub(piece.ip_id);
-            let in_run = event.ip_id == 0 && piece.ip_id == 0 || event.ip_id != 0 && nth < piece.segs;
-            in_run
-                && event.len <= left
-                && !piece.is_gone()
-                && bit(event.hop) > piece.rungs.present() & !bit(Hop::AppSend)
+        let has_come = |p: &Piece| {
+            let copies = self.udp.copies.get(&p.start).into_iter().flatten();
+            let mut copies = copies.filter_map(|start| self.pieces.get(self.pieces.starting_at(*start)?));
+            copies.any(|copy| copy.rx_flow == event.flow)
         };
-        let (at, start, left) = self.udp.supers.iter().enumerate().find_map(|(at, (start, left))| {
-            let piece = self.pieces.get(self.pieces.starting_at(*start)?)?;
-            fits(piece, *left).then_some((at, *start, *left))
-        })?;
-        let whole = self.pieces.starting_at(start)?;
-        let mut piece = self.pieces.get(whole)?.clone();
-        let rest = left.saturating_sub(event.len);
-        if rest == 0 {
-            self.udp.supers.remove(at);
-            // All of it lives on in its segments, so it is no journey of its own.
-            let super_packet = self.pieces.get_mut(whole)?;
-            super_packet.state = super::piece::State::Gone;
-            self.pieces.count_gone();
-            desk.open = desk.open.saturating_sub(1);
-        } else if let Some(entry) = self.udp.supers.get_mut(at) {
-            entry.1 = rest;
-        }
-        piece.start = self.udp.next << 32;
-        self.udp.next += 1;
-        piece.end = piece.start + u64::from(event.len);
-        piece.state = super::piece::State::Open;
-        (piece.segs, piece.ip_id, piece.skb) = (1, event.ip_id, event.skb);
-        Some(self.append(piece, event, desk))
+        let mut near = 0..self.pieces.len().min(16 * ORDER_WINDOW);
+        let found = near.find(|i| self.pieces.get(*i).is_some_and(|p| is_sent(p) && !has_come(p)))?;
+        Some((found, true))
+    }
+
+    /// A journey of its own for one more receiver, which shares the rungs `below`.
+    fn fork(&mut self, index: usize, below: u32, event: &Event, desk: &mut Desk) -> usize {
+        let Some(mut piece) = self.pieces.get(index).cloned() else { return index };
+        piece.rungs.clear(!below);
+        piece.state = State::Open;
+        piece.reader = Who::default();
+        piece.drop = None;
+        piece.shared = false;
+        piece.rx_flow = event.flow;
+        piece.last_ns = event.time_ns;
+        self.append(piece, std::iter::empty(), desk)
+    }
+
+    /// The journeys that an event of the sender is about: the datagram's own, or those of its receivers.
+    pub fn with_copies(&self, start: u64) -> impl Iterator<Item = u64> + use<> {
+        let copies = self.udp.copies.get(&start).cloned().unwrap_or_default();
+        std::iter::once(start).chain(copies)
     }
 
     /// The open datagram that a drop is about.
     pub fn dropped_datagram(&self, event: &Event) -> Option<usize> {
-        let by = |key: Option<(u8, u64)>| {
-            let index = self.pieces.starting_at(*self.udp.by_key.get(&key?)?)?;
-            let piece = self.pieces.get(index)?;
-            let open = !piece.is_gone() && !piece.has(Hop::AppRecv);
-            (open && piece.end - piece.start == u64::from(event.len)).then_some(index)
+        let is_it = |p: &Piece| !p.is_gone() && !p.shared && !p.has(Hop::AppRecv) && Self::has_length(p, event);
+        let of_flow = |p: &Piece| is_it(p) && p.rx_flow == event.flow;
+        // Of several sockets the newest is the one that had no room.
+        let newest = |head: usize| {
+            let mut copies = (head..self.pieces.len().min(head + ORDER_WINDOW)).rev();
+            let ip_id = self.pieces.get(head).map_or(0, |p| p.ip_id);
+            copies.find(|i| self.pieces.get(*i).is_some_and(|p| of_flow(p) && p.ip_id == ip_id))
+        };
+        let head = its_keys(event).find_map(|key| self.by_key(Some(key)));
+        if let Some(index) = head.and_then(newest) {
+            return Some(index);
+        }
+        let by = |key| {
+            let mine = |p: &Piece| is_it(p) && p.rx_flow == FlowId::NONE;
+            self.by_key(key).filter(|index| self.pieces.get(*index).is_some_and(mine))
         };
         by(id_key(event)).or_else(|| by(skb_key(event)))
     }

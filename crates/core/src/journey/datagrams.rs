@@ -1,0 +1,279 @@
+//! The correlator's part for datagrams: which of them an event is about.
+
+use super::correlator::Correlator;
+use super::desk::{StreamRef, Why};
+use super::fragments::{self, Piecemeal};
+use super::journey::Journey;
+use super::piece::{Mark, RX};
+use super::readers::Asked;
+use super::rungs::{Who, bit};
+use super::sockets::{DatagramRef, Queued, Read};
+use super::stream::Stream;
+use super::udp::segments;
+use crate::event::{Event, EventFlags};
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+
+impl Correlator {
+    pub(super) fn datagram(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let is_udp = event.proto == Proto::UDP;
+        match event.hop {
+            Hop::SkbDrop => self.datagram_dropped(event, done),
+            Hop::AppSend | Hop::UdpSend if is_udp => self.datagram_sent(event, done),
+            Hop::AppRecv | Hop::AppCopy if is_udp => self.datagram_read(event, done),
+            Hop::SockReady if is_udp => self.datagrams_ready(event, done),
+            Hop::IpOut
+            | Hop::IpPost
+            | Hop::DevQueue
+            | Hop::DevXmit
+            | Hop::DevDone
+            | Hop::DevRecv
+            | Hop::IpPre
+            | Hop::IpIn
+            | Hop::UdpRecv => {
+                if fragments::is_fragment(event) {
+                    self.fragment(event, done);
+                } else {
+                    self.packet(event, done);
+                }
+            }
+            _ if is_udp => self.desk.counters.without_range += 1,
+            _ => self.desk.counters.other_protocols += 1,
+        }
+    }
+
+    fn packet(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let Some(slot) = self.stream_of(event) else { return };
+        let Some(stream) = self.streams.get_mut(slot) else { return };
+        let mut mark = Self::mark(event);
+        if event.hop != Hop::IpOut {
+            mark.who = Who::default();
+        }
+        let mut starts = std::mem::take(&mut self.starts);
+        starts.clear();
+        stream.datagrams(event, &mark, &mut self.desk, done, &mut starts);
+        if event.hop == Hop::DevDone
+            && let [start] = starts[..]
+        {
+            // The driver returned after the receivers had their copies.
+            for copy in stream.with_copies(start).skip(1) {
+                stream.stamp_if(copy, &mark, |p| p.has(Hop::DevXmit), &mut self.desk, done);
+            }
+        }
+        stream.tidy();
+        let run = Queued::run(stream.me, &starts, event.len);
+        self.starts = starts;
+        let Some(run) = run else { return };
+        match event.hop {
+            Hop::IpOut => {
+                if let Some(begun) = self.sockets.send_began(event.tid, event.socket, event.len) {
+                    self.stamp(&run, &begun, false, done);
+                }
+                self.sockets.went_out(event.tid, event.socket, &run);
+            }
+            Hop::UdpRecv if event.socket != 0 => {
+                self.sockets.arrived(event.socket, run, event.time_ns);
+                if self.sockets.is_crowded(self.desk.open) {
+                    let streams = &self.streams;
+                    self.sockets.forget(|d| is_open(streams, d));
+                }
+            }
+            _ => {}
+        }
+        self.desk.counters.evicted_others += std::mem::take(&mut self.sockets.forgotten);
+    }
+
+    fn fragment(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        self.desk.counters.later_fragments += u64::from(event.flags.contains(EventFlags::FRAGMENT));
+        let Some(flow) = self.directory.get(event.flow).copied() else {
+            self.desk.counters.unattributed += 1;
+            return;
+        };
+        let mut mark = Self::mark(event);
+        mark.who = Who::default();
+        let piecemeal = self.fragments.push(event, &flow, &mark);
+        self.desk.counters.stray_fragments += std::mem::take(&mut self.fragments.stray);
+        match piecemeal {
+            Piecemeal::Nothing => return,
+            Piecemeal::Part => {}
+            Piecemeal::Unknown => {
+                let Some(slot) = self.stream_of(event) else { return };
+                let Some(stream) = self.streams.get_mut(slot) else { return };
+                let Some(index) = stream.find_or_make(event, &mut self.desk) else { return };
+                let Some(piece) = stream.pieces.get(index) else { return };
+                self.fragments.is_part_of(event, &flow, (stream.me, piece.start));
+                // One of which nothing is known but this fragment was here at least.
+                if piece.rungs.is_empty() {
+                    stream.touch(index, &mark, &mut self.desk, done);
+                }
+            }
+        }
+        let Some(((me, start), marks, total)) = self.fragments.passed(event, &flow) else { return };
+        let slot = me.slot as usize;
+        let Some(stream) = self.streams.get_mut(slot).filter(|stream| stream.me == me) else { return };
+        let desk = &mut self.desk;
+        let Some(index) = stream.pieces.starting_at(start) else {
+            desk.counters.after_end += marks.len() as u64;
+            return;
+        };
+        for mark in marks {
+            let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else {
+                desk.counters.after_end += 1;
+                continue;
+            };
+            if piece.has(mark.hop) && bit(mark.hop) & RX != 0 {
+                // Its first fragment stood for it so far.
+                piece.rungs.set(mark.hop, mark.time_ns, mark.cpu, false);
+                if event.proto != Proto::UDP {
+                    piece.end = piece.start + u64::from(fragments::payload(total));
+                }
+            }
+            stream.touch(index, &mark, desk, done);
+        }
+        stream.tidy();
+    }
+
+    /// Stamps the datagrams that a socket's queue or a send pointed out.
+    fn stamp(&mut self, run: &Queued, mark: &Mark, ambiguous: bool, done: &mut Vec<Journey>) {
+        let me = run.first.stream;
+        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
+            return;
+        };
+        for start in run.starts() {
+            for start in stream.with_copies(start) {
+                let Some(index) = stream.pieces.starting_at(start) else { continue };
+                let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { continue };
+                // A send that returns after a loss may be that of a datagram of which nothing was seen.
+                let in_doubt = mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
+                if (ambiguous || in_doubt) && !piece.ambiguous {
+                    piece.ambiguous = true;
+                    self.desk.counters.ambiguous_datagrams += 1;
+                }
+                stream.touch(index, mark, &mut self.desk, done);
+            }
+        }
+        stream.tidy();
+    }
+
+    fn datagram_sent(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let mark = Self::mark(event);
+        if !mark.at_return {
+            // Its packet is made next, by the same thread.
+            self.desk.counters.unmatched_sends += self.sockets.send_begins(event, mark);
+            return;
+        }
+        self.desk.counters.unmatched_sends += self.sockets.send_ended(event.tid);
+        match self.sockets.send_returned(event.tid, event.socket, event.len) {
+            Some(run) => self.stamp(&run, &mark, false, done),
+            None => self.desk.counters.unmatched_sends += 1,
+        }
+    }
+
+    fn datagram_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let peeks = event.flags.contains(EventFlags::PEEK);
+        let looks = event.hop == Hop::AppCopy || peeks;
+        let streams = &self.streams;
+        let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
+        let found = self.sockets.read(event.socket, &read, &self.desk.losses, |d| is_open(streams, d));
+        match found {
+            _ if peeks => {}
+            Some(m) => {
+                // A copy at a length that is none of the queue's may belong to another read: it is left out.
+                if event.hop == Hop::AppRecv || !m.ambiguous {
+                    self.stamp_reader(&m.run, event);
+                    self.stamp(&m.run, &Self::mark(event), m.ambiguous, done);
+                }
+            }
+            None => self.desk.counters.unmatched_reads += 1,
+        }
+    }
+
+    /// Says what the reader of these datagrams did before.
+    fn stamp_reader(&mut self, run: &Queued, event: &Event) {
+        let Some(reader) = self.readers.of(&Asked::by(event)) else { return };
+        let me = run.first.stream;
+        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
+            return;
+        };
+        for start in run.starts() {
+            let Some(index) = stream.pieces.starting_at(start) else { continue };
+            if let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone() && !p.has(Hop::AppCopy)) {
+                reader.stamp(piece, event.time_ns);
+            }
+        }
+    }
+
+    fn datagrams_ready(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let mark = Self::mark(event);
+        let mut told = Vec::new();
+        self.sockets.announced(event.socket, |run| told.push(run.clone()));
+        for run in told {
+            self.stamp(&run, &mark, false, done);
+        }
+    }
+
+    fn datagram_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        if fragments::is_fragment(event) {
+            return self.fragment_dropped(event, done);
+        }
+        let mut any = false;
+        for one in segments(event) {
+            any |= self.one_dropped(&one, done);
+        }
+        self.desk.counters.unmatched_drops += u64::from(!any);
+    }
+
+    fn one_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) -> bool {
+        for direction in [Direction::Rx, Direction::Tx] {
+            let Some(slot) = self.directory.stream(event.flow, direction, &mut self.streams) else {
+                self.desk.counters.unattributed += 1;
+                return true;
+            };
+            let Some(stream) = self.streams.get_mut(slot) else { continue };
+            let Some(index) = stream.dropped_datagram(event) else { continue };
+            let Some(start) = stream.pieces.get(index).map(|p| p.start) else { continue };
+            let datagram = (stream.me, start);
+            self.end_dropped(datagram, event, done);
+            return true;
+        }
+        false
+    }
+
+    /// A datagram that lost a fragment is lost.
+    fn fragment_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        let Some(flow) = self.directory.get(event.flow).copied() else {
+            self.desk.counters.unattributed += 1;
+            return;
+        };
+        match self.fragments.dropped(event, &flow) {
+            Some(datagram) => self.end_dropped(datagram, event, done),
+            None => self.desk.counters.unmatched_drops += 1,
+        }
+    }
+
+    fn end_dropped(&mut self, (me, start): (StreamRef, u64), event: &Event, done: &mut Vec<Journey>) {
+        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
+            return;
+        };
+        let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index));
+        let Some(piece) = piece.filter(|p| !p.is_gone() && !p.has(Hop::AppRecv)) else {
+            self.desk.counters.unmatched_drops += 1;
+            return;
+        };
+        piece.drop = Some((event.detail, piece.rungs.present()));
+        let origin = piece.origin;
+        stream.share(origin, event.time_ns, &mut self.desk);
+        self.desk.counters.drops += 1;
+        // Nobody sends it again.
+        stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
+    }
+}
+
+/// Whether a datagram still waits to be read.
+fn is_open(streams: &[Stream], datagram: &DatagramRef) -> bool {
+    let Some(stream) = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream) else {
+        return false;
+    };
+    let piece = stream.pieces.starting_at(datagram.start).and_then(|index| stream.pieces.get(index));
+    piece.is_some_and(|p| !p.is_gone() && !p.has(Hop::AppRecv))
+}
