@@ -6,7 +6,7 @@ mod common;
 use common::account::Books;
 use common::connection::Connection;
 use common::counters::counter;
-use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, netem};
+use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, netem, only_ipv4_of_ours};
 use common::tcp_info::TcpInfo;
 use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, ip};
 use magscope_core::journey::{Correlator, Journey, Verdict};
@@ -226,7 +226,12 @@ fn datagrams_lost_by_rule() {
 
 /// How the network is spoilt, both ways.
 fn tcp_over_netem(to: &str, port: u16, how: &[&str]) -> Option<Survived> {
-    let spoilt = |net: &Net, _: u16| netem(&net.client, how) && netem(&net.server, how);
+    let spoilt = |net: &Net, _: u16| {
+        if !to.contains(':') {
+            only_ipv4_of_ours(net);
+        }
+        netem(&net.client, how) && netem(&net.server, how)
+    };
     tcp_survives(to, port, (160_000, 60_000), spoilt)
 }
 
@@ -298,6 +303,7 @@ fn netem_udp_with_loss() {
         return;
     }
     let net = Net::new();
+    only_ipv4_of_ours(&net);
     let recording = net.capture(full_hops());
     if !netem(&net.client, &["delay", "2ms", "loss", "10%"]) {
         return;
@@ -317,6 +323,7 @@ fn netem_udp_out_of_order() {
         return;
     }
     let net = Net::new();
+    only_ipv4_of_ours(&net);
     let recording = net.capture(full_hops());
     if !netem(&net.client, &["delay", "5ms", "reorder", "30%", "50%"]) {
         return;
@@ -337,6 +344,7 @@ fn netem_udp_doubled() {
         return;
     }
     let net = Net::new();
+    only_ipv4_of_ours(&net);
     let recording = net.capture(full_hops());
     if !netem(&net.client, &["delay", "2ms", "duplicate", "20%"]) {
         return;

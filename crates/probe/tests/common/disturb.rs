@@ -1,6 +1,7 @@
 //! Networks that behave badly: packets lost by rule (nftables), or lost, late, out of order and doubled (netem).
 
-use super::Host;
+use super::{CLIENT, Host, Net, SERVER, ip};
+use std::fs;
 use std::process::{Command, Output};
 
 /// Runs a tool on a host; `None` where it is not installed.
@@ -61,6 +62,23 @@ pub fn netem(host: &Host, how: &[&str]) -> bool {
             println!("skipped, because there is no tc");
             false
         }
+    }
+}
+
+/// Keeps packets other than IPv4's of the test itself off the wire, so that netem's own count is about those alone: no
+/// neighbour discovery, no listener reports, no ARP.
+pub fn only_ipv4_of_ours(net: &Net) {
+    let mac = |host: &Host| {
+        let output = tool(host, "ip", &["-o", "link", "show", "v0"]).expect("iproute2");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.split_once("link/ether ").expect("an address").1.chars().take(17).collect::<String>()
+    };
+    for (host, other, there) in [(&net.client, &net.server, SERVER), (&net.server, &net.client, CLIENT)] {
+        let lladdr = mac(other);
+        host.run(|| {
+            fs::write("/proc/sys/net/ipv6/conf/v0/disable_ipv6", "1").expect("root may");
+            ip(&["neigh", "replace", there, "lladdr", &lladdr, "dev", "v0", "nud", "permanent"]);
+        });
     }
 }
 
