@@ -80,6 +80,18 @@ fn a_retransmission_is_counted_once_and_completes() {
 }
 
 #[test]
+fn what_is_sent_again_after_it_was_read_is_counted_beside_the_journeys() {
+    let mut events = whole(0, 100, 50);
+    // 20 bytes that were read go out again, and 30 new ones with them
+    events.extend(run(&PACKET_TX, 500, CLIENT, 130, 50));
+    events.push(tcp(Hop::TcpRetransmit, 510, CLIENT, 130, 50));
+    let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
+    assert_eq!(ranges(&done), [(100, 50), (150, 30)]);
+    assert_eq!(done[0].retransmits(), 0);
+    assert_eq!(correlator.counters().resent_after_end_bytes, 20);
+}
+
+#[test]
 fn a_drop_that_stays_one_has_its_reason() {
     let mut events = whole(0, 100, 50);
     events.truncate(4);

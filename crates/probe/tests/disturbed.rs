@@ -69,6 +69,7 @@ fn tcp_survives(
     back.balances(down, &server, &client);
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
     assert_eq!(counter(&net.server, "Tcp", "RetransSegs"), u64::from(server.total_retrans));
+    assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
     let up = way.journeys;
     drop((back.journeys, books));
     Some(Survived { net, recording, client, up })
@@ -153,6 +154,7 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
     let (from, to) = (connection.from(), connection.to());
     books.way(&net, from, to, true).is_whole(up, &client, &server);
     books.way(&net, from, to, false).is_whole(down, &server, &client);
+    assert_eq!(books.resent_bytes(), client.bytes_sent - up + server.bytes_sent - down);
     assert!(client.bytes_sent > up || server.bytes_sent > down, "the link was meant to lose some");
 }
 

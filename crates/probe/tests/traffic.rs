@@ -48,6 +48,7 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
     // the client's SYN takes a number and is acknowledged with the rest
     assert_eq!((client.bytes_acked, server.bytes_acked), (up + 1, down));
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
+    assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
     assert_eq!(books.correlator.counters().resets, 0);
     (way_up.journeys, client)
 }
@@ -278,6 +279,7 @@ fn two_hundred_flows_at_once() {
         way.balances(plan(i).iter().sum::<usize>() as u64, client, server);
         are_cut_at(&way.journeys, &plan(i));
     }
+    assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum());
     let segments: u64 = counted.iter().map(|(client, _)| u64::from(client.total_retrans)).sum();
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), segments);
 }

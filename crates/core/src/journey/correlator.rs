@@ -227,7 +227,11 @@ impl Correlator {
         if hop == Hop::AppRecv {
             stream.pass_below(from, event.time_ns, desk);
         }
-        let has_ended = stream.cover(from, to, &mark, reader.as_ref(), desk, done);
+        let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), desk, done);
+        let has_ended = ended_bytes > 0;
+        if hop == desk.rules.of(Proto::TCP).counted_at {
+            desk.counters.resent_after_end_bytes += ended_bytes;
+        }
         // An old byte, sent only to get an answer. Before it is read it cannot be told from a retransmission, and the
         // keep-alives of Linux carry none.
         let keeps_alive = len == 1 && hop >= Hop::TcpXmit && hop <= Hop::TcpRecv;

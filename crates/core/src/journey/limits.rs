@@ -45,6 +45,9 @@ pub struct Counters {
     pub keep_alives: u64,
     /// Events about bytes whose journey had ended.
     pub after_end: u64,
+    /// Bytes of TCP sent again after their journey had ended, most of them because the acknowledgement came late. With the
+    /// retransmissions of the journeys these are all there were.
+    pub resent_after_end_bytes: u64,
     /// Bytes declared at `tcp.send` that the call did not take.
     pub never_sent_bytes: u64,
     /// A new connection on a known tuple, or a jump in sequence numbers that no window allows.

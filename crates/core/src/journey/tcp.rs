@@ -78,7 +78,7 @@ impl Stream {
     }
 
     /// Writes an event down on the bytes `[from, to)`: cuts pieces at both ends, and makes new ones where there are
-    /// none. Says whether some of them belong to a journey that has ended.
+    /// none. Tells how many of them belong to a journey that has ended.
     pub fn cover(
         &mut self,
         from: u64,
@@ -87,16 +87,17 @@ impl Stream {
         reader: Option<&Reader>,
         desk: &mut Desk,
         done: &mut Vec<Journey>,
-    ) -> bool {
+    ) -> u64 {
         let mut index = self.pieces.first_ending_after(from);
         index += usize::from(self.cut(index, from, desk));
-        let (mut at, mut ended) = (from, false);
+        let (mut at, mut ended_bytes) = (from, 0);
         while at < to {
             match self.pieces.get(index) {
                 Some(piece) if piece.start <= at => {
+                    let start = at;
                     at = piece.end.min(to);
                     if piece.is_gone() {
-                        ended = true;
+                        ended_bytes += at - start;
                     } else {
                         self.cut(index, to, desk);
                         self.meet_reader(index, mark, reader);
@@ -107,9 +108,7 @@ impl Stream {
                 next => {
                     let end = next.map_or(to, |piece| piece.start.min(to));
                     let start = at.max(self.floor);
-                    if start > at {
-                        ended = true;
-                    }
+                    ended_bytes += start.min(end) - at;
                     at = end;
                     if start < end {
                         self.add(index, Piece::new(start, end, mark.time_ns), desk);
@@ -119,7 +118,7 @@ impl Stream {
                 }
             }
         }
-        ended
+        ended_bytes
     }
 
     /// Cuts the piece at `index` at `at` if that is inside of it.

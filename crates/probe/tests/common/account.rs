@@ -41,6 +41,13 @@ impl<'a> Books<'a> {
         Books { recording, events, journeys, correlator }
     }
 
+    /// All bytes that were sent again: those of journeys, and those whose journey had ended.
+    pub fn resent_bytes(&self) -> u64 {
+        let of_journey = |j: &Journey| j.bytes() * u64::from(j.retransmits());
+        let in_journeys: u64 = self.journeys.values().flatten().map(of_journey).sum();
+        in_journeys + self.correlator.counters().resent_after_end_bytes
+    }
+
     fn flow(&self, netns: u32, local: SocketAddr, remote: SocketAddr) -> FlowId {
         let is_it = |flow: &&Flow| (flow.netns, flow.local, flow.remote) == (netns, local, remote);
         let flow = self.recording.flows.values().find(is_it);
