@@ -17,6 +17,8 @@
 		return call;                                                                       \
 	}
 
+/* followed directly where it has a type, so that the socket has one as well */
+#define SK(sock) (how == TYPED ? (sock)->sk : READ(CAST(socket, sock), sk))
 #define IPV4 bpf_htons(ETH_P_IP)
 #define IPV6 bpf_htons(ETH_P_IPV6)
 #define SEND_CALL (struct socket * sock, struct msghdr * msg, unsigned long size)
@@ -25,8 +27,8 @@
 #define IP_CALL (struct net * net, struct sock * sk, struct sk_buff * skb)
 
 /* inet_sendmsg, inet6_sendmsg */
-ENTRY(app_send, SEND_CALL, on_app_send(how, READ(AS(socket, sock), sk), size))
-ENTRY(app_send6, SEND_CALL, on_app_send(how, READ(AS(socket, sock), sk), size))
+ENTRY(app_send, SEND_CALL, on_app_send(how, SK(sock), size))
+ENTRY(app_send6, SEND_CALL, on_app_send(how, SK(sock), size))
 /* tcp_sendmsg_locked */
 ENTRY(tcp_send, SOCKET_CALL, on_tcp_send(how, AS(sock, sk), size))
 /* udp_sendmsg, udpv6_sendmsg */
@@ -50,8 +52,9 @@ ENTRY(ip_in, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, s
 ENTRY(ip_in6, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV6))
 /* tcp_rcv_established */
 ENTRY(tcp_recv, SEGMENT_CALL, on_tcp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
-/* __udp_enqueue_schedule_skb */
+/* __udp_enqueue_schedule_skb; or udp_queue_rcv_one_skb, udpv6_queue_rcv_one_skb */
 ENTRY(udp_recv, SEGMENT_CALL, on_udp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
+ENTRY(udp_recv6, SEGMENT_CALL, on_udp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
 /* sock_def_readable */
 ENTRY(sock_ready, (struct sock * sk), on_sock_ready(how, AS(sock, sk)))
 /* skb_copy_datagram_iter */
@@ -91,8 +94,7 @@ struct {
 	__type(value, struct recv_call);
 } recv_calls SEC(".maps");
 
-SEC("kprobe")
-int BPF_KPROBE(kprobe_app_recv_call, struct socket *sock, struct msghdr *msg, unsigned long size, int flags)
+INLINE int keep_recv_call(struct socket *sock, int flags)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	const struct socket *socket = CAST(socket, sock);
@@ -101,8 +103,7 @@ int BPF_KPROBE(kprobe_app_recv_call, struct socket *sock, struct msghdr *msg, un
 	return 0;
 }
 
-SEC("kretprobe")
-int BPF_KRETPROBE(kprobe_app_recv, int ret)
+INLINE int on_recv_return(int ret)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct recv_call *call = bpf_map_lookup_elem(&recv_calls, &thread);
@@ -113,3 +114,18 @@ int BPF_KRETPROBE(kprobe_app_recv, int ret)
 	bpf_map_delete_elem(&recv_calls, &thread);
 	return on_app_recv(UNTYPED, sk, ret, flags);
 }
+
+#define RETURN(name)                                                                               \
+	SEC("kprobe")                                                                              \
+	int BPF_KPROBE(kprobe_app_recv_call##name, struct socket *sock, struct msghdr *msg,        \
+		       unsigned long size, int flags)                                              \
+	{                                                                                          \
+		return keep_recv_call(sock, flags);                                                \
+	}                                                                                          \
+	SEC("kretprobe") int BPF_KRETPROBE(kprobe_app_recv##name, int ret)                         \
+	{                                                                                          \
+		return on_recv_return(ret);                                                        \
+	}
+
+RETURN()
+RETURN(6)

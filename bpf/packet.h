@@ -303,8 +303,12 @@ INLINE __u64 cookie_of(enum how how, const struct sock *sk)
 {
 	if (how == TYPED)
 		return bpf_get_socket_cookie((void *)sk);
-	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter);
-	return cookie ? cookie : (__u64)sk * 0x9e3779b97f4a7c15ULL | 1ULL << 63;
+	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter), address = 0;
+	if (cookie)
+		return cookie;
+	/* the verifier lets nobody calculate with a pointer, but a copy of one is a number */
+	bpf_probe_read_kernel(&address, sizeof(address), &sk);
+	return address * 0x9e3779b97f4a7c15ULL | 1ULL << 63;
 }
 
 /* Whether a socket is one we follow at all. */

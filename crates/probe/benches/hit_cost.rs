@@ -8,7 +8,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Hop};
-use magscope_probe::plan::{CANDIDATES, default_hops, full_hops};
+use magscope_probe::plan::{default_hops, full_hops, plan_by};
 use magscope_probe::{Capture, CaptureOptions, HostFacts};
 use std::fs::File;
 use std::net::UdpSocket;
@@ -45,7 +45,9 @@ fn with_floor(socket: &UdpSocket, object: &Object, program: &str, base: f64) -> 
 }
 
 fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
-    let way = CANDIDATES.iter().find(|c| c.hop == hop).expect("a candidate");
+    let hooks = [Backend::TpBtf, Backend::Netfilter, Backend::CgroupSkb];
+    let hops = [hop].into_iter().collect();
+    let way = hooks.iter().find_map(|hook| plan_by(facts, hops, Some(*hook)).probes.pop()).expect("a hook");
     let program = object.progs_mut().find(|p| p.name() == way.program).expect("an empty program");
     match way.backend {
         Backend::Netfilter => {

@@ -3,21 +3,23 @@
 //! Nothing is pinned: programs, maps and links belong to file descriptors of this process, so the kernel removes
 //! all of them however the process ends.
 
+use crate::candidates::{Candidate, is_at_function};
 use crate::clock::{monotonic_ns, sample};
 use crate::decode::{Record, decode, decode_event};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::gaps::Gaps;
+use crate::messages;
 use crate::netns::NetnsTarget;
 use crate::order::{HOLD_NS, Sorter};
-use crate::plan::{Candidate, Plan, plan};
+use crate::plan::{Plan, plan_by};
 use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_HOPS};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject, PrintLevel,
-    ProgramMut, RingBuffer, RingBufferBuilder,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject,
+    ProgramAttachType, ProgramMut, RingBuffer, RingBufferBuilder,
 };
 use magscope_core::hop::HopSet;
-use magscope_core::node::{Backend, NetnsName, NodeInfo};
+use magscope_core::node::{Backend, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop, Loss, LossCause};
 use std::cell::RefCell;
@@ -25,7 +27,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// What the kernel puts before every record of a ring.
@@ -45,6 +46,8 @@ pub struct CaptureOptions {
     pub every_netns: bool,
     /// Size of one CPU's ring, bytes; rounded up to a power of two of at least a page.
     pub ring_bytes_per_cpu: usize,
+    /// Only this kind of probe; hops that it cannot serve are then missing. For comparing kinds.
+    pub backend: Option<Backend>,
     /// How long the reader sleeps between two drains. Wake-ups cost the traffic: 20 ms or more.
     pub poll_interval: Duration,
 }
@@ -56,6 +59,7 @@ impl Default for CaptureOptions {
             netns: Vec::new(),
             every_netns: false,
             ring_bytes_per_cpu: 8 << 20,
+            backend: None,
             poll_interval: Duration::from_millis(20),
         }
     }
@@ -176,21 +180,30 @@ impl Capture {
                 most: MAG_MAX_NETNS as usize,
             });
         }
-        let plan = plan(facts, options.hops);
-        if plan.probes.is_empty() {
-            let asked = options.hops.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
-            return Err(ProbeError::NothingToServe { asked });
-        }
-
-        let mut object = load(facts, &plan, &options)?;
-        let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
+        let mut facts = facts.clone();
+        let (plan, object, ring_maps, links) = loop {
+            let plan = plan_by(&facts, options.hops, options.backend);
+            if plan.probes.is_empty() {
+                return Err(nothing_to_serve(&plan, options.hops));
+            }
+            let mut object = load(&facts, &plan, &options)?;
+            let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
+            match attach(&facts, &mut object, &plan, &options.netns) {
+                Ok(links) => break (plan, object, ring_maps, links),
+                // A function may be there and yet not be open to probes; what comes next may serve. Each round takes one
+                // place away, so this ends.
+                Err(ProbeError::Attach { backend, point, cause, .. }) if is_at_function(backend) => {
+                    facts.refused.insert((backend, point), cause);
+                }
+                Err(error) => return Err(error),
+            }
+        };
         let collector = Rc::new(RefCell::new(Collector {
             gaps: vec![Gaps::default(); facts.cpus as usize],
             taken: vec![0; facts.cpus as usize],
             ..Collector::default()
         }));
         let rings = open_rings(&ring_maps, &collector)?;
-        let links = attach(facts, &mut object, &plan, &options.netns)?;
 
         let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
         let info = NodeInfo {
@@ -363,34 +376,35 @@ static TYPED_CASTS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_
 static PROBE_READS: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
 
-/// What libbpf said while loading: the verifier's log, of which an error shows the end.
-static LOG: Mutex<String> = Mutex::new(String::new());
-
-#[expect(clippy::needless_pass_by_value, reason = "the signature is libbpf-rs's")]
-fn keep_log(_level: PrintLevel, message: String) {
-    if let Ok(mut log) = LOG.lock() {
-        // bounded: a verifier log can have megabytes
-        if log.len() + message.len() > 1 << 16 {
-            log.clear();
-        }
-        log.push_str(&message);
-    }
+fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {
+    let because = asked.iter().find_map(|hop| match plan.coverage.of(hop) {
+        Some(Service::Missing { because }) => Some(format!("{hop}: {because}")),
+        _ => None,
+    });
+    let asked = asked.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
+    ProbeError::NothingToServe { asked, because: because.unwrap_or_default() }
 }
 
 fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Object, ProbeError> {
-    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
-    let refused = |e: libbpf_rs::Error| {
-        let log = LOG.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default();
-        let tail: Vec<&str> = log.lines().rev().filter(|l| !l.trim().is_empty()).take(6).collect();
-        let log = tail.into_iter().rev().collect::<Vec<_>>().join(" | ");
-        ProbeError::Load { cause: e.to_string(), log }
-    };
+    messages::keep();
+    let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: e.to_string(), log: messages::last() };
     let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
     let mut open: OpenObject = ObjectBuilder::default().open_memory(bytes).map_err(refused)?;
     let programs = plan.programs();
     for mut program in open.progs_mut() {
-        let used = program.name().to_str().is_some_and(|name| programs.iter().any(|way| way.program == name));
-        program.set_autoload(used);
+        let name = program.name().to_string_lossy().into_owned();
+        let way = programs.iter().find(|way| way.program == name);
+        program.set_autoload(way.is_some());
+        match way {
+            Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
+                program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;
+            }
+            // the same program as for single breakpoints
+            Some(way) if way.backend == Backend::KprobeMulti => {
+                program.set_attach_type(ProgramAttachType::KprobeMulti);
+            }
+            _ => {}
+        }
     }
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
@@ -475,8 +489,12 @@ fn attach(
 ) -> Result<Vec<Link>, ProbeError> {
     let mut links = Vec::new();
     for probe in &plan.programs() {
-        let failed =
-            |cause: String| ProbeError::Attach { hop: probe.hop, point: probe.point.to_owned(), cause };
+        let failed = |cause: String| ProbeError::Attach {
+            hop: probe.hop,
+            backend: probe.backend,
+            point: probe.point.to_owned(),
+            cause,
+        };
         let program = object
             .progs_mut()
             .find(|p| p.name() == probe.program)
@@ -494,6 +512,14 @@ fn attach(
                 let root = File::open(root).map_err(|e| failed(e.to_string()))?;
                 links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
             }
+            Backend::Kprobe => {
+                let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
+                links.push(link.map_err(|e| failed(e.to_string()))?);
+            }
+            Backend::KprobeMulti => {
+                let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
+                links.push(link.map_err(|e| failed(e.to_string()))?);
+            }
             _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
         }
     }
@@ -503,19 +529,33 @@ fn attach(
 /// On the way out before and after everything else that netfilter does; on the way in the same, so that address
 /// translation and filters fall between two hops and their time is seen.
 fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {
-    let (hooknum, priority) = match probe.hop {
-        Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1),
-        Hop::IpPost => (libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1),
-        Hop::IpPre => (libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1),
-        _ => (libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1),
+    let (hooknum, outermost, inwards) = match probe.hop {
+        Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
+        Hop::IpPost => (libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
+        Hop::IpPre => (libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
+        _ => (libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
     };
-    let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
-    program.attach_netfilter_with_opts(options).map_err(|e| ProbeError::Attach {
+    let attach = |priority| {
+        let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
+        program.attach_netfilter_with_opts(options)
+    };
+    // No two programs may have one priority: another capture of this namespace has taken it.
+    let places = (0..MAX_CAPTURES).map(|nth| outermost + nth * inwards);
+    let mut tries = places.map(attach).skip_while(|tried| {
+        // EBUSY has no kind of its own
+        matches!(tried, Err(e) if matches!(e.kind(), ErrorKind::Other | ErrorKind::AlreadyExists))
+    });
+    let link = tries.next().ok_or_else(|| format!("{MAX_CAPTURES} captures are at this place already"));
+    link.and_then(|tried| tried.map_err(|e| e.to_string())).map_err(|cause| ProbeError::Attach {
         hop: probe.hop,
+        backend: probe.backend,
         point: probe.point.to_owned(),
-        cause: e.to_string(),
+        cause,
     })
 }
+
+/// Captures of one namespace that can stand beside each other at a netfilter hook.
+const MAX_CAPTURES: i32 = 32;
 
 // One counter a hop number.
 const _: () = assert!(mag_hop_MAG_HOPS == 64);

@@ -1,6 +1,7 @@
 //! What can go wrong between here and the kernel, in words that lead on.
 
 use magscope_core::Hop;
+use magscope_core::node::Backend;
 use std::io;
 use std::path::PathBuf;
 
@@ -24,11 +25,13 @@ pub enum ProbeError {
     },
     /// None of the hops asked for can be served.
     #[error(
-        "none of the hops asked for can be served on this kernel ({asked}); `magnet-scope doctor` says why"
+        "none of the hops asked for can be served on this kernel ({asked}); {because}; `magnet-scope hops` says what serves them"
     )]
     NothingToServe {
         /// Hops, comma separated.
         asked: String,
+        /// Why the first of them cannot.
+        because: String,
     },
     /// More namespaces than the kernel side compares with.
     #[error(
@@ -59,10 +62,12 @@ pub enum ProbeError {
         log: String,
     },
     /// A probe did not attach.
-    #[error("cannot attach the probe of {hop} at {point}: {cause}")]
+    #[error("cannot attach the probe of {hop} at {point} ({backend}): {cause}")]
     Attach {
         /// Which hop.
         hop: Hop,
+        /// By what.
+        backend: Backend,
         /// Where.
         point: String,
         /// What the kernel said.

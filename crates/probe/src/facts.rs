@@ -1,8 +1,11 @@
 //! What this host can do: read once, judged elsewhere.
 
+use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
+use crate::trial;
 use libbpf_rs::btf::{Btf, types};
-use std::collections::BTreeSet;
+use magscope_core::node::Backend;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,8 +42,19 @@ pub struct HostFacts {
     pub typed_casts: bool,
     /// Whether tracefs offers the tracepoints of system calls to this process.
     pub syscall_tracepoints: bool,
-    /// Whether the kernel has kprobes.
-    pub kprobes: bool,
+    /// Functions that a plan could use and that the kernel's BTF describes: where a trampoline can be.
+    pub functions: BTreeSet<String>,
+    /// Functions that a plan could use, and what `/proc/kallsyms` calls them: where a breakpoint can be. Read only where
+    /// there are kprobes.
+    pub symbols: BTreeMap<String, String>,
+    /// Trampolines at functions (`fentry`, `fexit`).
+    pub fentry: Mechanism,
+    /// Breakpoints at functions.
+    pub kprobe: Mechanism,
+    /// Breakpoints at many functions by one attachment (Linux 5.18 with `CONFIG_FPROBE`).
+    pub kprobe_multi: Mechanism,
+    /// Places at which the kernel refused to attach, and how it said so.
+    pub refused: BTreeMap<(Backend, String), String>,
     /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown.
     pub lockdown: Option<String>,
     /// Root of the cgroup v2 hierarchy.
@@ -57,26 +71,32 @@ pub struct HostFacts {
     pub drop_reasons: Vec<(u32, String)>,
 }
 
-/// The raw tracepoints that any plan could use.
-pub const TRACEPOINTS: [&str; 18] = [
-    "net_dev_queue",
-    "net_dev_start_xmit",
-    "net_dev_xmit",
-    "netif_receive_skb",
-    "tcp_probe",
-    "tcp_sendmsg_locked",
-    "tcp_retransmit_skb",
-    "sk_data_ready",
-    "sock_send_length",
-    "sock_recv_length",
-    "udp_fail_queue_rcv_skb",
-    "skb_copy_datagram_iovec",
-    "kfree_skb",
-    "sched_switch",
-    "sched_wakeup",
-    "sched_process_fork",
-    "sched_process_exit",
-    "sched_waking",
+/// Whether a way of attaching is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Mechanism {
+    /// The kernel was built without.
+    #[default]
+    Absent,
+    /// The kernel has it and does not let this process use it.
+    Refused(String),
+    /// It is there, as far as can be told without using it.
+    Works,
+}
+
+impl Mechanism {
+    fn if_there(there: bool) -> Self {
+        if there { Self::Works } else { Self::Absent }
+    }
+}
+
+/// Functions that are there if and only if the kernel was built with something: typed casts (two), netfilter links,
+/// trampolines at functions, `CONFIG_FPROBE`.
+const FUNCTIONS_THAT_TELL: [&str; 5] = [
+    "bpf_rdonly_cast",
+    "bpf_cast_to_kern_ctx",
+    "bpf_nf_link_attach",
+    "register_ftrace_direct",
+    "register_fprobe_ips",
 ];
 
 fn text(path: &str) -> String {
@@ -105,7 +125,7 @@ impl HostFacts {
             syscall_tracepoints: ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
                 .iter()
                 .any(|tracefs| Path::new(tracefs).join("events/syscalls/sys_enter_sendto/id").exists()),
-            kprobes: Path::new("/sys/bus/event_source/devices/kprobe").exists(),
+            kprobe: Mechanism::if_there(Path::new("/sys/bus/event_source/devices/kprobe").exists()),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown").ok().map(|t| parse_lockdown(&t)),
             cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),
             capabilities: parse_capabilities(&status_text),
@@ -122,13 +142,29 @@ impl HostFacts {
     }
 
     fn read_btf(&mut self, btf: &Btf<'_>) {
-        let has_tracepoint =
-            |name: &&&str| btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some();
-        self.tracepoints = TRACEPOINTS.iter().filter(has_tracepoint).map(|name| (*name).to_owned()).collect();
-        let has_func = |name: &str| btf.type_by_name::<types::Func<'_>>(name).is_some();
-        self.typed_casts = has_func("bpf_rdonly_cast") && has_func("bpf_cast_to_kern_ctx");
-        self.netfilter_link =
-            has_func("bpf_nf_link_attach") || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();
+        // One walk over all types: asking by name walks over them each time.
+        let wanted: BTreeSet<&str> = candidates::functions().chain(FUNCTIONS_THAT_TELL).collect();
+        let names = btf.type_by_kind::<types::Func<'_>>().filter_map(|f| f.name()?.to_str());
+        let mut there: BTreeSet<&str> = names.filter(|name| wanted.contains(name)).collect();
+        let [casts, context, netfilter, trampolines, many] = FUNCTIONS_THAT_TELL.map(|name| there.remove(name));
+        self.functions = there.into_iter().map(str::to_owned).collect();
+        self.typed_casts = casts && context;
+        self.netfilter_link = netfilter || btf.type_by_name::<types::Struct<'_>>("bpf_nf_link").is_some();
+        self.fentry = Mechanism::if_there(trampolines);
+        self.kprobe_multi = Mechanism::if_there(many && self.kprobe == Mechanism::Works);
+        if self.kprobe == Mechanism::Works {
+            self.symbols = parse_symbols(&text("/proc/kallsyms"), &candidates::functions().collect());
+        }
+        if trampolines
+            && self.missing_capabilities().is_empty()
+            && let Err(cause) = trial::fentry()
+        {
+            self.fentry = Mechanism::Refused(cause);
+        }
+        let wanted: BTreeSet<&str> = candidates::tracepoints().collect();
+        let types = btf.type_by_kind::<types::Typedef<'_>>();
+        let names = types.filter_map(|t| t.name()?.to_str()?.strip_prefix("btf_trace_"));
+        self.tracepoints = names.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
         if let Some(reasons) = btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") {
             self.drop_reasons = reasons
                 .iter()
@@ -138,6 +174,15 @@ impl HostFacts {
                     Some((number, name.trim_start_matches("SKB_DROP_REASON_").to_lowercase()))
                 })
                 .collect();
+        }
+    }
+
+    /// What the kernel calls the function of a candidate.
+    pub fn symbol<'a>(&'a self, way: &Candidate) -> &'a str {
+        let breakpoint = matches!(way.backend, Backend::Kprobe | Backend::KprobeMulti);
+        match self.symbols.get(way.point) {
+            Some(symbol) if breakpoint => symbol,
+            _ => way.point,
         }
     }
 
@@ -174,6 +219,24 @@ fn read_config(kernel: &str) -> Option<String> {
     let file = places.iter().find_map(|path| fs::File::open(path).ok())?;
     file.take(limit).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+/// The symbols of `/proc/kallsyms` that are these functions, or copies that the compiler made of them (`name.isra.0`,
+/// `name.constprop.0`); the function itself comes before any copy.
+fn parse_symbols(kallsyms: &str, functions: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let mut symbols: BTreeMap<String, String> = BTreeMap::new();
+    for line in kallsyms.lines() {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (Some("T" | "t" | "W" | "w"), Some(symbol)) = (fields.next(), fields.next()) else { continue };
+        let (function, suffix) = symbol.split_at(symbol.find('.').unwrap_or(symbol.len()));
+        let is_copy = suffix.starts_with(".isra.") || suffix.starts_with(".constprop.");
+        // what was split off (`.part.0`, `.cold`) is not the function
+        let whole = suffix.is_empty() || is_copy && !suffix.contains(".part.") && !suffix.contains(".cold");
+        if whole && functions.contains(function) && (suffix.is_empty() || !symbols.contains_key(function)) {
+            symbols.insert(function.to_owned(), symbol.to_owned());
+        }
+    }
+    symbols
 }
 
 fn parse_hz(config: &str) -> Option<u32> {
@@ -219,6 +282,23 @@ mod tests {
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(parse_cgroup2(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+    }
+
+    #[test]
+    fn a_function_is_found_whole_or_as_a_copy_but_not_in_parts() {
+        let kallsyms = "ffffffff81000000 t ip_rcv_core.isra.0\nffffffff81000010 T ip_rcv_core\n\
+            ffffffff81000020 t __netif_receive_skb_core.constprop.0\nffffffff81000030 t udp_sendmsg.cold\n\
+            ffffffff81000040 t tcp_x.part.0\nffffffff81000050 d inet_sendmsg\nffffffff81000060 T other\nnonsense\n";
+        let names = ["ip_rcv_core", "__netif_receive_skb_core", "udp_sendmsg", "tcp_x", "inet_sendmsg"];
+        let symbols = parse_symbols(kallsyms, &names.into_iter().collect());
+        let found: Vec<_> = symbols.iter().map(|(f, s)| (f.as_str(), s.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("__netif_receive_skb_core", "__netif_receive_skb_core.constprop.0"),
+                ("ip_rcv_core", "ip_rcv_core")
+            ]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Three roles are kept apart: deciding (`facts` says what this host can do, `plan` which probe serves a hop; pure),
 //! decoding (`record`, `decode`, `order`: bytes to events in order of time; pure), and driving libbpf (`capture`).
 
+pub mod candidates;
 pub mod capture;
 pub mod cgroups;
 pub mod clock;
@@ -11,13 +12,15 @@ pub mod decode;
 pub mod error;
 pub mod facts;
 pub mod gaps;
+mod messages;
 pub mod netns;
 pub mod order;
 pub mod plan;
 pub mod record;
+mod trial;
 
 pub use capture::{Capture, CaptureOptions, Counters};
 pub use error::ProbeError;
 pub use facts::HostFacts;
 pub use netns::NetnsTarget;
-pub use plan::{Plan, default_hops, plan};
+pub use plan::{Plan, default_hops, plan, plan_by};

@@ -1,99 +1,10 @@
-//! Which probe serves which hop on this host: a table, and a pure function over it.
+//! Which probe serves which hop on this host: a pure function over the table of candidates.
 
-use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts};
+use crate::candidates::{Candidate, is_at_function, ways};
+use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Coverage, HopService, Service};
 use magscope_core::{Hop, Layer};
-
-/// A program of `bpf/` and how it serves hops.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate {
-    /// Name of the program in the object.
-    pub program: &'static str,
-    /// The hop it serves. A program that serves two stands in the table twice.
-    pub hop: Hop,
-    /// Kind of probe.
-    pub backend: Backend,
-    /// Tracepoint, netfilter hook or cgroup hook.
-    pub point: &'static str,
-    /// A limit worth saying.
-    pub note: &'static str,
-    /// Programs that have to run along, because this one needs what they leave behind.
-    pub needs: &'static [&'static str],
-}
-
-const fn tracepoint(program: &'static str, hop: Hop, point: &'static str, note: &'static str) -> Candidate {
-    Candidate { program, hop, backend: Backend::TpBtf, point, note, needs: needs(hop) }
-}
-
-const SYSCALLS: &str =
-    "at the call of send, sendto and sendmsg, not write; slows every system call while it is on";
-
-const fn syscall(program: &'static str, point: &'static str, needs: &'static [&'static str]) -> Candidate {
-    Candidate { program, hop: Hop::UdpSend, backend: Backend::Tracepoint, point, note: SYSCALLS, needs }
-}
-
-const fn netfilter(program: &'static str, hop: Hop, point: &'static str) -> Candidate {
-    Candidate { program, hop, backend: Backend::Netfilter, point, note: "", needs: &[] }
-}
-
-/// A packet is read before the driver has it; a reader is followed from the moment that its socket has data.
-const fn needs(hop: Hop) -> &'static [&'static str] {
-    match hop {
-        Hop::DevDone => &["dev_xmit"],
-        Hop::TaskWake => &["sock_ready"],
-        Hop::TaskRun => &["sock_ready", "task_wake"],
-        _ => &[],
-    }
-}
-
-/// Every way there is to serve a hop, the cheapest first. Other backends slot in as further rows.
-pub const CANDIDATES: &[Candidate] = &[
-    tracepoint(
-        "app_send",
-        Hop::AppSend,
-        "sock_send_length",
-        "taken when send returns: names process and bytes, but is no start time",
-    ),
-    tracepoint("tcp_send", Hop::TcpSend, "tcp_sendmsg_locked", ""),
-    syscall("udp_send", "sys_enter_sendto", &["udp_sendmsg"]),
-    syscall("udp_sendmsg", "sys_enter_sendmsg", &[]),
-    netfilter("ip_out", Hop::IpOut, "LOCAL_OUT"),
-    netfilter("ip_post", Hop::IpPost, "POST_ROUTING"),
-    tracepoint("dev_queue", Hop::DevQueue, "net_dev_queue", ""),
-    tracepoint("dev_xmit", Hop::DevXmit, "net_dev_start_xmit", ""),
-    tracepoint("dev_done", Hop::DevDone, "net_dev_xmit", "of devices stacked on others, the innermost"),
-    tracepoint("dev_recv", Hop::DevRecv, "netif_receive_skb", "after GRO has merged"),
-    netfilter("ip_pre", Hop::IpPre, "PRE_ROUTING"),
-    netfilter("ip_in", Hop::IpIn, "LOCAL_IN"),
-    tracepoint("tcp_recv", Hop::TcpRecv, "tcp_probe", "established connections"),
-    Candidate {
-        program: "udp_recv",
-        hop: Hop::UdpRecv,
-        backend: Backend::CgroupSkb,
-        point: "cgroup_skb/ingress",
-        note: "sockets below the cgroup v2 root",
-        needs: &[],
-    },
-    tracepoint("sock_ready", Hop::SockReady, "sk_data_ready", ""),
-    tracepoint("task_wake", Hop::TaskWake, "sched_waking", "threads that a socket has woken before or now"),
-    tracepoint("task_run", Hop::TaskRun, "sched_switch", "the first run after such a wake-up"),
-    tracepoint("app_copy", Hop::AppCopy, "skb_copy_datagram_iovec", "UDP only where the payload is not linear"),
-    tracepoint("app_recv", Hop::AppRecv, "sock_recv_length", "splice does not come here"),
-    tracepoint(
-        "tcp_retransmit",
-        Hop::TcpRetransmit,
-        "tcp_retransmit_skb",
-        "fires after the device hops of that packet",
-    ),
-    tracepoint("tcp_recv", Hop::TcpState, "tcp_probe", "at most one sample in 4 ms a socket"),
-    tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
-    tracepoint("sock_full", Hop::SockFull, "udp_fail_queue_rcv_skb", "UDP"),
-    tracepoint("sched_switch", Hop::SchedSwitch, "sched_switch", ""),
-    tracepoint("sched_wakeup", Hop::SchedWakeup, "sched_wakeup", ""),
-    tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),
-    tracepoint("sched_exit", Hop::SchedExit, "sched_process_exit", ""),
-];
 
 /// The fewest hops that place blame by layer: four a packet (two on each side), and those of the socket layer that a
 /// call passes once.
@@ -134,6 +45,8 @@ pub fn full_hops() -> HopSet {
 pub struct Plan {
     /// One row a hop that is served.
     pub probes: Vec<Candidate>,
+    /// Ways of hops that are not told themselves, but leave behind what others live on.
+    pub along: Vec<Candidate>,
     /// The table for people and sessions.
     pub coverage: Coverage,
 }
@@ -144,10 +57,10 @@ impl Plan {
         self.probes.iter().map(|p| p.hop).collect()
     }
 
-    /// The programs to load and attach, each once: those that serve a hop and those that they need.
+    /// The programs to load and attach, each once.
     pub fn programs(&self) -> Vec<Candidate> {
-        let needed = self.probes.iter().flat_map(|probe| probe.needs.iter().filter_map(|name| row_of(name)));
-        let mut programs: Vec<Candidate> = self.probes.iter().copied().chain(needed).collect();
+        let mut programs: Vec<Candidate> =
+            self.probes.iter().chain(&self.along).flat_map(Candidate::parts).collect();
         let mut seen = Vec::new();
         programs.retain(|way| {
             let fresh = !seen.contains(&way.program);
@@ -158,37 +71,37 @@ impl Plan {
     }
 }
 
-fn row_of(program: &str) -> Option<Candidate> {
-    CANDIDATES.iter().find(|way| way.program == program).copied()
+/// Hops whose probe has to run along: a packet is read before the driver has it; a reader is followed from the moment that
+/// its socket has data.
+const fn needs(hop: Hop) -> &'static [Hop] {
+    match hop {
+        Hop::DevDone => &[Hop::DevXmit],
+        Hop::TaskWake => &[Hop::SockReady],
+        Hop::TaskRun => &[Hop::SockReady, Hop::TaskWake],
+        _ => &[],
+    }
 }
 
-/// Chooses for every wanted hop the first backend that works here.
+/// Chooses for every wanted hop the cheapest backend that works here.
 pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
+    plan_by(facts, wanted, None)
+}
+
+/// The same with one backend only: what that cannot serve is missing, and says so.
+pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan {
     let mut plan = Plan::default();
     for hop in Hop::ALL {
-        let mut ways = CANDIDATES.iter().filter(|c| c.hop == *hop).peekable();
-        let service = if ways.peek().is_none() {
-            Service::Missing { because: no_candidate(facts, *hop) }
-        } else {
-            let mut because = String::new();
-            let working = ways.find(|way| match obstacle(facts, way) {
-                None => true,
-                Some(reason) => {
-                    because = reason;
-                    false
-                }
-            });
-            match working {
-                None => Service::Missing { because },
-                Some(_) if !wanted.contains(*hop) => Service::Off,
-                Some(way) => {
-                    plan.probes.push(*way);
-                    Service::Served {
-                        backend: way.backend,
-                        point: way.point.to_owned(),
-                        note: way.note.to_owned(),
-                    }
-                }
+        let chosen = choose(facts, *hop, only).and_then(|way| {
+            let along: Result<Vec<_>, _> = needs(*hop).iter().map(|hop| choose(facts, *hop, only)).collect();
+            along.map(|along| (way, along))
+        });
+        let service = match chosen {
+            Err(because) => Service::Missing { because },
+            Ok(_) if !wanted.contains(*hop) => Service::Off,
+            Ok((way, along)) => {
+                plan.probes.push(way);
+                plan.along.extend(along);
+                served(facts, &way)
             }
         };
         plan.coverage.hops.push(HopService { hop: *hop, service });
@@ -196,20 +109,44 @@ pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
     plan
 }
 
-/// What stands in the way of a candidate here, in words; `None` if nothing does.
-fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
-    let own = own_obstacle(facts, way);
-    own.or_else(|| {
-        way.needs.iter().filter_map(|name| row_of(name)).find_map(|needed| own_obstacle(facts, &needed))
-    })
+fn served(facts: &HostFacts, way: &Candidate) -> Service {
+    let mut points: Vec<&str> = Vec::new();
+    for part in way.parts() {
+        let point = if is_at_function(way.backend) { facts.symbol(&part) } else { part.point };
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    Service::Served { backend: way.backend, point: points.join(", "), note: way.note.to_owned() }
 }
 
-fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
+/// The cheapest way that nothing stands against, or what stands against the best one.
+fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, String> {
+    let mut because = None;
+    for way in ways(hop) {
+        if only.is_some_and(|only| !is_kind(way.backend, only)) {
+            continue;
+        }
+        match way.parts().find_map(|part| obstacle(facts, &part)) {
+            None => return Ok(way),
+            Some(reason) => because = because.or(Some(reason)),
+        }
+    }
+    Err(because.unwrap_or_else(|| match only {
+        Some(only) => format!("{only} does not serve it: there is no such place where it can be read whole"),
+        None => "nothing serves it".to_owned(),
+    }))
+}
+
+/// Whether a probe is of the kind asked for; a trampoline at the return is one, too.
+fn is_kind(backend: Backend, asked: Backend) -> bool {
+    backend == asked || asked == Backend::Fentry && backend == Backend::Fexit
+}
+
+/// What stands in the way of a candidate here, in words; `None` if nothing does.
+fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
-    }
-    if !facts.typed_casts {
-        return Some(format!("kernel {} has no bpf_rdonly_cast (Linux 6.2)", facts.kernel));
     }
     let root = facts.has(CAP_SYS_ADMIN);
     for (number, name) in [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")]
@@ -220,6 +157,9 @@ fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     }
     if facts.lockdown.as_deref() == Some("confidentiality") {
         return Some("kernel lockdown is `confidentiality`, which forbids reading kernel memory".to_owned());
+    }
+    if let Some(cause) = facts.refused.get(&(way.backend, way.point.to_owned())) {
+        return Some(format!("{} at {} was refused: {cause}", way.backend, way.point));
     }
     match way.backend {
         Backend::TpBtf if !facts.tracepoints.contains(way.point) => {
@@ -232,17 +172,42 @@ fn own_obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
             Some("no tracefs with system call tracepoints can be read (/sys/kernel/tracing)".to_owned())
         }
         Backend::CgroupSkb if facts.cgroup2.is_none() => Some("no cgroup v2 hierarchy is mounted".to_owned()),
+        Backend::CgroupSkb if !facts.typed_casts => {
+            Some(format!("kernel {} has no bpf_cast_to_kern_ctx (Linux 6.2)", facts.kernel))
+        }
+        Backend::Fentry | Backend::Fexit => no_mechanism(facts, "fentry", &facts.fentry, way).or_else(|| {
+            (!facts.functions.contains(way.point))
+                .then(|| format!("the kernel's BTF has no function {}", way.point))
+        }),
+        Backend::KprobeMulti => {
+            no_mechanism(facts, "kprobe.multi", &facts.kprobe_multi, way).or_else(|| no_symbol(facts, way))
+        }
+        Backend::Kprobe => no_mechanism(facts, "kprobes", &facts.kprobe, way).or_else(|| no_symbol(facts, way)),
         _ => None,
     }
 }
 
-fn no_candidate(facts: &HostFacts, hop: Hop) -> String {
-    let function = match hop {
-        Hop::TcpXmit => "__tcp_transmit_skb",
-        _ => "its function",
-    };
-    let kprobes = if facts.kprobes { "no kprobe backend yet" } else { "this kernel has no kprobes" };
-    format!("no tracepoint at {function}; needs kprobe or fentry ({kprobes})")
+fn no_mechanism(facts: &HostFacts, name: &str, mechanism: &Mechanism, way: &Candidate) -> Option<String> {
+    match mechanism {
+        Mechanism::Works => None,
+        Mechanism::Absent => {
+            Some(format!("kernel {} has no {name}, which a probe at {} needs", facts.kernel, way.point))
+        }
+        Mechanism::Refused(cause) => {
+            Some(format!("this kernel refuses {name}, which a probe at {} needs: {cause}", way.point))
+        }
+    }
+}
+
+fn no_symbol(facts: &HostFacts, way: &Candidate) -> Option<String> {
+    match facts.symbols.get(way.point) {
+        None => Some(format!("the kernel has no function {} (/proc/kallsyms)", way.point)),
+        Some(symbol) if symbol != way.point && !way.copies_do => Some(format!(
+            "of the function {} the kernel has only {symbol}, whose arguments may differ",
+            way.point
+        )),
+        Some(_) => None,
+    }
 }
 
 /// What cannot be concluded while a hop is not served.
@@ -285,7 +250,7 @@ pub fn is_per_packet(hop: Hop) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::TRACEPOINTS;
+    use crate::candidates::{functions, tracepoints};
     use std::path::PathBuf;
 
     /// A host like Debian 13 or later, with all rights.
@@ -294,13 +259,112 @@ mod tests {
             kernel: "6.18.0".to_owned(),
             version: (6, 18),
             btf: true,
-            tracepoints: TRACEPOINTS.iter().map(|t| (*t).to_owned()).collect(),
+            tracepoints: tracepoints().map(str::to_owned).collect(),
             netfilter_link: true,
             typed_casts: true,
             syscall_tracepoints: true,
             cgroup2: Some(PathBuf::from("/sys/fs/cgroup")),
             capabilities: u64::MAX,
             ..HostFacts::default()
+        }
+    }
+
+    /// A distribution's kernel, as Debian's 6.12: probes at functions, but no tracepoint of later kernels.
+    fn stock() -> HostFacts {
+        let mut facts = HostFacts {
+            kernel: "6.12.1".to_owned(),
+            functions: functions().filter(|f| *f != "__netif_receive_skb_core").map(str::to_owned).collect(),
+            symbols: functions().map(|f| (f.to_owned(), f.to_owned())).collect(),
+            fentry: Mechanism::Works,
+            kprobe: Mechanism::Works,
+            kprobe_multi: Mechanism::Works,
+            ..modern()
+        };
+        facts.tracepoints.remove("tcp_sendmsg_locked");
+        let copy = "__netif_receive_skb_core.constprop.0".to_owned();
+        facts.symbols.insert("__netif_receive_skb_core".to_owned(), copy);
+        facts
+    }
+
+    fn backend_of(plan: &Plan, hop: Hop) -> Option<Backend> {
+        plan.probes.iter().find(|way| way.hop == hop).map(|way| way.backend)
+    }
+
+    #[test]
+    fn a_stock_kernel_serves_every_hop_by_its_cheapest_way() {
+        let plan = plan(&stock(), HopSet::all());
+        assert_eq!(missing(&plan), []);
+        for hop in [Hop::AppSend, Hop::TcpSend, Hop::UdpSend, Hop::TcpXmit, Hop::IpOut, Hop::IpIn, Hop::UdpRecv]
+        {
+            assert_eq!(backend_of(&plan, hop), Some(Backend::Fentry), "{hop}");
+        }
+        for hop in [Hop::DevXmit, Hop::TcpRecv, Hop::SockReady, Hop::AppRecv, Hop::TaskRun] {
+            assert_eq!(backend_of(&plan, hop), Some(Backend::TpBtf), "{hop}");
+        }
+        let programs: Vec<_> = plan.programs().iter().map(|way| way.program).collect();
+        assert!(programs.contains(&"fentry_ip_out") && programs.contains(&"fentry_ip_out6"), "both families");
+        let Some(Service::Served { point, .. }) = plan.coverage.of(Hop::IpOut) else { panic!("served") };
+        assert_eq!(point, "__ip_local_out, ip6_output");
+    }
+
+    #[test]
+    fn an_old_kernel_has_functions_where_it_lacks_tracepoints() {
+        let mut facts = HostFacts { typed_casts: false, netfilter_link: false, ..stock() };
+        for name in ["sock_send_length", "sock_recv_length", "sk_data_ready"] {
+            facts.tracepoints.remove(name);
+        }
+        let plan = plan(&facts, HopSet::all());
+        assert_eq!(missing(&plan), []);
+        assert_eq!(backend_of(&plan, Hop::SockReady), Some(Backend::Fentry));
+        assert_eq!(backend_of(&plan, Hop::AppRecv), Some(Backend::Fexit));
+    }
+
+    #[test]
+    fn one_kind_alone_serves_what_it_can_and_says_what_not() {
+        let only = |backend| plan_by(&stock(), HopSet::all(), Some(backend));
+        let fentry = only(Backend::Fentry);
+        assert_eq!(backend_of(&fentry, Hop::TcpRecv), Some(Backend::Fentry));
+        assert_eq!(backend_of(&fentry, Hop::AppRecv), Some(Backend::Fexit));
+        let Some(Service::Missing { because }) = fentry.coverage.of(Hop::DevXmit) else {
+            panic!("no function")
+        };
+        assert!(because.contains("fentry does not serve it"), "{because}");
+        for backend in [Backend::Kprobe, Backend::KprobeMulti] {
+            let plan = only(backend);
+            assert!(plan.probes.iter().all(|way| way.backend == backend));
+            let receives: Vec<_> = plan.programs().into_iter().filter(|way| way.hop == Hop::AppRecv).collect();
+            assert_eq!(receives.iter().filter(|way| way.at_return).count(), 2, "a return a family");
+            assert_eq!(receives.len(), 4, "and the call that goes with each");
+            let Some(Service::Served { point, .. }) = plan.coverage.of(Hop::DevRecv) else { panic!("a copy") };
+            assert_eq!(point, "__netif_receive_skb_core.constprop.0");
+        }
+        assert!(plan_by(&modern(), HopSet::all(), Some(Backend::Kprobe)).probes.is_empty());
+    }
+
+    #[test]
+    fn what_the_kernel_refused_or_changed_is_passed_over() {
+        let mut facts = stock();
+        facts.refused.insert((Backend::Fentry, "ip6_output".to_owned()), "EINVAL".to_owned());
+        assert_eq!(backend_of(&plan(&facts, HopSet::all()), Hop::IpOut), Some(Backend::Netfilter));
+        facts.fentry = Mechanism::Refused("EPERM".to_owned());
+        assert_eq!(backend_of(&plan(&facts, HopSet::all()), Hop::TcpXmit), Some(Backend::KprobeMulti));
+        facts.symbols.insert("__ip_local_out".to_owned(), "__ip_local_out.isra.0".to_owned());
+        let plan = plan_by(&facts, HopSet::all(), Some(Backend::Kprobe));
+        let Some(Service::Missing { because }) = plan.coverage.of(Hop::IpOut) else { panic!("a changed copy") };
+        assert!(because.contains("arguments may differ"), "{because}");
+    }
+
+    #[test]
+    fn a_program_serves_one_place_in_a_plan() {
+        // programs are loaded once, by name: two ways of one plan must not want the same for two places
+        for only in [None, Some(Backend::Fentry), Some(Backend::Kprobe), Some(Backend::KprobeMulti)] {
+            let plan = plan_by(&stock(), HopSet::all(), only);
+            let parts = plan.probes.iter().chain(&plan.along).flat_map(Candidate::parts);
+            let mut places = std::collections::BTreeMap::new();
+            for part in parts {
+                let known = places.insert(part.program, (part.backend, part.point));
+                assert!(known.is_none_or(|known| known == (part.backend, part.point)), "{}", part.program);
+            }
         }
     }
 
@@ -364,9 +428,6 @@ mod tests {
         facts.tracepoints.remove("sk_data_ready");
         let gone: Vec<_> = missing(&plan(&facts, HopSet::all())).into_iter().map(|(hop, _)| hop).collect();
         assert!([Hop::SockReady, Hop::TaskWake, Hop::TaskRun].iter().all(|hop| gone.contains(hop)), "{gone:?}");
-        for way in CANDIDATES {
-            assert!(way.needs.iter().all(|name| row_of(name).is_some()), "{}", way.program);
-        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::hops::{self, Row};
 use crate::output;
 use anyhow::Result;
 use magscope_core::node::Service;
+use magscope_probe::facts::Mechanism;
 use magscope_probe::plan::consequence;
 use magscope_probe::{CaptureOptions, HostFacts};
 use serde::Serialize;
@@ -84,7 +85,7 @@ fn checks(facts: &HostFacts) -> Vec<Check> {
         btf(facts),
         capabilities(facts),
         lockdown(facts),
-        kprobes(facts),
+        functions(facts),
         cgroup(facts),
         clock(facts),
         memory(facts),
@@ -135,13 +136,19 @@ fn lockdown(facts: &HostFacts) -> Check {
     )
 }
 
-fn kprobes(facts: &HostFacts) -> Check {
-    let found = if facts.kprobes {
-        "present (not used yet)"
-    } else {
-        "none; tracepoints, netfilter and cgroup hooks are used"
-    };
-    check("kprobes", true, found, "")
+fn functions(facts: &HostFacts) -> Check {
+    let ways = [("fentry", &facts.fentry), ("kprobe", &facts.kprobe), ("kprobe.multi", &facts.kprobe_multi)];
+    let words: Vec<String> = ways
+        .into_iter()
+        .map(|(name, mechanism)| match mechanism {
+            Mechanism::Works => format!("{name} yes"),
+            Mechanism::Absent => format!("{name} no"),
+            Mechanism::Refused(cause) => format!("{name} refused ({cause})"),
+        })
+        .collect();
+    let some = ways.iter().any(|(_, mechanism)| **mechanism == Mechanism::Works);
+    let rest = if some { "" } else { "; tracepoints, netfilter and cgroup hooks are used" };
+    check("functions", true, format!("{}{rest}", words.join(", ")), "")
 }
 
 fn cgroup(facts: &HostFacts) -> Check {

@@ -203,8 +203,8 @@ pub fn can_capture() -> bool {
         println!("skipped, because making network namespaces needs CAP_SYS_ADMIN");
         return false;
     }
-    if !facts.btf || !facts.typed_casts {
-        println!("skipped, because kernel {} lacks BTF or bpf_rdonly_cast", facts.kernel);
+    if !facts.btf {
+        println!("skipped, because kernel {} lacks BTF", facts.kernel);
         return false;
     }
     true

@@ -1,0 +1,280 @@
+//! Every way there is to serve a hop: the table that a plan chooses from.
+
+use magscope_core::Hop;
+use magscope_core::node::Backend;
+
+/// A program of `bpf/` and the place where it serves a hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// Name of the program in the object.
+    pub program: &'static str,
+    /// The hop it serves. A program that serves two stands in the table twice.
+    pub hop: Hop,
+    /// Kind of probe.
+    pub backend: Backend,
+    /// Tracepoint, netfilter hook, cgroup hook or function.
+    pub point: &'static str,
+    /// A limit worth saying.
+    pub note: &'static str,
+    /// Taken when the function returns.
+    pub at_return: bool,
+    /// Worse than any other way, whatever it costs.
+    pub last_resort: bool,
+    /// A breakpoint at a copy that the compiler made of the function (`.constprop.0`, `.isra.0`) does as well: all that is
+    /// read are leading arguments that no copy can do without.
+    pub copies_do: bool,
+    /// Programs of the same kind that serve the hop together with this one: those of IPv6, or of the call that goes with a
+    /// return.
+    pub twins: &'static [Candidate],
+}
+
+impl Candidate {
+    /// The programs of this way: itself and its twins.
+    pub fn parts(&self) -> impl Iterator<Item = Candidate> + use<> {
+        let twins: &'static [Candidate] = self.twins;
+        std::iter::once(*self).chain(twins.iter().copied())
+    }
+
+    /// What a hit costs, against other ways: measured by attaching and detaching (docs/performance.md).
+    pub fn cost_rank(&self) -> u8 {
+        if self.last_resort {
+            return u8::MAX;
+        }
+        let breakpoints = 1 + u8::from(self.at_return);
+        match self.backend {
+            Backend::TpBtf | Backend::Fentry | Backend::Fexit => 0,
+            Backend::Netfilter | Backend::CgroupSkb => 1,
+            Backend::Tracepoint => 2,
+            Backend::KprobeMulti => 3 * breakpoints,
+            Backend::Kprobe | Backend::Generator => 3 * breakpoints + 1,
+        }
+    }
+}
+
+const fn way(program: &'static str, hop: Hop, backend: Backend, point: &'static str) -> Candidate {
+    Candidate {
+        program,
+        hop,
+        backend,
+        point,
+        note: "",
+        at_return: false,
+        last_resort: false,
+        copies_do: false,
+        twins: &[],
+    }
+}
+
+const fn tracepoint(program: &'static str, hop: Hop, point: &'static str, note: &'static str) -> Candidate {
+    Candidate { note, ..way(program, hop, Backend::TpBtf, point) }
+}
+
+const fn netfilter(program: &'static str, hop: Hop, point: &'static str) -> Candidate {
+    way(program, hop, Backend::Netfilter, point)
+}
+
+const SYSCALLS: &str =
+    "at the call of send, sendto and sendmsg, not write; slows every system call while it is on";
+
+const fn syscall(
+    program: &'static str,
+    point: &'static str,
+    twins: &'static [Candidate],
+    note: &'static str,
+) -> Candidate {
+    Candidate { note, twins, last_resort: true, ..way(program, Hop::UdpSend, Backend::Tracepoint, point) }
+}
+
+/// The entry of a function, in each of the three ways to stand there; `and` the function of IPv6.
+macro_rules! entry {
+    ($hop:ident $name:literal at $function:literal $(and $twin:literal at $second:literal)? $(, $note:literal)? $(; copies $copies:literal)?) => {{
+        const FENTRY: Candidate = Candidate {
+            $(note: $note,)?
+            $(twins: &[way(concat!("fentry_", $twin), Hop::$hop, Backend::Fentry, $second)],)?
+            ..way(concat!("fentry_", $name), Hop::$hop, Backend::Fentry, $function)
+        };
+        const MULTI: Candidate = Candidate {
+            $(note: $note,)?
+            $(twins: &[way(concat!("kprobe_", $twin), Hop::$hop, Backend::KprobeMulti, $second)],)?
+            $(copies_do: $copies,)?
+            ..way(concat!("kprobe_", $name), Hop::$hop, Backend::KprobeMulti, $function)
+        };
+        const KPROBE: Candidate = Candidate {
+            $(note: $note,)?
+            $(twins: &[way(concat!("kprobe_", $twin), Hop::$hop, Backend::Kprobe, $second)],)?
+            $(copies_do: $copies,)?
+            ..way(concat!("kprobe_", $name), Hop::$hop, Backend::Kprobe, $function)
+        };
+        &[FENTRY, MULTI, KPROBE]
+    }};
+}
+
+const SPLICE: &str = "splice does not come here";
+
+const fn recv_by_breakpoint(backend: Backend, twins: &'static [Candidate]) -> Candidate {
+    Candidate {
+        at_return: true,
+        note: SPLICE,
+        twins,
+        ..way("kprobe_app_recv", Hop::AppRecv, backend, "inet_recvmsg")
+    }
+}
+
+const fn recv6_return(backend: Backend) -> Candidate {
+    Candidate { at_return: true, ..way("kprobe_app_recv6", Hop::AppRecv, backend, "inet6_recvmsg") }
+}
+
+const fn recv_call(backend: Backend) -> Candidate {
+    way("kprobe_app_recv_call", Hop::AppRecv, backend, "inet_recvmsg")
+}
+
+const fn recv6_call(backend: Backend) -> Candidate {
+    way("kprobe_app_recv_call6", Hop::AppRecv, backend, "inet6_recvmsg")
+}
+
+/// In groups, by hop; among those of a hop the cheaper one is taken, and of equals the one that stands first.
+pub const CANDIDATES: &[&[Candidate]] = &[
+    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg",
+        "bytes offered; the range is right while one thread at a time sends on a socket"),
+    &[Candidate {
+        last_resort: true,
+        ..tracepoint(
+            "app_send",
+            Hop::AppSend,
+            "sock_send_length",
+            "taken when send returns: names process and bytes, but is no start time",
+        )
+    }],
+    entry!(TcpSend "tcp_send" at "tcp_sendmsg_locked"),
+    &[tracepoint("tcp_send", Hop::TcpSend, "tcp_sendmsg_locked", "")],
+    entry!(UdpSend "udp_send" at "udp_sendmsg" and "udp_send6" at "udpv6_sendmsg"),
+    &[
+        syscall(
+            "udp_send",
+            "sys_enter_sendto",
+            &[syscall("udp_sendmsg", "sys_enter_sendmsg", &[], "")],
+            SYSCALLS,
+        ),
+        syscall("udp_sendmsg", "sys_enter_sendmsg", &[], SYSCALLS),
+    ],
+    entry!(TcpXmit "tcp_xmit" at "__tcp_transmit_skb"; copies true),
+    entry!(IpOut "ip_out" at "__ip_local_out" and "ip_out6" at "ip6_output", "IPv6 after the rules of LOCAL_OUT"),
+    &[netfilter("ip_out", Hop::IpOut, "LOCAL_OUT")],
+    entry!(IpPost "ip_post" at "ip_finish_output" and "ip_post6" at "ip6_finish_output"),
+    &[netfilter("ip_post", Hop::IpPost, "POST_ROUTING")],
+    &[tracepoint("dev_queue", Hop::DevQueue, "net_dev_queue", "")],
+    entry!(DevQueue "dev_queue" at "__dev_queue_xmit"),
+    &[
+        tracepoint("dev_xmit", Hop::DevXmit, "net_dev_start_xmit", ""),
+        tracepoint("dev_done", Hop::DevDone, "net_dev_xmit", "of devices stacked on others, the innermost"),
+        tracepoint("dev_recv", Hop::DevRecv, "netif_receive_skb", "after GRO has merged"),
+        Candidate {
+            copies_do: true,
+            note: "after GRO has merged",
+            ..way("kprobe_dev_recv", Hop::DevRecv, Backend::KprobeMulti, "__netif_receive_skb_core")
+        },
+        Candidate {
+            copies_do: true,
+            note: "after GRO has merged",
+            ..way("kprobe_dev_recv", Hop::DevRecv, Backend::Kprobe, "__netif_receive_skb_core")
+        },
+    ],
+    entry!(IpPre "ip_pre" at "ip_rcv_core" and "ip_pre6" at "ip6_rcv_core", "before IP has checked the packet"),
+    &[netfilter("ip_pre", Hop::IpPre, "PRE_ROUTING")],
+    entry!(IpIn "ip_in" at "ip_local_deliver_finish" and "ip_in6" at "ip6_input_finish"),
+    &[
+        netfilter("ip_in", Hop::IpIn, "LOCAL_IN"),
+        tracepoint("tcp_recv", Hop::TcpRecv, "tcp_probe", "established connections"),
+    ],
+    entry!(TcpRecv "tcp_recv" at "tcp_rcv_established", "established connections"),
+    entry!(UdpRecv "udp_recv" at "__udp_enqueue_schedule_skb"),
+    entry!(UdpRecv "udp_recv" at "udp_queue_rcv_one_skb" and "udp_recv6" at "udpv6_queue_rcv_one_skb"; copies true),
+    &[
+        Candidate {
+            note: "sockets below the cgroup v2 root",
+            ..way("udp_recv", Hop::UdpRecv, Backend::CgroupSkb, "cgroup_skb/ingress")
+        },
+        tracepoint("sock_ready", Hop::SockReady, "sk_data_ready", ""),
+    ],
+    entry!(SockReady "sock_ready" at "sock_def_readable"),
+    &[
+        tracepoint("task_wake", Hop::TaskWake, "sched_waking", "threads that a socket has woken before or now"),
+        tracepoint("task_run", Hop::TaskRun, "sched_switch", "the first run after such a wake-up"),
+        tracepoint(
+            "app_copy",
+            Hop::AppCopy,
+            "skb_copy_datagram_iovec",
+            "UDP only where the payload is not linear",
+        ),
+    ],
+    entry!(AppCopy "app_copy" at "skb_copy_datagram_iter", "UDP only where the payload is not linear"),
+    &[
+        tracepoint("app_recv", Hop::AppRecv, "sock_recv_length", SPLICE),
+        Candidate {
+            at_return: true,
+            note: SPLICE,
+            twins: &[Candidate {
+                at_return: true,
+                ..way("fexit_app_recv6", Hop::AppRecv, Backend::Fexit, "inet6_recvmsg")
+            }],
+            ..way("fexit_app_recv", Hop::AppRecv, Backend::Fexit, "inet_recvmsg")
+        },
+        recv_by_breakpoint(
+            Backend::KprobeMulti,
+            &[
+                recv_call(Backend::KprobeMulti),
+                recv6_call(Backend::KprobeMulti),
+                recv6_return(Backend::KprobeMulti),
+            ],
+        ),
+        recv_by_breakpoint(
+            Backend::Kprobe,
+            &[recv_call(Backend::Kprobe), recv6_call(Backend::Kprobe), recv6_return(Backend::Kprobe)],
+        ),
+        tracepoint(
+            "tcp_retransmit",
+            Hop::TcpRetransmit,
+            "tcp_retransmit_skb",
+            "fires after the device hops of that packet",
+        ),
+        tracepoint("tcp_recv", Hop::TcpState, "tcp_probe", "at most one sample in 4 ms a socket"),
+    ],
+    entry!(TcpState "tcp_recv" at "tcp_rcv_established", "at most one sample in 4 ms a socket"),
+    &[
+        tracepoint("skb_drop", Hop::SkbDrop, "kfree_skb", ""),
+        tracepoint("sock_full", Hop::SockFull, "udp_fail_queue_rcv_skb", "UDP"),
+        tracepoint("sched_switch", Hop::SchedSwitch, "sched_switch", ""),
+        tracepoint("sched_wakeup", Hop::SchedWakeup, "sched_wakeup", ""),
+        tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),
+        tracepoint("sched_exit", Hop::SchedExit, "sched_process_exit", ""),
+    ],
+];
+
+/// The ways to serve a hop, the cheapest first.
+pub fn ways(hop: Hop) -> Vec<Candidate> {
+    let mut ways: Vec<Candidate> =
+        CANDIDATES.iter().copied().flatten().filter(|way| way.hop == hop).copied().collect();
+    ways.sort_by_key(Candidate::cost_rank);
+    ways
+}
+
+/// Every name that a host may have or lack: raw tracepoints if `backend` is [`Backend::TpBtf`], else functions.
+fn points(wanted: impl Fn(Backend) -> bool) -> impl Iterator<Item = &'static str> {
+    let parts = CANDIDATES.iter().copied().flatten().flat_map(Candidate::parts);
+    parts.filter(move |way| wanted(way.backend)).map(|way| way.point)
+}
+
+/// Raw tracepoints that a plan could use.
+pub fn tracepoints() -> impl Iterator<Item = &'static str> {
+    points(|backend| backend == Backend::TpBtf)
+}
+
+/// Functions that a plan could use.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    points(is_at_function)
+}
+
+/// Whether this kind of probe stands at a function.
+pub fn is_at_function(backend: Backend) -> bool {
+    matches!(backend, Backend::Fentry | Backend::Fexit | Backend::KprobeMulti | Backend::Kprobe)
+}

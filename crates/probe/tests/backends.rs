@@ -1,0 +1,255 @@
+//! Every kind of probe, held against every other on the same packets: captures run side by side, so what they tell must
+//! be the same to the byte, and where they differ is said here.
+
+mod common;
+
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
+use magscope_core::hop::HopSet;
+use magscope_core::journey::Verdict;
+use magscope_core::node::{Backend, Service};
+use magscope_core::source::Source;
+use magscope_core::{Event, EventFlags, Hop, Proto};
+use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, default_hops, plan_by};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 5300;
+
+/// Kinds that are compared. The system calls' tracepoints are another place, not another way to the same.
+const KINDS: [Option<Backend>; 7] = [
+    None,
+    Some(Backend::TpBtf),
+    Some(Backend::Netfilter),
+    Some(Backend::CgroupSkb),
+    Some(Backend::Fentry),
+    Some(Backend::KprobeMulti),
+    Some(Backend::Kprobe),
+];
+
+fn name(kind: Option<Backend>) -> &'static str {
+    kind.map_or("cheapest", Backend::name)
+}
+
+fn address(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), port)
+}
+
+/// Every hop but the scheduler's, which tell of all tasks.
+fn network_hops() -> HopSet {
+    Hop::ALL.iter().copied().filter(|hop| hop.path_index().is_some()).collect()
+}
+
+/// Sizes that repeat with each run: small, large, and around the sizes where packets are cut.
+fn sizes(count: usize, most: usize) -> Vec<usize> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..count).map(|_| 1 + (next() % most as u64) as usize).collect()
+}
+
+/// Requests and responses over TCP and datagrams over UDP, IPv4 and IPv6; returns the bytes sent by TCP clients.
+fn traffic(net: &Net) -> usize {
+    let mut sent = 0;
+    for (server, client, port) in [(SERVER, CLIENT, PORT), (SERVER6, CLIENT6, PORT + 1)] {
+        let listener = net.server.run(|| TcpListener::bind(address(server, port)).expect("bind"));
+        let echo = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().expect("accept");
+            let mut buffer = vec![0; 9_000];
+            while let n @ 1.. = peer.read(&mut buffer).expect("read") {
+                peer.write_all(&buffer[..n]).expect("write");
+            }
+        });
+        let mut stream = net.client.run(|| TcpStream::connect(address(server, port)).expect("connect"));
+        stream.set_nodelay(true).expect("no delay");
+        let mut buffer = vec![7; 40_000];
+        for size in sizes(60, 40_000) {
+            stream.write_all(&buffer[..size]).expect("write");
+            stream.read_exact(&mut buffer[..size]).expect("read");
+            sent += size;
+        }
+        drop(stream);
+        echo.join().expect("the echo");
+
+        let far = net.server.run(|| UdpSocket::bind(address(server, port)).expect("bind"));
+        far.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+        let near = net.client.run(|| UdpSocket::bind(address(client, 0)).expect("bind"));
+        near.connect(address(server, port)).expect("connect");
+        for size in sizes(100, 1_400) {
+            near.send(&buffer[..size]).expect("send");
+            assert_eq!(far.recv(&mut buffer).expect("recv"), size);
+        }
+    }
+    sent
+}
+
+/// What every kind must tell alike about a hit, whatever hook it hangs on.
+type Told = (u64, u32, u32, u16, u16, u8, u8);
+
+fn told(event: &Event) -> Told {
+    // A send that is offered and one that was taken are two claims about the same bytes.
+    let flags = event.flags.0 & !EventFlags::AT_RETURN.0;
+    (event.flow.0, event.seq, event.len, event.ip_id, event.segs, event.tcp_flags, flags)
+}
+
+fn told_at(recording: &Recording, hop: Hop) -> Vec<Told> {
+    let mut all: Vec<Told> = recording.events.iter().filter(|e| e.hop == hop).map(told).collect();
+    all.sort_unstable();
+    all
+}
+
+fn start(net: &Net, kind: Option<Backend>, hops: HopSet) -> Option<Recording> {
+    let facts = HostFacts::read().expect("facts");
+    if plan_by(&facts, hops, kind).probes.is_empty() {
+        println!("{}: skipped, because nothing of it works on {}", name(kind), facts.kernel);
+        return None;
+    }
+    Some(net.capture_with(CaptureOptions { hops, backend: kind, ..CaptureOptions::default() }))
+}
+
+#[test]
+fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let mut hops = network_hops();
+    // only by the system calls, which is another place, where there is no function
+    hops.remove(Hop::UdpSend);
+    let running: Vec<_> = KINDS.into_iter().filter_map(|kind| Some((kind, start(&net, kind, hops)?))).collect();
+    traffic(&net);
+    let mut done = Vec::new();
+    for (kind, mut recording) in running {
+        recording.drain(Duration::from_millis(200));
+        recording.stop();
+        assert_eq!(recording.lost(), 0, "{}", name(kind));
+        done.push((kind, recording));
+    }
+    let (_, base) = &done[0];
+    let mut compared = BTreeMap::<Hop, Vec<&str>>::new();
+    for hop in hops.iter().filter(|hop| base.served.contains(*hop)) {
+        if matches!(hop, Hop::TaskWake | Hop::TaskRun) {
+            continue; // of one backend on every kernel
+        }
+        let expected = told_at(base, hop);
+        assert!(!expected.is_empty(), "{hop} saw nothing");
+        for (kind, recording) in done.iter().skip(1).filter(|(_, recording)| recording.served.contains(hop)) {
+            let got = told_at(recording, hop);
+            let only = |a: &[Told], b: &[Told]| -> Vec<Told> {
+                a.iter().filter(|one| !b.contains(one)).take(5).copied().collect()
+            };
+            assert!(
+                got == expected,
+                "{hop} by {}: {} hits against {}; only here {:?}, only there {:?}",
+                name(*kind),
+                got.len(),
+                expected.len(),
+                only(&got, &expected),
+                only(&expected, &got)
+            );
+            compared.entry(hop).or_default().push(name(*kind));
+        }
+    }
+    for (hop, kinds) in &compared {
+        println!("{hop}: {} hits, the same by {}", told_at(base, *hop).len(), kinds.join(", "));
+    }
+    assert!(compared.len() >= 12, "{compared:?}");
+}
+
+#[test]
+fn journeys_are_whole_by_every_kind_that_sees_both_ends() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    for kind in KINDS {
+        let Some(mut recording) = start(&net, kind, network_hops()) else { continue };
+        let sent = traffic(&net);
+        recording.drain(Duration::from_millis(200));
+        recording.stop();
+        assert_eq!(recording.lost(), 0);
+        if !recording.served.contains(Hop::AppRecv) {
+            println!("{}: no journeys, because app.recv is none of its hops", name(kind));
+            continue;
+        }
+        let (journeys, correlator) = recording.journeys();
+        let to_server = |port: u16, proto| {
+            let flow = |j: &magscope_core::journey::Journey| correlator.flow(j.rx_flow).copied();
+            let mine = journeys.iter().filter(move |j| j.proto == proto);
+            mine.filter(move |j| flow(j).is_some_and(|f| f.local.port() == port)).collect::<Vec<_>>()
+        };
+        let (mut bytes, mut datagrams) = (0, 0);
+        for port in [PORT, PORT + 1] {
+            for journey in to_server(port, Proto::TCP) {
+                assert_eq!(journey.verdict, Verdict::Complete, "{}: {journey:?}", name(kind));
+                assert!(journey.rungs.has(Hop::AppRecv), "{}: {journey:?}", name(kind));
+                bytes += journey.bytes();
+            }
+            datagrams += to_server(port, Proto::UDP).iter().filter(|j| j.verdict == Verdict::Complete).count();
+        }
+        assert_eq!(bytes, sent as u64, "{}: every byte, once", name(kind));
+        if recording.served.contains(Hop::UdpRecv) {
+            assert_eq!(datagrams, 200, "{}", name(kind));
+        }
+        println!("{}: {} journeys, every byte of TCP once", name(kind), journeys.len());
+    }
+}
+
+/// Prints how long it takes; asserts that nothing is left attached, and no time.
+#[test]
+fn every_kind_attaches_and_detaches() {
+    if !can_capture() {
+        return;
+    }
+    let facts = HostFacts::read().expect("facts");
+    for kind in KINDS {
+        let plan = plan_by(&facts, default_hops(), kind);
+        let options = CaptureOptions { hops: default_hops(), backend: kind, ..CaptureOptions::default() };
+        let begin = Instant::now();
+        let mut capture = match Capture::start_on(&facts, options) {
+            Ok(capture) => capture,
+            Err(ProbeError::NothingToServe { because, .. }) => {
+                println!("{}: skipped, because {because}", name(kind));
+                continue;
+            }
+            Err(error) => panic!("{}: {error}", name(kind)),
+        };
+        let attached = begin.elapsed();
+        let begin = Instant::now();
+        capture.stop();
+        println!(
+            "{}: {} programs of the default hops attached in {} ms, detached in {} ms",
+            name(kind),
+            plan.programs().len(),
+            attached.as_millis(),
+            begin.elapsed().as_millis()
+        );
+        for row in &capture.info().coverage.hops {
+            if let (None, Service::Served { backend, point, .. }) = (kind, &row.service) {
+                println!("  {:<15} {backend} {point}", row.hop);
+            }
+        }
+        let served = capture.info().coverage.served();
+        assert!(served.iter().all(|hop| default_hops().contains(hop)));
+        assert_eq!(served, plan.served(), "nothing was refused that the plan had promised");
+    }
+}
+
+#[test]
+fn a_kind_that_this_kernel_lacks_is_refused_in_words() {
+    if !can_capture() {
+        return;
+    }
+    let facts = HostFacts::default();
+    let facts = HostFacts { btf: true, capabilities: u64::MAX, kernel: "5.15".to_owned(), ..facts };
+    for kind in [Backend::Fentry, Backend::Kprobe, Backend::KprobeMulti] {
+        let options = CaptureOptions { hops: HopSet::all(), backend: Some(kind), ..CaptureOptions::default() };
+        let Err(error) = Capture::start_on(&facts, options) else { panic!("nothing of {kind} works there") };
+        assert!(error.to_string().contains("5.15 has no"), "{error}");
+    }
+}
