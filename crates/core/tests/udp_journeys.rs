@@ -92,6 +92,42 @@ fn the_same_identification_again_is_another_datagram() {
     events.extend([up(50, 9, 2, 100), vec![read(90, 100)]].concat());
     let done = journeys(flows(Proto::UDP), events);
     assert_eq!(done.len(), 2);
+    // which of the two came can only be guessed
+    assert_eq!(
+        done.iter().map(|j| (j.verdict == Verdict::Complete, j.ambiguous)).collect::<Vec<_>>(),
+        [(true, true), (false, false)]
+    );
+}
+
+#[test]
+fn super_packets_whose_identifications_overlap_are_told_apart_as_long_as_all_come() {
+    // a connected socket counts one a send: 40, 41, 42 and then 41, 42, 43
+    let mut events = [super_at(&TX, 0, CLIENT, 40, 1, 50), super_at(&TX, 10, CLIENT, 41, 2, 50)].concat();
+    let came = |time_ns, id, skb, len| up(time_ns, id, skb, len);
+    for (n, len) in [(0, 100), (1, 100), (2, 50)] {
+        events.extend(came(100 + 20 * u64::from(n), 40 + n, 11 + u32::from(n), len));
+    }
+    for (n, len) in [(0, 100), (1, 100), (2, 50)] {
+        events.extend(came(200 + 20 * u64::from(n), 41 + n, 21 + u32::from(n), len));
+    }
+    events.extend([100, 100, 50, 100, 100, 50].iter().zip(0..).map(|(len, i)| read(400 + i, *len)));
+    let done = journeys(flows(Proto::UDP), events);
+    assert_eq!(done.len(), 6);
+    let mut by_start: Vec<_> = done
+        .iter()
+        .map(|j| (j.rungs.time_ns(Hop::IpOut), j.rungs.time_ns(Hop::DevRecv), j.ambiguous))
+        .collect();
+    by_start.sort_unstable();
+    let of = |sent, came, ambiguous| (Some(sent), Some(came), ambiguous);
+    let expected = [
+        of(0, 100, false),
+        of(0, 120, true),
+        of(0, 140, false),
+        of(10, 200, false),
+        of(10, 220, false),
+        of(10, 240, false),
+    ];
+    assert_eq!(by_start, expected);
 }
 
 #[test]

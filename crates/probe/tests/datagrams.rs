@@ -159,8 +159,8 @@ fn super_packet(from: &str, to: &str, port: u16, offload: bool, merged_read: boo
         assert!(journey.rungs.has(Hop::AppSend) && journey.reader.is_some(), "{journey:?}");
     }
     if from == CLIENT {
-        let ids: BTreeSet<_> = mine.iter().map(|j| j.ip_id).collect();
-        assert_eq!(ids.len(), 12, "each datagram has its own identification");
+        let ids: BTreeSet<_> = mine[..4].iter().map(|j| j.ip_id).collect();
+        assert_eq!(ids.len(), 4, "each segment has its own identification");
     }
 }
 
@@ -194,7 +194,7 @@ fn datagrams_that_the_receiver_merges() {
         return;
     }
     let (net, port) = (Net::new(), 5210);
-    net.client.run(|| sockets::ethtool(&["-K", "v0", "tx-udp-segmentation", "off"]));
+    net.client.run(|| sockets::ethtool(&["-K", "v0", "tx-udp-segmentation", "off", "tso", "off"]));
     // with it the device has a poll of its own, which merges
     net.server.run(|| sockets::ethtool(&["-K", "v0", "gro", "on"]));
     let recording = net.capture(full_hops());

@@ -67,6 +67,8 @@ pub(super) struct Piece {
     pub ip_id: u16,
     /// Segments of the super-packet that it last was in; 1 for a packet of its own.
     pub segs: u16,
+    /// Where the datagram before starts that had the same identification; 0: none.
+    pub same_id: u64,
     /// Was sent in a super-packet.
     pub cut: bool,
     /// Sent to a group: receivers have journeys of their own, and this is only their sender's half.
@@ -99,6 +101,7 @@ impl Piece {
             skb: 0,
             ip_id: 0,
             segs: 0,
+            same_id: 0,
             cut: false,
             shared: false,
             presence: Presence::default(),

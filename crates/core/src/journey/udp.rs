@@ -18,6 +18,9 @@ use crate::hop::{Direction, Hop};
 const ORDER_WINDOW: usize = 64;
 /// Most segments of a super-packet that are told apart; the kernel makes no more (`UDP_MAX_SEGMENTS`).
 const MAX_SEGMENTS: u32 = 1 << 10;
+/// Datagrams of one identification that are told apart, as long as none is older than this.
+const SAME_ID: usize = 8;
+const SAME_ID_NS: u64 = 1_000_000_000;
 /// How long the sender's half waits for further receivers once it has one.
 const GROUP_NS: u64 = 1_000_000_000;
 /// Key kinds of [`super::stream::Datagrams::by_key`].
@@ -94,15 +97,15 @@ impl Stream {
         if receives && event.flags.contains(EventFlags::GROUP) {
             return Some(self.its_copy(event, desk));
         }
-        let (index, by_order) = match self.known(event, desk) {
-            Some(index) => (index, false),
+        let (index, in_doubt) = match self.known(event, desk) {
+            Some(found) => found,
             None if self.is_second_pass(event) => return None,
             None => match self.next_in_order(event) {
                 Some(found) => found,
                 None => (self.new_datagram(event, desk), false),
             },
         };
-        if by_order && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
+        if in_doubt && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
             piece.ambiguous = true;
             desk.counters.ambiguous_datagrams += 1;
         }
@@ -154,11 +157,33 @@ impl Stream {
         self.pieces.starting_at(*self.udp.by_key.get(&key?)?)
     }
 
-    fn known(&self, event: &Event, desk: &Desk) -> Option<usize> {
-        self.by_id_or_buffer(event, |piece| {
+    /// The datagram of this identification or buffer, and whether another could be meant as well: identifications come
+    /// again, those of super-packets at once, because a socket counts one on a send and not one on a segment.
+    fn known(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
+        let fits = |piece: &Piece| {
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < desk.limits.max_age_ns;
             fresh && Self::can_take(piece, event)
-        })
+        };
+        let newest = self.by_id_or_buffer(event, fits);
+        let (mut at, mut found) = (self.by_key(id_key(event)), newest.map(|index| (index, false)));
+        for _ in 0..SAME_ID {
+            let Some(piece) = at.and_then(|index| self.pieces.get(index)) else { break };
+            let fresh = event.time_ns.saturating_sub(piece.last_ns) < SAME_ID_NS;
+            if fits(piece) && (fresh || found.is_none()) && found.map(|f| f.0) != at {
+                if piece.skb == event.skb && event.skb != 0 {
+                    return at.map(|index| (index, false));
+                }
+                // The oldest comes first, as long as it comes at all.
+                let is_it = found.is_some_and(|(f, _)| {
+                    self.pieces.get(f).is_some_and(|p| p.skb == event.skb && event.skb != 0)
+                });
+                if !is_it {
+                    found = at.map(|index| (index, found.is_some()));
+                }
+            }
+            at = self.pieces.starting_at(piece.same_id);
+        }
+        found
     }
 
     /// The newest datagram with this identification or, as long as that does not speak against it, in this buffer.
@@ -234,8 +259,12 @@ impl Stream {
         self.udp.next += 1;
         piece.end = (self.udp.next << 32) + (piece.end - piece.start);
         piece.start = self.udp.next << 32;
+        piece.same_id = 0;
         for key in keys {
-            self.udp.by_key.insert(key, piece.start);
+            let before = self.udp.by_key.insert(key, piece.start).unwrap_or(0);
+            if key.0 == BY_ID {
+                piece.same_id = before;
+            }
         }
         let index = self.pieces.len();
         self.add(index, piece, desk);

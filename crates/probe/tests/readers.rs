@@ -1,0 +1,307 @@
+//! The last leg on real sockets: who read, what woke it, and whose time it was. Order and names, no figures.
+
+mod common;
+#[path = "common/sockets.rs"]
+mod sockets;
+
+use common::{CLIENT, Net, Recording, SERVER, can_capture};
+use magscope_core::blame::{Blame, Part};
+use magscope_core::journey::{Journey, Verdict};
+use magscope_core::{FlowId, Hop};
+use magscope_probe::plan::full_hops;
+use sockets::{Epoll, tid};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const WAIT: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+fn address(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse().expect("an address"), port)
+}
+
+fn server(net: &Net, port: u16) -> UdpSocket {
+    let socket = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
+    socket.set_read_timeout(Some(WAIT)).expect("a time-out");
+    socket
+}
+
+fn client(net: &Net, port: u16) -> UdpSocket {
+    let socket = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+    socket.connect(address(SERVER, port)).expect("connect");
+    socket
+}
+
+fn finish(mut recording: Recording, port: u16) -> Vec<Journey> {
+    recording.drain(Duration::from_millis(200));
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+    let (journeys, correlator) = recording.journeys();
+    let is_mine = |id: FlowId| correlator.flow(id).is_some_and(|f| f.local.port() == port);
+    let mine: Vec<_> = journeys.into_iter().filter(|j| is_mine(j.rx_flow) && j.bytes() > 0).collect();
+    assert!(mine.iter().all(|j| j.verdict == Verdict::Complete && j.disordered() == 0), "{mine:#?}");
+    mine
+}
+
+fn blame(journey: &Journey, part: Part) -> u64 {
+    Blame::of(journey, full_hops()).and_then(|b| b.ns(part)).unwrap_or(0)
+}
+
+fn reader(journey: &Journey) -> u32 {
+    journey.reader.map_or(0, |who| who.tid)
+}
+
+/// Woken for this, then on a CPU, then read: the scheduler's time is told and nobody was away.
+fn was_woken(journey: &Journey, by: u32) {
+    let times =
+        [Hop::SockReady, Hop::TaskWake, Hop::TaskRun, Hop::AppRecv].map(|hop| journey.rungs.time_ns(hop));
+    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{journey:?}");
+    assert_eq!((reader(journey), blame(journey, Part::ReaderAway)), (by, 0), "{journey:?}");
+    assert!(blame(journey, Part::Scheduler) > 0 && blame(journey, Part::Reading) > 0, "{journey:?}");
+}
+
+/// One datagram at a time to a reader that `waits` and then reads without blocking.
+fn one_waiting(port: u16, waits: impl Fn(&UdpSocket) + Sync) {
+    const COUNT: usize = 10;
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let recording = net.capture(full_hops());
+    let (server, client) = (server(&net, port), client(&net, port));
+    let by = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            for n in 0..COUNT {
+                waits(&server);
+                assert_eq!(server.recv(&mut [0; 2000]).expect("recv"), 100 + n);
+            }
+            tid()
+        });
+        for n in 0..COUNT {
+            std::thread::sleep(PAUSE);
+            client.send(&vec![1; 100 + n]).expect("send");
+        }
+        thread.join().expect("the reader")
+    });
+    let mine = finish(recording, port);
+    assert_eq!(mine.len(), COUNT);
+    assert!(mine.iter().all(|j| reader(j) == by));
+    // on a busy machine one may have come before its reader slept again
+    let woken: Vec<_> = mine.iter().filter(|j| j.rungs.has(Hop::TaskWake)).collect();
+    assert!(woken.len() > COUNT / 2, "{} of {COUNT} were woken", woken.len());
+    woken.into_iter().for_each(|journey| was_woken(journey, by));
+}
+
+#[test]
+fn a_reader_in_recv_is_woken_for_its_datagram() {
+    one_waiting(5301, |_| {});
+}
+
+#[test]
+fn a_reader_in_poll_is_woken_for_its_datagram() {
+    one_waiting(5302, |socket| assert!(sockets::poll(socket, WAIT)));
+}
+
+#[test]
+fn a_reader_in_select_is_woken_for_its_datagram() {
+    one_waiting(5303, |socket| assert!(sockets::select(socket, WAIT)));
+}
+
+#[test]
+fn a_reader_in_epoll_is_woken_for_its_datagram_by_level_and_by_edge() {
+    for (port, how) in [(5304, libc::EPOLLIN), (5305, libc::EPOLLIN | libc::EPOLLET)] {
+        let epoll = Mutex::new(None);
+        one_waiting(port, |socket| {
+            let mut epoll = epoll.lock().expect("no panic");
+            let epoll = epoll.get_or_insert_with(|| Epoll::new(&[(socket as &dyn AsRawFd, how as u32)]));
+            assert_eq!(epoll.wait(WAIT), [socket.as_raw_fd()]);
+        });
+    }
+}
+
+#[test]
+fn a_reader_that_spins_was_there() {
+    const COUNT: usize = 20;
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5306);
+    let recording = net.capture(full_hops());
+    let (server, client) = (server(&net, port), client(&net, port));
+    server.set_nonblocking(true).expect("non-blocking");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut got = 0;
+            while got < COUNT {
+                got += usize::from(server.recv(&mut [0; 2000]).is_ok());
+            }
+        });
+        for _ in 0..COUNT {
+            std::thread::sleep(PAUSE);
+            client.send(&[1; 100]).expect("send");
+        }
+    });
+    let mine = finish(recording, port);
+    assert_eq!(mine.len(), COUNT);
+    assert!(mine.iter().all(|j| !j.rungs.has(Hop::TaskWake)), "nobody slept");
+    // where others took its CPU away it was not
+    let there = mine.iter().filter(|j| blame(j, Part::Reading) > 0 && blame(j, Part::ReaderAway) == 0).count();
+    assert!(there > 0, "{mine:#?}");
+}
+
+#[test]
+fn a_reader_that_comes_late_was_away() {
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5307);
+    let recording = net.capture(full_hops());
+    let (server, client) = (server(&net, port), client(&net, port));
+    for _ in 0..5 {
+        client.send(&[1; 100]).expect("send");
+        std::thread::sleep(PAUSE);
+        server.recv(&mut [0; 2000]).expect("recv");
+    }
+    let mine = finish(recording, port);
+    assert_eq!(mine.len(), 5);
+    for journey in &mine {
+        assert!(!journey.rungs.has(Hop::TaskWake), "{journey:?}");
+        assert_eq!(Blame::of(journey, full_hops()).and_then(|b| b.largest()), Some(Part::ReaderAway));
+    }
+}
+
+#[test]
+fn what_lies_behind_what_is_read_first_waits_for_the_reader() {
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5308);
+    let recording = net.capture(full_hops());
+    let (server, client) = (server(&net, port), client(&net, port));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3 {
+                server.recv(&mut [0; 2000]).expect("recv");
+                std::thread::sleep(2 * PAUSE); // busy with it
+            }
+        });
+        std::thread::sleep(2 * PAUSE);
+        for n in 0..3 {
+            client.send(&vec![1; 100 + n]).expect("send");
+        }
+    });
+    let mine = finish(recording, port);
+    assert_eq!(mine.len(), 3);
+    for journey in &mine[1..] {
+        assert_eq!(
+            Blame::of(journey, full_hops()).and_then(|b| b.largest()),
+            Some(Part::ReaderAway),
+            "{journey:?}"
+        );
+    }
+}
+
+#[test]
+fn threads_that_share_a_socket_are_each_named_for_what_they_read() {
+    const COUNT: usize = 40;
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5309);
+    let recording = net.capture(full_hops());
+    let (server, client) = (server(&net, port), client(&net, port));
+    let read = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let n = server.recv(&mut [0; 2000]).expect("recv");
+                    if n == 1 {
+                        return; // one for each, to end with
+                    }
+                    read.lock().expect("no panic").push((n as u64, tid()));
+                }
+            });
+        }
+        for n in 0..COUNT {
+            if n % 2 == 0 {
+                std::thread::sleep(PAUSE);
+            }
+            client.send(&vec![1; 100 + n]).expect("send");
+        }
+        std::thread::sleep(PAUSE);
+        client.send(&[0]).expect("send");
+        client.send(&[0]).expect("send");
+    });
+    let mine = finish(recording, port);
+    let mut read = read.into_inner().expect("no panic");
+    read.sort_unstable();
+    let mut told: Vec<_> = mine.iter().filter(|j| j.bytes() > 1).map(|j| (j.bytes(), reader(j))).collect();
+    told.sort_unstable();
+    assert_eq!(told, read);
+    for journey in mine.iter().filter(|j| j.rungs.has(Hop::TaskWake)) {
+        let wake = journey.rungs.time_ns(Hop::TaskWake);
+        assert!(wake >= journey.rungs.time_ns(Hop::SockReady), "{journey:?}");
+    }
+}
+
+#[test]
+fn sockets_of_one_port_have_their_own_readers() {
+    const COUNT: usize = 40;
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5310);
+    let recording = net.capture(full_hops());
+    let shared = || net.server.run(|| sockets::bind_shared(address(SERVER, port), &[libc::SO_REUSEPORT]));
+    let servers = [shared(), shared()];
+    let clients: Vec<_> = (0..8).map(|_| client(&net, port)).collect();
+    let read = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for socket in &servers {
+            socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a time-out");
+            let read = &read;
+            scope.spawn(move || {
+                while let Ok(n) = socket.recv(&mut [0; 2000]) {
+                    read.lock().expect("no panic").push((n as u64, tid()));
+                }
+            });
+        }
+        for n in 0..COUNT {
+            std::thread::sleep(PAUSE / 5);
+            clients[n % clients.len()].send(&vec![1; 100 + n]).expect("send");
+        }
+    });
+    let mine = finish(recording, port);
+    let mut read = read.into_inner().expect("no panic");
+    read.sort_unstable();
+    let mut told: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
+    told.sort_unstable();
+    assert_eq!(told, read);
+    assert!(mine.iter().all(|j| !j.ambiguous));
+}
+
+#[test]
+fn threads_that_read_one_connection_in_turn_are_each_named() {
+    if !can_capture() {
+        return;
+    }
+    let (net, port) = (Net::new(), 5311);
+    let recording = net.capture(full_hops());
+    let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
+    let mut client = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
+    let (peer, _) = listener.accept().expect("accept");
+    let mut read = Vec::new();
+    for n in 0..10 {
+        client.write_all(&vec![1; 100 + n]).expect("write");
+        let mut peer = peer.try_clone().expect("a second descriptor");
+        let thread = std::thread::spawn(move || (peer.read(&mut [0; 2000]).expect("read") as u64, tid()));
+        read.push(thread.join().expect("the reader"));
+    }
+    let mine = finish(recording, port);
+    let told: Vec<_> = mine.iter().map(|j| (j.bytes(), reader(j))).collect();
+    assert_eq!(told, read);
+}
