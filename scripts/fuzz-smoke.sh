@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A minute of fuzzing a target (FUZZ_SECS for another time), where cargo-fuzz is there.
+# A minute of fuzzing a target (FUZZ_SECS for another time, FUZZ_TARGETS for some of them), where cargo-fuzz is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,16 @@ else
     echo "skipped, because there is no nightly toolchain (rustup toolchain install nightly)"
     exit 0
 fi
-for target in $(cargo fuzz list); do
-    "${cargo[@]}" fuzz run "$target" -- -max_total_time="${FUZZ_SECS:-60}" -verbosity=0 -print_final_stats=1
+for target in ${FUZZ_TARGETS:-$(cargo fuzz list)}; do
+    # A target can have words of its language, and texts to begin with.
+    arguments=("$target")
+    if [ -d "fuzz/seeds/$target" ]; then
+        mkdir -p "fuzz/corpus/$target"
+        arguments+=("fuzz/corpus/$target" "fuzz/seeds/$target")
+    fi
+    arguments+=(--)
+    if [ -f "fuzz/dictionaries/$target.dict" ]; then
+        arguments+=("-dict=fuzz/dictionaries/$target.dict")
+    fi
+    "${cargo[@]}" fuzz run "${arguments[@]}" -max_total_time="${FUZZ_SECS:-60}" -verbosity=0 -print_final_stats=1
 done

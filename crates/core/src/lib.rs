@@ -20,6 +20,7 @@ pub mod journey;
 pub mod node;
 pub mod places;
 pub mod report;
+pub mod size;
 pub mod source;
 pub mod stats;
 pub mod together;

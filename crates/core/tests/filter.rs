@@ -5,7 +5,7 @@ use common::*;
 use magscope_core::context::Known;
 use magscope_core::filter::MAX_DEPTH;
 use magscope_core::journey::{Correlator, Journey};
-use magscope_core::node::{NetnsName, NodeInfo};
+use magscope_core::node::{CgroupName, NetnsName, NodeInfo};
 use magscope_core::{Filter, Hop, HopSet, Proto, Task, Verdict};
 use proptest::prelude::*;
 
@@ -38,7 +38,8 @@ fn one_journey() -> (Journey, Correlator) {
 fn journeys_that_are_meant() {
     let (journey, correlator) = one_journey();
     let netns = vec![NetnsName { netns: 1, name: "client".to_owned() }];
-    let node = NodeInfo { netns, ..NodeInfo::default() };
+    let cgroups = vec![CgroupName { id: 1, path: "/system.slice/web.service".to_owned() }];
+    let node = NodeInfo { host: "machine".to_owned(), netns, cgroups, ..NodeInfo::default() };
     let table = [
         ("total > 5ms", true),
         ("total = 33040us", true),
@@ -76,6 +77,36 @@ fn journeys_that_are_meant() {
         ("comm = web", false),
         ("netns = client and netns = 2", true),
         ("netns = server", false),
+        ("pid = 100", true),
+        ("tgid = 200", true),
+        ("pid != 100", false),
+        ("pid != 7", true),
+        ("node = client", true),
+        ("node = machine and node != server", true),
+        ("node = netns:2", true),
+        ("cgroup = 1", true),
+        ("cgroup = 2", false),
+        ("cgroup = /", true),
+        ("cgroup = /system.slice", true),
+        ("cgroup = /system.slice/", true),
+        ("cgroup = /system", false),
+        ("cgroup = web.service", true),
+        ("cgroup != web.service", false),
+        ("flow = 10.0.0.1:4000-10.0.0.2:80", true),
+        ("flow = 10.0.0.2:80-10.0.0.1:4000", true),
+        ("flow = 10.0.0.2↔10.0.0.1", true),
+        ("flow = 10.0.0.2:4000", false),
+        ("flow = :80-:4000", true),
+        ("flow = :80-:80", false),
+        ("flow = ::ffff:10.0.0.2", true),
+        ("flow = [::ffff:10.0.0.2]:80", true),
+        ("flow != [fd00::2]:80", true),
+        ("flow = 000000000000000b", true),
+        ("flow = 000000000000000c", false),
+        ("lost or dropped or retransmitted", false),
+        ("not lost and not (dropped or retransmitted)", true),
+        ("bytes = 1kB and bytes = 1KB", true),
+        ("bytes < 1KiB and bytes < 1 MiB and bytes < 0.5MB", true),
         ("total > 1s or bytes > 1 and port = 80", true),
         ("(total > 1s or bytes > 1) and port = 81", false),
         ("NOT (port = 81 OR not proto = tcp)", true),
@@ -87,7 +118,16 @@ fn journeys_that_are_meant() {
     }
     // Nothing is known of flows and processes that nobody announced, so nothing is claimed of them.
     let nobody = Correlator::new(HopSet::all(), magscope_core::Limits::default());
-    for text in ["port != 80", "host != 10.0.0.1", "comm != x", "netns != x", "dport > 0"] {
+    for text in [
+        "port != 80",
+        "host != 10.0.0.1",
+        "comm != x",
+        "netns != x",
+        "dport > 0",
+        "node != x",
+        "cgroup != x",
+        "flow != :1",
+    ] {
         let known = Known { correlator: &nobody, node: &node };
         assert!(!Filter::parse(text).unwrap().matches(&journey, &known), "{text}");
     }
@@ -118,6 +158,13 @@ fn errors_say_where_and_what_would_do() {
             "host = 10.0.0.0/33",
             "at character 8: expected an address or a prefix, as in `10.0.0.1`, `10.0.0.0/8` or `fd00::/8`, found `10.0.0.0/33`",
         ),
+        (
+            "flow = 10.0.0.1:x",
+            "at character 8: expected one end or both, as in `10.0.0.1:4000-10.0.0.2:80`, `[fd00::1]:80` or `:443`, or a flow's number, found `10.0.0.1:x`",
+        ),
+        ("dropd", "at character 1: no field is called `dropd`; the nearest is `dropped`"),
+        ("lost = yes", "at character 6: expected `and`, `or` or the end, found `=`"),
+        ("pid = nginx", "at character 7: expected a process's number, as in `4711`, found `nginx`"),
         ("port = 70000", "at character 8: `70000` is too large"),
         ("bytes > 99999999999999999999", "at character 9: `99999999999999999999` is too large"),
         ("retransmits > 1.5", "at character 15: expected a number, as in `0`, found `1.5`"),
@@ -165,6 +212,14 @@ fn comparison() -> impl Strategy<Value = String> {
             .prop_map(|(is, [a, b, c, d], bits)| format!("host {is} {a}.{b}.{c}.{d}/{bits}")),
         (is.clone(), any::<u128>(), 0..=128_u8)
             .prop_map(|(is, n, bits)| format!("addr {is} {}/{bits}", std::net::Ipv6Addr::from(n))),
+        (is.clone(), any::<[u8; 4]>(), any::<u128>(), any::<u16>()).prop_map(|(is, [a, b, c, d], v6, port)| {
+            format!("flow {is} {a}.{b}.{c}.{d}:{port}-[{}]:{port}", std::net::Ipv6Addr::from(v6))
+        }),
+        (is.clone(), any::<u64>()).prop_map(|(is, id)| format!("flow {is} {id:016x}")),
+        prop::sample::select(vec!["lost", "dropped", "retransmitted", "flow = :7", "pid < 9"])
+            .prop_map(str::to_owned),
+        (is.clone(), prop::sample::select(vec!["comm", "node", "cgroup", "netns"]), "[a-z/.]{1,9}")
+            .prop_map(|(is, field, name)| format!("{field} {is} {name}")),
         (is, any::<String>()).prop_map(|(is, name)| {
             format!("comm {is} \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
         }),

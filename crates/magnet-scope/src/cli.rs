@@ -89,7 +89,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     pub duration: Option<Duration>,
     /// Memory for events not yet read, for each CPU (rounded up to a power of two)
-    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "8M")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "8MiB")]
     pub ring_size: u64,
 }
 

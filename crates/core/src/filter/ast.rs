@@ -1,11 +1,11 @@
 //! What a filter is made of, and how it is written.
 
 use super::quantity;
-use crate::flow::Proto;
+use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use crate::journey::Verdict;
 use std::fmt::{self, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A condition. Lists are never empty and never of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub enum Quantity {
     Port,
     Sport,
     Dport,
+    Pid,
 }
 
 /// How two sizes stand to each other.
@@ -55,6 +56,23 @@ pub enum Property {
     Host(Prefix),
     Comm(String),
     Netns(String),
+    Node(String),
+    Cgroup(String),
+    Flow(FlowIs),
+}
+
+/// Which flow, whichever end sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowIs {
+    Id(FlowId),
+    Ends(Endpoint, Option<Endpoint>),
+}
+
+/// One end of a flow, as far as it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub address: Option<IpAddr>,
+    pub port: Option<u16>,
 }
 
 /// Addresses that begin alike.
@@ -65,7 +83,7 @@ pub struct Prefix {
 }
 
 /// Words a comparison begins with.
-pub const FIELDS: [&str; 13] = [
+pub const FIELDS: [&str; 21] = [
     "total",
     "hop",
     "bytes",
@@ -79,6 +97,14 @@ pub const FIELDS: [&str; 13] = [
     "addr",
     "comm",
     "netns",
+    "node",
+    "cgroup",
+    "flow",
+    "pid",
+    "tgid",
+    "lost",
+    "dropped",
+    "retransmitted",
 ];
 
 impl Expr {
@@ -138,6 +164,14 @@ fn bits_of(address: IpAddr) -> (u8, u128) {
 fn mask(bits: u8, width: u8) -> Option<u128> {
     let rest = width.checked_sub(bits)?;
     Some(u128::MAX.checked_shl(u32::from(rest)).unwrap_or(0) & (u128::MAX >> (128 - width)))
+}
+
+impl Endpoint {
+    /// Whether an end of a flow is this one. IPv4 mapped into IPv6 is IPv4.
+    pub fn is(self, end: SocketAddr) -> bool {
+        self.address.is_none_or(|address| address == end.ip().to_canonical())
+            && self.port.is_none_or(|port| port == end.port())
+    }
 }
 
 impl Op {
@@ -213,6 +247,9 @@ impl fmt::Display for Test {
                     Property::Host(prefix) => write!(f, "host {sign} {prefix}"),
                     Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| quoted(f, comm)),
                     Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| quoted(f, name)),
+                    Property::Node(name) => write!(f, "node {sign} ").and_then(|()| quoted(f, name)),
+                    Property::Cgroup(name) => write!(f, "cgroup {sign} ").and_then(|()| quoted(f, name)),
+                    Property::Flow(flow) => write!(f, "flow {sign} {flow}"),
                 }
             }
         }
@@ -229,6 +266,28 @@ impl fmt::Display for Quantity {
             Self::Port => f.write_str("port"),
             Self::Sport => f.write_str("sport"),
             Self::Dport => f.write_str("dport"),
+            Self::Pid => f.write_str("pid"),
+        }
+    }
+}
+
+impl fmt::Display for FlowIs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Ends(one, None) => one.fmt(f),
+            Self::Ends(one, Some(other)) => write!(f, "{one}-{other}"),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.address, self.port) {
+            (Some(IpAddr::V6(address)), Some(port)) => write!(f, "[{address}]:{port}"),
+            (Some(address), Some(port)) => write!(f, "{address}:{port}"),
+            (Some(address), None) => address.fmt(f),
+            (None, port) => write!(f, ":{}", port.unwrap_or_default()),
         }
     }
 }

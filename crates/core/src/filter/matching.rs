@@ -1,6 +1,6 @@
 //! Whether a journey is meant.
 
-use super::ast::{Expr, Op, Property, Quantity, Test};
+use super::ast::{Expr, FlowIs, Op, Property, Quantity, Test};
 use crate::context::Context;
 use crate::journey::Journey;
 use std::net::SocketAddr;
@@ -26,11 +26,18 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
         Quantity::Retransmits => one(Some(u64::from(journey.retransmits()))),
         Quantity::Sport => one(ports().map(|(sport, _)| sport)),
         Quantity::Dport => one(ports().map(|(_, dport)| dport)),
-        Quantity::Port => ports().is_some_and(|(sport, dport)| {
-            let (a, b) = (op.holds(sport, value), op.holds(dport, value));
-            if op == Op::Differs { a && b } else { a || b }
-        }),
+        Quantity::Port => of_either(ports().into_iter().flat_map(|(a, b)| [a, b]), op, value),
+        Quantity::Pid => {
+            let who = [journey.sender, journey.reader].into_iter().flatten();
+            of_either(who.map(|who| u64::from(who.tgid)).filter(|tgid| *tgid != 0), op, value)
+        }
     }
+}
+
+/// Of what is known: whether it holds of one, or, asked whether it differs, of all.
+fn of_either(known: impl Iterator<Item = u64>, op: Op, value: u64) -> bool {
+    let equal = op != Op::Differs;
+    either(known, equal, |known| if equal { op.holds(known, value) } else { known == value })
 }
 
 /// Addresses of the sender and the receiver, whichever half of the journey was seen.
@@ -59,7 +66,45 @@ fn is(what: &Property, equal: bool, journey: &Journey, context: &dyn Context) ->
                 known.is_some_and(|n| n.name == *name) || name.parse() == Ok(netns)
             })
         }
+        Property::Node(name) => {
+            let tx = context.tx_flow(journey).map(|flow| (journey.tx_node, flow.netns));
+            let rx = context.rx_flow(journey).map(|flow| (journey.rx_node, flow.netns));
+            either([tx, rx].into_iter().flatten(), equal, |(node, netns)| {
+                let host = context.info(node).is_some_and(|info| info.host == *name);
+                host || context.place(node, netns) == *name
+            })
+        }
+        Property::Cgroup(wanted) => {
+            let tx = context.sender(journey).map(|task| (journey.tx_node, task.cgroup));
+            let rx = context.reader(journey).map(|task| (journey.rx_node, task.cgroup));
+            either([tx, rx].into_iter().flatten(), equal, |(node, id)| {
+                in_cgroup(wanted, id, context.info(node).and_then(|info| info.cgroup_path(id)))
+            })
+        }
+        Property::Flow(FlowIs::Id(id)) => {
+            let ids = [journey.tx_flow, journey.rx_flow].into_iter();
+            either(ids.filter(|known| !known.is_none()), equal, |known| known == *id)
+        }
+        Property::Flow(FlowIs::Ends(one, other)) => {
+            either(ends(journey, context).into_iter(), equal, |(from, to)| match other {
+                Some(other) => one.is(from) && other.is(to) || one.is(to) && other.is(from),
+                None => one.is(from) || one.is(to),
+            })
+        }
     }
+}
+
+/// A number, a path with what is below it, or the name of one of the directories on the way.
+fn in_cgroup(wanted: &str, id: u64, path: Option<&str>) -> bool {
+    if wanted.parse() == Ok(id) {
+        return true;
+    }
+    let Some(path) = path else { return false };
+    if wanted.starts_with('/') {
+        let above = wanted.trim_end_matches('/');
+        return path.strip_prefix(above).is_some_and(|below| below.is_empty() || below.starts_with('/'));
+    }
+    path.split('/').any(|part| part == wanted && !part.is_empty())
 }
 
 /// Of what is known: whether one is so, or, asked for the contrary, whether there is something and none is so.

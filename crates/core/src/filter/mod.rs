@@ -11,13 +11,19 @@
 //! |---|---|---|
 //! | `total` | first hop to last | `total >= 1.5ms` |
 //! | `hop(A,B)` | from one hop to a later one | `hop(sock.ready,app.recv) > 20ms` |
-//! | `bytes` | payload; `k` `M` `G` are powers of 1000 as on the screens, `Ki` `Mi` `Gi` of 1024 | `bytes < 4k` |
+//! | `bytes` | payload; `kB` `MB` `GB` (or `k` `M` `G`) are powers of 1000 as on the screens, `KiB` `MiB` `GiB` of 1024 | `bytes < 4kB` |
 //! | `retransmits` | times sent again | `retransmits > 0` |
 //! | `port`, `sport`, `dport` | of either end, the sender's, the receiver's | `dport = 443` |
+//! | `pid`, `tgid` | the sending or the reading process | `pid = 4711` |
 //!
 //! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or `addr`
-//! (an address or a prefix, of either end), `comm` (the sending or the reading process) and `netns` (name or number, of
-//! either end).
+//! (an address or a prefix, of either end), `comm` (the sending or the reading process), `netns` (name or number, of
+//! either end), `node` (name of a namespace or of a host, of either end), `cgroup` (of either process: `/system.slice` is
+//! that path and all below it, `nginx.service` a directory on the way, `4242` a number) and `flow` (whichever end sends:
+//! `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or `:443`, or the number of a flow).
+//!
+//! Three words stand by themselves: `lost` is `verdict = lost`, `dropped` is `verdict = dropped`, `retransmitted` is
+//! `retransmits > 0`.
 //!
 //! **Not known is false.** A comparison with something that was not seen is false, whichever way it is asked: a journey
 //! that never passed `dev.queue` is neither slower nor faster there than anything. Of either end, `=` and `<` ask

@@ -1,13 +1,14 @@
 //! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
 
 use super::MAX_DEPTH;
-use super::ast::{Expr, FIELDS, Op, Prefix, Property, Quantity, Test};
+use super::ast::{Endpoint, Expr, FIELDS, FlowIs, Op, Prefix, Property, Quantity, Test};
 use super::error::{FilterError, Problem};
 use super::lex::{Kind, Token, tokens};
-use super::quantity::{SIZES, TIMES, scaled, split};
-use crate::flow::Proto;
+use super::quantity::{TIMES, scaled, split};
+use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use crate::journey::Verdict;
+use crate::size;
 use crate::words::{nearest, shown};
 use std::net::IpAddr;
 
@@ -124,6 +125,17 @@ impl<'a> Parser<'a> {
             "netns" => self.is("namespace's name or number, as in `netns = host`", |_, name| {
                 Ok(Property::Netns(name.to_owned()))
             })?,
+            "node" => {
+                self.is("node's name, as in `node = client`", |_, name| Ok(Property::Node(name.to_owned())))?
+            }
+            "cgroup" => self
+                .is("cgroup's path, name or number, as in `cgroup = nginx.service`", |_, name| {
+                    Ok(Property::Cgroup(name.to_owned()))
+                })?,
+            "flow" => self.is("flow, as in `flow = 10.0.0.1:4000-10.0.0.2:80`", flow)?,
+            "pid" | "tgid" => self.number(Quantity::Pid)?,
+            "lost" | "dropped" => Test::Is { what: verdict(position, &field)?, equal: true },
+            "retransmitted" => Test::Number { what: Quantity::Retransmits, op: Op::More, value: 0 },
             _ => return Err(unknown(position, "field", word, &FIELDS)),
         })
     }
@@ -168,15 +180,18 @@ impl<'a> Parser<'a> {
         let (_, op) = self.op("`<`, `<=`, `>`, `>=`, `=` or `!=`")?;
         let (units, expected): (&[(&str, u64)], _) = match what {
             Quantity::Total | Quantity::Between(..) => (&TIMES, "a time with its unit, as in `5ms`"),
-            Quantity::Bytes => (&SIZES, "a size, as in `1500` or `64k`"),
+            Quantity::Bytes => (&size::UNITS, "a size, as in `1500`, `64kB` or `64KiB`"),
             Quantity::Retransmits => (&[], "a number, as in `0`"),
+            Quantity::Pid => (&[], "a process's number, as in `4711`"),
             Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
         };
         let (position, next) = self.next();
         let wrong = || FilterError::expected(position, expected, next.to_string());
         let Kind::Word(word) = next else { return Err(wrong()) };
         let (number, mut unit) = split(word).ok_or_else(wrong)?;
-        let known = |unit: &str| units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+        let known = |unit: &str| {
+            units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
+        };
         // `5 ms` is the same as `5ms`.
         if let (_, Kind::Word(next)) = self.peek()
             && unit.is_empty()
@@ -254,6 +269,39 @@ fn host(position: usize, word: &str) -> Result<Property, FilterError> {
     };
     let bits = bits.parse().map_err(|_| wrong())?;
     Prefix::new(address, bits).map(Property::Host).ok_or_else(wrong)
+}
+
+fn flow(position: usize, word: &str) -> Result<Property, FilterError> {
+    let wrong = || {
+        let expected =
+            "one end or both, as in `10.0.0.1:4000-10.0.0.2:80`, `[fd00::1]:80` or `:443`, or a flow's number";
+        FilterError::expected(position, expected, format!("`{}`", shown(word)))
+    };
+    if word.len() == 16
+        && let Ok(id) = u64::from_str_radix(word, 16)
+    {
+        return Ok(Property::Flow(FlowIs::Id(FlowId(id))));
+    }
+    let (one, other) = word.split_once(['-', '↔']).map_or((word, None), |(one, other)| (one, Some(other)));
+    let one = endpoint(one).ok_or_else(wrong)?;
+    let other = other.map(|other| endpoint(other).ok_or_else(wrong)).transpose()?;
+    Ok(Property::Flow(FlowIs::Ends(one, other)))
+}
+
+/// An address, a port after a colon, or both.
+fn endpoint(text: &str) -> Option<Endpoint> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some(Endpoint { address: Some(address.to_canonical()), port: None });
+    }
+    let (address, port) = text.rsplit_once(':')?;
+    // `u16` would also take a sign.
+    let port = port.parse().ok().filter(|_| port.bytes().all(|c| c.is_ascii_digit()))?;
+    let address: Option<IpAddr> = match address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(v6) => Some(IpAddr::V6(v6.parse().ok()?)),
+        None if address.is_empty() => None,
+        None => Some(IpAddr::V4(address.parse().ok()?)),
+    };
+    Some(Endpoint { address: address.map(|address| address.to_canonical()), port: Some(port) })
 }
 
 fn unknown(position: usize, kind: &'static str, word: &str, names: &[&str]) -> FilterError {

@@ -5,18 +5,6 @@ use std::fmt;
 /// Units of time, nanoseconds each.
 pub const TIMES: [(&str, u64); 5] =
     [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1)];
-/// Units of size, bytes each.
-pub const SIZES: [(&str, u64); 8] = [
-    ("B", 1),
-    ("k", 1_000),
-    ("kB", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-];
-
 /// Splits `1.5ms` into its number and its unit; `None` if it does not begin with a digit.
 pub fn split(word: &str) -> Option<(&str, &str)> {
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());

@@ -1,23 +1,12 @@
-//! Sizes in bytes: `512M`, `2G`, `64KiB`. Powers of 1024 whichever way they are written.
+//! Sizes in bytes: `512M`, `2G`, `64MiB`. Decimal as on the screens, binary where it says so with an `i`; the same units
+//! as in filters.
 
 use super::{leading_number, nearest, shown};
+use magscope_core::size::UNITS;
 
-const UNITS: [(&str, u64); 13] = [
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kb", 1 << 10),
-    ("kib", 1 << 10),
-    ("m", 1 << 20),
-    ("mb", 1 << 20),
-    ("mib", 1 << 20),
-    ("g", 1 << 30),
-    ("gb", 1 << 30),
-    ("gib", 1 << 30),
-    ("t", 1 << 40),
-    ("tib", 1 << 40),
-];
-const NAMES: [&str; 4] = ["M", "K", "G", "T"];
+const NAMES: [&str; 8] = ["M", "k", "G", "T", "MiB", "KiB", "GiB", "TiB"];
+/// What a size may be, bytes.
+const RANGE: std::ops::RangeInclusive<f64> = 1e6..=(1_u64 << 50) as f64;
 
 /// What was typed is no size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +25,7 @@ pub enum BadSize {
     #[error("`{0}` is no size; write for instance `512M` or `2G`")]
     Shape(String),
     /// Nothing fits in it, or nothing could hold it.
-    #[error("`{0}` is out of range; from `1M` to `1024T`")]
+    #[error("`{0}` is out of range; from `1M` to `1024TiB`")]
     Range(String),
 }
 
@@ -44,12 +33,13 @@ pub enum BadSize {
 pub fn parse(text: &str) -> Result<u64, BadSize> {
     let (value, unit) = leading_number(text.trim()).ok_or_else(|| BadSize::Shape(shown(text)))?;
     let typed = unit.trim();
-    let Some((_, factor)) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(typed)) else {
+    let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(typed)).map(|(_, factor)| *factor);
+    let Some(factor) = known.or_else(|| typed.is_empty().then_some(1)) else {
         let nearest = nearest(typed, &NAMES);
         return Err(BadSize::Unit { unit: shown(typed), nearest, example: format!("{value}{nearest}") });
     };
-    let bytes = value * *factor as f64;
-    if !((1u64 << 20) as f64..=(1u64 << 50) as f64).contains(&bytes) {
+    let bytes = value * factor as f64;
+    if !RANGE.contains(&bytes) {
         return Err(BadSize::Range(shown(text)));
     }
     Ok(bytes as u64)
@@ -62,10 +52,12 @@ mod tests {
     #[test]
     fn reads_what_people_write() {
         for (text, bytes) in [
-            ("512M", 512 << 20),
-            ("2G", 2 << 30),
+            ("512M", 512_000_000),
+            ("512MiB", 512 << 20),
+            ("2G", 2_000_000_000),
             ("2048KiB", 2 << 20),
-            ("1.5gb", 3 << 29),
+            ("1.5gb", 1_500_000_000),
+            ("1.5 Gi", 3 << 29),
             ("1048576", 1 << 20),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
