@@ -1,4 +1,4 @@
-//! Comparison of two captures: where the time went in one and not in the other.
+//! Comparison of two captures, or of several a side: where the time went in one and not in the other.
 //!
 //! **The problem.** Two runs never give the same figures. A difference of two percentiles says nothing without what would
 //! have been different by chance.
@@ -12,9 +12,14 @@
 //! narrows it. Journeys are not independent of their neighbours, so n counts for less where neighbours are alike. A step
 //! is called slower or faster only if its interval leaves out zero.
 //!
+//! **Several captures a side** say what one cannot: how much runs of the same thing differ from each other. Then the
+//! interval is that of the runs' figures (`runs.rs`), and a difference is called one only if it is larger than what runs
+//! of one side differ by.
+//!
 //! **Known limits.**
-//! - What varies within a capture is known and widens the interval (`blocks.rs`); what is the same all through one
-//!   capture and another way in the next (where memory lies, how fast the CPU runs) looks like a difference.
+//! - With one capture a side, what varies within it is known and widens the interval (`blocks.rs`); what is the same all
+//!   through one capture and another way in the next (where memory lies, how fast the CPU runs) looks like a difference.
+//! - With several, runs are taken to scatter normally, and those of both sides equally far.
 //! - One interval in a hundred is wrong, though rarely by far; a table has some forty.
 //! - It compares two captures, not two causes: what else differed between them is not known here.
 //! - The effect on the mean total is a difference of means, and one long wait moves it; it orders the table and decides
@@ -22,20 +27,21 @@
 
 mod blocks;
 mod interval;
+mod runs;
 mod side;
 mod warning;
 
-pub use side::Side;
+pub use side::{Run, Side};
 pub use warning::{Warning, Which};
 
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 use crate::journey::Verdict;
 use crate::node::NodeInfo;
-use blocks::Blocks;
-use interval::{MISS, bounds_ns, shares_differ};
+use interval::{MISS, shares_differ};
+use runs::{Estimate, mean};
 use serde::{Serialize, Serializer};
-use side::{Sum, Sums};
+use side::{Folded, Times};
 use std::cmp::Reverse;
 
 /// How often the interval of a difference holds the true one, at least.
@@ -56,14 +62,16 @@ pub struct Comparison {
     pub protocols: Vec<Protocol>,
 }
 
-/// What one capture holds.
+/// What the captures of one side hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Host name.
+    /// How many captures.
+    pub runs: u64,
+    /// Host name; of several that of the first.
     pub host: String,
-    /// Kernel release.
+    /// Kernel release; of several that of the first.
     pub kernel: String,
-    /// From the first event to the last, nanoseconds.
+    /// From the first event to the last, nanoseconds; of several added up.
     pub duration_ns: u64,
     /// Journeys in all.
     pub journeys: u64,
@@ -120,12 +128,18 @@ pub struct Measured {
 }
 
 /// One quantile in both captures.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Quantile {
-    /// In A, nanoseconds.
+    /// In A, nanoseconds; the mean of its captures.
     pub a_ns: u64,
-    /// In B, nanoseconds.
+    /// In B, nanoseconds; the mean of its captures.
     pub b_ns: u64,
+    /// In each capture of A that has it, nanoseconds.
+    pub runs_a_ns: Vec<u64>,
+    /// In each capture of B that has it, nanoseconds.
+    pub runs_b_ns: Vec<u64>,
+    /// Standard deviation of captures around the mean of their side, nanoseconds; `None` with one a side.
+    pub spread_ns: Option<u64>,
     /// B as a multiple of A; `None` where A is 0.
     pub ratio: Option<f64>,
     /// So many independent journeys would say as much as A's do; fewer than A has where neighbours are alike.
@@ -173,7 +187,8 @@ pub struct Share {
     pub b: u64,
     /// Of so many.
     pub of_b: u64,
-    /// Whether the shares differ by more than chance explains (Wilson intervals that do not touch).
+    /// Whether the shares differ by more than chance explains (Wilson intervals that do not touch), and with several
+    /// captures by more than those of one side do.
     pub differs: bool,
 }
 
@@ -193,89 +208,115 @@ impl Change {
     }
 }
 
-/// Two empty captures to be compared, which look at the hops that both nodes serve.
-pub fn sides(a: &NodeInfo, b: &NodeInfo) -> (Side, Side) {
-    let common: HopSet = a.coverage.served().iter().filter(|hop| b.coverage.served().contains(*hop)).collect();
-    (Side::new(a, common), Side::new(b, common))
+/// The hops that all nodes serve: what recordings are looked at through.
+pub fn common_hops<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> HopSet {
+    infos.into_iter().fold(HopSet::all(), |hops, info| HopSet(hops.0 & info.coverage.served().0))
 }
 
-/// Compares what two captures came to.
+/// Compares what two sides came to.
 pub fn compare(a: &Side, b: &Side) -> Comparison {
-    let mut protos: Vec<Proto> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+    let mut protos: Vec<Proto> = a.runs.iter().chain(&b.runs).flat_map(|run| run.keys().copied()).collect();
     protos.sort_unstable();
     protos.dedup();
-    let none = Sums::default();
+    let runs =
+        |side: &Side, proto| side.runs.iter().filter_map(|run| run.get(&proto).cloned()).collect::<Vec<_>>();
     Comparison {
         a: a.summary(),
         b: b.summary(),
         warnings: warning::of(a, b),
         confidence: CONFIDENCE,
-        protocols: protos
-            .into_iter()
-            .map(|proto| {
-                protocol(proto, a.sums.get(&proto).unwrap_or(&none), b.sums.get(&proto).unwrap_or(&none))
-            })
-            .collect(),
+        protocols: protos.into_iter().map(|proto| protocol(proto, &runs(a, proto), &runs(b, proto))).collect(),
     }
 }
 
-fn protocol(proto: Proto, a: &Sums, b: &Sums) -> Protocol {
-    let mut pairs: Vec<(Hop, Hop)> = a.steps.keys().chain(b.steps.keys()).copied().collect();
+fn protocol(proto: Proto, a: &[Folded], b: &[Folded]) -> Protocol {
+    let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.steps.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    let none = Sum::default();
+    let total = |runs: &[Folded]| runs.iter().map(|run| run.total).collect::<Vec<_>>();
+    let (total_a, total_b) = (total(a), total(b));
     let mut steps: Vec<Step> = pairs
         .into_iter()
         .map(|pair| {
-            let (in_a, in_b) = (a.steps.get(&pair).unwrap_or(&none), b.steps.get(&pair).unwrap_or(&none));
-            let each = |sum: &Sum, sums: &Sums| sum.ns as f64 / sums.total.times.all().n().max(1) as f64;
+            let step = |runs: &[Folded]| runs.iter().filter_map(|run| run.steps.get(&pair).copied()).collect();
+            let (in_a, in_b): (Vec<Times>, Vec<Times>) = (step(a), step(b));
+            let each = |times: &[Times], totals: &[Times]| {
+                let journeys: u64 = totals.iter().map(|times| times.n).sum();
+                times.iter().map(|times| times.ns).sum::<u128>() as f64 / journeys.max(1) as f64
+            };
             let beside = pair.1 == Hop::DevDone;
-            let effect_ns = if beside { 0.0 } else { each(in_b, b) - each(in_a, a) };
-            let measured = measured(&in_a.times, &in_b.times);
+            let effect_ns = if beside { 0.0 } else { each(&in_b, &total_b) - each(&in_a, &total_a) };
+            let measured = measured(&in_a, &in_b);
             Step { from: pair.0, to: pair.1, effect_ns: effect_ns.round() as i64, measured }
         })
         .collect();
     steps.sort_by_key(|step| Reverse((step.measured.change.is_found(), step.effect_ns.unsigned_abs())));
-    Protocol { proto, total: measured(&a.total.times, &b.total.times), steps, shares: shares(a, b) }
+    Protocol { proto, total: measured(&total_a, &total_b), steps, shares: shares(a, b) }
 }
 
-fn measured(a: &Blocks, b: &Blocks) -> Measured {
-    let (p50, p99) = (quantile(a, b, 0.5), quantile(a, b, 0.99));
-    let change = match (a.all().n(), b.all().n()) {
+fn measured(a: &[Times], b: &[Times]) -> Measured {
+    let n = |runs: &[Times]| runs.iter().map(|times| times.n).sum::<u64>();
+    let (n_a, n_b) = (n(a), n(b));
+    let of = |runs: &[Times], which: fn(&Times) -> Estimate| {
+        runs.iter().filter(|times| times.n > 0).map(which).collect::<Vec<_>>()
+    };
+    let both = |which: fn(&Times) -> Estimate| quantile(&of(a, which), &of(b, which));
+    let (p50, p99) = (both(|times| times.p50), both(|times| times.p99));
+    let change = match (n_a, n_b) {
         (1.., 0) => Change::OnlyInA,
         (0, 1..) => Change::OnlyInB,
         _ => p50.change.and(p99.change),
     };
-    Measured { n_a: a.all().n(), n_b: b.all().n(), p50, p99, change }
+    Measured { n_a, n_b, p50, p99, change }
 }
 
-fn quantile(a: &Blocks, b: &Blocks, q: f64) -> Quantile {
-    let (a_ns, b_ns) = (a.all().quantile_ns(q), b.all().quantile_ns(q));
-    let (in_a, in_b) = (bounds_ns(a, q), bounds_ns(b, q));
-    // Histograms end at 100 s, so times fit.
-    let minus = |b: Option<u64>, a: Option<u64>| Some(b? as i64 - a? as i64);
-    let (at_least_ns, at_most_ns) = (minus(in_b.0, in_a.1), minus(in_b.1, in_a.0));
+fn quantile(a: &[Estimate], b: &[Estimate]) -> Quantile {
+    let figures = |runs: &[Estimate]| runs.iter().map(|run| run.ns as f64).collect::<Vec<_>>();
+    let (in_a, in_b) = (figures(a), figures(b));
+    let middle = |figures: &[f64]| mean(figures.iter().copied()).round() as u64;
+    let (a_ns, b_ns) = (middle(&in_a), middle(&in_b));
+    let nothing = a.is_empty() || b.is_empty();
+    let (low, high) = if nothing { (None, None) } else { runs::interval(a, b) };
+    // Outwards, so that rounding widens it. Histograms end at 100 s; Student's interval can be far wider and still fits.
+    let (at_least_ns, at_most_ns) = (low.map(|ns| ns.floor() as i64), high.map(|ns| ns.ceil() as i64));
     let change = match (at_least_ns, at_most_ns) {
         (Some(1..), _) => Change::Slower,
         (_, Some(..=-1)) => Change::Faster,
         (Some(_), Some(_)) => Change::NotShown,
         _ => Change::TooFew,
     };
-    let ratio = (a_ns > 0 && b.all().n() > 0).then(|| b_ns as f64 / a_ns as f64);
-    let (worth_a, worth_b) = (a.worth(q), b.worth(q));
-    Quantile { a_ns, b_ns, ratio, worth_a, worth_b, at_least_ns, at_most_ns, change }
+    let worth = |runs: &[Estimate]| runs.iter().map(|run| run.worth).sum();
+    Quantile {
+        a_ns,
+        b_ns,
+        runs_a_ns: a.iter().map(|run| run.ns).collect(),
+        runs_b_ns: b.iter().map(|run| run.ns).collect(),
+        spread_ns: runs::spread(&in_a, &in_b).map(|ns| ns.round() as u64),
+        ratio: (a_ns > 0 && !nothing).then(|| b_ns as f64 / a_ns as f64),
+        worth_a: worth(a),
+        worth_b: worth(b),
+        at_least_ns,
+        at_most_ns,
+        change,
+    }
 }
 
-fn shares(a: &Sums, b: &Sums) -> Vec<Share> {
-    let (of_a, of_b) = (a.journeys(), b.journeys());
-    let kinds = Verdict::NAMES.into_iter().zip(a.kinds.into_iter().zip(b.kinds));
-    let all = kinds.chain([("resent", (a.resent, b.resent))]);
-    all.filter(|(_, (in_a, in_b))| in_a + in_b > 0)
-        .map(|(kind, (in_a, in_b))| {
-            let differs = shares_differ((in_a, of_a), (in_b, of_b));
-            Share { kind, a: in_a, of_a, b: in_b, of_b, differs }
-        })
-        .collect()
+fn shares(a: &[Folded], b: &[Folded]) -> Vec<Share> {
+    let names = Verdict::NAMES.into_iter().chain(["resent"]);
+    let count = |run: &Folded, kind: usize| run.counts.kinds.get(kind).copied().unwrap_or(run.counts.resent);
+    let of = |runs: &[Folded]| runs.iter().map(|run| run.counts.journeys()).sum::<u64>();
+    let all = names.enumerate().map(|(kind, name)| {
+        let sum = |runs: &[Folded]| runs.iter().map(|run| count(run, kind)).sum::<u64>();
+        let each = |runs: &[Folded]| {
+            let share = |run: &Folded| count(run, kind) as f64 / run.counts.journeys().max(1) as f64;
+            runs.iter().map(share).collect::<Vec<_>>()
+        };
+        let (in_a, of_a, in_b, of_b) = (sum(a), of(a), sum(b), of(b));
+        let beyond_runs = runs::between(&each(a), &each(b)).is_none_or(|(low, high)| low > 0.0 || high < 0.0);
+        let differs = shares_differ((in_a, of_a), (in_b, of_b)) && beyond_runs;
+        Share { kind: name, a: in_a, of_a, b: in_b, of_b, differs }
+    });
+    all.filter(|share| share.a + share.b > 0).collect()
 }
 
 fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

@@ -41,7 +41,7 @@ pub enum Command {
     Report(report::Args),
     /// Lists the slowest journeys of a recording, those that are asked for
     Journeys(journeys::Args),
-    /// Compares two recordings: which step got slower or faster, and what chance alone explains
+    /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
     Compare(compare::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
     Doctor(doctor::Args),

@@ -1,7 +1,8 @@
-//! One of the two captures, added up.
+//! One of the two sides of a comparison: runs of the same thing, each a recording, added up one after the other.
 
 use super::Summary;
 use super::blocks::Blocks;
+use super::runs::Estimate;
 use crate::batch::Batch;
 use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
@@ -9,23 +10,29 @@ use crate::journey::{Journey, Rung, Verdict};
 use crate::node::NodeInfo;
 use std::collections::BTreeMap;
 
-/// One of the two captures. Memory grows with protocols and hops, not with time.
+/// One recording while it is read. Memory grows with protocols and hops, not with time.
 #[derive(Clone, Debug)]
-pub struct Side {
-    pub(super) info: NodeInfo,
-    /// The hops that both captures have.
+pub struct Run {
+    info: NodeInfo,
+    /// The hops that all recordings have.
     hops: HopSet,
-    pub(super) sums: BTreeMap<Proto, Sums>,
-    pub(super) lost_events: u64,
+    sums: BTreeMap<Proto, Sums>,
+    lost_events: u64,
     span: Option<(u64, u64)>,
     disordered: u64,
 }
 
-/// One protocol of one capture.
+/// One protocol of one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sums {
-    pub total: Sum,
-    pub steps: BTreeMap<(Hop, Hop), Sum>,
+struct Sums {
+    total: Sum,
+    steps: BTreeMap<(Hop, Hop), Sum>,
+    counts: Counts,
+}
+
+/// How the journeys of one protocol ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
     /// Journeys by kind of verdict.
     pub kinds: [u64; Verdict::KINDS],
     /// Journeys that were sent again, however often.
@@ -34,9 +41,36 @@ pub(super) struct Sums {
 
 /// Times, and what they add up to.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sum {
-    pub times: Blocks,
+struct Sum {
+    times: Blocks,
+    ns: u128,
+}
+
+/// What is kept of the times of one step in one run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub n: u64,
     pub ns: u128,
+    pub p50: Estimate,
+    pub p99: Estimate,
+}
+
+/// What is kept of one protocol of one run.
+#[derive(Clone, Debug)]
+pub(super) struct Folded {
+    pub total: Times,
+    pub steps: BTreeMap<(Hop, Hop), Times>,
+    pub counts: Counts,
+}
+
+/// Runs of the same thing. A run that was added takes some kilobytes.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    pub(super) infos: Vec<NodeInfo>,
+    pub(super) runs: Vec<BTreeMap<Proto, Folded>>,
+    pub(super) lost_events: u64,
+    disordered: u64,
+    duration_ns: u64,
 }
 
 impl Sum {
@@ -44,18 +78,24 @@ impl Sum {
         self.times.record(ns);
         self.ns += u128::from(ns);
     }
+
+    fn fold(&self) -> Times {
+        let estimate = |q| Estimate::of(&self.times, q);
+        Times { n: self.times.all().n(), ns: self.ns, p50: estimate(0.5), p99: estimate(0.99) }
+    }
 }
 
-impl Sums {
+impl Counts {
     pub fn journeys(&self) -> u64 {
         self.kinds.iter().sum()
     }
 }
 
-impl Side {
-    pub(super) fn new(info: &NodeInfo, hops: HopSet) -> Self {
+impl Run {
+    /// A recording that is to be read, looked at through the hops that all of them have.
+    pub fn new(info: &NodeInfo, hops: HopSet) -> Self {
         let info = info.clone();
-        Side { info, hops, sums: BTreeMap::new(), lost_events: 0, span: None, disordered: 0 }
+        Run { info, hops, sums: BTreeMap::new(), lost_events: 0, span: None, disordered: 0 }
     }
 
     /// Counts the events and losses of a batch.
@@ -70,8 +110,8 @@ impl Side {
     /// Counts a journey.
     pub fn journey(&mut self, journey: &Journey) {
         let sums = self.sums.entry(journey.proto).or_default();
-        sums.kinds[journey.verdict.kind()] += 1;
-        sums.resent += u64::from(journey.retransmits() > 0);
+        sums.counts.kinds[journey.verdict.kind()] += 1;
+        sums.counts.resent += u64::from(journey.retransmits() > 0);
         if !journey.verdict.is_whole() {
             return;
         }
@@ -96,16 +136,34 @@ impl Side {
             sums.total.record(ns);
         }
     }
+}
+
+impl Side {
+    /// Adds a run that was read to its end.
+    pub fn add(&mut self, run: Run) {
+        let fold = |sums: &Sums| Folded {
+            total: sums.total.fold(),
+            steps: sums.steps.iter().map(|(pair, sum)| (*pair, sum.fold())).collect(),
+            counts: sums.counts,
+        };
+        self.runs.push(run.sums.iter().map(|(proto, sums)| (*proto, fold(sums))).collect());
+        self.infos.push(run.info);
+        self.lost_events += run.lost_events;
+        self.disordered += run.disordered;
+        let (from, to) = run.span.unwrap_or_default();
+        self.duration_ns = self.duration_ns.saturating_add(to - from);
+    }
 
     pub(super) fn summary(&self) -> Summary {
-        let kinds = |wanted: fn(&Sums) -> u64| self.sums.values().map(wanted).sum();
-        let (from, to) = self.span.unwrap_or_default();
+        let all = || self.runs.iter().flat_map(BTreeMap::values).map(|folded| folded.counts);
+        let first = self.infos.first();
         Summary {
-            host: self.info.host.clone(),
-            kernel: self.info.kernel.clone(),
-            duration_ns: to - from,
-            journeys: kinds(Sums::journeys),
-            measured: kinds(|sums| sums.kinds[0] + sums.kinds[1]),
+            runs: self.runs.len() as u64,
+            host: first.map(|info| info.host.clone()).unwrap_or_default(),
+            kernel: first.map(|info| info.kernel.clone()).unwrap_or_default(),
+            duration_ns: self.duration_ns,
+            journeys: all().map(|counts| counts.journeys()).sum(),
+            measured: all().map(|counts| counts.kinds[0] + counts.kinds[1]).sum(),
             lost_events: self.lost_events,
             disordered: self.disordered,
         }

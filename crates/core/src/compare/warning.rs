@@ -2,7 +2,7 @@
 
 use super::Side;
 use crate::hop::Hop;
-use crate::node::{Backend, Coverage, Service};
+use crate::node::{Backend, NodeInfo, Service};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -23,7 +23,11 @@ pub enum Warning {
     /// Taken on two kernels.
     Kernel(String, String),
     /// Not as many CPUs.
-    Cpus(u32, u32),
+    Cpus(String, String),
+    /// One capture a side: how much runs of the same thing differ is not known.
+    OneRunEach,
+    /// One capture of this side: its runs are taken to differ as much as those of the other.
+    OneRun(Which),
     /// A hop that only one of them has.
     LeftOut {
         /// Which hop.
@@ -39,45 +43,59 @@ pub enum Warning {
     EventsLost(Which, u64),
 }
 
-/// Whatever differs.
+/// Whatever differs, also between captures of one side.
 pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
     let mut all = Vec::new();
-    let (in_a, in_b) = (&a.info, &b.info);
-    if in_a.host != in_b.host {
-        all.push(Warning::Host(in_a.host.clone(), in_b.host.clone()));
-    }
-    if in_a.kernel != in_b.kernel {
-        all.push(Warning::Kernel(in_a.kernel.clone(), in_b.kernel.clone()));
-    }
-    if in_a.cpus != in_b.cpus {
-        all.push(Warning::Cpus(in_a.cpus, in_b.cpus));
-    }
-    all.extend(Hop::ALL.iter().filter_map(|hop| hops_differ(*hop, &in_a.coverage, &in_b.coverage)));
+    let differ = |of: fn(&NodeInfo) -> String| {
+        let known = |side: &Side| {
+            let mut known: Vec<String> = side.infos.iter().map(of).collect();
+            known.sort_unstable();
+            known.dedup();
+            known
+        };
+        let (in_a, in_b) = (known(a), known(b));
+        let alike = in_a.is_empty() || in_b.is_empty() || in_a.len() == 1 && in_a == in_b;
+        (!alike).then(|| (in_a.join(" and "), in_b.join(" and ")))
+    };
+    all.extend(differ(|info| info.host.clone()).map(|(a, b)| Warning::Host(a, b)));
+    all.extend(differ(|info| info.kernel.clone()).map(|(a, b)| Warning::Kernel(a, b)));
+    all.extend(differ(|info| info.cpus.to_string()).map(|(a, b)| Warning::Cpus(a, b)));
+    all.extend(Hop::ALL.iter().filter_map(|hop| hops_differ(*hop, a, b)));
     for (which, lost) in [(Which::A, a.lost_events), (Which::B, b.lost_events)] {
         if lost > 0 {
             all.push(Warning::EventsLost(which, lost));
         }
     }
+    match (a.runs.len(), b.runs.len()) {
+        (1, 1) => all.push(Warning::OneRunEach),
+        (1, 2..) => all.push(Warning::OneRun(Which::A)),
+        (2.., 1) => all.push(Warning::OneRun(Which::B)),
+        _ => {}
+    }
     all
 }
 
-fn hops_differ(hop: Hop, a: &Coverage, b: &Coverage) -> Option<Warning> {
-    let because = |service: Option<&Service>| match service {
-        Some(Service::Missing { because }) => Some(because.clone()),
+/// A hop that some captures have and others have not, or that was taken in two ways.
+fn hops_differ(hop: Hop, a: &Side, b: &Side) -> Option<Warning> {
+    let services = |which, side: &Side| {
+        side.infos.iter().map(|info| (which, info.coverage.of(hop).cloned())).collect::<Vec<_>>()
+    };
+    let all = [services(Which::A, a), services(Which::B, b)].concat();
+    let served = |service: &Option<Service>| match service {
+        Some(Service::Served { backend, .. }) => Some(*backend),
         _ => None,
     };
-    match (a.of(hop), b.of(hop)) {
-        (Some(Service::Served { backend: a, .. }), Some(Service::Served { backend: b, .. })) => {
-            (a != b).then_some(Warning::Backend(hop, *a, *b))
-        }
-        (Some(Service::Served { .. }), other) => {
-            Some(Warning::LeftOut { hop, not_in: Which::B, because: because(other) })
-        }
-        (other, Some(Service::Served { .. })) => {
-            Some(Warning::LeftOut { hop, not_in: Which::A, because: because(other) })
-        }
-        _ => None,
+    let (_, first) = all.iter().find(|(_, service)| served(service).is_some())?;
+    let backend = served(first)?;
+    if let Some((which, without)) = all.iter().find(|(_, service)| served(service).is_none()) {
+        let because = match without {
+            Some(Service::Missing { because }) => Some(because.clone()),
+            _ => None,
+        };
+        return Some(Warning::LeftOut { hop, not_in: *which, because });
     }
+    let other = all.iter().filter_map(|(_, service)| served(service)).find(|other| *other != backend);
+    other.map(|other| Warning::Backend(hop, backend, other))
 }
 
 impl fmt::Display for Which {
@@ -95,6 +113,13 @@ impl fmt::Display for Warning {
             Self::Host(a, b) => write!(f, "A was taken on {a}, B on {b}"),
             Self::Kernel(a, b) => write!(f, "A ran on Linux {a}, B on Linux {b}"),
             Self::Cpus(a, b) => write!(f, "A had {a} CPUs, B {b}"),
+            Self::OneRunEach => f.write_str(
+                "one recording a side: how much runs of the same thing differ is not known, and may be all that is \
+                 seen here; give several of each, as in `compare A1 A2 A3 -- B1 B2 B3`",
+            ),
+            Self::OneRun(which) => {
+                write!(f, "one recording of {which}: its runs are taken to differ as much as those of the other side")
+            }
             Self::LeftOut { hop, not_in, because: None } => write!(f, "{hop} was off in {not_in}: left out"),
             Self::LeftOut { hop, not_in, because: Some(because) } => {
                 write!(f, "{hop} could not be had in {not_in}: left out ({because})")
@@ -102,7 +127,7 @@ impl fmt::Display for Warning {
             Self::Backend(hop, a, b) => {
                 write!(
                     f,
-                    "{hop} was taken by {a} in A and by {b} in B: part of a difference may be the probe's"
+                    "{hop} was taken by {a} and by {b}: part of a difference may be the probe's"
                 )
             }
             Self::EventsLost(which, n) => {

@@ -1,21 +1,32 @@
-//! `magnet-scope compare A B`: where the time went in one recording and not in the other.
+//! `magnet-scope compare A B`: where the time went in one recording, or in several runs of one thing, and not in the
+//! other.
 
 mod text;
 
+use crate::failure::Usage;
 use crate::reporting::{self, Piece};
 use crate::{output, sessions};
 use anyhow::Result;
-use magscope_core::compare::{Side, compare, sides};
+use magscope_core::compare::{Run, Side, common_hops, compare};
+use magscope_core::hop::HopSet;
 use magscope_core::source::Source;
+use magscope_session::Session;
 use std::path::PathBuf;
 
 /// Arguments of `compare`.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "magnet-scope compare [OPTIONS] A B\n       magnet-scope compare [OPTIONS] A1 A2 … -- B1 B2 …",
+    after_help = "Two recordings of the same thing differ too. With several a side (three and more are good) a step is \
+    called slower or faster only if the two sides differ by more than the recordings of one side do."
+)]
 pub struct Args {
-    /// The recording to compare with: before
-    a: PathBuf,
-    /// The recording that is compared: after
-    b: PathBuf,
+    /// The recordings to compare with: before. One, or several and `--`
+    #[arg(required = true, value_name = "A")]
+    before: Vec<PathBuf>,
+    /// The recordings that are compared: after
+    #[arg(last = true, value_name = "B")]
+    after: Vec<PathBuf>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -23,11 +34,16 @@ pub struct Args {
 
 /// Prints the comparison.
 pub fn run(args: &Args) -> Result<()> {
-    let (in_a, in_b) = (sessions::open(&args.a)?, sessions::open(&args.b)?);
-    let (mut a, mut b) = sides(in_a.info(), in_b.info());
-    read(&mut a, &mut in_a.replay(None, None))?;
-    read(&mut b, &mut in_b.replay(None, None))?;
-    let comparison = compare(&a, &b);
+    let (before, after) = args.sides()?;
+    let open = |dirs: &[PathBuf]| dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>();
+    let (in_a, in_b) = (open(before)?, open(after)?);
+    let hops = common_hops(in_a.iter().chain(&in_b).map(Session::info));
+    let read = |sessions: &[Session]| {
+        let mut side = Side::default();
+        sessions.iter().try_for_each(|session| read(&mut side, hops, &mut session.replay(None, None)))?;
+        anyhow::Ok(side)
+    };
+    let comparison = compare(&read(&in_a)?, &read(&in_b)?);
     if args.json {
         output::json(&comparison)
     } else {
@@ -35,11 +51,27 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-fn read(side: &mut Side, source: &mut impl Source) -> Result<()> {
+impl Args {
+    fn sides(&self) -> Result<(&[PathBuf], &[PathBuf])> {
+        match (self.before.as_slice(), self.after.as_slice()) {
+            ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
+            (_, []) => {
+                let text = "compare takes two recordings, as in `compare A B`, or several a side with `--` between \
+                            them, as in `compare A1 A2 -- B1 B2`";
+                Err(Usage(text.to_owned()).into())
+            }
+            sides => Ok(sides),
+        }
+    }
+}
+
+fn read(side: &mut Side, hops: HopSet, source: &mut impl Source) -> Result<()> {
+    let mut run = Run::new(source.info(), hops);
     reporting::walk(source, |piece| match piece {
-        Piece::Batch(batch) => side.batch(batch),
-        Piece::Journey(journey, _) => side.journey(journey),
+        Piece::Batch(batch) => run.batch(batch),
+        Piece::Journey(journey, _) => run.journey(journey),
     })?;
+    side.add(run);
     Ok(())
 }
 
@@ -50,6 +82,7 @@ mod tests {
 
     #[test]
     fn the_text_is_readable_at_80_columns() {
+        let all = HopSet::all();
         let generator = |seed, events| {
             Generator::new(GeneratorOptions { seed, events, lose_every: 7, ..GeneratorOptions::default() })
         };
@@ -60,19 +93,58 @@ mod tests {
             events_per_s: 500_000,
             ..GeneratorOptions::default()
         });
-        let (mut a, mut b) = sides(slow.info(), slow.info());
-        read(&mut a, &mut generator(1, 40_000)).expect("a generator never fails");
-        read(&mut b, &mut slow).expect("a generator never fails");
+        let (mut a, mut b) = (Side::default(), Side::default());
+        read(&mut a, all, &mut generator(1, 40_000)).expect("a generator never fails");
+        read(&mut b, all, &mut slow).expect("a generator never fails");
         let slower = compare(&a, &b);
         for width in [80, 100] {
             let text = text::render(&slower, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             assert!(text.contains("slower: p50 ×") && text.contains("99 %"), "{text}");
-            assert!(text.contains("resent"), "{text}");
+            assert!(text.contains("resent") && text.contains("!  one recording a side"), "{text}");
         }
-        assert!(text::render(&compare(&a, &a), 80).contains("no difference that n="));
-        let (nothing, _) = sides(slow.info(), slow.info());
+        let same = text::render(&compare(&a, &a), 80);
+        assert!(same.contains("no difference that n=") && same.contains("TCP: no difference"), "{same}");
+        let nothing = Side::default();
         assert!(text::render(&compare(&nothing, &nothing), 80).contains("No journeys"));
         assert!(text::render(&compare(&a, &nothing), 80).contains("only in A"));
+    }
+
+    #[test]
+    fn several_runs_a_side_say_what_runs_differ_by() {
+        let side = |seeds: std::ops::Range<u64>, events_per_s| {
+            let mut side = Side::default();
+            for seed in seeds {
+                let options =
+                    GeneratorOptions { seed, events: 20_000, events_per_s, ..GeneratorOptions::default() };
+                read(&mut side, HopSet::all(), &mut Generator::new(options)).expect("a generator never fails");
+            }
+            side
+        };
+        let (a, b, slow) = (side(1..4, 1_000_000), side(4..7, 1_000_000), side(7..10, 500_000));
+        let same = text::render(&compare(&a, &b), 80);
+        assert!(
+            same.contains("3 recordings") && same.contains("no difference beyond what runs differ by"),
+            "{same}"
+        );
+        assert!(!same.contains("slower:") && !same.contains("one recording a side"), "{same}");
+        let slower = text::render(&compare(&a, &slow), 80);
+        assert!(slower.contains("slower: p50 ×") && slower.contains("runs of one side differ by"), "{slower}");
+        assert!(slower.contains("TCP: slower") && slower.contains("look first at"), "{slower}");
+        assert!([same, slower].iter().all(|text| text.lines().all(|line| line.chars().count() <= 80)));
+    }
+
+    #[test]
+    fn sides_are_two_or_parted() {
+        let args = |before: &[&str], after: &[&str]| Args {
+            before: before.iter().map(PathBuf::from).collect(),
+            after: after.iter().map(PathBuf::from).collect(),
+            json: false,
+        };
+        let lengths = |args: Args| args.sides().map(|(a, b)| (a.len(), b.len())).ok();
+        assert_eq!(lengths(args(&["a", "b"], &[])), Some((1, 1)));
+        assert_eq!(lengths(args(&["a"], &["b"])), Some((1, 1)));
+        assert_eq!(lengths(args(&["a", "a"], &["b", "b", "b"])), Some((2, 3)));
+        assert_eq!((lengths(args(&["a"], &[])), lengths(args(&["a", "b", "c"], &[]))), (None, None));
     }
 }

@@ -13,22 +13,26 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail, here and below.
     for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
-        let _ = writeln!(text, "{name}  {}", summary(side));
+        wrap(&mut text, &format!("{name}  {}", summary(side)), width, "   ");
     }
     for warning in &comparison.warnings {
         wrap(&mut text, &format!("!  {warning}"), width, "   ");
     }
+    let several = comparison.a.runs + comparison.b.runs > 2;
     for protocol in &comparison.protocols {
-        write_protocol(&mut text, protocol, width);
+        write_protocol(&mut text, protocol, several, width);
     }
     if comparison.protocols.is_empty() {
         text.push_str("\nNo journeys in either.\n");
         return text;
     }
+    let how = if several {
+        "Student's for the means of the recordings' figures, and never narrower than what order statistics say of each"
+    } else {
+        "from order statistics of A and of B, whatever the distribution, wider where neighbouring journeys are alike"
+    };
     let method = format!(
-        "Intervals are {:.0} % ones, from order statistics of A and of B, whatever the distribution, wider where \
-         neighbouring journeys are alike. Two runs of the same thing differ as well: compare two recordings of it to \
-         see by how much. Steps with a difference come first, then by their effect on the mean total.",
+        "Intervals are {:.0} % ones, {how}. Steps with a difference come first, then by their effect on the mean total.",
         comparison.confidence * 100.0
     );
     text.push('\n');
@@ -37,8 +41,9 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
 }
 
 fn summary(side: &Summary) -> String {
+    let runs = if side.runs == 1 { String::new() } else { format!("{} recordings, ", count(side.runs)) };
     let mut text = format!(
-        "{}, Linux {}, {}: {} of {} journeys measured",
+        "{runs}{}, Linux {}, {}: {} of {} journeys measured",
         side.host,
         side.kernel,
         short_duration(side.duration_ns),
@@ -51,7 +56,7 @@ fn summary(side: &Summary) -> String {
     text
 }
 
-fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
+fn write_protocol(text: &mut String, protocol: &Protocol, several: bool, width: usize) {
     let _ = writeln!(
         text,
         "\n{:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
@@ -63,14 +68,43 @@ fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
         "p99 A",
         "p99 B"
     );
-    row(text, "total", &protocol.total, None, width);
+    row(text, "total", &protocol.total, None, several, width);
     for step in &protocol.steps {
-        row(text, &format!("{} → {}", step.from, step.to), &step.measured, Some(step.effect_ns), width);
+        row(
+            text,
+            &format!("{} → {}", step.from, step.to),
+            &step.measured,
+            Some(step.effect_ns),
+            several,
+            width,
+        );
     }
     shares(text, &protocol.shares, width);
+    wrap(text, &conclusion(protocol), width, INDENT);
 }
 
-fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, width: usize) {
+/// What to do about it.
+fn conclusion(protocol: &Protocol) -> String {
+    let proto = protocol.proto.to_string().to_uppercase();
+    let total = match protocol.total.change {
+        Change::Slower => "slower on the whole",
+        Change::Faster => "faster on the whole",
+        Change::Mixed => "changed on the whole",
+        Change::OnlyInA | Change::OnlyInB => return format!("{proto}: nothing to compare"),
+        Change::NotShown | Change::TooFew => "no difference shown on the whole",
+    };
+    let found = protocol.steps.iter().filter(|step| step.measured.change.is_found());
+    match found.max_by_key(|step| step.effect_ns.unsigned_abs()) {
+        Some(step) => {
+            let effect = signed(step.effect_ns);
+            format!("{proto}: {total}; look first at {} → {} ({effect} of the mean total)", step.from, step.to)
+        }
+        None if protocol.total.change.is_found() => format!("{proto}: {total}, in no step by itself"),
+        None => format!("{proto}: no difference shown, on the whole or in any step"),
+    }
+}
+
+fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, several: bool, width: usize) {
     let figure = |n: u64, ns: u64| if n == 0 { "·".to_owned() } else { duration(ns) };
     let line = format!(
         "{name:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
@@ -82,16 +116,19 @@ fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, wi
         figure(row.n_b, row.p99.b_ns)
     );
     let _ = writeln!(text, "{}", line.trim_end());
-    wrap(text, &format!("{INDENT}{}", verdict(row, effect_ns)), width, INDENT);
+    wrap(text, &format!("{INDENT}{}", verdict(row, effect_ns, several)), width, INDENT);
 }
 
 /// What a person can act on.
-fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
+fn verdict(row: &Measured, effect_ns: Option<i64>, several: bool) -> String {
     let n = count(row.n_a.min(row.n_b));
     let word = match row.change {
         Change::Slower => "slower",
         Change::Faster => "faster",
         Change::Mixed => "changed",
+        Change::NotShown if several => {
+            return format!("no difference beyond what runs differ by: p50 within {}", interval(&row.p50));
+        }
         Change::NotShown => {
             return format!("no difference that n={n} could show: p50 within {}", interval(&row.p50));
         }
@@ -105,6 +142,9 @@ fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
             let ratio = quantile.ratio.map(|ratio| format!("×{} ", figures(ratio))).unwrap_or_default();
             parts.push(format!("{name} {ratio}({})", interval(quantile)));
         }
+    }
+    if let Some(ns) = row.p50.spread_ns {
+        parts.push(format!("runs of one side differ by {} at p50", short_duration(ns)));
     }
     if let Some(ns) = effect_ns {
         parts.push(format!("{} of the mean total", signed(ns)));
