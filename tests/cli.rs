@@ -84,6 +84,10 @@ fn doctor_and_hops_have_a_row_a_hop_in_text_and_json() {
         let text = run(&[command]);
         assert!(text.status.success(), "{}", stderr(&text));
         assert!(stdout(&text).contains("dev.xmit") && stdout(&text).contains("app.recv"));
+        // Without a terminal there are 80 columns. What has no blank to break at, such as a command, stays whole.
+        let wide = |line: &&str| line.chars().count() > 80 && line.trim_start().contains(' ');
+        let text = stdout(&text);
+        assert_eq!(text.lines().find(wide), None, "{text}");
         let json = run(&[command, "--json"]);
         let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
         let rows = if command == "doctor" { &value["hops"] } else { &value };

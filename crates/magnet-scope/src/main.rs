@@ -19,6 +19,7 @@ mod screen;
 mod sessions;
 mod signals;
 mod values;
+mod wrap;
 
 use clap::Parser;
 use std::process::ExitCode;

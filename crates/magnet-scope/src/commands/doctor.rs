@@ -1,7 +1,8 @@
 //! `magnet-scope doctor`: what this host can capture, what not, why, and what can therefore not be concluded.
 
 use super::hops::{self, Row};
-use crate::output;
+use crate::wrap::wrap;
+use crate::{output, reporting};
 use anyhow::Result;
 use magscope_core::node::Service;
 use magscope_probe::facts::Mechanism;
@@ -55,26 +56,32 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let cannot_be_concluded = gaps.collect();
     let found = Examination { checks: checks(&facts), hops, cannot_be_concluded };
-    if args.json { output::json(&found) } else { output::text(&text(&found)) }
+    if args.json { output::json(&found) } else { output::text(&text(&found, reporting::width())) }
 }
 
-fn text(found: &Examination) -> String {
+/// Columns in front of what is said of a check.
+const INDENT: &str = "                  ";
+
+fn text(found: &Examination, width: usize) -> String {
     let mut text = String::new();
-    // Writing into a String cannot fail.
     for check in &found.checks {
-        let _ = writeln!(text, "{} {:<14} {}", if check.good { "ok" } else { "!!" }, check.what, check.found);
+        let mark = if check.good { "ok" } else { "!!" };
+        wrap(&mut text, &format!("{mark} {:<14} {}", check.what, check.found), width, INDENT);
         if !check.advice.is_empty() {
-            let _ = writeln!(text, "{:18}{}", "", check.advice);
+            wrap(&mut text, &format!("{INDENT}{}", check.advice), width, INDENT);
         }
     }
-    let _ = writeln!(text, "\n{}", hops::table(&found.hops));
+    // Writing into a String cannot fail.
+    let _ = writeln!(text, "\n{}", hops::table(&found.hops, width));
     if found.cannot_be_concluded.is_empty() {
         text.push_str("Every hop is served.\n");
     } else {
         text.push_str("What can therefore not be concluded:\n");
     }
     for gap in &found.cannot_be_concluded {
-        let _ = writeln!(text, "  {:<15}{}\n{:17}because: {}", gap.hop, gap.conclusion, "", gap.because);
+        let indent = &INDENT[..17];
+        wrap(&mut text, &format!("  {:<15}{}", gap.hop, gap.conclusion), width, indent);
+        wrap(&mut text, &format!("{indent}because: {}", gap.because), width, indent);
     }
     text
 }

@@ -1,13 +1,13 @@
 //! `magnet-scope hops`: the places where an event can be taken, and what serves each on this kernel.
 
-use crate::output;
+use crate::wrap::wrap;
+use crate::{output, reporting};
 use anyhow::Result;
 use magscope_core::hop::{Direction, Hop, HopSet, Layer};
 use magscope_core::node::Service;
 use magscope_probe::plan::is_per_packet;
 use magscope_probe::{HostFacts, ProbeError, cost, default_hops, plan};
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Arguments of `hops`.
 #[derive(Debug, clap::Args)]
@@ -20,6 +20,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Columns in front of what does not fit into the line of a hop.
+const INDENT: &str = "                   ";
 /// Rounds of attaching and detaching a hop.
 const ROUNDS: usize = 5;
 
@@ -83,7 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.cost {
         measure(&facts, &mut rows)?;
     }
-    if args.json { output::json(&rows) } else { output::text(&table(&rows)) }
+    if args.json { output::json(&rows) } else { output::text(&table(&rows, reporting::width())) }
 }
 
 /// Fills in what a hit costs, where the traffic of the measurement passes the hop.
@@ -103,8 +105,8 @@ fn measure(facts: &HostFacts, rows: &mut [Row]) -> Result<()> {
     Ok(())
 }
 
-/// The rows as text. `*` marks the default set.
-pub fn table(rows: &[Row]) -> String {
+/// The rows as text, for a terminal so wide. `*` marks the default set.
+pub fn table(rows: &[Row], width: usize) -> String {
     let measured = rows.iter().any(|row| row.hit_ns.is_some());
     let column = |text: &str| if measured { format!("{text:<19}") } else { String::new() };
     let mut text =
@@ -119,16 +121,18 @@ pub fn table(rows: &[Row]) -> String {
             Service::Off => "off".to_owned(),
             Service::Missing { because } => format!("MISSING: {because}"),
         };
-        // Writing into a String cannot fail.
         let hit = match (row.hit_ns, row.hit_quartiles_ns) {
             (Some(ns), Some((low, high))) => format!("{ns:>4.0} ({low:.0} to {high:.0})"),
             _ => "   ·".to_owned(),
         };
         let hit = column(&hit);
-        let _ = writeln!(text, "{mark} {:<15}{direction:<4}{layer:<11}{:<11}{hit}{served}", row.hop, row.once);
+        let line = format!("{mark} {:<15}{direction:<4}{layer:<11}{:<11}{hit}{served}", row.hop, row.once);
+        wrap(&mut text, &line, width, INDENT);
     }
     if measured {
-        text.push_str("A hit: median (and quartiles) over attaching and detaching; · where the measurement's traffic does not pass\n");
+        let how = "A hit: median (and quartiles) over attaching and detaching; · where the measurement's traffic does \
+                   not pass";
+        wrap(&mut text, how, width, "");
     }
     text.push_str("* in the default set; `--hops all`, `--hops +NAME,-NAME` change it\n");
     text

@@ -1,5 +1,6 @@
 //! A comparison as text: two lines a step, first the figures, then what they come to.
 
+use crate::wrap::wrap;
 use magscope_core::compare::{Change, Comparison, Measured, Protocol, Quantile, Share, Summary};
 use magscope_scope::format::{count, duration, percent, short_duration};
 use std::fmt::Write;
@@ -186,20 +187,4 @@ fn shares(text: &mut String, shares: &[Share], width: usize) {
         format!("{} {figures} ({} → {}){mark}", share.kind, count(share.a), count(share.b))
     });
     wrap(text, &format!("how they ended: {}", each.collect::<Vec<_>>().join("; ")), width, INDENT);
-}
-
-/// Writes a line broken at blanks; the lines after the first begin with `indent`.
-fn wrap(text: &mut String, line: &str, width: usize, indent: &str) {
-    let mut at = 0;
-    for word in line.split_inclusive(' ') {
-        let columns = word.trim_end().chars().count();
-        if at > 0 && at + columns > width {
-            text.truncate(text.trim_end_matches(' ').len());
-            let _ = write!(text, "\n{indent}");
-            at = indent.chars().count();
-        }
-        text.push_str(word);
-        at += word.chars().count();
-    }
-    text.push('\n');
 }

@@ -1,0 +1,56 @@
+//! What a report costs beside the correlator: events and journeys in memory, added up.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use magscope_core::context::Known;
+use magscope_core::journey::{Correlator, Limits};
+use magscope_core::report::By;
+use magscope_core::source::{Progress, Source};
+use magscope_core::stats::running::Window;
+use magscope_core::{Batch, Generator, GeneratorOptions, ReportBuilder};
+use std::hint::black_box;
+use std::time::Duration;
+
+const EVENTS: u64 = 1_000_000;
+
+fn benches(c: &mut Criterion) {
+    let mut group = c.benchmark_group("report");
+    group.throughput(Throughput::Elements(EVENTS)).sample_size(10);
+    let mut source = Generator::new(GeneratorOptions { events: EVENTS, ..GeneratorOptions::default() });
+    let (mut batches, mut batch) = (Vec::new(), Batch::default());
+    while source.next(&mut batch, Duration::ZERO).is_ok_and(|progress| progress == Progress::More) {
+        batches.push(batch.clone());
+    }
+    batches.push(batch);
+    let node = source.info().clone();
+    let asked: [(&str, fn(ReportBuilder) -> ReportBuilder); 4] = [
+        ("plain", |report| report),
+        ("by process", |report| report.by(By::Process)),
+        ("throughput", ReportBuilder::throughput),
+        ("window", |report| report.window(Window::Receives(1000))),
+    ];
+    for (name, ask) in asked {
+        group.bench_function(name, |bencher| {
+            let new =
+                || (ask(ReportBuilder::new(&node)), Correlator::new(node.coverage.served(), Limits::default()));
+            bencher.iter_batched(
+                new,
+                |(mut report, mut correlator)| {
+                    let mut done = Vec::new();
+                    for batch in &batches {
+                        report.batch(batch);
+                        correlator.push(batch, &mut done);
+                        for journey in done.drain(..) {
+                            report.journey(&journey, &Known { correlator: &correlator, node: &node });
+                        }
+                    }
+                    black_box(report.finish())
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(report, benches);
+criterion_main!(report);
