@@ -6,6 +6,7 @@ pub mod capture;
 pub mod tcp;
 pub mod truth;
 pub mod udp;
+pub mod udp_kinds;
 
 use magscope_core::{Event, Flow, FlowId, Proto};
 use std::collections::HashMap;
@@ -41,6 +42,8 @@ pub enum About {
     Bytes { stream: usize, from: u64, to: u64 },
     /// A datagram by its number; each copy that the network made has its own.
     Datagram(usize),
+    /// So many datagrams from this number on: a super-packet, or the read of one.
+    Run(usize, usize),
     /// Every datagram that a socket was told of, or a thread.
     Nothing,
 }
@@ -85,6 +88,8 @@ pub struct World {
     pub streams: Vec<StreamTruth>,
     /// The datagram of which each is a copy; itself for the one that was sent.
     pub datagrams: Vec<usize>,
+    /// How long a datagram is, where that is checked.
+    pub lengths: HashMap<usize, u32>,
     /// Which event was at a time; no two are at the same.
     pub at: HashMap<u64, usize>,
     pub next_buffer: u32,
@@ -99,6 +104,7 @@ impl World {
             flows: Vec::new(),
             streams: Vec::new(),
             datagrams: Vec::new(),
+            lengths: HashMap::new(),
             at: HashMap::new(),
             next_buffer: 1,
         }
@@ -123,6 +129,13 @@ impl World {
         self.flows.push(Flow { id: a, netns: 1, proto, local: client, remote: server });
         self.flows.push(Flow { id: b, netns: 2, proto, local: server, remote: client });
         (a, b)
+    }
+
+    /// A flow of its own.
+    pub fn flow(&mut self, netns: u32, local: SocketAddr, remote: SocketAddr) -> FlowId {
+        let id = FlowId(self.flows.len() as u64 + 1);
+        self.flows.push(Flow { id, netns, proto: Proto::UDP, local, remote });
+        id
     }
 
     pub fn buffer(&mut self) -> u32 {

@@ -6,17 +6,26 @@ use std::collections::VecDeque;
 
 /// Some datagrams of one or more senders to one socket, which reads now and then.
 pub fn run(world: &mut World, start_ns: u64) {
+    match world.random.within(0, 7) {
+        0 => return super::udp_kinds::super_packets(world, start_ns),
+        1 => return super::udp_kinds::fragments(world, start_ns),
+        2 => return super::udp_kinds::group(world, start_ns),
+        _ => {}
+    }
     let senders = world.random.within(1, 3);
     let ends: Vec<_> = (0..senders).map(|_| world.connect(Proto::UDP)).collect();
     let socket = 9000 + world.flows.len() as u64;
     let count = world.random.within(1, 30);
     let even = world.random.chance(50);
+    // IPv6 has no identifications, and another host another buffer: nothing but order is left
+    let nameless = world.random.chance(20);
     let mut arrivals = Vec::new();
     let mut at_ns = start_ns;
     for n in 0..count {
         let end = ends[world.random.within(0, senders - 1) as usize];
         let len = if even { 100 } else { world.random.within(1, 1472) as u32 };
-        at_ns = send(world, end, at_ns, n as u16 + 1, len, &mut arrivals);
+        let ip_id = if nameless { 0 } else { n as u16 + 1 };
+        at_ns = send(world, end, at_ns, ip_id, len, &mut arrivals);
         at_ns += world.random.within(1, 40_000);
     }
     arrivals.sort_unstable();
