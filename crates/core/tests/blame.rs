@@ -79,6 +79,90 @@ fn what_no_hop_tells_is_unknown() {
     assert_eq!(here.parts().collect::<Vec<_>>(), [(Part::SendQueue, 101), (Part::Unknown, 1349)]);
 }
 
+const OTHER: u64 = 71;
+
+/// A datagram that is at its socket, and the socket's readers told, at 15.
+fn arrived() -> Vec<Event> {
+    let hops = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::IpIn, Hop::UdpRecv];
+    let flow = |hop: Hop| if hop.direction() == magscope_core::Direction::Tx { CLIENT } else { SERVER };
+    let one = |(hop, at): (&Hop, u64)| Event { socket: 70, ..udp(*hop, at, flow(*hop), 9, 1, 100) };
+    let mut events: Vec<_> = hops.iter().zip(10..).map(one).collect();
+    events.push(by(udp(Hop::SockReady, 15, magscope_core::FlowId::NONE, 0, 0, 0), 0, 70));
+    events
+}
+
+fn wake(time_ns: u64, tid: u32, socket: u64) -> Event {
+    by(Event::at(Hop::TaskWake, time_ns), tid, socket)
+}
+
+fn run(time_ns: u64, tid: u32) -> Event {
+    by(Event::at(Hop::TaskRun, time_ns), tid, 0)
+}
+
+fn reads(time_ns: u64, tid: u32, socket: u64, asked_ago_ns: u32) -> Event {
+    let event = by(udp(Hop::AppRecv, time_ns, magscope_core::FlowId::NONE, 0, 0, 100), tid, socket);
+    Event { detail: asked_ago_ns, ..event }
+}
+
+#[test]
+fn the_last_leg_by_what_the_reader_did() {
+    const MS: u64 = 1_000_000;
+    let (own, away, cpu) = (Part::Reading, Part::ReaderAway, Part::Scheduler);
+    let late = reads(MS, 7, 70, 0);
+    // what happened, and what each part of the last leg, from 15 on, took
+    let table: Vec<(&str, Vec<Event>, Vec<(Part, u64)>)> = vec![
+        (
+            "in recv or epoll",
+            vec![wake(20, 7, 70), run(50, 7), reads(60, 7, 70, 0)],
+            vec![(cpu, 30), (own, 10)],
+        ),
+        ("nobody asked", vec![late], vec![(away, MS - 15)]),
+        ("a timer woke it later", vec![wake(400, 7, 0), run(500, 7), late], vec![(away, MS - 15)]),
+        ("another socket woke it later", vec![wake(400, 7, OTHER), run(500, 7), late], vec![(away, MS - 15)]),
+        ("another thread was woken for it", vec![wake(20, 8, 70), run(50, 8), late], vec![(away, MS - 15)]),
+        // it had been woken and had no CPU yet: that is the scheduler's time whatever had woken it
+        (
+            "woken before by another socket",
+            vec![wake(5, 7, OTHER), run(40, 7), reads(60, 7, 70, 0)],
+            vec![(cpu, 25), (own, 20)],
+        ),
+        // and then it read something else first
+        (
+            "epoll with two that are ready",
+            vec![wake(5, 7, OTHER), run(40, 7), reads(50, 7, OTHER, 0), late],
+            vec![(cpu, 25), (away, MS - 40)],
+        ),
+        ("it spins", vec![reads(1000, 7, 70, 990)], vec![(own, 985)]),
+        ("it asks now and then", vec![reads(MS, 7, 70, MS as u32 + 100_000)], vec![(away, MS - 15)]),
+    ];
+    for (name, more, expected) in table {
+        let all = arrived().into_iter().chain(more);
+        let mut events: Vec<_> = all.map(|e| Event { time_ns: e.time_ns + MS, ..e }).collect();
+        events.sort_by_key(|e| e.time_ns);
+        let done = correlate(coverage(), flows(Proto::UDP), events).0;
+        assert_eq!((done.len(), done[0].reader.map(|w| w.tid)), (1, Some(7)), "{name}");
+        let blame = Blame::of(&done[0], coverage()).unwrap();
+        let got: Vec<_> = blame.parts().filter(|(part, _)| [own, away, cpu].contains(part)).collect();
+        assert_eq!(got, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_busy_poll_is_the_readers_own_call() {
+    let mut events = arrived();
+    if let Some(ready) = events.last_mut() {
+        ready.detail = 7; // the thread that took the data off the device
+    }
+    events.push(reads(40, 7, 70, 0));
+    let mine = correlate(coverage(), flows(Proto::UDP), events.clone()).0;
+    assert_eq!(Blame::of(&mine[0], coverage()).unwrap().ns(Part::Reading), Some(25));
+    // in the busy poll of another thread it is not
+    events.pop();
+    events.push(reads(40, 8, 70, 0));
+    let other = correlate(coverage(), flows(Proto::UDP), events).0;
+    assert_eq!(Blame::of(&other[0], coverage()).unwrap().ns(Part::ReaderAway), Some(25));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
