@@ -30,6 +30,8 @@ INLINE __u64 sender_of(const struct sk_buff *skb)
 
 INLINE int on_dev_queue(const struct sk_buff *skb)
 {
+	if (!wanted(MAG_DEV_QUEUE))
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
@@ -71,6 +73,8 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 SEC("tp_btf/net_dev_xmit")
 int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, unsigned int len)
 {
+	if (!wanted(MAG_DEV_DONE))
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 zero = 0;
 	struct handover *h = bpf_map_lookup_elem(&handovers, &zero);
@@ -85,6 +89,8 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
  * this hook, and skb->sk may still be the sender's, so the side is taken from the device alone. */
 INLINE int on_dev_recv(const struct sk_buff *skb)
 {
+	if (!wanted(MAG_DEV_RECV))
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
@@ -103,6 +109,8 @@ int BPF_PROG(dev_recv, struct sk_buff *skb)
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 {
+	if (!wanted(MAG_SKB_DROP))
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	__be16 protocol = skb->protocol;
 	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))

@@ -3,8 +3,8 @@
  * How a record gets from a probe to user space.
  *
  * Each CPU has a ring of its own: two producers in one ring cost four times as much, and order across CPUs is made in
- * user space by time. Nobody is woken here: the reader comes by time, because a wake-up per record costs the
- * traffic more than all probes together. When a ring is full the event keeps its number, is counted, and the next
+ * user space by time. Nobody is woken here unless asked for: the reader comes by time, because a wake-up per record
+ * costs the traffic more than all probes together. When a ring is full the event keeps its number, is counted, and the next
  * record that fits is preceded by a loss record.
  *
  * An interrupt may run one probe inside another on the same CPU, so every counter is changed by one atomic
@@ -13,11 +13,9 @@
 #ifndef MAGNET_EMIT_H
 #define MAGNET_EMIT_H
 
+#include "control.h"
 #include "read.h"
-#include "record.h"
 #include <bpf/bpf_tracing.h>
-
-#define INLINE static __always_inline
 
 /* In a section of its own, so that user space finds nothing else in that map. */
 SEC(".rodata.config") const volatile struct mag_config config = {};
@@ -50,11 +48,6 @@ struct {
 	__type(value, __u64);
 } announced SEC(".maps");
 
-INLINE bool wanted(int hop)
-{
-	return config.hops & (1ULL << hop);
-}
-
 INLINE struct mag_cpu *this_cpu(void)
 {
 	__u32 zero = 0;
@@ -73,6 +66,24 @@ INLINE void head(struct mag_header *h, __u8 hop, __u32 size, __u32 cpu, __u32 nu
 	h->cpu = cpu;
 	h->number = number;
 	h->time_ns = now;
+}
+
+/* Hands a record over, and wakes the reader where a watermark says so. */
+INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
+{
+	__u64 flags = BPF_RB_NO_WAKEUP;
+	__u32 events = control.wake_events, bytes = control.wake_bytes;
+	if (events || bytes) {
+		/* an interrupt in between only makes a wake-up come a record late */
+		state->unread_events++;
+		state->unread_bytes += size;
+		if ((events && state->unread_events >= events) || (bytes && state->unread_bytes >= bytes)) {
+			state->unread_events = 0;
+			state->unread_bytes = 0;
+			flags = BPF_RB_FORCE_WAKEUP;
+		}
+	}
+	bpf_ringbuf_submit(record, flags);
 }
 
 /* Writes the pending loss record, if it fits. */
@@ -102,6 +113,7 @@ INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 number = __sync_fetch_and_add(&state->number, 1);
+	__sync_fetch_and_add(&state->kept[hop & (MAG_HOPS - 1)], 1);
 	if (state->lost)
 		report_loss(state, now);
 	void *ring = this_ring(cpu);
@@ -144,7 +156,7 @@ INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 	task->uid = bpf_get_current_uid_gid();
 	task->pad = 0;
 	bpf_get_current_comm(task->comm, sizeof(task->comm));
-	bpf_ringbuf_submit(task, BPF_RB_NO_WAKEUP);
+	submit(state, task, sizeof(*task));
 	*cell = mark;
 }
 

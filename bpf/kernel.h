@@ -36,7 +36,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
-enum { BPF_ANY = 0, BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_ANY = 0, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { IPPROTO_HOPOPTS = 0, IPPROTO_ICMP = 1, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_ICMPV6 = 58 };
@@ -231,8 +231,28 @@ struct socket {
 	struct sock *sk;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[];
+};
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+typedef struct {
+	unsigned int val;
+} kuid_t;
+struct cred {
+	kuid_t uid;
+};
+
 struct task_struct {
 	struct files_struct *files;
+	const struct cred *cred;
+	struct css_set *cgroups;
 	int pid;
 	int tgid;
 	char comm[16];

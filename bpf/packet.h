@@ -7,7 +7,7 @@
 #ifndef MAGNET_PACKET_H
 #define MAGNET_PACKET_H
 
-#include "emit.h"
+#include "sample.h"
 #include <bpf/bpf_endian.h>
 
 /* One end's view of a conversation. IPv4 addresses stand in the first four bytes. */
@@ -82,7 +82,7 @@ INLINE __u64 flow_of(struct mag_cpu *state, const struct tuple *t, __u64 now)
 	flow->pad = 0;
 	flow->netns = t->netns;
 	flow->pad2 = 0;
-	bpf_ringbuf_submit(flow, BPF_RB_NO_WAKEUP);
+	submit(state, flow, sizeof(*flow));
 	*cell = mark;
 	return id;
 }
@@ -342,28 +342,90 @@ INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow,
 	e->b = b;
 }
 
+/* What the filter gets to see of a flow. Where nothing is known yet it is zero; so is the address of a socket that takes
+ * datagrams at all of the host's. */
+INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64 cookie, bool ports)
+{
+	__builtin_memset(s, 0, sizeof(*s));
+	s->cookie = cookie;
+	s->addr[0] = t->addr.q[0];
+	s->addr[1] = t->addr.q[1];
+	s->addr[2] = t->addr.q[2];
+	s->addr[3] = t->addr.q[3];
+	s->netns = t->netns;
+	s->local_port = t->local_port;
+	s->remote_port = t->remote_port;
+	s->hop = hop;
+	s->proto = t->proto;
+	s->ipv6 = t->ipv6;
+	s->way = way_of(hop);
+	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) | (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
+	if (ports)
+		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
+}
+
+/* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
+INLINE bool socket_hop(int hop)
+{
+	return wanted(hop) || control.learn;
+}
+
 /* Logs a packet at a hop. */
 INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
-	if (!state)
+	if (!state || !socket_hop(hop))
 		return;
+	if (control.gate) {
+		struct subject s;
+		subject_of(&s, hop, &p->t, cookie, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+		s.flow = flow_id(&p->t);
+		s.ifindex = ifindex;
+		s.len = p->len;
+		s.ends |= LENGTH;
+		if (control.learn && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
+			remember(&s, 1); /* the one packet hop that runs within the sender's call */
+		if (!wanted(hop)) {
+			recall(&s);
+			return;
+		}
+		if (!admit(&s, NULL, now))
+			return;
+	}
 	__u64 flow = flow_of(state, &p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	submit(state, e, sizeof(*e));
 }
 
-/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. */
+/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the
+ * running process is not the one that uses the socket. */
 INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
-		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 now)
+		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 pid_tgid, __u64 now)
 {
+	if (!socket_hop(hop))
+		return;
 	struct tuple t;
 	__u64 flow = 0;
-	if (socket_tuple(sk, &t))
+	bool peer = socket_tuple(sk, &t);
+	if (control.gate) {
+		struct subject s;
+		subject_of(&s, hop, &t, cookie, true);
+		s.flow = peer ? flow_id(&t) : 0;
+		s.len = len;
+		if (hop != MAG_SOCK_READY && hop != MAG_SOCK_FULL)
+			s.ends |= LENGTH;
+		if (control.learn)
+			remember(&s, pid_tgid != 0);
+		if (!wanted(hop) || !admit(&s, NULL, now))
+			return;
+	}
+	if (peer)
 		flow = flow_of(state, &t, now);
+	if (pid_tgid)
+		announce_task(state, pid_tgid, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
@@ -386,7 +448,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	e->pad = 0;
 	e->a = a;
 	e->b = b;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	submit(state, e, sizeof(*e));
 }
 
 /* The same at a hop of the socket layer, which knows the process. */
@@ -394,11 +456,8 @@ INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq,
 		       __u64 pid_tgid, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
-	if (!state)
-		return;
-	if (pid_tgid)
-		announce_task(state, pid_tgid, now);
-	log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid, now);
+	if (state)
+		log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid, pid_tgid, now);
 }
 
 #endif

@@ -160,13 +160,88 @@ struct mag_tcp {
 	unsigned int pad2;
 };
 
-/* What user space sets before load. Read-only after it, so the verifier removes what is switched off. */
+/* What user space sets before load. Read-only after it, so the verifier removes what is switched off. What can change
+ * later is in mag_control. */
 #define MAG_MAX_NETNS 8
 struct mag_config {
 	unsigned long long hops;           /* bit per enum mag_hop */
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
 	unsigned int netns_count;          /* 0 keeps every namespace */
 	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
+};
+
+/*
+ * The filter, as user space makes it of a person's words: tests that each lead on to a later one, or to the end. No test
+ * is made twice and none leads back, so a program of n tests ends after at most n.
+ */
+#define MAG_TESTS 64
+#define MAG_FILTER_SLOTS 2
+#define MAG_CGROUP_LEVELS 8
+enum mag_verdict {
+	MAG_KEEP = 254, /* where a test leads that is the last one */
+	MAG_DROP = 255,
+};
+enum mag_field {
+	MAG_FIELD_CPU = 1,    /* numbers: from value[0] to value[1] */
+	MAG_FIELD_PROTO = 2,
+	MAG_FIELD_NETNS = 3,
+	MAG_FIELD_IFINDEX = 4,
+	MAG_FIELD_SOCKET = 5,
+	MAG_FIELD_PORT = 6,   /* of either end */
+	MAG_FIELD_SPORT = 7,
+	MAG_FIELD_DPORT = 8,
+	MAG_FIELD_TGID = 9,
+	MAG_FIELD_UID = 10,
+	MAG_FIELD_CGROUP = 11, /* the ancestor at level `arg` */
+	MAG_FIELD_HOP = 12,    /* a bit of value[0] a hop */
+	MAG_FIELD_HOST = 13,   /* addresses of either end: masked with mask, equal to value; `arg` says IPv6 */
+	MAG_FIELD_SRC = 14,
+	MAG_FIELD_DST = 15,
+	MAG_FIELD_COMM = 16, /* 16 bytes, equal */
+	MAG_FIELD_LEN = 17,
+	MAG_FIELDS = 18,
+};
+struct mag_test {
+	unsigned char field;     /* enum mag_field */
+	unsigned char then;      /* next test, or enum mag_verdict, where it holds */
+	unsigned char otherwise; /* where it does not */
+	unsigned char unknown;   /* where the hop cannot know */
+	unsigned int arg;
+	unsigned long long value[2];
+	unsigned long long mask[2];
+};
+struct mag_filter {
+	unsigned int count;
+	unsigned int pad;
+	struct mag_test tests[MAG_TESTS];
+};
+
+/* Of the events of one hop that passed the filter, which become records. 0 is no limit. */
+struct mag_sampler {
+	unsigned long long interval_ns; /* at most one in so long, over all CPUs */
+	unsigned int one_in;            /* the first of so many, of each CPU */
+	unsigned int snap_bytes;        /* payload to take along */
+};
+
+/* What user space sets while the programs run. */
+struct mag_control {
+	unsigned long long hops; /* bit per enum mag_hop: those switched on */
+	unsigned int gate;       /* whether anything of what follows is to be looked at */
+	unsigned int filter;     /* slot of the filter in force, plus 1; 0 for none */
+	unsigned int learn;      /* whether sockets are to be remembered, because the filter asks what lower hops cannot see */
+	unsigned int flow_limit; /* keep flows whose hash is below or equal; all ones keeps every one */
+	unsigned int wake_events; /* wake the reader after so many records of a CPU; 0 never */
+	unsigned int wake_bytes;  /* ... or so many bytes */
+	struct mag_sampler samplers[MAG_HOPS];
+	unsigned long long last_ns[MAG_HOPS]; /* when the last event in an interval was kept */
+};
+
+/* Who uses a socket. */
+struct mag_who {
+	unsigned int tgid;
+	unsigned int uid;
+	unsigned long long comm[2];
+	unsigned long long cgroups[MAG_CGROUP_LEVELS]; /* ids from the root down; 0 below the process's own */
 };
 
 /* Counters of one CPU. `number` counts every event that should have become a record, so that
@@ -183,8 +258,16 @@ struct mag_cpu {
 	unsigned long long asked_sk; /* the last read that found nothing: which socket, when, which thread */
 	unsigned long long asked_ns;
 	unsigned int asked_tid;
-	unsigned int pad;
+	unsigned int unread_events; /* since the reader was woken last */
+	unsigned long long unread_bytes;
 	unsigned long long lost_by_hop[MAG_HOPS];
+	/* Every hit of a hop that is on is counted in one of these four: kept (records, lost ones too), left out by the
+	 * filter, left out because the filter asks for what could not be known here, left out by a sampler. */
+	unsigned long long kept[MAG_HOPS];
+	unsigned long long filtered[MAG_HOPS];
+	unsigned long long undecided[MAG_HOPS];
+	unsigned long long sampled[MAG_HOPS];
+	unsigned long long turn[MAG_HOPS]; /* hits that came to the sampler */
 };
 
 #endif

@@ -22,10 +22,21 @@ struct {
 /* How long after data_ready a wake-up on the same CPU is still its doing: the two are one chain of calls. */
 #define READY_SPAN_NS 50000
 
-INLINE void log_task(__u8 hop, __u64 cookie, __u32 tgid, __u32 tid, __u32 other, __u64 now)
+/* Here the process is the task itself, and its socket, if it was woken by one, leads to the rest. */
+static __noinline int admit_task(const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
+{
+	struct subject s = { .cookie = cookie, .hop = hop, .way = way_of(hop) };
+	struct mag_who who;
+	who_is(&who, task);
+	return admit(&s, &who, now);
+}
+
+INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 other, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
-	if (!state)
+	if (!state || !wanted(hop))
+		return;
+	if (control.gate && !admit_task(task, cookie, hop, now))
 		return;
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
@@ -33,9 +44,9 @@ INLINE void log_task(__u8 hop, __u64 cookie, __u32 tgid, __u32 tid, __u32 other,
 	__builtin_memset((void *)e + sizeof(e->h), 0, sizeof(*e) - sizeof(e->h));
 	e->cookie = cookie;
 	e->len = other;
-	e->a = tgid;
-	e->b = tid;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	e->a = task->tgid;
+	e->b = task->pid;
+	submit(state, e, sizeof(*e));
 }
 
 /* sched_waking runs on the waker's CPU, right under data_ready; sched_wakeup may run on the reader's. */
@@ -65,8 +76,7 @@ int BPF_PROG(task_wake, struct task_struct *task)
 	} else {
 		return 0;
 	}
-	if (wanted(MAG_TASK_WAKE))
-		log_task(MAG_TASK_WAKE, cookie, task->tgid, tid, bpf_get_current_pid_tgid(), now);
+	log_task(MAG_TASK_WAKE, cookie, task, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -84,7 +94,7 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 	if (!reader || !reader->woken)
 		return 0;
 	reader->woken = 0;
-	log_task(MAG_TASK_RUN, reader->cookie, next->tgid, tid, prev->pid, bpf_ktime_get_ns());
+	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -92,21 +102,21 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	log_task(MAG_SCHED_SWITCH, 0, next->tgid, next->pid, prev->pid, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, bpf_ktime_get_ns());
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
-	log_task(MAG_SCHED_WAKEUP, 0, task->tgid, task->pid, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
+	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_fork, struct task_struct *parent, struct task_struct *child)
 {
-	log_task(MAG_SCHED_FORK, 0, parent->tgid, parent->pid, child->pid, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_FORK, 0, parent, child->pid, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -115,6 +125,6 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	bpf_map_delete_elem(&readers, &tid);
-	log_task(MAG_SCHED_EXIT, 0, task->tgid, tid, 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_EXIT, 0, task, 0, bpf_ktime_get_ns());
 	return 0;
 }

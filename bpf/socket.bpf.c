@@ -157,8 +157,8 @@ INLINE int on_sock_ready(enum how how, const struct sock *sk)
 	__u32 poller = 0;
 	if (bpf_core_field_exists(sk->sk_ll_usec) && READ(sk, sk_ll_usec))
 		poller = bpf_get_current_pid_tgid();
-	if (state && wanted(MAG_SOCK_READY))
-		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, poller, 0, now);
+	if (state && socket_hop(MAG_SOCK_READY))
+		log_range(state, MAG_SOCK_READY, sk, cookie, seq, 0, 0, 0, poller, 0, 0, now);
 	return 0;
 }
 
@@ -172,7 +172,7 @@ int BPF_PROG(sock_ready, const struct sock *sk)
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(sock_full, int code, struct sock *sk)
 {
-	if (!socket_wanted(sk))
+	if (!wanted(MAG_SOCK_FULL) || !socket_wanted(sk))
 		return 0;
 	log_socket(MAG_SOCK_FULL, sk, READ(sk, __sk_common.skc_cookie.counter), 0, 0, 0, 0, bpf_ktime_get_ns());
 	return 0;

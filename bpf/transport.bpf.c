@@ -8,7 +8,7 @@ extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const struct sk_buff *skb, int size_goal)
 {
-	if (!socket_wanted(sk))
+	if (!socket_hop(MAG_TCP_SEND) || !socket_wanted(sk))
 		return 0;
 	struct mag_cpu *state = this_cpu();
 	if (!state)
@@ -59,7 +59,17 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	if (!state)
 		return;
 	struct tuple t;
-	__u64 flow = socket_tuple(sk, &t) ? flow_of(state, &t, now) : 0;
+	bool peer = socket_tuple(sk, &t);
+	if (control.gate) {
+		struct subject subject;
+		subject_of(&subject, MAG_TCP_STATE, &t, cookie, true);
+		subject.flow = peer ? flow_id(&t) : 0;
+		if (!admit(&subject, NULL, now)) {
+			*cell = mark;
+			return;
+		}
+	}
+	__u64 flow = peer ? flow_of(state, &t, now) : 0;
 	struct mag_tcp *s = reserve(state, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
 	if (!s)
 		return;
@@ -84,7 +94,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	s->ca_state = READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
 	s->pad = 0;
 	s->pad2 = 0;
-	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	submit(state, s, sizeof(*s));
 	*cell = mark;
 }
 
@@ -168,13 +178,13 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	/* volatile, so that it is not read before it is known to be there */
 	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && (int)*(volatile __u64 *)&ctx[2])
 		return 0;
-	if (!socket_wanted(sk) || !state)
+	if (!state || !wanted(MAG_TCP_RETRANSMIT) || !socket_wanted(sk))
 		return 0;
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u8 flags = READ(tcb, tcp_flags);
 	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
 	log_range(state, MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
-		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, bpf_ktime_get_ns());
+		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -236,6 +246,8 @@ INLINE const struct sock *socket_of(__u64 fd)
 
 INLINE int log_udp_send(const struct syscall_enter *call, __u32 len)
 {
+	if (!socket_hop(MAG_UDP_SEND))
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	const struct sock *sk = socket_of(call->args[0]);
 	if (sk && READ(sk, sk_protocol) == IPPROTO_UDP && socket_wanted(sk))

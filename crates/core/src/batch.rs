@@ -1,5 +1,6 @@
 //! A batch: what a source hands over at a time.
 
+use crate::change::{Change, HopCount};
 use crate::clock::ClockSample;
 use crate::event::Event;
 use crate::flow::{Flow, Task, TcpSample};
@@ -22,6 +23,10 @@ pub struct Batch {
     pub losses: Vec<Loss>,
     /// How the clocks of this node stood.
     pub clock: Vec<ClockSample>,
+    /// What was changed, in order of time.
+    pub changes: Vec<Change>,
+    /// What the kernel counted at hops, where a filter or a sampler leaves events out; later ones replace earlier ones.
+    pub counts: Vec<HopCount>,
     /// No later batch has an event before this time, but for those counted in its `late`.
     pub watermark_ns: u64,
     /// Events in this batch older than the watermark of the batch before: the bounded sort window was too short
@@ -38,6 +43,8 @@ impl Batch {
         self.tcp.clear();
         self.losses.clear();
         self.clock.clear();
+        self.changes.clear();
+        self.counts.clear();
         self.late = 0;
     }
 
@@ -49,6 +56,8 @@ impl Batch {
             && self.tcp.is_empty()
             && self.losses.is_empty()
             && self.clock.is_empty()
+            && self.changes.is_empty()
+            && self.counts.is_empty()
     }
 
     /// Events lost within this batch, whatever the cause.

@@ -87,6 +87,7 @@ impl Generator {
                 NetnsName { netns: SERVER_NETNS, name: "server".to_owned() },
             ],
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
+            settings: Vec::new(),
             coverage: Coverage::full(Backend::Generator),
         };
         let mut generator = Generator {

@@ -6,6 +6,8 @@
 pub mod align;
 pub mod batch;
 pub mod blame;
+pub mod capture_filter;
+pub mod change;
 pub mod clock;
 pub mod compare;
 pub mod context;
@@ -28,6 +30,8 @@ mod words;
 
 pub use batch::{Batch, Loss, LossCause};
 pub use blame::{Blame, Part};
+pub use capture_filter::CaptureFilter;
+pub use change::{Change, HopCount};
 pub use event::{Event, EventFlags};
 pub use filter::Filter;
 pub use flow::{Endpoint, Flow, FlowId, Proto, Task, TcpSample};

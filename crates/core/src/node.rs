@@ -150,6 +150,9 @@ pub struct NodeInfo {
     /// Paths of the cgroups that were there when the capture began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroups: Vec<CgroupName>,
+    /// What was left out from the beginning, in the words of the command line: `filter port = 443`, `sample flows 1/16`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// How each hop is served.
     pub coverage: Coverage,
 }

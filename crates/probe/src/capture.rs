@@ -4,10 +4,15 @@
 //! all of them however the process ends.
 
 use crate::candidates::{Candidate, is_at_function};
+use crate::change::teachers;
 use crate::clock::{monotonic_ns, sample};
+use crate::control::{Control, Sampler, Watermark};
 use crate::decode::{Record, decode, decode_event};
+use crate::doorbell::Doorbell;
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
+use crate::filter::Program;
+use crate::filter::names::HostNames;
 use crate::gaps::Gaps;
 use crate::messages;
 use crate::netns::NetnsTarget;
@@ -21,7 +26,7 @@ use libbpf_rs::{
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Hop, Loss, LossCause};
+use magscope_core::{Batch, CaptureFilter, Change, Hop, HopCount, Loss, LossCause};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -31,6 +36,8 @@ use std::time::{Duration, Instant};
 
 /// What the kernel puts before every record of a ring.
 const RECORD_HEADER_BYTES: usize = 8;
+/// How often the kernel's counters go along with the events, at most, where something is left out.
+const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the node's clocks are sampled, at most.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -48,8 +55,16 @@ pub struct CaptureOptions {
     pub ring_bytes_per_cpu: usize,
     /// Only this kind of probe; hops that it cannot serve are then missing. For comparing kinds.
     pub backend: Option<Backend>,
-    /// How long the reader sleeps between two drains. Wake-ups cost the traffic: 20 ms or more.
-    pub poll_interval: Duration,
+    /// When the reader comes. Wake-ups cost the traffic: 20 ms or more, and none by events.
+    pub watermark: Watermark,
+    /// What is left out from the beginning. Names in it are looked up on this host.
+    pub filter: Option<CaptureFilter>,
+    /// Samplers of hops.
+    pub samplers: Vec<(Hop, Sampler)>,
+    /// Keep one in so many flows; 0 and 1 keep all.
+    pub flow_one_in: u32,
+    /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
+    pub switchable: HopSet,
 }
 
 impl Default for CaptureOptions {
@@ -60,7 +75,11 @@ impl Default for CaptureOptions {
             every_netns: false,
             ring_bytes_per_cpu: 8 << 20,
             backend: None,
-            poll_interval: Duration::from_millis(20),
+            watermark: Watermark::SCREEN,
+            filter: None,
+            samplers: Vec::new(),
+            flow_one_in: 1,
+            switchable: HopSet::EMPTY,
         }
     }
 }
@@ -70,6 +89,8 @@ impl Default for CaptureOptions {
 pub struct Counters {
     /// Events that should have become records.
     pub hits: u64,
+    /// What became of every hit, by hop; hops without one are not there.
+    pub hops: Vec<HopCount>,
     /// Of those, how many found no room, by hop.
     pub lost_by_hop: BTreeMap<Hop, u64>,
     /// Of those lost, how many no loss record has reported yet.
@@ -133,13 +154,21 @@ impl Collector {
 /// A live capture: a [`Source`] of what the kernel sees.
 pub struct Capture {
     // Dropped in this order: links first, so that nothing runs while the rest goes.
-    links: Vec<Link>,
+    pub(crate) links: Links,
     rings: RingBuffer<'static>,
-    object: Object,
+    pub(crate) object: Object,
     _ring_maps: Vec<MapHandle>,
+    doorbell: Doorbell,
+    pub(crate) control: Control,
+    pub(crate) facts: HostFacts,
+    /// Everything that is loaded, attached or not.
+    pub(crate) loaded: Plan,
+    pub(crate) names: HostNames,
+    pub(crate) changes: Vec<Change>,
     collector: Rc<RefCell<Collector>>,
-    info: NodeInfo,
-    options: CaptureOptions,
+    pub(crate) info: NodeInfo,
+    pub(crate) options: CaptureOptions,
+    last_counts: Option<Instant>,
     last_clock: Option<Instant>,
     last_watermark_ns: u64,
     /// Probes attach and detach one after the other. What was seen while only some of them were there is left out, so
@@ -180,16 +209,23 @@ impl Capture {
                 most: MAG_MAX_NETNS as usize,
             });
         }
+        let names = HostNames::read(&options.netns, facts.cgroup2.clone());
+        let program = options.filter.as_ref().map(|filter| Program::compile(filter, &names)).transpose()?;
+        let mut along = HopSet(options.hops.0 | options.switchable.0);
+        if program.as_ref().is_some_and(|program| program.learn) {
+            along = HopSet(along.0 | teachers().0);
+        }
         let mut facts = facts.clone();
-        let (plan, object, ring_maps, links) = loop {
+        let (plan, loaded, object, ring_maps, links) = loop {
             let plan = plan_by(&facts, options.hops, options.backend);
             if plan.probes.is_empty() {
                 return Err(nothing_to_serve(&plan, options.hops));
             }
-            let mut object = load(&facts, &plan, &options)?;
+            let loaded = plan_by(&facts, along, options.backend);
+            let object = load(&facts, &loaded, &options)?;
             let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
-            match attach(&facts, &mut object, &plan, &options.netns) {
-                Ok(links) => break (plan, object, ring_maps, links),
+            match attach_all(&facts, &object, &plan, &options.netns) {
+                Ok(links) => break (plan, loaded, object, ring_maps, links),
                 // A function may be there and yet not be open to probes; what comes next may serve. Each round takes one
                 // place away, so this ends.
                 Err(ProbeError::Attach { backend, point, cause, .. }) if is_at_function(backend) => {
@@ -204,6 +240,8 @@ impl Capture {
             ..Collector::default()
         }));
         let rings = open_rings(&ring_maps, &collector)?;
+        let mut control = Control::new(&object, &ring_maps[0])?;
+        let doorbell = Doorbell::new(&ring_maps)?;
 
         let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
         let info = NodeInfo {
@@ -214,13 +252,29 @@ impl Capture {
             clock: "monotonic".to_owned(),
             netns,
             cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
-            coverage: plan.coverage,
+            settings: Vec::new(),
+            coverage: plan.coverage.clone(),
         };
-        Ok(Capture {
+        control.set_watermark(options.watermark);
+        control.set_flow_sampling(options.flow_one_in);
+        for (hop, sampler) in &options.samplers {
+            control.set_sampler(*hop, *sampler);
+        }
+        if program.is_some() {
+            control.set_filter(program)?;
+        }
+        let mut capture = Capture {
             links,
             rings,
             object,
             _ring_maps: ring_maps,
+            doorbell,
+            control,
+            facts,
+            loaded,
+            names,
+            changes: Vec::new(),
+            last_counts: None,
             collector,
             info,
             options,
@@ -230,12 +284,19 @@ impl Capture {
             stopped_at_ns: None,
             outside: 0,
             finished: false,
-        })
+        };
+        capture.info.settings = capture.in_force();
+        capture.rewire(plan.served())?;
+        // all at once, and only now that every one is attached
+        capture.control.set_hops(plan.served());
+        capture.complete_from_ns = monotonic_ns();
+        Ok(capture)
     }
 
     /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
     pub fn stop(&mut self) {
         self.stopped_at_ns.get_or_insert_with(monotonic_ns);
+        self.control.set_hops(HopSet::EMPTY);
         self.links.clear();
     }
 
@@ -266,6 +327,7 @@ impl Capture {
             .map_err(|e| failed(e.to_string()))?
             .unwrap_or_default();
         let mut counters = Counters::default();
+        let time_ns = monotonic_ns();
         let word = |bytes: &[u8], index: usize| -> u64 {
             let at = index * 8;
             bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
@@ -277,6 +339,30 @@ impl Capture {
                 let lost = word(bytes, std::mem::offset_of!(mag_cpu, lost_by_hop) / 8 + *hop as usize);
                 if lost > 0 {
                     *counters.lost_by_hop.entry(*hop).or_default() += lost;
+                }
+            }
+            // one hop after the other, as the counters stand in the kernel's structure
+            for hop in Hop::ALL {
+                let of = |offset: usize| word(bytes, offset / 8 + *hop as usize);
+                let count = HopCount {
+                    time_ns,
+                    hop: *hop,
+                    kept: of(std::mem::offset_of!(mag_cpu, kept)),
+                    filtered: of(std::mem::offset_of!(mag_cpu, filtered)),
+                    undecided: of(std::mem::offset_of!(mag_cpu, undecided)),
+                    sampled: of(std::mem::offset_of!(mag_cpu, sampled)),
+                };
+                if count.seen() == 0 {
+                    continue;
+                }
+                match counters.hops.iter_mut().find(|known| known.hop == *hop) {
+                    Some(known) => {
+                        known.kept += count.kept;
+                        known.filtered += count.filtered;
+                        known.undecided += count.undecided;
+                        known.sampled += count.sampled;
+                    }
+                    None => counters.hops.push(count),
                 }
             }
         }
@@ -343,14 +429,20 @@ impl Source for Capture {
             return Ok(Progress::End);
         }
         if self.stopped_at_ns.is_none() {
-            std::thread::sleep(timeout.min(self.options.poll_interval));
+            self.doorbell.wait(timeout.min(self.options.watermark.time));
         }
         if self.last_clock.is_none_or(|last| last.elapsed() >= CLOCK_INTERVAL) {
             self.last_clock = Some(Instant::now());
             batch.clock.push(sample());
         }
+        batch.changes.append(&mut self.changes);
         self.drain(batch);
         self.finished = self.stopped_at_ns.is_some();
+        let due = self.last_counts.is_none_or(|last| last.elapsed() >= COUNTS_INTERVAL) || self.finished;
+        if due && self.control.leaves_out() {
+            self.last_counts = Some(Instant::now());
+            batch.counts = self.counters().map(|counters| counters.hops).unwrap_or_default();
+        }
         Ok(Progress::More)
     }
 }
@@ -481,47 +573,58 @@ fn open_rings(
     builder.build().map_err(failed)
 }
 
-fn attach(
+/// Links of programs, by their names.
+pub(crate) type Links = Vec<(&'static str, Vec<Link>)>;
+
+fn attach_all(
     facts: &HostFacts,
-    object: &mut Object,
+    object: &Object,
     plan: &Plan,
     netns: &[NetnsTarget],
+) -> Result<Links, ProbeError> {
+    plan.programs().iter().map(|probe| Ok((probe.program, attach(facts, object, probe, netns)?))).collect()
+}
+
+/// Attaches one program: once, or once a namespace and family.
+pub(crate) fn attach(
+    facts: &HostFacts,
+    object: &Object,
+    probe: &Candidate,
+    netns: &[NetnsTarget],
 ) -> Result<Vec<Link>, ProbeError> {
+    let failed = |cause: String| ProbeError::Attach {
+        hop: probe.hop,
+        backend: probe.backend,
+        point: probe.point.to_owned(),
+        cause,
+    };
+    let program = object
+        .progs_mut()
+        .find(|p| p.name() == probe.program)
+        .ok_or_else(|| failed("its program is not in the object".to_owned()))?;
     let mut links = Vec::new();
-    for probe in &plan.programs() {
-        let failed = |cause: String| ProbeError::Attach {
-            hop: probe.hop,
-            backend: probe.backend,
-            point: probe.point.to_owned(),
-            cause,
-        };
-        let program = object
-            .progs_mut()
-            .find(|p| p.name() == probe.program)
-            .ok_or_else(|| failed("its program is not in the object".to_owned()))?;
-        match probe.backend {
-            Backend::Netfilter => {
-                for target in netns {
-                    for family in [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6] {
-                        links.push(target.within(|| attach_netfilter(&program, probe, family))??);
-                    }
+    match probe.backend {
+        Backend::Netfilter => {
+            for target in netns {
+                for family in [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6] {
+                    links.push(target.within(|| attach_netfilter(&program, probe, family))??);
                 }
             }
-            Backend::CgroupSkb => {
-                let root = facts.cgroup2.as_ref().ok_or_else(|| failed("no cgroup v2".to_owned()))?;
-                let root = File::open(root).map_err(|e| failed(e.to_string()))?;
-                links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
-            }
-            Backend::Kprobe => {
-                let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
-                links.push(link.map_err(|e| failed(e.to_string()))?);
-            }
-            Backend::KprobeMulti => {
-                let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
-                links.push(link.map_err(|e| failed(e.to_string()))?);
-            }
-            _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
         }
+        Backend::CgroupSkb => {
+            let root = facts.cgroup2.as_ref().ok_or_else(|| failed("no cgroup v2".to_owned()))?;
+            let root = File::open(root).map_err(|e| failed(e.to_string()))?;
+            links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
+        }
+        Backend::Kprobe => {
+            let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
+            links.push(link.map_err(|e| failed(e.to_string()))?);
+        }
+        Backend::KprobeMulti => {
+            let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
+            links.push(link.map_err(|e| failed(e.to_string()))?);
+        }
+        _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
     }
     Ok(links)
 }

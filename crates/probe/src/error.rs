@@ -83,6 +83,17 @@ pub enum ProbeError {
         /// What the kernel said.
         cause: String,
     },
+    /// The filter cannot be put into the kernel.
+    #[error(transparent)]
+    Filter(#[from] crate::filter::FilterError),
+    /// A hop cannot be switched on any more.
+    #[error("{hop} cannot be switched on: {because}")]
+    Switch {
+        /// Which hop.
+        hop: Hop,
+        /// Why, and what would have done.
+        because: String,
+    },
     /// A fact about this host could not be read.
     #[error("cannot read {}: {cause}", path.display())]
     Read {

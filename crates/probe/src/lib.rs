@@ -6,11 +6,15 @@
 pub mod candidates;
 pub mod capture;
 pub mod cgroups;
+pub mod change;
 pub mod clock;
+pub mod control;
 pub mod cost;
 pub mod decode;
+mod doorbell;
 pub mod error;
 pub mod facts;
+pub mod filter;
 pub mod gaps;
 mod messages;
 pub mod netns;
@@ -20,6 +24,8 @@ pub mod record;
 mod trial;
 
 pub use capture::{Capture, CaptureOptions, Counters};
+pub use change::Setting;
+pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;
 pub use netns::NetnsTarget;

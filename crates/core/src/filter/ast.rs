@@ -78,7 +78,9 @@ pub struct Endpoint {
 /// Addresses that begin alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
+    /// The first of them.
     pub address: IpAddr,
+    /// How many bits they share.
     pub bits: u8,
 }
 
@@ -144,6 +146,20 @@ impl Prefix {
             IpAddr::V6(_) => IpAddr::from(kept.to_be_bytes()),
         };
         Some(Prefix { address, bits })
+    }
+
+    /// Reads an address, or a prefix with its length; `None` if it is neither.
+    pub fn parse(word: &str) -> Option<Self> {
+        let (address, bits) =
+            word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().ok()?;
+        match bits {
+            Some(bits) => Self::new(address, bits.parse().ok()?),
+            None => {
+                let address = address.to_canonical();
+                Self::new(address, if address.is_ipv4() { 32 } else { 128 })
+            }
+        }
     }
 
     /// Whether an address is one of them. IPv4 mapped into IPv6 is IPv4.
@@ -300,7 +316,7 @@ impl fmt::Display for Prefix {
 }
 
 /// A name as a word where it is one, else in quotes.
-fn quoted(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+pub fn quoted(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     if !name.is_empty() && name.chars().all(super::lex::is_word) {
         return f.write_str(name);
     }

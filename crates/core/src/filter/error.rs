@@ -45,7 +45,7 @@ pub enum Problem {
 }
 
 impl FilterError {
-    pub(super) fn expected(position: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    pub(crate) fn expected(position: usize, expected: impl Into<String>, found: impl Into<String>) -> Self {
         FilterError { position, problem: Problem::Expected { expected: expected.into(), found: found.into() } }
     }
 }

@@ -33,11 +33,13 @@
 
 mod ast;
 mod error;
-mod lex;
+pub(crate) mod lex;
 mod matching;
 mod parse;
 mod quantity;
 
+pub use ast::Prefix;
+pub(crate) use ast::{Op, quoted as write_name};
 pub use error::{FilterError, Problem};
 
 use crate::context::Context;

@@ -10,7 +10,6 @@ use crate::hop::Hop;
 use crate::journey::Verdict;
 use crate::size;
 use crate::words::{nearest, shown};
-use std::net::IpAddr;
 
 /// Reads a whole filter.
 pub fn parse(text: &str) -> Result<Expr, FilterError> {
@@ -260,15 +259,7 @@ fn host(position: usize, word: &str) -> Result<Property, FilterError> {
             found,
         )
     };
-    let (address, bits) = word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
-    let address: IpAddr = address.parse().map_err(|_| wrong())?;
-    let Some(bits) = bits else {
-        let address = address.to_canonical();
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        return Prefix::new(address, bits).map(Property::Host).ok_or_else(wrong);
-    };
-    let bits = bits.parse().map_err(|_| wrong())?;
-    Prefix::new(address, bits).map(Property::Host).ok_or_else(wrong)
+    Prefix::parse(word).map(Property::Host).ok_or_else(wrong)
 }
 
 fn flow(position: usize, word: &str) -> Result<Property, FilterError> {

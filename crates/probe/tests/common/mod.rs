@@ -138,6 +138,16 @@ impl Recording {
         progress
     }
 
+    /// Changes what is captured.
+    pub fn change(&mut self, setting: &magscope_probe::Setting) -> Result<(), magscope_probe::ProbeError> {
+        self.capture.as_mut().expect("running").change(setting)
+    }
+
+    /// The capture itself.
+    pub fn capture(&mut self) -> &mut Capture {
+        self.capture.as_mut().expect("running")
+    }
+
     /// Drains for a while.
     pub fn drain(&mut self, time: Duration) {
         let end = Instant::now() + time;

@@ -16,6 +16,7 @@ pub fn node() -> NodeInfo {
         cpus: 8,
         clock: "monotonic".into(),
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
+        settings: Vec::new(),
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
     }

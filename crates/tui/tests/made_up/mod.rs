@@ -33,6 +33,7 @@ pub fn info() -> NodeInfo {
         cpus: 8,
         clock: "monotonic".to_owned(),
         netns: vec![name(CLIENT, "client"), name(SERVER, "server")],
+        settings: Vec::new(),
         cgroups: Vec::new(),
         coverage,
     }

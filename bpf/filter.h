@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The filter: evaluated before a record is reserved, on what the hop knows and on what is remembered of the socket.
+ *
+ * Process, user and cgroup are known only where the process itself is at work. So whoever is seen using a socket there is
+ * remembered under the socket's cookie and under its flow, and looked up where packets pass. What is not known is never
+ * guessed: an event is kept only if the filter certainly holds, and one that was left out for lack of knowledge is
+ * counted apart.
+ */
+#ifndef MAGNET_FILTER_H
+#define MAGNET_FILTER_H
+
+#include "emit.h"
+
+enum way { WAY_UNKNOWN, WAY_TX, WAY_RX };
+enum { LOCAL_ADDR = 1, REMOTE_ADDR = 2, LOCAL_PORT = 4, REMOTE_PORT = 8, LENGTH = 16 };
+
+/* An event as the filter and the samplers see it. Addresses as in struct tuple; 0 is unknown for numbers. */
+struct subject {
+	__u64 cookie;
+	__u64 flow;
+	__u64 addr[4];
+	__u32 netns;
+	__u32 ifindex;
+	__u32 len;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 hop;
+	__u8 proto;
+	__u8 ipv6;
+	__u8 ends; /* what is known of them */
+	__u8 way;  /* enum way */
+	__u8 pad[3];
+};
+
+/* A socket that was seen at the socket layer. */
+struct known {
+	struct mag_who who;
+	__u64 addr[4];
+	__u64 learnt_ns;
+	__u64 flow;
+	__u32 netns;
+	__u16 local_port;
+	__u16 remote_port;
+	__u8 proto;
+	__u8 ipv6;
+	__u8 ends;
+	__u8 has_who;
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64); /* cookie, or flow with the top bit set */
+	__type(value, struct known);
+} known_sockets SEC(".maps");
+
+#define FLOW_KEY(flow) ((flow) | 1ULL << 63)
+/* A name or a cgroup can change: after so long it is looked at again. */
+#define FRESH_NS 1000000000ULL
+
+/* Which way packets go at a hop, as far as the hop alone tells. */
+INLINE __u8 way_of(__u8 hop)
+{
+	if (hop <= MAG_DEV_DONE || hop == MAG_TCP_RETRANSMIT)
+		return WAY_TX;
+	return hop <= MAG_APP_RECV || hop == MAG_SOCK_FULL ? WAY_RX : WAY_UNKNOWN;
+}
+
+INLINE void who_is(struct mag_who *who, const struct task_struct *task)
+{
+	who->tgid = READ(task, tgid);
+	who->uid = READ(task, cred, uid.val);
+	bpf_probe_read_kernel(who->comm, sizeof(who->comm), task->comm);
+	const struct cgroup *group = READ(task, cgroups, dfl_cgrp);
+	const void *ancestors = &group->ancestors;
+	int level = READ(group, level);
+#pragma unroll
+	for (int i = 0; i < MAG_CGROUP_LEVELS; i++) {
+		const void *ancestor = NULL;
+		who->cgroups[i] = 0;
+		if (i > level)
+			continue;
+		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), ancestors + i * sizeof(void *));
+		if (ancestor)
+			who->cgroups[i] = READ(CAST(cgroup, ancestor), kn, id);
+	}
+}
+
+/* Remembers a socket, and the running process as its user if `uses`. */
+__noinline int remember(struct subject *s, int uses)
+{
+	if (!s)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), key = s->cookie;
+	const struct task_struct *task = bpf_get_current_task_btf();
+	if (!key)
+		key = s->flow ? FLOW_KEY(s->flow) : 0;
+	if (!key)
+		return 0;
+	struct known *old = bpf_map_lookup_elem(&known_sockets, &key);
+	if (old && now - old->learnt_ns < FRESH_NS && old->flow == s->flow &&
+	    (!uses || (old->has_who && old->who.tgid == READ(task, tgid))))
+		return 0;
+	struct known fresh = {};
+	if (uses) {
+		who_is(&fresh.who, task);
+		fresh.has_who = 1;
+	} else if (old) {
+		fresh.who = old->who;
+		fresh.has_who = old->has_who;
+	}
+	__builtin_memcpy(fresh.addr, s->addr, sizeof(fresh.addr));
+	fresh.learnt_ns = now;
+	fresh.flow = s->flow;
+	fresh.netns = s->netns;
+	fresh.local_port = s->local_port;
+	fresh.remote_port = s->remote_port;
+	fresh.proto = s->proto;
+	fresh.ipv6 = s->ipv6;
+	fresh.ends = s->ends;
+	bpf_map_update_elem(&known_sockets, &key, &fresh, BPF_ANY);
+	if (s->cookie && s->flow) {
+		key = FLOW_KEY(s->flow);
+		bpf_map_update_elem(&known_sockets, &key, &fresh, BPF_ANY);
+	}
+	return 0;
+}
+
+/* What is remembered of an event's socket. A packet on its way in knows no socket; its flow may lead to one. */
+INLINE struct known *recall(const struct subject *s)
+{
+	__u64 key = s->cookie;
+	struct known *known = key ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
+	if (known && !s->flow)
+		return known;
+	key = FLOW_KEY(s->flow);
+	struct known *by_flow = s->flow ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
+	/* the one place where a datagram meets the socket of a receiver without a peer: from here on its flow is known */
+	if (known && s->hop == MAG_UDP_RECV && (!by_flow || by_flow->who.tgid != known->who.tgid))
+		bpf_map_update_elem(&known_sockets, &key, known, BPF_ANY);
+	return known ? known : by_flow;
+}
+
+enum { NO = 0, YES = 1, UNKNOWN = 2 };
+
+INLINE int within(const struct mag_test *t, __u64 value)
+{
+	return value >= t->value[0] && value <= t->value[1];
+}
+
+INLINE int port_within(const struct mag_test *t, const struct subject *s, bool local)
+{
+	if (!(s->ends & (local ? LOCAL_PORT : REMOTE_PORT)))
+		return UNKNOWN;
+	return within(t, local ? s->local_port : s->remote_port);
+}
+
+INLINE int address_within(const struct mag_test *t, const struct subject *s, bool local)
+{
+	if (!(s->ends & (local ? LOCAL_ADDR : REMOTE_ADDR)))
+		return UNKNOWN;
+	if (s->ipv6 != t->arg)
+		return NO;
+	__u64 a = local ? s->addr[0] : s->addr[2], b = local ? s->addr[1] : s->addr[3];
+	return (a & t->mask[0]) == t->value[0] && (b & t->mask[1]) == t->value[1];
+}
+
+/* Of two ends: one is enough; without it an unknown one leaves it open. */
+INLINE int either(int a, int b)
+{
+	return a == YES || b == YES ? YES : a == UNKNOWN || b == UNKNOWN ? UNKNOWN : NO;
+}
+
+/* One test. A function of its own to the verifier too: inside the loop its branches would multiply with the rounds. */
+__noinline int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
+{
+	if (!t || !s)
+		return UNKNOWN;
+	switch (t->field) {
+	case MAG_FIELD_CPU:
+		return within(t, bpf_get_smp_processor_id());
+	case MAG_FIELD_HOP:
+		return t->value[0] >> (s->hop & 63) & 1;
+	case MAG_FIELD_PROTO:
+		return s->proto ? within(t, s->proto) : UNKNOWN;
+	case MAG_FIELD_NETNS:
+		return s->netns ? within(t, s->netns) : UNKNOWN;
+	case MAG_FIELD_IFINDEX:
+		return s->ifindex ? within(t, s->ifindex) : UNKNOWN;
+	case MAG_FIELD_SOCKET:
+		return s->cookie ? within(t, s->cookie) : UNKNOWN;
+	case MAG_FIELD_LEN:
+		return s->ends & LENGTH ? within(t, s->len) : UNKNOWN;
+	case MAG_FIELD_PORT:
+		return either(port_within(t, s, true), port_within(t, s, false));
+	case MAG_FIELD_SPORT:
+		return s->way ? port_within(t, s, s->way == WAY_TX) : UNKNOWN;
+	case MAG_FIELD_DPORT:
+		return s->way ? port_within(t, s, s->way != WAY_TX) : UNKNOWN;
+	case MAG_FIELD_HOST:
+		return either(address_within(t, s, true), address_within(t, s, false));
+	case MAG_FIELD_SRC:
+		return s->way ? address_within(t, s, s->way == WAY_TX) : UNKNOWN;
+	case MAG_FIELD_DST:
+		return s->way ? address_within(t, s, s->way != WAY_TX) : UNKNOWN;
+	case MAG_FIELD_TGID:
+		return who ? within(t, who->tgid) : UNKNOWN;
+	case MAG_FIELD_UID:
+		return who ? within(t, who->uid) : UNKNOWN;
+	case MAG_FIELD_COMM:
+		return who ? who->comm[0] == t->value[0] && who->comm[1] == t->value[1] : UNKNOWN;
+	case MAG_FIELD_CGROUP:
+		return who ? within(t, who->cgroups[t->arg & (MAG_CGROUP_LEVELS - 1)]) : UNKNOWN;
+	}
+	return UNKNOWN;
+}
+
+struct walk {
+	struct mag_filter *filter;
+	struct subject *s;
+	struct mag_who *who;
+	__u32 at;
+	__u32 doubt;
+};
+
+static long step(__u64 round, struct walk *w)
+{
+	__u32 at = w->at;
+	if (at >= MAG_TESTS)
+		return 1;
+	struct mag_test *t = &w->filter->tests[at];
+	int answer = holds(t, w->s, w->who);
+	if (answer == UNKNOWN) {
+		w->doubt = 1;
+		w->at = t->unknown;
+	} else {
+		w->at = answer ? t->then : t->otherwise;
+	}
+	return 0;
+}
+
+/* YES to keep; NO and UNKNOWN to leave out, the latter where something asked for on the way was not known. A loop by
+ * helper, because the verifier would follow a plain one through all of its rounds. */
+INLINE int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
+{
+	struct walk w = { .filter = filter, .s = s, .who = who };
+	bpf_loop(MAG_TESTS, step, &w, 0);
+	return w.at == MAG_KEEP ? YES : w.doubt ? UNKNOWN : NO;
+}
+
+#endif

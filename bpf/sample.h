@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Sampling, and the one gate that every event passes where a filter or a sampler is set. */
+#ifndef MAGNET_SAMPLE_H
+#define MAGNET_SAMPLE_H
+
+#include "filter.h"
+
+INLINE __u64 mixed(__u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+/* The same for both directions and on every host: the two ends are added, and neither namespace nor seed is in it. */
+INLINE __u32 flow_hash(const struct subject *s)
+{
+	__u64 local = mixed(mixed(s->addr[0] + 0x9e3779b97f4a7c15ULL) + s->addr[1] * 3 + s->local_port);
+	__u64 remote = mixed(mixed(s->addr[2] + 0x9e3779b97f4a7c15ULL) + s->addr[3] * 3 + s->remote_port);
+	return mixed(local + remote + s->proto) >> 32;
+}
+
+#define BOTH_ENDS (LOCAL_ADDR | REMOTE_ADDR | LOCAL_PORT | REMOTE_PORT)
+
+/* What has no flow (a UDP socket without a peer, a task) is not sampled by flow: a journey that is kept stays whole. */
+INLINE bool flow_sampled_out(const struct subject *s)
+{
+	__u32 limit = control.flow_limit;
+	return limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
+}
+
+INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
+{
+	__u32 one_in = control.samplers[hop].one_in;
+	__u64 interval_ns = control.samplers[hop].interval_ns;
+	if (one_in > 1 && (__u32)__sync_fetch_and_add(&state->turn[hop], 1) % one_in)
+		return true;
+	if (!interval_ns)
+		return false;
+	__u64 last = control.last_ns[hop];
+	if (last && (__s64)(now - last) < (__s64)interval_ns)
+		return true;
+	return __sync_val_compare_and_swap(&control.last_ns[hop], last, now) != last;
+}
+
+/* Whether an event becomes a record; counts it where it does not. */
+__noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!s || !state)
+		return 0;
+	__u32 hop = s->hop & (MAG_HOPS - 1), slot = control.filter;
+	struct known *known = NULL;
+	if (control.learn) {
+		known = recall(s);
+		/* a task's own hop knows its socket by cookie alone */
+		if (known && !s->proto) {
+			__builtin_memcpy(s->addr, known->addr, sizeof(s->addr));
+			s->netns = known->netns;
+			s->local_port = known->local_port;
+			s->remote_port = known->remote_port;
+			s->proto = known->proto;
+			s->ipv6 = known->ipv6;
+			s->ends |= known->ends;
+		}
+		if (!who && known && known->has_who)
+			who = &known->who;
+	}
+	if (slot--) {
+		struct mag_filter *filter = bpf_map_lookup_elem(&filters, &slot);
+		int answer = filter ? decide(filter, s, who) : YES;
+		if (answer != YES) {
+			__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
+			return 0;
+		}
+	}
+	if (flow_sampled_out(s) || hop_sampled_out(state, hop, now)) {
+		__sync_fetch_and_add(&state->sampled[hop], 1);
+		return 0;
+	}
+	return 1;
+}
+
+#endif

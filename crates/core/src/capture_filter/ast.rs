@@ -1,0 +1,243 @@
+//! What a capture filter is made of, and how it is written.
+
+use crate::filter::{Prefix, write_name};
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+use std::fmt;
+
+/// A condition. Lists that come out of reading are never empty and never of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr {
+    /// Every one.
+    All(Vec<Expr>),
+    /// At least one.
+    Any(Vec<Expr>),
+    /// The opposite.
+    Not(Box<Expr>),
+    /// A comparison.
+    Test(Test),
+}
+
+/// One comparison for equality, or for lying in a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// What is compared.
+    pub field: Field,
+    /// With what.
+    pub value: Value,
+}
+
+/// What an event is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// The CPU.
+    Cpu,
+    /// The hop.
+    Hop,
+    /// Which way packets go there.
+    Dir,
+    /// IP protocol.
+    Proto,
+    /// Network namespace.
+    Netns,
+    /// Interface.
+    Iface,
+    /// Address of either end.
+    Host,
+    /// Address of the sender.
+    Src,
+    /// Address of the receiver.
+    Dst,
+    /// Port of either end.
+    Port,
+    /// Port of the sender.
+    Sport,
+    /// Port of the receiver.
+    Dport,
+    /// Payload, bytes.
+    Len,
+    /// Cookie of the socket.
+    Socket,
+    /// Process.
+    Tgid,
+    /// Name of the process.
+    Comm,
+    /// User of the process.
+    Uid,
+    /// Cgroup of the process.
+    Cgroup,
+    /// Cgroup of the process, by the id of a container.
+    Container,
+}
+
+/// What it is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// From the first to the last number. None lies in a range that ends before it begins.
+    Range(u64, u64),
+    /// A name that has yet to be looked up on the host.
+    Name(String),
+    /// Addresses that begin alike.
+    Prefix(Prefix),
+    /// A hop.
+    Hop(Hop),
+    /// A direction.
+    Dir(Direction),
+}
+
+impl Field {
+    /// Every field.
+    pub const ALL: [Field; 19] = [
+        Self::Cpu,
+        Self::Hop,
+        Self::Dir,
+        Self::Proto,
+        Self::Netns,
+        Self::Iface,
+        Self::Host,
+        Self::Src,
+        Self::Dst,
+        Self::Port,
+        Self::Sport,
+        Self::Dport,
+        Self::Len,
+        Self::Socket,
+        Self::Tgid,
+        Self::Comm,
+        Self::Uid,
+        Self::Cgroup,
+        Self::Container,
+    ];
+
+    /// The word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Hop => "hop",
+            Self::Dir => "dir",
+            Self::Proto => "proto",
+            Self::Netns => "netns",
+            Self::Iface => "iface",
+            Self::Host => "host",
+            Self::Src => "src",
+            Self::Dst => "dst",
+            Self::Port => "port",
+            Self::Sport => "sport",
+            Self::Dport => "dport",
+            Self::Len => "len",
+            Self::Socket => "socket",
+            Self::Tgid => "tgid",
+            Self::Comm => "comm",
+            Self::Uid => "uid",
+            Self::Cgroup => "cgroup",
+            Self::Container => "container",
+        }
+    }
+
+    /// The largest number that makes sense; `None` for what is no number.
+    pub(super) const fn largest(self) -> Option<u64> {
+        match self {
+            Self::Cpu | Self::Port | Self::Sport | Self::Dport => Some(u16::MAX as u64),
+            Self::Len | Self::Tgid => Some(u32::MAX as u64),
+            Self::Socket => Some(u64::MAX),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a matter of the process, which only the socket layer sees at work.
+    pub const fn is_of_process(self) -> bool {
+        matches!(self, Self::Tgid | Self::Comm | Self::Uid | Self::Cgroup | Self::Container)
+    }
+}
+
+impl Expr {
+    /// All of them; lists inside the list are taken apart. `None` of none.
+    pub fn all(list: Vec<Expr>) -> Option<Expr> {
+        join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
+    }
+
+    /// One of them. `None` of none.
+    pub fn any(list: Vec<Expr>) -> Option<Expr> {
+        join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
+    }
+
+    pub(super) fn fields(&self, found: &mut Vec<Field>) {
+        match self {
+            Expr::All(list) | Expr::Any(list) => list.iter().for_each(|expr| expr.fields(found)),
+            Expr::Not(inner) => inner.fields(found),
+            Expr::Test(test) if !found.contains(&test.field) => found.push(test.field),
+            Expr::Test(_) => {}
+        }
+    }
+}
+
+fn join(
+    list: Vec<Expr>,
+    same: impl Fn(Expr) -> Result<Vec<Expr>, Expr>,
+    of: impl Fn(Vec<Expr>) -> Expr,
+) -> Option<Expr> {
+    let mut flat = Vec::with_capacity(list.len());
+    for expr in list {
+        match same(expr) {
+            Ok(inner) => flat.extend(inner),
+            Err(expr) => flat.push(expr),
+        }
+    }
+    if flat.len() > 1 { Some(of(flat)) } else { flat.pop() }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, list: &[Expr], word: &str| {
+            for (n, expr) in list.iter().enumerate() {
+                if n > 0 {
+                    write!(f, " {word} ")?;
+                }
+                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
+                if word == "and" && matches!(expr, Expr::Any(_)) {
+                    write!(f, "({expr})")?;
+                } else {
+                    write!(f, "{expr}")?;
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Expr::All(all) => list(f, all, "and"),
+            Expr::Any(any) => list(f, any, "or"),
+            Expr::Not(inner) if matches!(**inner, Expr::All(_) | Expr::Any(_)) => write!(f, "not ({inner})"),
+            Expr::Not(inner) => write!(f, "not {inner}"),
+            Expr::Test(test) => test.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.field)?;
+        match (&self.value, self.field) {
+            (Value::Range(from, _), Field::Proto) => write!(f, "= {}", Proto(*from as u8)),
+            (Value::Range(from, to), _) if from == to => write!(f, "= {from}"),
+            (Value::Range(from, to), _) if from > to => f.write_str("< 0"),
+            (Value::Range(from, to), _) => write!(f, "= {from}-{to}"),
+            (Value::Name(name), _) => f.write_str("= ").and_then(|()| write_name(f, name)),
+            (Value::Prefix(prefix), _) => write!(f, "= {prefix}"),
+            (Value::Hop(hop), _) => write!(f, "= {hop}"),
+            (Value::Dir(dir), _) => write!(f, "= {}", direction(*dir)),
+        }
+    }
+}
+
+pub(super) const fn direction(dir: Direction) -> &'static str {
+    match dir {
+        Direction::Tx => "tx",
+        Direction::Rx => "rx",
+        Direction::Off => "off",
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,115 @@
+//! The capture filter: which events the kernel keeps, as a line of text.
+//!
+//! ```text
+//! port 443 and not comm = sshd
+//! udp and (host 10.0.0.0/8 or iface = eth1) and dir = rx
+//! container = 4fa2 and hop = dev.xmit
+//! ```
+//!
+//! Words, signs and precedence are those of the journeys' filter ([`crate::filter`]); the `=` may be left out, and numbers
+//! can be ranges (`port 8000-8099`).
+//!
+//! | word | what | kind |
+//! |---|---|---|
+//! | `cpu` | the CPU it happened on | number |
+//! | `hop` | where | a hop's name |
+//! | `dir` | `tx`, `rx`, `off` (hops off a packet's path) | |
+//! | `proto` | `tcp`, `udp`; alone they mean the same | |
+//! | `netns` | network namespace: name, inode number or path | |
+//! | `iface` | interface: name or index | |
+//! | `host`, `src`, `dst` | address or prefix of either end, the sender, the receiver | |
+//! | `port`, `sport`, `dport` | likewise | number |
+//! | `len` | payload, bytes | number |
+//! | `socket` | the socket's cookie | number |
+//! | `tgid` (`pid`) | process | number |
+//! | `comm` | its name, whole | |
+//! | `uid` (`user`) | its user: name or number | |
+//! | `cgroup` | at or below a cgroup: path or id | |
+//! | `container` | at or below the cgroup whose name holds this id | |
+//!
+//! **What a hop cannot know, it does not guess.** An event is kept only if the filter certainly holds: a comparison with
+//! something unknown is neither true nor false, and neither is its opposite. (The journeys' filter, which looks at what
+//! is already there, takes such a comparison for false.) The kernel counts these events apart, as *undecided*.
+
+mod ast;
+mod knows;
+mod parse;
+
+pub use ast::{Expr, Field, Test, Value};
+pub use knows::{Knows, knows};
+
+use crate::filter::FilterError;
+use crate::hop::HopSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// A condition on events, read from text. Prints as text that reads as the same filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureFilter {
+    root: Expr,
+}
+
+impl CaptureFilter {
+    /// Reads a filter. An error says where it stands and what would do.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        parse::parse(text).map(|root| CaptureFilter { root })
+    }
+
+    /// What it is made of.
+    pub fn expr(&self) -> &Expr {
+        &self.root
+    }
+
+    /// Both conditions.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let both = Expr::All(vec![self.root.clone(), other.root]);
+        let root = match both {
+            Expr::All(list) => Expr::all(list).unwrap_or(self.root),
+            other => other,
+        };
+        CaptureFilter { root }
+    }
+
+    /// One comparison as a filter.
+    pub fn of(test: Test) -> Self {
+        CaptureFilter { root: Expr::Test(test) }
+    }
+
+    /// The fields it asks for, each once.
+    pub fn fields(&self) -> Vec<Field> {
+        let mut fields = Vec::new();
+        self.root.fields(&mut fields);
+        fields
+    }
+
+    /// Of `hops`, those that can never know something the filter asks for: a field, and where it is unknown.
+    pub fn blind_spots(&self, hops: HopSet) -> Vec<(Field, HopSet)> {
+        let blind =
+            |field: Field| -> HopSet { hops.iter().filter(|hop| knows(*hop, field) == Knows::Never).collect() };
+        self.fields()
+            .into_iter()
+            .map(|field| (field, blind(field)))
+            .filter(|(_, hops)| !hops.is_empty())
+            .collect()
+    }
+
+    /// Whether it asks for what hops below the socket layer know only by remembering sockets.
+    pub fn needs_memory(&self) -> bool {
+        self.fields().into_iter().any(Field::is_of_process)
+    }
+}
+
+impl FromStr for CaptureFilter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for CaptureFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.root.fmt(f)
+    }
+}

@@ -1,0 +1,235 @@
+//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+
+use super::ast::{Expr, Field, Test, Value, direction};
+use crate::filter::lex::{Kind, Token, tokens};
+use crate::filter::{FilterError, MAX_DEPTH, Op, Prefix, Problem};
+use crate::flow::Proto;
+use crate::hop::{Direction, Hop};
+use crate::words::{nearest, shown};
+
+/// Reads a whole filter.
+pub fn parse(text: &str) -> Result<Expr, FilterError> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens: &tokens };
+    let expr = parser.any(0)?;
+    match parser.next() {
+        (_, Kind::End) => Ok(expr),
+        (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),
+    }
+}
+
+/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
+struct Parser<'a> {
+    tokens: &'a [Token],
+}
+
+const COMPARISON: &str = "a comparison, as in `port = 443`";
+/// Words that are another one's second name.
+const ALIASES: [(&str, Field); 5] = [
+    ("pid", Field::Tgid),
+    ("user", Field::Uid),
+    ("addr", Field::Host),
+    ("dev", Field::Iface),
+    ("interface", Field::Iface),
+];
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> (usize, &'a Kind) {
+        self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
+    }
+
+    fn next(&mut self) -> (usize, &'a Kind) {
+        let next = self.peek();
+        if let [_, rest @ ..] = self.tokens
+            && !rest.is_empty()
+        {
+            self.tokens = rest;
+        }
+        next
+    }
+
+    /// Takes the next token if it is this word.
+    fn word_is(&mut self, word: &str) -> bool {
+        let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
+        if is {
+            self.next();
+        }
+        is
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let mut list = vec![self.all(depth)?];
+        while self.word_is("or") {
+            list.push(self.all(depth)?);
+        }
+        Expr::any(list).ok_or_else(|| self.no_comparison())
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let mut list = vec![self.one(depth)?];
+        while self.word_is("and") {
+            list.push(self.one(depth)?);
+        }
+        Expr::all(list).ok_or_else(|| self.no_comparison())
+    }
+
+    fn no_comparison(&self) -> FilterError {
+        let (position, found) = self.peek();
+        FilterError::expected(position, COMPARISON, found.to_string())
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Expr, FilterError> {
+        let (position, _) = self.peek();
+        if depth > MAX_DEPTH {
+            return Err(FilterError { position, problem: Problem::TooDeep });
+        }
+        if self.word_is("not") {
+            return Ok(Expr::Not(Box::new(self.one(depth + 1)?)));
+        }
+        if self.peek().1 == &Kind::Open {
+            self.next();
+            let inner = self.any(depth + 1)?;
+            return match self.next() {
+                (_, Kind::Close) => Ok(inner),
+                (position, next) => Err(FilterError::expected(position, "`)`", next.to_string())),
+            };
+        }
+        self.test()
+    }
+
+    fn test(&mut self) -> Result<Expr, FilterError> {
+        let (position, Kind::Word(word)) = self.peek() else {
+            return Err(self.no_comparison());
+        };
+        self.next();
+        let word = word.to_ascii_lowercase();
+        if let Some(test) = alone(&word) {
+            return Ok(Expr::Test(test));
+        }
+        let names = || Field::ALL.iter().map(|field| (field.name(), *field)).chain(ALIASES);
+        let field = names().find(|(name, _)| *name == word).map(|(_, field)| field).ok_or_else(|| {
+            let near = nearest(&word, names().map(|(name, _)| name)).unwrap_or_default().to_owned();
+            FilterError {
+                position,
+                problem: Problem::Unknown { kind: "field", word: shown(&word), nearest: near },
+            }
+        })?;
+        let (position, op) = match self.peek() {
+            (position, Kind::Op(op)) => {
+                self.next();
+                (position, *op)
+            }
+            (position, _) => (position, Op::Equal),
+        };
+        let ordered = matches!(op, Op::Less | Op::AtMost | Op::More | Op::AtLeast);
+        if ordered && field.largest().is_none() {
+            return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", op.sign())));
+        }
+        let (position, word) = match self.next() {
+            (position, Kind::Word(word) | Kind::Quoted(word)) => (position, word),
+            (position, other) => {
+                return Err(FilterError::expected(position, expected(field), other.to_string()));
+            }
+        };
+        let value = value(field, op, position, word)?;
+        let test = Expr::Test(Test { field, value });
+        Ok(if op == Op::Differs { Expr::Not(Box::new(test)) } else { test })
+    }
+}
+
+/// Words that are a whole comparison.
+fn alone(word: &str) -> Option<Test> {
+    Some(match word {
+        "tcp" => Test { field: Field::Proto, value: number(Proto::TCP.0) },
+        "udp" => Test { field: Field::Proto, value: number(Proto::UDP.0) },
+        "tx" => Test { field: Field::Dir, value: Value::Dir(Direction::Tx) },
+        "rx" => Test { field: Field::Dir, value: Value::Dir(Direction::Rx) },
+        _ => return None,
+    })
+}
+
+fn number(number: u8) -> Value {
+    Value::Range(u64::from(number), u64::from(number))
+}
+
+const fn expected(field: Field) -> &'static str {
+    match field {
+        Field::Hop => "a hop, as in `hop = dev.xmit`",
+        Field::Dir => "`tx`, `rx` or `off`",
+        Field::Proto => "`tcp` or `udp`",
+        Field::Netns => "a namespace's name or number, as in `netns = host`",
+        Field::Iface => "an interface's name or index, as in `iface = eth0`",
+        Field::Host | Field::Src | Field::Dst => "an address or a prefix, as in `host = 10.0.0.0/8`",
+        Field::Comm => "a process's name, as in `comm = nginx`",
+        Field::Uid => "a user's name or number, as in `uid = www-data`",
+        Field::Cgroup => "a cgroup's path or id, as in `cgroup = /system.slice/nginx.service`",
+        Field::Container => "the id of a container or its first characters, as in `container = 4fa2`",
+        _ => "a number or a range, as in `443` or `8000-8099`",
+    }
+}
+
+fn value(field: Field, op: Op, position: usize, word: &str) -> Result<Value, FilterError> {
+    let wrong = || FilterError::expected(position, expected(field), format!("`{}`", shown(word)));
+    let unknown = |kind: &'static str, names: &mut dyn Iterator<Item = &'static str>| FilterError {
+        position,
+        problem: Problem::Unknown {
+            kind,
+            word: shown(word),
+            nearest: nearest(word, names).unwrap_or_default().to_owned(),
+        },
+    };
+    if let Some(largest) = field.largest() {
+        return range(op, word, largest, || FilterError { position, problem: Problem::TooLarge(shown(word)) })
+            .unwrap_or_else(|| Err(wrong()));
+    }
+    Ok(match field {
+        Field::Hop => {
+            let hop = Hop::ALL.iter().find(|hop| hop.name().eq_ignore_ascii_case(word));
+            let hop = hop.ok_or_else(|| unknown("hop", &mut Hop::ALL.iter().map(|hop| hop.name())))?;
+            Value::Hop(*hop)
+        }
+        Field::Dir => {
+            let all = [Direction::Tx, Direction::Rx, Direction::Off];
+            let dir = all.into_iter().find(|dir| direction(*dir).eq_ignore_ascii_case(word));
+            Value::Dir(dir.ok_or_else(|| unknown("direction", &mut all.into_iter().map(direction)))?)
+        }
+        Field::Proto => match word.to_ascii_lowercase().as_str() {
+            "tcp" => number(Proto::TCP.0),
+            "udp" => number(Proto::UDP.0),
+            _ => return Err(unknown("protocol", &mut ["tcp", "udp"].into_iter())),
+        },
+        Field::Host | Field::Src | Field::Dst => Value::Prefix(Prefix::parse(word).ok_or_else(wrong)?),
+        _ if word.is_empty() => return Err(wrong()),
+        _ => Value::Name(word.to_owned()),
+    })
+}
+
+/// A number or a range compared; `None` if it is neither.
+fn range(
+    op: Op,
+    word: &str,
+    largest: u64,
+    too_large: impl Fn() -> FilterError,
+) -> Option<Result<Value, FilterError>> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (from, to) = word.split_once('-').unwrap_or((word, word));
+    if !digits(from) || !digits(to) {
+        return None;
+    }
+    let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n <= largest);
+    let (Some(from), Some(to)) = (number(from), number(to)) else {
+        return Some(Err(too_large()));
+    };
+    if from > to || from != to && !matches!(op, Op::Equal | Op::Differs) {
+        return None;
+    }
+    // nothing is below 0, nothing above the largest: ranges that end before they begin
+    let range = match op {
+        Op::Equal | Op::Differs => (from, to),
+        Op::Less => from.checked_sub(1).map_or((1, 0), |to| (0, to)),
+        Op::AtMost => (0, from),
+        Op::More => from.checked_add(1).filter(|from| *from <= largest).map_or((1, 0), |from| (from, largest)),
+        Op::AtLeast => (from, largest),
+    };
+    Some(Ok(Value::Range(range.0, range.1)))
+}

@@ -1,0 +1,236 @@
+//! Changing a capture while it runs, without touching what the change is not about.
+//!
+//! A hop that is switched off is detached, so that it costs nothing, wherever it could be attached again: a program that
+//! is loaded is its own permission for tracepoints of the raw kind and for netfilter, so that needs no privileges. Where
+//! it does (perf events, cgroups, namespaces that would have to be entered) the program stays attached and leaves at its
+//! first instruction.
+
+use crate::capture::{Capture, attach};
+use crate::clock::monotonic_ns;
+use crate::control::{Sampler, Watermark};
+use crate::error::ProbeError;
+use crate::facts::CAP_SYS_ADMIN;
+use crate::filter::Program;
+use crate::netns::NetnsTarget;
+use crate::candidates::Candidate;
+use crate::plan::plan_by;
+use magscope_core::hop::HopSet;
+use magscope_core::node::{Backend, Service};
+use magscope_core::{CaptureFilter, Change, Hop};
+use std::fmt;
+
+/// One change. Prints in the words of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Hops to switch on.
+    Enable(HopSet),
+    /// Hops to switch off.
+    Disable(HopSet),
+    /// The filter to put in force; none lets everything through.
+    Filter(Option<CaptureFilter>),
+    /// Samplers of hops; payload is left as it is.
+    Sample(HopSet, Sampler),
+    /// One in so many flows.
+    SampleFlows(u32),
+    /// Payload to take along at hops, bytes.
+    Snap(HopSet, u32),
+    /// When the reader comes.
+    Watermark(Watermark),
+}
+
+/// The hops that see a process at work and so can tell whose a socket is.
+pub(crate) fn teachers() -> HopSet {
+    [Hop::AppSend, Hop::AppRecv, Hop::TcpSend].into_iter().collect()
+}
+
+impl Capture {
+    /// Makes a change and notes it, to come with the next batch.
+    ///
+    /// # Errors
+    /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached any more, [`ProbeError::Filter`] for a
+    /// filter that names what is not there; whatever was in force then still is.
+    pub fn change(&mut self, setting: &Setting) -> Result<(), ProbeError> {
+        let from_ns = monotonic_ns();
+        match setting {
+            Setting::Enable(hops) => self.enable(*hops)?,
+            Setting::Disable(hops) => self.disable(*hops)?,
+            Setting::Filter(filter) => self.set_filter(filter.as_ref())?,
+            Setting::Sample(hops, sampler) => {
+                for hop in hops.iter() {
+                    let snap_bytes = self.control.sampler(hop).snap_bytes;
+                    self.control.set_sampler(hop, Sampler { snap_bytes, ..*sampler });
+                }
+            }
+            Setting::SampleFlows(one_in) => self.control.set_flow_sampling(*one_in),
+            Setting::Snap(hops, bytes) => {
+                for hop in hops.iter() {
+                    let sampler = Sampler { snap_bytes: *bytes, ..self.control.sampler(hop) };
+                    self.control.set_sampler(hop, sampler);
+                }
+            }
+            Setting::Watermark(watermark) => {
+                self.options.watermark = *watermark;
+                self.control.set_watermark(*watermark);
+            }
+        }
+        self.changes.push(Change { from_ns, to_ns: monotonic_ns(), what: setting.to_string() });
+        Ok(())
+    }
+
+    /// The hops that are on.
+    pub fn hops(&self) -> HopSet {
+        self.control.hops()
+    }
+
+    /// The hops that can be on: those that are loaded.
+    pub fn switchable(&self) -> HopSet {
+        self.loaded.served()
+    }
+
+    /// Whether a hop that is off still has its program attached.
+    pub fn lingers(&self, hop: Hop) -> bool {
+        let mut ways = self.loaded.probes.iter().filter(|way| way.hop == hop);
+        !self.hops().contains(hop)
+            && ways.any(|way| self.links.iter().any(|(program, _)| *program == way.program))
+    }
+
+    /// What leaves events out or brings more along, as settings that would bring it about again.
+    pub fn in_force(&self) -> Vec<String> {
+        let mut settings = Vec::new();
+        if let Some(filter) = &self.options.filter {
+            settings.push(Setting::Filter(Some(filter.clone())));
+        }
+        if self.control.flow_one_in() > 1 {
+            settings.push(Setting::SampleFlows(self.control.flow_one_in()));
+        }
+        for hop in Hop::ALL {
+            let (sampler, only) = (self.control.sampler(*hop), [*hop].into_iter().collect());
+            if sampler.samples() {
+                settings.push(Setting::Sample(only, sampler));
+            }
+            if sampler.snap_bytes > 0 {
+                settings.push(Setting::Snap(only, sampler.snap_bytes));
+            }
+        }
+        settings.iter().map(ToString::to_string).collect()
+    }
+
+    fn enable(&mut self, hops: HopSet) -> Result<(), ProbeError> {
+        for hop in hops.iter() {
+            if !self.switchable().contains(hop) {
+                let because = match plan_by(&self.facts, [hop].into_iter().collect(), self.options.backend).coverage.of(hop) {
+                    Some(Service::Missing { because }) => because.clone(),
+                    _ => format!("it was not loaded when the capture began; start it with `--hops +{hop}`"),
+                };
+                return Err(ProbeError::Switch { hop, because });
+            }
+        }
+        let on = HopSet(self.hops().0 | hops.0);
+        self.rewire(on)?;
+        self.control.set_hops(on);
+        self.cover(on);
+        Ok(())
+    }
+
+    fn disable(&mut self, hops: HopSet) -> Result<(), ProbeError> {
+        let on = HopSet(self.hops().0 & !hops.0);
+        self.control.set_hops(on);
+        self.cover(on);
+        self.rewire(on)
+    }
+
+    fn set_filter(&mut self, filter: Option<&CaptureFilter>) -> Result<(), ProbeError> {
+        let program = filter.map(|filter| Program::compile(filter, &self.names)).transpose()?;
+        let before = std::mem::replace(&mut self.options.filter, filter.cloned());
+        if let Err(error) = self.rewire(self.hops()) {
+            self.options.filter = before;
+            return Err(error);
+        }
+        self.control.set_filter(program)?;
+        // only now: what the old filter lived on may go
+        self.rewire(self.hops())
+    }
+
+    /// Attaches what serves `hops` and is not attached, detaches what serves nothing any more where it could be attached
+    /// again.
+    pub(crate) fn rewire(&mut self, hops: HopSet) -> Result<(), ProbeError> {
+        let learns =
+            self.control.learns() || self.options.filter.as_ref().is_some_and(CaptureFilter::needs_memory);
+        let taught = learns && self.options.filter.as_ref().is_some_and(CaptureFilter::needs_memory);
+        let wanted = HopSet(hops.0 | if taught { teachers().0 } else { 0 });
+        let wanted = HopSet(wanted.0 & self.loaded.served().0);
+        let programs = plan_by(&self.facts, wanted, self.options.backend);
+        if taught && !programs.probes.iter().any(|way| teachers().contains(way.hop)) {
+            return Err(ProbeError::Switch {
+                hop: Hop::AppSend,
+                because:
+                    "the filter asks for a process, and no hop is loaded that sees processes at work; start \
+                          the capture with the filter, or with `--hops +app.send,+app.recv`"
+                        .to_owned(),
+            });
+        }
+        let programs = programs.programs();
+        for probe in &programs {
+            if !self.links.iter().any(|(program, _)| *program == probe.program) {
+                let links = attach(&self.facts, &self.object, probe, &self.options.netns)?;
+                self.links.push((probe.program, links));
+            }
+        }
+        let netns = &self.options.netns;
+        let privileged = holds_privileges();
+        let loaded = self.loaded.programs();
+        self.links.retain(|(program, _)| {
+            programs.iter().any(|probe| probe.program == *program)
+                || loaded.iter().any(|probe| probe.program == *program && !can_return(probe, netns, privileged))
+        });
+        Ok(())
+    }
+
+    /// Keeps the table of hops true.
+    fn cover(&mut self, on: HopSet) {
+        self.info.coverage = plan_by(&self.facts, on, self.options.backend).coverage;
+    }
+}
+
+/// Whether a program could be attached again by a process that has what this one has.
+fn can_return(probe: &Candidate, netns: &[NetnsTarget], privileged: bool) -> bool {
+    let here = || NetnsTarget::current().map(|here| here.inode).ok();
+    match probe.backend {
+        _ if privileged => true,
+        Backend::TpBtf | Backend::Fentry | Backend::Fexit => true,
+        Backend::Netfilter => netns.iter().all(|target| Some(target.inode) == here()),
+        _ => false,
+    }
+}
+
+fn holds_privileges() -> bool {
+    let held = rustix::thread::capabilities(None).map(|sets| sets.effective.bits()).unwrap_or_default();
+    held & (1 << CAP_SYS_ADMIN) != 0
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |hops: &HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Enable(hops) => write!(f, "enable {}", list(hops)),
+            Self::Disable(hops) => write!(f, "disable {}", list(hops)),
+            Self::Filter(None) => f.write_str("filter off"),
+            Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
+            Self::Sample(hops, Sampler { one_in, interval, .. }) => {
+                f.write_str("sample ")?;
+                match (one_in, interval.as_nanos()) {
+                    (0 | 1, 0) => f.write_str("off")?,
+                    (0 | 1, ns) => write!(f, "{ns}ns")?,
+                    (one_in, 0) => write!(f, "1/{one_in}")?,
+                    (one_in, ns) => write!(f, "1/{one_in},{ns}ns")?,
+                }
+                write!(f, " {}", list(hops))
+            }
+            Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
+            Self::Snap(hops, bytes) => write!(f, "snap {bytes} {}", list(hops)),
+            Self::Watermark(Watermark { events, bytes, time }) => {
+                write!(f, "watermark {events} events, {bytes} bytes, {} ms", time.as_millis())
+            }
+        }
+    }
+}

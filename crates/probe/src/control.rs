@@ -1,0 +1,267 @@
+//! What can be changed while programs run: hops, filter, samplers, watermarks, in memory shared with the kernel.
+//!
+//! Nothing here needs privileges once the programs are loaded: what is written is data that they read. A filter takes
+//! effect as a whole: it is written into the slot that is not in force, the slots are exchanged by one store, and the old
+//! one is only written to again when no program can still be reading it.
+
+use crate::error::ProbeError;
+use crate::filter::Program;
+use crate::record::{MAG_FILTER_SLOTS, mag_control, mag_filter};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use magscope_core::Hop;
+use magscope_core::hop::HopSet;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Which of a hop's events become records. Zeros let every one through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sampler {
+    /// The first of so many, counted on each CPU by itself.
+    pub one_in: u32,
+    /// At most one in so long, over all CPUs.
+    pub interval: Duration,
+    /// Bytes of payload to take along.
+    pub snap_bytes: u32,
+}
+
+impl Sampler {
+    /// Whether anything is left out.
+    pub fn samples(self) -> bool {
+        self.one_in > 1 || !self.interval.is_zero()
+    }
+}
+
+/// When the reader comes: at the first of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermark {
+    /// Records of one CPU not yet read; 0 does not matter.
+    pub events: u32,
+    /// Bytes of them; 0 does not matter.
+    pub bytes: u32,
+    /// At the latest after so long.
+    pub time: Duration,
+}
+
+impl Watermark {
+    /// By time alone, and often enough for eyes.
+    pub const SCREEN: Self = Watermark { events: 0, bytes: 0, time: Duration::from_millis(20) };
+    /// At every record: for a screen that must react at once. Costs the traffic a wake-up each.
+    pub const LATENCY: Self = Watermark { events: 1, bytes: 0, time: Duration::from_millis(20) };
+
+    /// As seldom as rings of this size allow: when one is a quarter full, or after half a second.
+    pub const fn bulk(ring_bytes: u32) -> Self {
+        Watermark { events: 0, bytes: ring_bytes / 4, time: Duration::from_millis(500) }
+    }
+}
+
+/// The shared memory and the filter's slots.
+pub(crate) struct Control {
+    memory: Memory,
+    filters: MapHandle,
+    /// A map of maps: the kernel does not return from a change of it before every program that began earlier has ended.
+    barrier: MapHandle,
+    ring: MapHandle,
+    program: Option<Program>,
+    flow_one_in: u32,
+}
+
+impl Control {
+    /// Takes hold of a loaded object. Everything is off until [`Control::set_hops`].
+    pub(crate) fn new(object: &Object, ring: &MapHandle) -> Result<Self, ProbeError> {
+        let failed = |map: &'static str, cause: String| ProbeError::Map { operation: "open", map, cause };
+        let find = |map: &'static str, ending: &str| {
+            let found = object.maps().find(|m| m.name().to_string_lossy().ends_with(ending));
+            let found = found.ok_or_else(|| failed(map, "not in the object".to_owned()))?;
+            MapHandle::try_from(&found).map_err(|e| failed(map, e.to_string()))
+        };
+        let shared = find("control", ".data.control")?;
+        let control = Control {
+            memory: Memory::map(&shared).map_err(|e| failed("control", e.to_string()))?,
+            filters: find("filters", "filters")?,
+            barrier: find("rings", "rings")?,
+            ring: MapHandle::try_from(ring).map_err(|e| failed("rings", e.to_string()))?,
+            program: None,
+            flow_one_in: 1,
+        };
+        control.memory.word32(std::mem::offset_of!(mag_control, flow_limit)).store(u32::MAX, SeqCst);
+        Ok(control)
+    }
+
+    pub(crate) fn hops(&self) -> HopSet {
+        HopSet(self.memory.word64(std::mem::offset_of!(mag_control, hops)).load(SeqCst))
+    }
+
+    pub(crate) fn set_hops(&self, hops: HopSet) {
+        // what a filter needs to be known comes before the first event that it is needed for
+        if self.learning(hops) {
+            self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
+        }
+        self.memory.word64(std::mem::offset_of!(mag_control, hops)).store(hops.0, SeqCst);
+        self.settle();
+    }
+
+    /// Whether sockets have to be remembered.
+    pub(crate) fn learns(&self) -> bool {
+        self.word(std::mem::offset_of!(mag_control, learn)).load(SeqCst) != 0
+    }
+
+    pub(crate) fn set_filter(&mut self, program: Option<Program>) -> Result<(), ProbeError> {
+        let failed =
+            |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "filters", cause: e.to_string() };
+        let slot = std::mem::offset_of!(mag_control, filter);
+        let now = self.word(slot).load(SeqCst);
+        let mut next = 0;
+        if let Some(program) = &program {
+            next = now % MAG_FILTER_SLOTS + 1;
+            let filter = program.to_map();
+            self.filters.update(&(next - 1).to_ne_bytes(), bytes_of(&filter), MapFlags::ANY).map_err(failed)?;
+        }
+        self.program = program;
+        // a filter that asks for what is not being remembered would leave everything out: memory comes first, goes last
+        if self.learning(self.hops()) {
+            self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
+        }
+        self.word(std::mem::offset_of!(mag_control, gate)).store(1, SeqCst);
+        self.word(slot).store(next, SeqCst);
+        self.settle();
+        self.wait_for_programs()
+    }
+
+    pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {
+        let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
+        let interval_ns = u64::try_from(sampler.interval.as_nanos()).unwrap_or(u64::MAX >> 1);
+        self.memory.word64(at).store(interval_ns, SeqCst);
+        self.memory.word32(at + 8).store(sampler.one_in, SeqCst);
+        self.memory.word32(at + 12).store(sampler.snap_bytes, SeqCst);
+        self.settle();
+    }
+
+    pub(crate) fn sampler(&self, hop: Hop) -> Sampler {
+        let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
+        Sampler {
+            interval: Duration::from_nanos(self.memory.word64(at).load(SeqCst)),
+            one_in: self.memory.word32(at + 8).load(SeqCst),
+            snap_bytes: self.memory.word32(at + 12).load(SeqCst),
+        }
+    }
+
+    /// Keeps one in so many flows; the same ones on every host, and both directions of each.
+    pub(crate) fn set_flow_sampling(&mut self, one_in: u32) {
+        self.flow_one_in = one_in.max(1);
+        let limit = u32::MAX / self.flow_one_in;
+        self.word(std::mem::offset_of!(mag_control, flow_limit)).store(limit, SeqCst);
+        self.settle();
+    }
+
+    /// Whether a filter or a sampler leaves events out.
+    pub(crate) fn leaves_out(&self) -> bool {
+        self.program.is_some()
+            || self.flow_one_in > 1
+            || Hop::ALL.iter().any(|hop| self.sampler(*hop).samples())
+    }
+
+    pub(crate) fn flow_one_in(&self) -> u32 {
+        self.flow_one_in
+    }
+
+    pub(crate) fn set_watermark(&self, watermark: Watermark) {
+        self.word(std::mem::offset_of!(mag_control, wake_events)).store(watermark.events, SeqCst);
+        self.word(std::mem::offset_of!(mag_control, wake_bytes)).store(watermark.bytes, SeqCst);
+    }
+
+    /// Whether sockets have to be remembered: for what the filter asks of a process, and for wake-ups, which know of the
+    /// socket behind them nothing but its cookie.
+    fn learning(&self, hops: HopSet) -> bool {
+        let wakes = hops.contains(Hop::TaskWake) || hops.contains(Hop::TaskRun);
+        self.program.as_ref().is_some_and(|program| program.learn || wakes) || self.flow_one_in > 1 && wakes
+    }
+
+    /// Sets what a hit has to look at to what is in force.
+    fn settle(&self) {
+        let learn = self.learning(self.hops());
+        let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(|s| s.samples() || s.snap_bytes > 0);
+        let gate = learn || special || self.program.is_some() || self.flow_one_in > 1;
+        self.word(std::mem::offset_of!(mag_control, learn)).store(u32::from(learn), SeqCst);
+        self.word(std::mem::offset_of!(mag_control, gate)).store(u32::from(gate), SeqCst);
+    }
+
+    /// Returns when no program still runs that began before.
+    fn wait_for_programs(&self) -> Result<(), ProbeError> {
+        let fd = self.ring.as_fd().as_raw_fd();
+        let same = self.barrier.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY);
+        same.map_err(|e| ProbeError::Map { operation: "write", map: "rings", cause: e.to_string() })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        self.memory.word32(offset)
+    }
+}
+
+fn bytes_of(filter: &mag_filter) -> &[u8] {
+    // SAFETY: plain integers, every byte of which was set: the structure has no padding (checked below).
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(filter).cast::<u8>(), size_of::<mag_filter>())
+    }
+}
+
+// The layout that the offsets above and `bytes_of` rely on.
+const _: () = assert!(size_of::<crate::record::mag_test>() == 40 && size_of::<mag_filter>() == 8 + 64 * 40);
+const _: () = assert!(size_of::<crate::record::mag_sampler>() == 16);
+
+/// A `mag_control` that the kernel's programs see too.
+struct Memory {
+    base: NonNull<u8>,
+}
+
+impl Memory {
+    fn map(map: &MapHandle) -> std::io::Result<Self> {
+        // SAFETY: a fresh mapping of a map that is at least this long (the kernel refuses a longer one); it is unmapped
+        // in `drop` alone.
+        #[allow(unsafe_code)]
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<mag_control>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Memory { base }),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    fn word32(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<mag_control>());
+        // SAFETY: inside the mapping, aligned, and on this side only ever touched as an atomic.
+        #[allow(unsafe_code)]
+        unsafe {
+            AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast())
+        }
+    }
+
+    fn word64(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<mag_control>());
+        // SAFETY: as in `word32`.
+        #[allow(unsafe_code)]
+        unsafe {
+            AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast())
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length, and no reference outlives `self`.
+        #[allow(unsafe_code)]
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), size_of::<mag_control>());
+        }
+    }
+}

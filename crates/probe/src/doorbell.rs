@@ -1,0 +1,42 @@
+//! Waiting for the kernel side to say that a watermark was reached.
+//!
+//! Edge-triggered: a ring that merely has something in it wakes nobody, only the one record that the kernel side submits
+//! with a wake-up does.
+
+use crate::error::ProbeError;
+use libbpf_rs::MapHandle;
+use rustix::event::epoll;
+use rustix::fs::Timespec;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Rings by all CPUs at most a call: others ring again.
+const AT_ONCE: usize = 64;
+
+pub(crate) struct Doorbell {
+    epoll: OwnedFd,
+}
+
+impl Doorbell {
+    pub(crate) fn new(rings: &[MapHandle]) -> Result<Self, ProbeError> {
+        let failed =
+            |e: rustix::io::Errno| ProbeError::Map { operation: "watch", map: "rings", cause: e.to_string() };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        for (cpu, ring) in rings.iter().enumerate() {
+            let data = epoll::EventData::new_u64(cpu as u64);
+            epoll::add(&epoll, ring.as_fd(), data, epoll::EventFlags::IN | epoll::EventFlags::ET)
+                .map_err(failed)?;
+        }
+        Ok(Doorbell { epoll })
+    }
+
+    /// Waits until a watermark is reached, at most so long. An interrupted wait is a short one.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let mut events = Vec::with_capacity(AT_ONCE);
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+    }
+}

@@ -1,0 +1,240 @@
+//! Names on this host: users, namespaces, interfaces, cgroups, containers.
+
+use crate::netns::NetnsTarget;
+use crate::record::MAG_CGROUP_LEVELS;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A cgroup: its id and how far it lies below the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Inode of its directory.
+    pub id: u64,
+    /// 0 is the root.
+    pub level: u32,
+}
+
+/// Why a name stands for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFound {
+    /// No user of that name.
+    #[error("no such user in /etc/passwd")]
+    User,
+    /// No namespace of that name.
+    #[error("none of the namespaces captured is called so")]
+    Netns,
+    /// No interface of that name.
+    #[error("none of the namespaces captured has such an interface")]
+    Iface,
+    /// No cgroup there.
+    #[error("no such cgroup below {}", .0.display())]
+    Cgroup(PathBuf),
+    /// No cgroup v2 hierarchy.
+    #[error("no cgroup v2 hierarchy is mounted")]
+    NoCgroups,
+    /// No cgroup has it in its name.
+    #[error("no cgroup's name has that in it; is the container running?")]
+    Container,
+    /// Several have.
+    #[error("more than one container's cgroup has that in its name: {}", .0.join(", "))]
+    Ambiguous(Vec<String>),
+    /// Deeper than the kernel side looks.
+    #[error("it lies {0} levels deep, the kernel side looks at {MAG_CGROUP_LEVELS}")]
+    TooDeep(u32),
+    /// Longer than a process's name can be.
+    #[error("a process's name has at most 15 bytes")]
+    LongComm,
+}
+
+/// Looks names up.
+pub trait Names {
+    /// Number of a user.
+    fn uid(&self, name: &str) -> Result<u32, NotFound>;
+    /// Inode of a network namespace.
+    fn netns(&self, name: &str) -> Result<u32, NotFound>;
+    /// Namespace and index of every interface of that name; at least one.
+    fn iface(&self, name: &str) -> Result<Vec<(u32, u32)>, NotFound>;
+    /// A cgroup by path below the root of its hierarchy, or by id.
+    fn cgroup(&self, name: &str) -> Result<Cgroup, NotFound>;
+    /// The cgroup of a container.
+    fn container(&self, id: &str) -> Result<Cgroup, NotFound>;
+}
+
+/// This host's names. Interfaces are read once, while the namespaces can still be entered.
+#[derive(Clone, Debug, Default)]
+pub struct HostNames {
+    netns: Vec<(String, u32)>,
+    ifaces: Vec<(String, u32, u32)>,
+    cgroups: Option<PathBuf>,
+}
+
+/// Cgroups looked at in search of a container, at most.
+const MOST_CGROUPS: usize = 100_000;
+
+impl HostNames {
+    /// Reads what needs privileges: the interfaces of the namespaces captured.
+    pub fn read(targets: &[NetnsTarget], cgroups: Option<PathBuf>) -> Self {
+        let mut names = HostNames { cgroups, ..HostNames::default() };
+        for target in targets {
+            names.netns.push((target.name.clone(), target.inode));
+            // a namespace that cannot be entered any more has no interfaces to name
+            let found = target.within(interfaces).unwrap_or_default();
+            names.ifaces.extend(found.into_iter().map(|(name, index)| (name, target.inode, index)));
+        }
+        names
+    }
+
+    fn below(&self, path: &Path) -> Result<Cgroup, NotFound> {
+        let root = self.cgroups.as_ref().ok_or(NotFound::NoCgroups)?;
+        let missing = || NotFound::Cgroup(root.clone());
+        let meta = fs::metadata(root.join(path)).map_err(|_| missing())?;
+        if !meta.is_dir() || path.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            return Err(missing());
+        }
+        checked(Cgroup { id: meta.ino(), level: path.components().count() as u32 })
+    }
+
+    /// Every cgroup's path below the root, breadth first, whose name satisfies `wanted`; not those inside one found.
+    fn find(&self, wanted: impl Fn(&str, &Path) -> bool) -> Result<Vec<PathBuf>, NotFound> {
+        let root = self.cgroups.as_ref().ok_or(NotFound::NoCgroups)?;
+        let (mut queue, mut found, mut at) = (vec![PathBuf::new()], Vec::new(), 0);
+        while let Some(path) = queue.get(at).cloned() {
+            at += 1;
+            let entries = fs::read_dir(root.join(&path)).into_iter().flatten().flatten();
+            for entry in entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+                let below = path.join(entry.file_name());
+                if wanted(&entry.file_name().to_string_lossy(), &root.join(&below)) {
+                    found.push(below);
+                } else if queue.len() < MOST_CGROUPS {
+                    queue.push(below);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn checked(group: Cgroup) -> Result<Cgroup, NotFound> {
+    if group.level >= MAG_CGROUP_LEVELS { Err(NotFound::TooDeep(group.level)) } else { Ok(group) }
+}
+
+/// Names and indexes of this thread's interfaces.
+fn interfaces() -> Vec<(String, u32)> {
+    let mut found = Vec::new();
+    // SAFETY: the list ends with an entry of index 0, is read only before it is freed, and freed once; names in it end
+    // with a zero byte.
+    #[allow(unsafe_code)]
+    unsafe {
+        let list = libc::if_nameindex();
+        if list.is_null() {
+            return found;
+        }
+        let mut entry = list;
+        while (*entry).if_index != 0 {
+            let name = std::ffi::CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned();
+            found.push((name, (*entry).if_index));
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(list);
+    }
+    found
+}
+
+impl Names for HostNames {
+    fn uid(&self, name: &str) -> Result<u32, NotFound> {
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let mut lines = users.lines().map(|line| line.split(':'));
+        let mut found = lines.find(|line| line.clone().next() == Some(name)).ok_or(NotFound::User)?;
+        found.nth(2).and_then(|uid| uid.parse().ok()).ok_or(NotFound::User)
+    }
+
+    fn netns(&self, name: &str) -> Result<u32, NotFound> {
+        if let Some((_, inode)) = self.netns.iter().find(|(known, _)| known == name) {
+            return Ok(*inode);
+        }
+        let path = if name.contains('/') { PathBuf::from(name) } else { Path::new("/run/netns").join(name) };
+        NetnsTarget::at(&path, name).map(|target| target.inode).map_err(|_| NotFound::Netns)
+    }
+
+    fn iface(&self, name: &str) -> Result<Vec<(u32, u32)>, NotFound> {
+        let of = |(known, netns, index): &(String, u32, u32)| (known == name).then_some((*netns, *index));
+        let found: Vec<_> = self.ifaces.iter().filter_map(of).collect();
+        if found.is_empty() { Err(NotFound::Iface) } else { Ok(found) }
+    }
+
+    fn cgroup(&self, name: &str) -> Result<Cgroup, NotFound> {
+        if let Ok(id) = name.parse::<u64>() {
+            let found = self.find(|_, path| fs::metadata(path).is_ok_and(|meta| meta.ino() == id))?;
+            let path =
+                found.first().ok_or_else(|| NotFound::Cgroup(self.cgroups.clone().unwrap_or_default()))?;
+            return self.below(path);
+        }
+        let root = self.cgroups.clone().unwrap_or_default();
+        let path = Path::new(name);
+        // a path as `ls` shows it, or as `/proc/<pid>/cgroup` does
+        let below = path.strip_prefix(&root).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+        self.below(below)
+    }
+
+    fn container(&self, id: &str) -> Result<Cgroup, NotFound> {
+        let found = self.find(|name, _| name.contains(id))?;
+        match found.as_slice() {
+            [one] => self.below(one),
+            [] => Err(NotFound::Container),
+            several => {
+                let shown = several.iter().take(4).map(|path| path.display().to_string());
+                Err(NotFound::Ambiguous(shown.collect()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Interface `eth0` is 3 in namespace 77; cgroup `/a/b` is 4711 on level 2.
+    pub struct Known;
+
+    impl Names for Known {
+        fn uid(&self, name: &str) -> Result<u32, NotFound> {
+            if name == "root" { Ok(0) } else { Err(NotFound::User) }
+        }
+        fn netns(&self, _: &str) -> Result<u32, NotFound> {
+            Err(NotFound::Netns)
+        }
+        fn iface(&self, name: &str) -> Result<Vec<(u32, u32)>, NotFound> {
+            if name == "eth0" { Ok(vec![(77, 3)]) } else { Err(NotFound::Iface) }
+        }
+        fn cgroup(&self, name: &str) -> Result<Cgroup, NotFound> {
+            if name == "/a/b" { Ok(Cgroup { id: 4711, level: 2 }) } else { Err(NotFound::NoCgroups) }
+        }
+        fn container(&self, _: &str) -> Result<Cgroup, NotFound> {
+            Err(NotFound::Container)
+        }
+    }
+
+    #[test]
+    fn cgroups_are_found_by_path_by_id_and_by_container() {
+        let dir = std::env::temp_dir().join(format!("magscope-names-{}", std::process::id()));
+        let deep = dir.join("a/docker-4fa2bc.scope/inner");
+        fs::create_dir_all(&deep).expect("a folder");
+        fs::create_dir_all(dir.join("a/1/2/3/4/5/6/7")).expect("a folder");
+        let names = HostNames { cgroups: Some(dir.clone()), ..HostNames::default() };
+        let container = names.container("4fa2").expect("one");
+        assert_eq!(container.level, 2);
+        assert_eq!(names.cgroup("/a/docker-4fa2bc.scope"), Ok(container));
+        assert_eq!(names.cgroup(&dir.join("a/docker-4fa2bc.scope").to_string_lossy()), Ok(container));
+        assert_eq!(names.cgroup(&container.id.to_string()), Ok(container));
+        assert_eq!(names.cgroup("/a/nope"), Err(NotFound::Cgroup(dir.clone())));
+        assert_eq!(names.cgroup("/../etc"), Err(NotFound::Cgroup(dir.clone())));
+        assert_eq!(names.cgroup("/a/1/2/3/4/5/6/7"), Err(NotFound::TooDeep(8)));
+        assert_eq!(names.container("nope"), Err(NotFound::Container));
+        fs::create_dir_all(dir.join("b/4fa2")).expect("a folder");
+        assert!(matches!(names.container("4fa2"), Err(NotFound::Ambiguous(_))));
+        fs::remove_dir_all(&dir).expect("removed");
+        assert_eq!(names.uid("root"), Ok(0));
+        assert_eq!(names.uid("no such user"), Err(NotFound::User));
+    }
+}

@@ -1,0 +1,283 @@
+//! Filters and samplers in the kernel: what was kept, what was not, to the last event, in the kernel's own counters.
+
+mod common;
+
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
+use magscope_core::hop::HopSet;
+use magscope_core::{CaptureFilter, Event, Hop, HopCount};
+use magscope_probe::{CaptureOptions, Counters, Sampler, Setting};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+fn hops(hops: &[Hop]) -> HopSet {
+    hops.iter().copied().collect()
+}
+
+fn filter(text: &str) -> Option<CaptureFilter> {
+    Some(CaptureFilter::parse(text).expect(text))
+}
+
+/// Two sockets, each connected to the other.
+struct Pair {
+    client: UdpSocket,
+    server: UdpSocket,
+}
+
+impl Pair {
+    fn new(net: &Net, from: &str, to: &str, port: u16) -> Self {
+        let at = |ip: &str, port: u16| SocketAddr::new(ip.parse().expect("an address"), port);
+        let server = net.server.run(|| UdpSocket::bind(at(to, port)).expect("bind"));
+        let client = net.client.run(|| UdpSocket::bind(at(from, port + 1)).expect("bind"));
+        client.connect(at(to, port)).expect("connect");
+        server.connect(at(from, port + 1)).expect("connect");
+        server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        Pair { client, server }
+    }
+
+    /// Sends datagrams, each read before the next.
+    fn send(&self, count: usize, size: usize) {
+        let (payload, mut buffer) = (vec![7u8; size], vec![0u8; 2048]);
+        for _ in 0..count {
+            assert_eq!(self.client.send(&payload).expect("send"), size);
+            assert_eq!(self.server.recv(&mut buffer).expect("recv"), size);
+        }
+    }
+}
+
+fn finish(mut recording: Recording) -> (Recording, Counters) {
+    recording.drain(Duration::from_millis(60));
+    let counters = recording.stop();
+    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
+    assert_eq!(recording.lost(), 0);
+    for count in &counters.hops {
+        let seen = recording.events.iter().filter(|e| e.hop == count.hop).count() as u64;
+        assert_eq!(seen, count.kept, "{}: what the kernel kept is what came", count.hop);
+    }
+    (recording, counters)
+}
+
+fn of(counters: &Counters, hop: Hop) -> HopCount {
+    let none = HopCount { time_ns: 0, hop, kept: 0, filtered: 0, undecided: 0, sampled: 0 };
+    counters.hops.iter().find(|count| count.hop == hop).copied().unwrap_or(none)
+}
+
+/// Kept, filtered, undecided, sampled.
+fn account(counters: &Counters, hop: Hop) -> [u64; 4] {
+    let count = of(counters, hop);
+    [count.kept, count.filtered, count.undecided, count.sampled]
+}
+
+/// Two pairs of sockets in a net of their own send 100 and 50 datagrams of 300 and 900 bytes; what became of them at a hop.
+fn counted(net: &Net, text: &str, hop: Hop) -> [u64; 4] {
+    let options = CaptureOptions { hops: hops(&[hop]), filter: filter(text), ..CaptureOptions::default() };
+    let (one, two) = (Pair::new(net, CLIENT, SERVER, 5100), Pair::new(net, CLIENT6, SERVER6, 5200));
+    let recording = net.capture_with(options);
+    one.send(100, 300);
+    two.send(50, 900);
+    let (_, counters) = finish(recording);
+    account(&counters, hop)
+}
+
+#[test]
+fn each_filter_keeps_what_it_says_and_counts_the_rest() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let (client, server) = (net.client.target.inode, net.server.target.inode);
+    let own = std::process::id();
+    let thread = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
+    for (text, hop, expected) in [
+        ("port 5100", Hop::DevXmit, [100, 50, 0, 0]),
+        ("port 5100-5101", Hop::DevXmit, [100, 50, 0, 0]),
+        ("not port 5100", Hop::DevXmit, [50, 100, 0, 0]),
+        ("sport 5101", Hop::DevXmit, [100, 50, 0, 0]),
+        ("sport 5100", Hop::DevXmit, [0, 150, 0, 0]),
+        ("dport 5100", Hop::DevRecv, [100, 50, 0, 0]),
+        ("host 10.78.0.0/24", Hop::IpIn, [100, 50, 0, 0]),
+        ("src 10.78.0.1", Hop::DevRecv, [100, 50, 0, 0]),
+        ("dst 10.78.0.1", Hop::DevRecv, [0, 150, 0, 0]),
+        ("host fd78::/64", Hop::AppSend, [50, 100, 0, 0]),
+        ("src fd78::1/128", Hop::UdpRecv, [50, 100, 0, 0]),
+        ("udp", Hop::IpOut, [150, 0, 0, 0]),
+        ("tcp", Hop::IpOut, [0, 150, 0, 0]),
+        ("len > 300", Hop::DevXmit, [50, 100, 0, 0]),
+        ("len 300 or len 900", Hop::DevRecv, [150, 0, 0, 0]),
+        ("tx", Hop::DevXmit, [150, 0, 0, 0]),
+        ("tx", Hop::DevRecv, [0, 150, 0, 0]),
+        ("hop = dev.recv and port 5200", Hop::DevRecv, [50, 100, 0, 0]),
+        ("hop != dev.recv", Hop::DevRecv, [0, 150, 0, 0]),
+        ("iface v0", Hop::DevXmit, [150, 0, 0, 0]),
+        ("not iface v0", Hop::DevRecv, [0, 150, 0, 0]),
+        ("iface v0", Hop::AppSend, [0, 0, 150, 0]),
+        ("not iface v0", Hop::AppSend, [0, 0, 150, 0]),
+        ("iface v0 or port 5100", Hop::AppSend, [100, 0, 50, 0]),
+        ("cpu 0-1023", Hop::DevXmit, [150, 0, 0, 0]),
+        ("cpu 1023", Hop::DevXmit, [0, 150, 0, 0]),
+        ("netns client", Hop::DevXmit, [150, 0, 0, 0]),
+        ("netns server", Hop::DevXmit, [0, 150, 0, 0]),
+        ("port 5100 and (len < 300 or host fd78::1) or port 5200 and not len 1", Hop::DevXmit, [50, 100, 0, 0]),
+        (&format!("netns {client}"), Hop::AppSend, [150, 0, 0, 0]),
+        (&format!("netns {server}"), Hop::AppRecv, [150, 0, 0, 0]),
+        (&format!("tgid {own}"), Hop::AppSend, [150, 0, 0, 0]),
+        (&format!("not tgid {own}"), Hop::AppRecv, [0, 150, 0, 0]),
+        ("uid root", Hop::AppSend, [150, 0, 0, 0]),
+        ("uid 65534", Hop::AppSend, [0, 150, 0, 0]),
+        (&format!("comm \"{}\"", thread.trim()), Hop::AppSend, [150, 0, 0, 0]),
+        ("comm no-such", Hop::AppSend, [0, 150, 0, 0]),
+        // the first datagram of each socket leaves before app.send, which is taken at its return, has told whose it is
+        (&format!("tgid {own}"), Hop::DevXmit, [148, 0, 2, 0]),
+        (&format!("not tgid {own}"), Hop::DevXmit, [0, 148, 2, 0]),
+        (&format!("tgid {own}"), Hop::DevRecv, [148, 0, 2, 0]),
+        (&format!("tgid {own} and port 5200"), Hop::UdpRecv, [49, 100, 1, 0]),
+    ] {
+        assert_eq!(counted(&net, text, hop), expected, "{text} at {hop}");
+    }
+}
+
+fn sampled(
+    net: &Net,
+    sampler: Sampler,
+    flow_one_in: u32,
+    pairs: &[Pair],
+    each: usize,
+) -> (Recording, Counters) {
+    let at = hops(&[Hop::DevXmit, Hop::DevRecv, Hop::AppSend]);
+    let samplers = vec![(Hop::DevXmit, sampler)];
+    let recording =
+        net.capture_with(CaptureOptions { hops: at, samplers, flow_one_in, ..CaptureOptions::default() });
+    for pair in pairs {
+        pair.send(each, 100);
+    }
+    finish(recording)
+}
+
+#[test]
+fn one_in_n_of_each_cpu_is_exact_and_other_hops_are_untouched() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let pairs = [Pair::new(&net, CLIENT, SERVER, 5300)];
+    let sampler = Sampler { one_in: 7, ..Sampler::default() };
+    let (recording, counters) = sampled(&net, sampler, 1, &pairs, 1000);
+    // the first of every seven of each CPU
+    let count = of(&counters, Hop::DevXmit);
+    assert_eq!((count.seen(), count.filtered, count.undecided), (1000, 0, 0));
+    let cpus = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| e.cpu);
+    let cpus: std::collections::BTreeSet<u16> = cpus.collect();
+    let (least, most) = (1000 / 7, 1000 / 7 + cpus.len() as u64);
+    assert!((least..=most).contains(&count.kept), "{} of {} CPUs", count.kept, cpus.len());
+    if cpus.len() == 1 {
+        assert_eq!(count.kept, 143);
+    }
+    assert!((count.weight() - 7.0).abs() < 0.2);
+    assert_eq!(account(&counters, Hop::DevRecv), [1000, 0, 0, 0]);
+    assert_eq!(account(&counters, Hop::AppSend), [1000, 0, 0, 0]);
+    let last = recording.batches.iter().rev().flat_map(|b| &b.counts).find(|c| c.hop == Hop::DevXmit);
+    assert_eq!(
+        last.map(|c| (c.kept, c.sampled)),
+        Some((count.kept, count.sampled)),
+        "goes along with the events"
+    );
+}
+
+#[test]
+fn one_an_interval_leaves_at_least_so_long_between_two() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let pairs = [Pair::new(&net, CLIENT, SERVER, 5400)];
+    let interval = Duration::from_millis(2);
+    let (recording, counters) = sampled(&net, Sampler { interval, ..Sampler::default() }, 1, &pairs, 3000);
+    let times: Vec<u64> =
+        recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| e.time_ns).collect();
+    assert_eq!(of(&counters, Hop::DevXmit).seen(), 3000);
+    assert!(times.len() >= 2, "3000 datagrams take longer than 2 ms");
+    assert!(times.windows(2).all(|two| two[1] - two[0] >= 2_000_000));
+    // and no longer than it has to: an event follows each interval that had one
+    let span = times.last().expect("some") - times[0];
+    assert!(times.len() as u64 <= span / 2_000_000 + 1);
+}
+
+#[test]
+fn by_flow_journeys_stay_whole_and_both_ends_agree() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let pairs: Vec<Pair> = (0..40).map(|i| Pair::new(&net, CLIENT, SERVER, 6000 + 2 * i)).collect();
+    let (recording, counters) = sampled(&net, Sampler::default(), 4, &pairs, 5);
+    let flow_of = |event: &Event| recording.flows[&event.flow.0];
+    let ports = |hop: Hop| -> std::collections::BTreeMap<u16, usize> {
+        let mut ports = std::collections::BTreeMap::new();
+        for event in recording.events.iter().filter(|e| e.hop == hop) {
+            let flow = flow_of(event);
+            *ports.entry(flow.local.port().min(flow.remote.port())).or_default() += 1;
+        }
+        ports
+    };
+    let kept = ports(Hop::DevXmit);
+    assert!(!kept.is_empty() && kept.len() < 40, "{} of 40 flows", kept.len());
+    assert!(kept.values().all(|packets| *packets == 5), "flows are kept whole");
+    assert_eq!(kept, ports(Hop::DevRecv), "the receiver, which has the ends swapped, keeps the same");
+    assert_eq!(kept, ports(Hop::AppSend));
+    for hop in [Hop::DevXmit, Hop::DevRecv, Hop::AppSend] {
+        assert_eq!(of(&counters, hop).seen(), 200, "{hop}");
+        assert_eq!(of(&counters, hop).sampled, 200 - kept.len() as u64 * 5, "{hop}");
+    }
+}
+
+#[test]
+fn a_change_takes_effect_at_once_and_is_told() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let pair = Pair::new(&net, CLIENT, SERVER, 5500);
+    let mut recording = net.capture_with(CaptureOptions {
+        hops: hops(&[Hop::DevXmit, Hop::DevRecv]),
+        switchable: hops(&[Hop::DevQueue, Hop::AppSend]),
+        ..CaptureOptions::default()
+    });
+    let mut expected = Vec::new();
+    let mut change = |recording: &mut Recording, setting: Setting| {
+        expected.push(setting.to_string());
+        recording.change(&setting).expect("a change");
+    };
+    pair.send(10, 100);
+    change(&mut recording, Setting::Filter(filter("port 1")));
+    pair.send(20, 100);
+    change(&mut recording, Setting::Filter(filter("port 5500")));
+    pair.send(30, 100);
+    change(&mut recording, Setting::Filter(None));
+    change(&mut recording, Setting::Disable(hops(&[Hop::DevXmit])));
+    pair.send(40, 100);
+    change(&mut recording, Setting::Enable(hops(&[Hop::DevXmit, Hop::DevQueue])));
+    pair.send(50, 100);
+    change(
+        &mut recording,
+        Setting::Sample(hops(&[Hop::DevQueue]), Sampler { one_in: 1_000_000, ..Sampler::default() }),
+    );
+    pair.send(60, 100);
+    let refused = recording.change(&Setting::Enable(hops(&[Hop::IpPost]))).expect_err("not loaded");
+    assert!(refused.to_string().contains("--hops +ip.post"), "{refused}");
+    let refused = recording.change(&Setting::Filter(filter("iface nope"))).expect_err("not there");
+    assert!(refused.to_string().contains("nope"), "{refused}");
+    let (recording, counters) = finish(recording);
+    assert_eq!(account(&counters, Hop::DevXmit), [10 + 30 + 50 + 60, 20, 0, 0]);
+    assert_eq!(account(&counters, Hop::DevRecv), [10 + 30 + 40 + 50 + 60, 20, 0, 0]);
+    let queue = of(&counters, Hop::DevQueue);
+    assert_eq!(queue.seen(), 50 + 60);
+    assert!((1..=8).contains(&(queue.kept - 50)), "the first of each CPU: {queue:?}");
+    let told: Vec<_> = recording.batches.iter().flat_map(|b| &b.changes).collect();
+    assert_eq!(told.iter().map(|c| c.what.clone()).collect::<Vec<_>>(), expected);
+    assert!(told.iter().all(|c| c.from_ns <= c.to_ns));
+    // every event on its side of the change
+    let disabled = told.iter().find(|c| c.what == "disable dev.xmit").expect("told");
+    let enabled = told.iter().find(|c| c.what.starts_with("enable")).expect("told");
+    let between =
+        |e: &&Event| e.hop == Hop::DevXmit && e.time_ns > disabled.to_ns && e.time_ns < enabled.from_ns;
+    assert_eq!(recording.events.iter().filter(between).count(), 0);
+}
