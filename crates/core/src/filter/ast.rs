@@ -153,13 +153,11 @@ impl Prefix {
         let (address, bits) =
             word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().ok()?;
-        match bits {
-            Some(bits) => Self::new(address, bits.parse().ok()?),
-            None => {
-                let address = address.to_canonical();
-                Self::new(address, if address.is_ipv4() { 32 } else { 128 })
-            }
+        if let Some(bits) = bits {
+            return Self::new(address, bits.parse().ok()?);
         }
+        let address = address.to_canonical();
+        Self::new(address, if address.is_ipv4() { 32 } else { 128 })
     }
 
     /// Whether an address is one of them. IPv4 mapped into IPv6 is IPv4.

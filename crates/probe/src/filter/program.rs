@@ -316,6 +316,7 @@ mod tests {
     }
 
     /// Kleene's logic: unknown is neither true nor false, nor is its opposite.
+    #[expect(clippy::manual_try_fold, reason = "unknown is no reason to stop: what follows may decide")]
     fn truth(expr: &Expr, known: &[Option<bool>]) -> Option<bool> {
         match expr {
             Expr::All(list) => list.iter().map(|e| truth(e, known)).fold(Some(true), |a, b| match (a, b) {
