@@ -360,7 +360,7 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 	s->ipv6 = t->ipv6;
 	s->way = way_of(hop);
 	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) | (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
-	if (ports)
+	if (ports && (t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP))
 		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
 }
 

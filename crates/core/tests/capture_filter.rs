@@ -9,6 +9,7 @@ use proptest::prelude::*;
 fn filters_print_as_they_are_read() {
     for (typed, printed) in [
         ("port 443 and not comm = sshd", "port = 443 and not comm = sshd"),
+        ("icmp or proto 47", "proto = icmp or proto = 47"),
         ("PORT == 443", "port = 443"),
         (
             "udp and (host 10.1.2.3/8 or iface eth1) and rx",
@@ -43,7 +44,7 @@ fn what_is_wrong_is_said_where_it_stands() {
         ("port < 1-9", 8, "a number or a range"),
         ("comm < x", 6, "`=` or `!=`"),
         ("hop = dev.xmitt", 7, "nearest is `dev.xmit`"),
-        ("proto icmp", 7, "no protocol"),
+        ("proto icmq", 7, "no protocol"),
         ("host 10.0.0.0/33", 6, "an address"),
         ("(tcp", 5, "`)`"),
         ("tcp udp", 5, "`and`, `or` or the end"),

@@ -1,7 +1,7 @@
 //! What a capture filter is made of, and how it is written.
 
+use super::parse::PROTOCOLS;
 use crate::filter::{Prefix, write_name};
-use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
 use std::fmt;
 
@@ -216,7 +216,12 @@ impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.field)?;
         match (&self.value, self.field) {
-            (Value::Range(from, _), Field::Proto) => write!(f, "= {}", Proto(*from as u8)),
+            (Value::Range(from, _), Field::Proto) => {
+                match PROTOCOLS.iter().find(|(_, proto)| u64::from(*proto) == *from) {
+                    Some((name, _)) => write!(f, "= {name}"),
+                    None => write!(f, "= {from}"),
+                }
+            }
             (Value::Range(from, to), _) if from == to => write!(f, "= {from}"),
             (Value::Range(from, to), _) if from > to => f.write_str("< 0"),
             (Value::Range(from, to), _) => write!(f, "= {from}-{to}"),

@@ -14,7 +14,7 @@
 //! | `cpu` | the CPU it happened on | number |
 //! | `hop` | where | a hop's name |
 //! | `dir` | `tx`, `rx`, `off` (hops off a packet's path) | |
-//! | `proto` | `tcp`, `udp`; alone they mean the same | |
+//! | `proto` | `tcp`, `udp`, `icmp`, `icmp6` (alone they mean the same) or a number | |
 //! | `netns` | network namespace: name, inode number or path | |
 //! | `iface` | interface: name or index | |
 //! | `host`, `src`, `dst` | address or prefix of either end, the sender, the receiver | |

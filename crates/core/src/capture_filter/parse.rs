@@ -3,7 +3,6 @@
 use super::ast::{Expr, Field, Test, Value, direction};
 use crate::filter::lex::{Kind, Token, tokens};
 use crate::filter::{FilterError, MAX_DEPTH, Op, Prefix, Problem};
-use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
 use crate::words::{nearest, shown};
 
@@ -24,6 +23,8 @@ struct Parser<'a> {
 }
 
 const COMPARISON: &str = "a comparison, as in `port = 443`";
+/// Protocols by name.
+pub(super) const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmp6", 58)];
 /// Words that are another one's second name.
 const ALIASES: [(&str, Field); 5] = [
     ("pid", Field::Tgid),
@@ -140,8 +141,10 @@ impl<'a> Parser<'a> {
 /// Words that are a whole comparison.
 fn alone(word: &str) -> Option<Test> {
     Some(match word {
-        "tcp" => Test { field: Field::Proto, value: number(Proto::TCP.0) },
-        "udp" => Test { field: Field::Proto, value: number(Proto::UDP.0) },
+        "tcp" | "udp" | "icmp" | "icmp6" => {
+            let (_, proto) = PROTOCOLS.iter().find(|(name, _)| *name == word)?;
+            Test { field: Field::Proto, value: number(*proto) }
+        }
         "tx" => Test { field: Field::Dir, value: Value::Dir(Direction::Tx) },
         "rx" => Test { field: Field::Dir, value: Value::Dir(Direction::Rx) },
         _ => return None,
@@ -156,7 +159,7 @@ const fn expected(field: Field) -> &'static str {
     match field {
         Field::Hop => "a hop, as in `hop = dev.xmit`",
         Field::Dir => "`tx`, `rx` or `off`",
-        Field::Proto => "`tcp` or `udp`",
+        Field::Proto => "a protocol's name or number, as in `proto = tcp`",
         Field::Netns => "a namespace's name or number, as in `netns = host`",
         Field::Iface => "an interface's name or index, as in `iface = eth0`",
         Field::Host | Field::Src | Field::Dst => "an address or a prefix, as in `host = 10.0.0.0/8`",
@@ -193,10 +196,12 @@ fn value(field: Field, op: Op, position: usize, word: &str) -> Result<Value, Fil
             let dir = all.into_iter().find(|dir| direction(*dir).eq_ignore_ascii_case(word));
             Value::Dir(dir.ok_or_else(|| unknown("direction", &mut all.into_iter().map(direction)))?)
         }
-        Field::Proto => match word.to_ascii_lowercase().as_str() {
-            "tcp" => number(Proto::TCP.0),
-            "udp" => number(Proto::UDP.0),
-            _ => return Err(unknown("protocol", &mut ["tcp", "udp"].into_iter())),
+        Field::Proto => match PROTOCOLS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
+            Some((_, proto)) => number(*proto),
+            None => match word.parse::<u8>() {
+                Ok(proto) => number(proto),
+                Err(_) => return Err(unknown("protocol", &mut PROTOCOLS.iter().map(|(name, _)| *name))),
+            },
         },
         Field::Host | Field::Src | Field::Dst => Value::Prefix(Prefix::parse(word).ok_or_else(wrong)?),
         _ if word.is_empty() => return Err(wrong()),
