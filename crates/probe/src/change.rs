@@ -5,6 +5,7 @@
 //! it does (perf events, cgroups, namespaces that would have to be entered) the program stays attached and leaves at its
 //! first instruction.
 
+use crate::candidates::Candidate;
 use crate::capture::{Capture, attach};
 use crate::clock::monotonic_ns;
 use crate::control::{Sampler, Watermark};
@@ -12,7 +13,6 @@ use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
 use crate::filter::Program;
 use crate::netns::NetnsTarget;
-use crate::candidates::Candidate;
 use crate::plan::plan_by;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Service};
@@ -118,7 +118,10 @@ impl Capture {
     fn enable(&mut self, hops: HopSet) -> Result<(), ProbeError> {
         for hop in hops.iter() {
             if !self.switchable().contains(hop) {
-                let because = match plan_by(&self.facts, [hop].into_iter().collect(), self.options.backend).coverage.of(hop) {
+                let because = match plan_by(&self.facts, [hop].into_iter().collect(), self.options.backend)
+                    .coverage
+                    .of(hop)
+                {
                     Some(Service::Missing { because }) => because.clone(),
                     _ => format!("it was not loaded when the capture began; start it with `--hops +{hop}`"),
                 };
