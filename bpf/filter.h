@@ -149,8 +149,11 @@ INLINE int within(const struct mag_test *t, __u64 value)
 	return value >= t->value[0] && value <= t->value[1];
 }
 
+/* What has no ports has none, which is not the same as having some that are not known. */
 INLINE int port_within(const struct mag_test *t, const struct subject *s, bool local)
 {
+	if (s->proto && s->proto != IPPROTO_TCP && s->proto != IPPROTO_UDP)
+		return NO;
 	if (!(s->ends & (local ? LOCAL_PORT : REMOTE_PORT)))
 		return UNKNOWN;
 	return within(t, local ? s->local_port : s->remote_port);

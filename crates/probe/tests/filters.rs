@@ -68,10 +68,10 @@ fn account(counters: &Counters, hop: Hop) -> [u64; 4] {
 }
 
 /// Two pairs of sockets in a net of their own send 100 and 50 datagrams of 300 and 900 bytes; what became of them at a hop.
-fn counted(net: &Net, text: &str, hop: Hop) -> [u64; 4] {
+fn counted(net: &Net, second: [&str; 2], text: &str, hop: Hop) -> [u64; 4] {
     let options =
         CaptureOptions { hops: hops(&[hop]), filter: Some(filter(text)), ..CaptureOptions::default() };
-    let (one, two) = (Pair::new(net, CLIENT, SERVER, 5100), Pair::new(net, CLIENT6, SERVER6, 5200));
+    let (one, two) = (Pair::new(net, CLIENT, SERVER, 5100), Pair::new(net, second[0], second[1], 5200));
     let recording = net.capture_with(options);
     one.send(100, 300);
     two.send(50, 900);
@@ -85,6 +85,13 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
         return;
     }
     let net = Net::new();
+    // IPv6 talks to its neighbours unasked, which would be counted too
+    for (host, address) in [(&net.client, "10.78.1.1/24"), (&net.server, "10.78.1.2/24")] {
+        host.run(|| {
+            std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("a namespace's own setting");
+            common::ip(&["addr", "add", address, "dev", "v0"]);
+        });
+    }
     let (client, server) = (net.client.target.inode, net.server.target.inode);
     let own = std::process::id();
     let thread = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
@@ -98,8 +105,8 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
         ("host 10.78.0.0/24", Hop::IpIn, [100, 50, 0, 0]),
         ("src 10.78.0.1", Hop::DevRecv, [100, 50, 0, 0]),
         ("dst 10.78.0.1", Hop::DevRecv, [0, 150, 0, 0]),
-        ("host fd78::/64", Hop::AppSend, [50, 100, 0, 0]),
-        ("src fd78::1/128", Hop::UdpRecv, [50, 100, 0, 0]),
+        ("host 10.78.1.0/24", Hop::AppSend, [50, 100, 0, 0]),
+        ("src 10.78.1.1/32", Hop::UdpRecv, [50, 100, 0, 0]),
         ("udp", Hop::IpOut, [150, 0, 0, 0]),
         ("tcp", Hop::IpOut, [0, 150, 0, 0]),
         ("len > 300", Hop::DevXmit, [50, 100, 0, 0]),
@@ -117,7 +124,11 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
         ("cpu 1023", Hop::DevXmit, [0, 150, 0, 0]),
         ("netns client", Hop::DevXmit, [150, 0, 0, 0]),
         ("netns server", Hop::DevXmit, [0, 150, 0, 0]),
-        ("port 5100 and (len < 300 or host fd78::1) or port 5200 and not len 1", Hop::DevXmit, [50, 100, 0, 0]),
+        (
+            "port 5100 and (len < 300 or host 10.78.1.1) or port 5200 and not len 1",
+            Hop::DevXmit,
+            [50, 100, 0, 0],
+        ),
         (&format!("netns {client}"), Hop::AppSend, [150, 0, 0, 0]),
         (&format!("netns {server}"), Hop::AppRecv, [150, 0, 0, 0]),
         (&format!("tgid {own}"), Hop::AppSend, [150, 0, 0, 0]),
@@ -133,7 +144,26 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
         (&format!("tgid {own} and port 5200"), Hop::UdpRecv, [49, 99, 2, 0]),
         (&format!("port 5200 and tgid {own}"), Hop::UdpRecv, [49, 100, 1, 0]),
     ] {
-        assert_eq!(counted(&net, text, hop), expected, "{text} at {hop}");
+        assert_eq!(counted(&net, ["10.78.1.1", "10.78.1.2"], text, hop), expected, "{text} at {hop}");
+    }
+}
+
+#[test]
+fn addresses_of_both_families_are_compared() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    for (text, hop, kept) in [
+        ("host fd78::/64 and udp", Hop::DevXmit, 50),
+        ("src fd78::1", Hop::UdpRecv, 50),
+        ("dst fd78::2/127", Hop::AppSend, 50),
+        ("host fd78::3", Hop::AppSend, 0),
+        ("host ::/0 and port 5200", Hop::DevRecv, 50),
+        ("host 0.0.0.0/0", Hop::DevRecv, 100),
+        ("not host fd78::1 and udp", Hop::IpIn, 100),
+    ] {
+        assert_eq!(counted(&net, [CLIENT6, SERVER6], text, hop)[0], kept, "{text} at {hop}");
     }
 }
 
