@@ -10,6 +10,7 @@ use crate::hop::Hop;
 use crate::journey::Verdict;
 use crate::size;
 use crate::words::{nearest, shown};
+use std::net::IpAddr;
 
 /// Reads a whole filter.
 pub fn parse(text: &str) -> Result<Expr, FilterError> {
