@@ -263,6 +263,12 @@ pub fn datagrams(world: &World, journey: &Journey) -> Result<Vec<usize>, String>
     Ok(seen)
 }
 
+/// Whether nothing but super-packets speaks of it, so that it may be any of theirs.
+pub fn only_runs(world: &World, journey: &Journey) -> bool {
+    let is_run = |t: &True| matches!(t.about, About::Run(..) | About::Nothing);
+    journey.all_rungs().all(|rung| world.event_at(rung.time_ns).is_some_and(is_run))
+}
+
 /// Every datagram has its journey, each rung its own, and the end that it had.
 pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -> Result<(), String> {
     let mut hops: HashMap<usize, Vec<(Hop, u64)>> = HashMap::new();
@@ -274,12 +280,9 @@ pub fn datagrams_are_whole(world: &World, journeys: &[Journey], settled: bool) -
     let mut found: HashMap<usize, usize> = HashMap::new();
     for journey in journeys.iter().filter(|j| j.proto == Proto::UDP) {
         let mine = datagrams(world, journey)?;
-        let only_runs = journey.all_rungs().all(|r| {
-            world.event_at(r.time_ns).is_some_and(|t| matches!(t.about, About::Run(..) | About::Nothing))
-        });
         let me = match mine[..] {
             [me] => me,
-            _ if only_runs && !mine.is_empty() => {
+            _ if only_runs(world, journey) && !mine.is_empty() => {
                 let next = mine.iter().find(|n| !found.contains_key(n));
                 *next.ok_or_else(|| format!("more journeys than datagrams {mine:?}: {journey:?}"))?
             }
