@@ -220,12 +220,17 @@ fn a_late_driver_belongs_to_the_packet_it_had() {
         out(0, 7),
         out(1000, 8),
         vec![told(1010, Resend::Fast)],
-        vec![tcp(Hop::DevDone, 1020, CLIENT, 100, 50), tcp(Hop::DevDone, 1030, CLIENT, 100, 50)],
+        numbered(vec![tcp(Hop::DevDone, 1020, CLIENT, 100, 50)], 8, 1),
+        numbered(vec![tcp(Hop::DevDone, 1030, CLIENT, 100, 50)], 7, 1),
         come(1500, 8),
         vec![read(2000)],
     ];
-    let done = journeys(served, events.concat());
+    let events = events.concat();
+    let done = journeys(served, events.clone());
     assert_eq!(done[0].branches[0].rungs.time_ns(Hop::DevDone), Some(1020));
+    // without identifications nothing tells whose return it was
+    let done = journeys(served, numbered(events, 0, 1));
+    assert_eq!(done[0].branches[0].rungs.time_ns(Hop::DevDone), None);
 }
 
 #[test]

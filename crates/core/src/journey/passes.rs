@@ -41,8 +41,12 @@ pub(super) struct Passes {
     list: Vec<Pass>,
     /// Passes that are not in the list any more.
     beyond: u32,
-    /// The pass of the packet that is on its way up the receiver, 0 for the first.
-    arriving: usize,
+    /// The pass of the packet that came in last, 0 for the first one.
+    arriving: Option<usize>,
+    /// Where that packet was last: it goes up from there.
+    last_in: Option<Hop>,
+    /// A driver has returned of which it is not known what it had.
+    mixed: bool,
 }
 
 impl Passes {
@@ -61,6 +65,13 @@ impl Passes {
         hop == counted_at && seen & bits(counted_at, Hop::DevDone) != 0
     }
 
+    /// The passes of a piece of which one pass was seen, so far as `first` says.
+    pub fn after(first: &Rungs) -> Self {
+        let seen = first.present() & bits(Hop::DevRecv, Hop::TcpRecv);
+        let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
+        Passes { arriving: last_in.map(|_| 0), last_in, ..Passes::default() }
+    }
+
     pub fn begin(&mut self) {
         if self.list.len() > MAX_BRANCHES {
             self.list.pop();
@@ -69,8 +80,11 @@ impl Passes {
         self.list.push(Pass::default());
     }
 
-    /// A packet went by at a hop of the sender.
-    pub fn go_out(&mut self, mark: &Mark, counted_at: Hop) {
+    /// A packet went by at a hop of the sender. `first` is what the journey itself has, `ids` those of its first packet.
+    pub fn go_out(&mut self, mark: &Mark, counted_at: Hop, first: &Rungs, ids: Ids) {
+        if mark.hop == Hop::DevDone {
+            return self.driver_returned(mark, first, ids);
+        }
         if let Some(last) = self.list.last() {
             let seen = last.branch.rungs.present();
             // Above the queueing discipline `tcp.retransmit` comes after the packet, so this is none of its.
@@ -80,18 +94,26 @@ impl Passes {
                 self.begin();
             }
         }
-        // A driver may return late, when the bytes have gone out again.
-        let misses_return =
-            |pass: &Pass| pass.branch.rungs.has(Hop::DevXmit) && !pass.branch.rungs.has(Hop::DevDone);
-        let pass = match mark.hop {
-            Hop::DevDone => self.list.iter_mut().rev().find(|pass| misses_return(pass)),
-            _ => self.list.last_mut(),
-        };
-        if let Some(pass) = pass {
+        if let Some(pass) = self.list.last_mut() {
             pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
             if mark.ids.is_known() {
                 pass.ids = mark.ids;
             }
+        }
+    }
+
+    /// A driver may return late, when the bytes have gone out again.
+    fn driver_returned(&mut self, mark: &Mark, first: &Rungs, ids: Ids) {
+        let returns = bit(Hop::DevXmit) | bit(Hop::DevDone);
+        let waits = |n: &usize| self.rungs(*n, first) & returns == bit(Hop::DevXmit);
+        let mut waiting = (0..=self.list.len()).filter(waits);
+        let (one, others) = (waiting.next(), waiting.next().is_some());
+        let of = self.with_ids(mark.ids, ids);
+        // Once it is not known whose return it was, it is not known of the next one either.
+        self.mixed |= others && of.is_none();
+        let of = of.or(one.filter(|_| !self.mixed));
+        if let Some(pass) = of.and_then(|n| self.pass_mut(n)) {
+            pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
         }
     }
 
@@ -106,37 +128,48 @@ impl Passes {
         }
     }
 
-    /// A packet went by at a hop of the receiver. `first` is what the journey itself has, `ids` those of its first
-    /// packet.
+    /// A packet went by at a hop of the receiver.
     pub fn come_in(&mut self, mark: &Mark, first: &Rungs, ids: Ids) {
-        let sent = |n: usize| if n == 0 { ids } else { self.list.get(n - 1).map_or(Ids::default(), |p| p.ids) };
-        let all = 0..=self.list.len();
-        let (arrives, doubtful) = if let Some(n) = all.clone().find(|n| sent(*n).meets(mark.ids)) {
-            (Some(n), false)
-        } else if self.goes_on(mark.hop, first) {
-            (Some(self.arriving), false)
-        } else {
-            // Those that went out and have not come in; all that reached the wire, if any is known to have.
-            let out = |n: &usize| self.rungs(*n, first) & TX_PACKET != 0;
-            let wired = |n: &usize| self.rungs(*n, first) & bit(Hop::DevXmit) != 0;
-            let any_wired = all.clone().any(|n| wired(&n));
-            let waits =
-                |n: &usize| self.rungs(*n, first) & RX == 0 && if any_wired { wired(n) } else { out(n) };
-            let mut waiting = all.rev().filter(waits);
-            (waiting.next(), waiting.next().is_some())
-        };
-        let Some(arrives) = arrives else { return };
-        self.arriving = arrives;
-        if let Some(pass) = arrives.checked_sub(1).and_then(|n| self.list.get_mut(n)) {
+        let mut doubtful = false;
+        if let Some(n) = self.with_ids(mark.ids, ids) {
+            self.arriving = Some(n);
+        } else if self.last_in.is_none_or(|last| mark.hop <= last) {
+            // Another packet. One that does not come from the lowest hop began before the second pass: a copy.
+            let is_new = first.present() & RX & (bit(mark.hop) - 1) == 0;
+            let (newest, others) = self.on_their_way(first);
+            self.arriving = newest.filter(|_| is_new);
+            // After the first that came, it may be a copy of one that came before.
+            doubtful = others || (0..=self.list.len()).any(|n| self.rungs(n, first) & RX != 0);
+        }
+        self.last_in = Some(mark.hop);
+        if let Some(pass) = self.arriving.and_then(|n| self.pass_mut(n)) {
             pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
             pass.branch.ambiguous |= doubtful;
         }
     }
 
-    /// Whether the packet that came in last may be the one at `hop` now.
-    fn goes_on(&self, hop: Hop, first: &Rungs) -> bool {
-        let seen = self.rungs(self.arriving, first) & RX;
-        seen & bits(Hop::DevRecv, hop) != 0 && seen & bits(hop, Hop::TcpRecv) == 0
+    /// The newest pass that went out and has not come in, and whether there are others: of those that reached the wire,
+    /// if any is known to have.
+    fn on_their_way(&self, first: &Rungs) -> (Option<usize>, bool) {
+        let device = bits(Hop::DevXmit, Hop::DevDone);
+        let wired = (0..=self.list.len()).any(|n| self.rungs(n, first) & device != 0);
+        let went = if wired { device } else { TX_PACKET };
+        let waits = |n: &usize| self.rungs(*n, first) & RX == 0 && self.rungs(*n, first) & went != 0;
+        let mut waiting = (0..=self.list.len()).rev().filter(waits);
+        (waiting.next(), waiting.next().is_some())
+    }
+
+    /// The pass whose packet has one of these identifications, 0 for the first one, which has `first`.
+    fn with_ids(&self, ids: Ids, first: Ids) -> Option<usize> {
+        if first.meets(ids) {
+            return Some(0);
+        }
+        self.list.iter().position(|pass| pass.ids.meets(ids)).map(|n| n + 1)
+    }
+
+    /// A pass other than the first.
+    fn pass_mut(&mut self, n: usize) -> Option<&mut Pass> {
+        n.checked_sub(1).and_then(|n| self.list.get_mut(n))
     }
 
     /// The hops of one pass; those of the first are the journey's own that no other pass was first at.

@@ -136,7 +136,8 @@ impl Piece {
 
     /// `tcp.retransmit` told of it.
     pub fn tell_resent(&mut self, kind: Resend, time_ns: u64) {
-        self.passes.get_or_insert_default().tell(kind, time_ns);
+        let passes = self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs)));
+        passes.tell(kind, time_ns);
     }
 
     /// What was taken for this end was a node that forwards.
@@ -150,15 +151,14 @@ impl Piece {
     /// Writes a TCP packet down in its pass. The journey's own rungs are still those from before it.
     fn stamp_pass(&mut self, mark: &Mark, counted_at: Hop) {
         let is_out = bit(mark.hop) & TX_PACKET != 0;
+        let ids = Ids { first: self.ip_id, count: self.segs };
         match &mut self.passes {
-            Some(passes) if is_out => passes.go_out(mark, counted_at),
-            Some(passes) if bit(mark.hop) & RX_PACKET != 0 => {
-                passes.come_in(mark, &self.rungs, Ids { first: self.ip_id, count: self.segs });
-            }
+            Some(passes) if is_out => passes.go_out(mark, counted_at, &self.rungs, ids),
+            Some(passes) if bit(mark.hop) & RX_PACKET != 0 => passes.come_in(mark, &self.rungs, ids),
             None if is_out && Passes::begins(self.rungs.present(), mark.hop, counted_at) => {
-                let mut passes = Box::<Passes>::default();
+                let mut passes = Box::new(Passes::after(&self.rungs));
                 passes.begin();
-                passes.go_out(mark, counted_at);
+                passes.go_out(mark, counted_at, &self.rungs, ids);
                 self.passes = Some(passes);
             }
             None if is_out && mark.ids.first != 0 => (self.ip_id, self.segs) = (mark.ids.first, mark.ids.count),

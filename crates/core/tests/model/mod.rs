@@ -64,6 +64,17 @@ pub struct StreamTruth {
     pub reader_tid: u32,
 }
 
+/// Bytes of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Segment {
+    pub from: u64,
+    pub to: u64,
+    /// Number of the pass, from 1.
+    pub pass: usize,
+    /// IPv4 identification; 0 over IPv6.
+    pub ip_id: u16,
+}
+
 /// How wild a world is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
@@ -90,6 +101,11 @@ pub struct World {
     pub datagrams: Vec<usize>,
     /// How long a datagram is, where that is checked.
     pub lengths: HashMap<usize, u32>,
+    /// The packets of an event at a packet hop, by its time: which pass of the sender has which bytes. `tcp.retransmit`
+    /// has the pass it tells of.
+    pub passes: HashMap<u64, Vec<Segment>>,
+    /// Passes of all senders so far.
+    pub passes_made: usize,
     /// Which event was at a time; no two are at the same.
     pub at: HashMap<u64, usize>,
     pub next_buffer: u32,
@@ -105,6 +121,8 @@ impl World {
             streams: Vec::new(),
             datagrams: Vec::new(),
             lengths: HashMap::new(),
+            passes: HashMap::new(),
+            passes_made: 0,
             at: HashMap::new(),
             next_buffer: 1,
         }
@@ -142,6 +160,12 @@ impl World {
         // A few buffers, used again soon.
         self.next_buffer = self.next_buffer % 40 + 1;
         self.next_buffer
+    }
+
+    /// The pass that a byte was in, at a time.
+    pub fn pass_at(&self, time_ns: u64, byte: u64) -> Option<usize> {
+        let segments = self.passes.get(&time_ns)?;
+        segments.iter().find(|s| s.from <= byte && byte < s.to).map(|s| s.pass)
     }
 
     /// The event at a time.

@@ -1,7 +1,7 @@
 //! One direction of a TCP connection: an application that writes, segmentation, a network, GRO, a receive queue and a
 //! reader.
 
-use super::{About, StreamTruth, World};
+use super::{About, Segment, StreamTruth, World};
 use magscope_core::{Event, EventFlags, FlowId, Hop};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ enum Act {
     Write,
     Push,
     Poll,
-    Arrive(u64, u64),
+    Arrive(Segment),
     Acked(u64),
     Timeout(u64),
     Run,
@@ -37,7 +37,9 @@ struct Line<'a> {
     written: u64,
     sent: u64,
     acked: u64,
-    napi: Vec<(u64, u64)>,
+    napi: Vec<Segment>,
+    /// The next identification; `None` over IPv6.
+    ip_id: Option<u16>,
     /// Received out of order.
     ahead: Vec<(u64, u64)>,
     received: u64,
@@ -69,6 +71,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
     let window = [3_000, 100_000, 1 << 20][world.random.within(0, 2) as usize];
     let writes = world.random.within(1, 8);
     let opens = world.random.chance(50);
+    let ip_id = world.random.chance(60).then_some(world.random.next() as u16);
     let mut line = Line {
         world,
         stream,
@@ -86,6 +89,7 @@ pub fn run(world: &mut World, from: FlowId, to: FlowId, start_ns: u64) {
         sent: 0,
         acked: 0,
         napi: Vec::new(),
+        ip_id,
         ahead: Vec::new(),
         received: 0,
         grown: Vec::new(),
@@ -137,6 +141,20 @@ impl Line<'_> {
             + self.world.random.within(1, 3000)
     }
 
+    /// Tells of a packet at a hop, merged from segments that join.
+    fn tell_packet(&mut self, hop: Hop, at_ns: u64, segments: &[Segment]) -> u64 {
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return at_ns };
+        let mut event = self.event(hop, at_ns, first.from, last.to);
+        event.segs = (last.to - first.from).div_ceil(self.mss) as u16;
+        if !matches!(hop, Hop::TcpXmit | Hop::TcpRecv) {
+            event.ip_id = first.ip_id;
+        }
+        let about = About::Bytes { stream: self.stream, from: first.from, to: last.to };
+        let at_ns = self.world.tell(event, about);
+        self.world.passes.insert(at_ns, segments.to_vec());
+        at_ns + self.world.random.within(1, 3000)
+    }
+
     fn act(&mut self, at_ns: u64, act: Act) {
         let busy_ns = match act {
             Act::Write | Act::Push | Act::Acked(_) | Act::Timeout(_) => self.tx_busy_ns,
@@ -149,12 +167,12 @@ impl Line<'_> {
         match act {
             Act::Write => self.write(at_ns),
             Act::Push => self.push(at_ns),
-            Act::Arrive(from, to) => {
+            Act::Arrive(segment) => {
                 if self.napi.is_empty() {
                     let wait = self.world.random.within(0, 40_000);
                     self.later(at_ns + wait, Act::Poll);
                 }
-                self.napi.push((from, to));
+                self.napi.push(segment);
             }
             Act::Poll => self.poll(at_ns),
             Act::Acked(to) => {
@@ -238,9 +256,16 @@ impl Line<'_> {
     /// A super-packet on its way down. Gives the time when the call is done with it.
     fn down(&mut self, at_ns: u64, from: u64, to: u64) -> u64 {
         self.later(at_ns + self.rto_ns, Act::Timeout(to));
+        self.world.passes_made += 1;
+        let segments = (to - from).div_ceil(self.mss);
+        let ip_id = self
+            .ip_id
+            .map_or(0, |id| if id.checked_add(segments as u16).is_none() || id == 0 { 1 } else { id });
+        self.ip_id = self.ip_id.map(|_| ip_id + segments as u16);
+        let whole = Segment { from, to, pass: self.world.passes_made, ip_id };
         let mut at_ns = at_ns;
         for hop in [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue] {
-            at_ns = self.tell(hop, at_ns, from, to);
+            at_ns = self.tell_packet(hop, at_ns, &[whole]);
         }
         let lost = self.world.weather.lost;
         if self.world.random.chance(lost / 2) {
@@ -257,17 +282,21 @@ impl Line<'_> {
         let mut start = from;
         while start < to {
             let end = to.min(start + step);
-            at_ns = self.tell(Hop::DevXmit, at_ns, start, end);
-            self.over_the_wire(at_ns, start, end);
+            let nth = ((start - from) / self.mss) as u16;
+            let ip_id = if ip_id == 0 { 0 } else { ip_id + nth };
+            let part = Segment { from: start, to: end, ip_id, ..whole };
+            at_ns = self.tell_packet(Hop::DevXmit, at_ns, &[part]);
+            self.over_the_wire(at_ns, part);
             let late = if self.world.random.chance(20) { 60_000 } else { 0 };
-            let done_ns = self.tell(Hop::DevDone, at_ns + late, start, end);
+            let done_ns = self.tell_packet(Hop::DevDone, at_ns + late, &[part]);
             at_ns = if late == 0 { done_ns } else { at_ns };
             start = end;
         }
         at_ns
     }
 
-    fn over_the_wire(&mut self, at_ns: u64, from: u64, to: u64) {
+    fn over_the_wire(&mut self, at_ns: u64, packet: Segment) {
+        let Segment { from, to, .. } = packet;
         let weather = self.world.weather;
         let (mut start, copies) = (from, 1 + u64::from(self.world.random.chance(weather.duplicated)));
         while start < to {
@@ -280,7 +309,9 @@ impl Line<'_> {
                 if self.world.random.chance(weather.delayed) {
                     wait += self.world.random.within(1_000, 2_000_000);
                 }
-                self.later(at_ns + wait, Act::Arrive(start, end));
+                let nth = ((start - from) / self.mss) as u16;
+                let ip_id = if packet.ip_id == 0 { 0 } else { packet.ip_id + nth };
+                self.later(at_ns + wait, Act::Arrive(Segment { from: start, to: end, ip_id, ..packet }));
             }
             start = end;
         }
@@ -296,27 +327,38 @@ impl Line<'_> {
             if self.world.random.chance(50) { most.min(self.mss) } else { self.world.random.within(1, most) };
         let (from, to) = (self.acked, self.acked + len);
         let at_ns = self.down(at_ns, from, to);
-        self.tx_busy_ns = self.tell(Hop::TcpRetransmit, at_ns, from, to);
+        let kind = self.world.random.within(1, 3) as u32;
+        let event = Event { detail: kind, ..self.event(Hop::TcpRetransmit, at_ns, from, to) };
+        let told_ns = self.world.tell(event, About::Bytes { stream: self.stream, from, to });
+        let segment = Segment { from, to, pass: self.world.passes_made, ip_id: 0 };
+        self.world.passes.insert(told_ns, vec![segment]);
+        self.tx_busy_ns = told_ns + 1;
         // There may be more missing behind.
         self.later(at_ns + self.rto_ns, Act::Timeout(self.sent));
     }
 
     /// Softirq: what came is merged where it joins, and goes up.
     fn poll(&mut self, at_ns: u64) {
-        let mut merged: Vec<(u64, u64)> = Vec::new();
-        for (from, to) in std::mem::take(&mut self.napi) {
+        let mut merged: Vec<Vec<Segment>> = Vec::new();
+        for segment in std::mem::take(&mut self.napi) {
+            // As GRO does: bytes and identifications go on.
+            let joins = |run: &Vec<Segment>| {
+                let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
+                let in_row = last.ip_id == 0 || last.ip_id.checked_add(1) == Some(segment.ip_id);
+                let full = last.to - last.from == self.mss;
+                last.to == segment.from && segment.to - first.from <= SUPER && in_row && full
+            };
             match merged.last_mut() {
-                Some(last) if last.1 == from && to - last.0 <= SUPER && self.world.random.chance(85) => {
-                    last.1 = to;
-                }
-                _ => merged.push((from, to)),
+                Some(run) if joins(run) && self.world.random.chance(85) => run.push(segment),
+                _ => merged.push(vec![segment]),
             }
         }
         let mut at_ns = at_ns;
-        for (from, to) in merged {
+        for run in merged {
             for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::TcpRecv] {
-                at_ns = self.tell(hop, at_ns, from, to);
+                at_ns = self.tell_packet(hop, at_ns, &run);
             }
+            let (from, to) = (run[0].from, run[run.len() - 1].to);
             self.ahead.push((from, to));
             self.ahead.sort_unstable();
             let before = self.received;

@@ -49,6 +49,43 @@ pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
     Ok(())
 }
 
+/// Each branch is one pass of the sender, with its reason, and they are in order. The receiver's rungs are
+/// those of its packet, unless it says that they may be another's.
+pub fn branches_are_true(world: &World, journey: &Journey) -> Result<(), String> {
+    let (stream, range) = place(world, journey)?;
+    let mut before = 0;
+    for branch in &journey.branches {
+        let say = |what: &str| Err(format!("branch {branch:?} {what}: {journey:?}"));
+        let pass_at = |time_ns: Option<u64>| time_ns.and_then(|at| world.pass_at(at, range.start));
+        let (mut mine, told) = (None, pass_at(branch.told_ns));
+        for hop in branch.rungs.hops() {
+            let time_ns = branch.rungs.time_ns(hop);
+            let truth = time_ns.and_then(|at| world.event_at(at));
+            let covers = |t: &True| match t.about {
+                About::Bytes { stream: s, from, to } => s == stream && from <= range.start && to >= range.end,
+                _ => false,
+            };
+            if !truth.is_some_and(|t| t.event.hop == hop && covers(t)) {
+                return say(&format!("never was at {hop}"));
+            }
+            let sure = hop.direction() == Direction::Tx || !branch.ambiguous;
+            if sure && *mine.get_or_insert(pass_at(time_ns)) != pass_at(time_ns) {
+                return say(&format!("was another packet at {hop}"));
+            }
+        }
+        let pass = mine.flatten().or(told).unwrap_or_default();
+        if told.is_some_and(|told| told != pass) || pass <= before {
+            return say(&format!("is pass {pass}, told of {told:?}, after {before}"));
+        }
+        before = pass;
+        let reason = branch.told_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
+        if reason.is_some_and(|reason| reason != branch.kind as u32) {
+            return say("has another reason");
+        }
+    }
+    Ok(())
+}
+
 /// The journeys of one stream with their bytes in the counting of the truth, in order.
 pub type Line = Vec<(Range<u64>, Journey)>;
 
