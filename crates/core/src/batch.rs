@@ -67,7 +67,7 @@ impl Batch {
 }
 
 /// Records that are known to be missing, at their place in the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Loss {
     /// CPU whose stream has the gap; `u16::MAX` where it concerns all of them.
     pub cpu: u16,

@@ -42,7 +42,7 @@ fn a_loss_before_the_first_rung_breaks_what_lacks_its_beginning() {
     let events = [whole(0, 100, 50), second].concat();
     let done = correlate_lossy(Proto::TCP, events, vec![loss(999, 1011)], false);
     let verdicts: Vec<_> = done.iter().map(|j| j.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Complete, Verdict::BrokenByEventLoss]);
+    assert_eq!(verdicts, [Verdict::Complete, Verdict::BrokenByEventLoss { gap: loss(999, 1011) }]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_loss_that_is_told_of_after_the_read_breaks_what_it_touched() {
     let mut events = whole(0, 100, 50);
     events.retain(|e| !matches!(e.hop, Hop::DevXmit | Hop::DevQueue));
     let done = correlate_lossy(Proto::TCP, events, vec![loss(12, 400)], true);
-    assert_eq!(done[0].verdict, Verdict::BrokenByEventLoss);
+    assert_eq!(done[0].verdict, Verdict::BrokenByEventLoss { gap: loss(12, 400) });
 }
 
 #[test]

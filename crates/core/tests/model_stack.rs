@@ -89,7 +89,7 @@ fn midway(seed: u64, weather: Weather) -> Result<(), String> {
     truth::apart(&world, &done)?;
     for journey in &done {
         if journey.all_rungs().any(|r| r.time_ns < begin)
-            || matches!(journey.verdict, Verdict::BrokenByEventLoss)
+            || matches!(journey.verdict, Verdict::BrokenByEventLoss { .. })
         {
             return Err(format!("before the beginning, or broken: {journey:?}"));
         }
@@ -111,7 +111,7 @@ fn lossy(seed: u64, weather: Weather) -> Result<(), String> {
     }
     for journey in done.iter().filter(|j| j.proto == Proto::UDP) {
         let mine = truth::datagrams(&world, journey)?;
-        let admits = journey.ambiguous || journey.verdict == Verdict::BrokenByEventLoss;
+        let admits = journey.ambiguous || matches!(journey.verdict, Verdict::BrokenByEventLoss { .. });
         let is_one = mine.len() == 1 || !mine.is_empty() && truth::only_runs(&world, journey);
         if !is_one && !admits {
             return Err(format!("datagrams {mine:?} in one: {journey:?}\nlosses {:?}", capture.losses));

@@ -241,8 +241,8 @@ fn losses_break_what_they_touch_and_nothing_else() {
         verdicts,
         [
             Verdict::Complete,
-            Verdict::BrokenByEventLoss,
-            Verdict::BrokenByEventLoss,
+            Verdict::BrokenByEventLoss { gap: loss(1050, 1060) },
+            Verdict::BrokenByEventLoss { gap: loss(2500, 2600) },
             Verdict::LostAfter { hop: Hop::DevXmit }
         ]
     );

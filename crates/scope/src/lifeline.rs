@@ -79,7 +79,7 @@ impl Lifeline {
 
 /// Whether a verdict is worth red.
 pub const fn is_bad(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Dropped { .. } | Verdict::LostAfter { .. } | Verdict::BrokenByEventLoss)
+    matches!(verdict, Verdict::Dropped { .. } | Verdict::LostAfter { .. } | Verdict::BrokenByEventLoss { .. })
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Totals {
 
     /// Journeys seen to their end.
     pub fn whole(&self) -> u64 {
-        self.verdicts[Verdict::Complete.kind()] + self.verdicts[Verdict::HalfComplete.kind()]
+        Verdict::whole_of(&self.verdicts)
     }
 
     /// Journeys the kernel dropped.

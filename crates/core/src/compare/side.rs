@@ -163,7 +163,7 @@ impl Side {
             kernel: first.map(|info| info.kernel.clone()).unwrap_or_default(),
             duration_ns: self.duration_ns,
             journeys: all().map(|counts| counts.journeys()).sum(),
-            measured: all().map(|counts| counts.kinds[0] + counts.kinds[1]).sum(),
+            measured: all().map(|counts| Verdict::whole_of(&counts.kinds)).sum(),
             lost_events: self.lost_events,
             disordered: self.disordered,
         }

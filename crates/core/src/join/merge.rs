@@ -38,7 +38,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
 /// The end that the receiver's half came to is the end of the whole; the sender's counts where its events are in doubt.
 fn verdict(tx: &Journey, rx: &Journey) -> Verdict {
     match (tx.verdict, rx.verdict) {
-        (broken @ Verdict::BrokenByEventLoss, _) => broken,
+        (broken @ Verdict::BrokenByEventLoss { .. }, _) => broken,
         (_, Verdict::HalfComplete) => Verdict::Complete,
         (_, end) => end,
     }

@@ -209,7 +209,7 @@ impl Correlator {
             }
             _ => {}
         }
-        if event.tcp_flags & 2 != 0 && hop >= Hop::IpOut && hop <= Hop::IpIn {
+        if event.tcp_flags & 2 != 0 && hop >= Hop::TcpXmit && hop <= Hop::IpIn {
             stream.open_connection(seq, desk, done);
         }
         if len == 0 {

@@ -201,36 +201,45 @@ impl Desk {
 
     fn verdict(&self, ends: &Ends, piece: &Piece, why: Why) -> Verdict {
         let Some(last) = piece.rungs.last() else { return Verdict::Evicted };
+        let way = self.rules.of(ends.proto);
+        let broken =
+            |from_ns, to_ns| self.losses.within(from_ns, to_ns).map(|gap| Verdict::BrokenByEventLoss { gap });
+        let until_now_ns = self.now_ns.max(piece.last_ns);
         match why {
             Why::Finished => {
-                let reached = self.rules.of(ends.proto).rx_top.is_some_and(|top| piece.has(top));
-                let until_ns = if reached { piece.last_ns } else { self.now_ns.max(piece.last_ns) };
-                if self.is_gapped(ends, piece) && self.losses.overlap(self.earliest(ends, piece), until_ns) {
-                    Verdict::BrokenByEventLoss
-                } else if reached && piece.any(TX) {
-                    Verdict::Complete
-                } else if self.losses.overlap(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns) {
-                    // the other end may be in the capture, and just its records not
-                    Verdict::BrokenByEventLoss
+                let reached = way.rx_top.is_some_and(|top| piece.has(top));
+                let until_ns = if reached { piece.last_ns } else { until_now_ns };
+                let gap = if self.is_gapped(ends, piece) {
+                    broken(self.earliest(ends, piece), until_ns)
                 } else {
-                    Verdict::HalfComplete
-                }
+                    None
+                };
+                // The other end may be in the capture, and just its records not.
+                let lonely = !(reached && piece.any(TX));
+                let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
+                gap.or_else(half).unwrap_or_else(|| {
+                    if reached && !way.shows_end || way.rx_top.is_none() {
+                        Verdict::NotProbed { beyond: last }
+                    } else if lonely {
+                        Verdict::HalfComplete
+                    } else {
+                        Verdict::Complete
+                    }
+                })
             }
             Why::Evicted => Verdict::Evicted,
-            Why::Passed if self.losses.overlap(piece.first_ns, self.now_ns) => Verdict::BrokenByEventLoss,
-            Why::Passed => Verdict::ReadUnseen,
+            Why::Passed => broken(piece.first_ns, self.now_ns).unwrap_or(Verdict::ReadUnseen),
             Why::Aged | Why::Reset | Why::EndOfInput => {
                 if let Some((reason, _)) = piece.drop {
-                    Verdict::Dropped { hop: last, reason }
-                } else if self.losses.overlap(piece.first_ns, self.now_ns.max(piece.last_ns)) {
-                    Verdict::BrokenByEventLoss
-                } else if why == Why::EndOfInput
-                    || bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0
-                {
-                    Verdict::InFlight
-                } else {
-                    Verdict::LostAfter { hop: last }
+                    return Verdict::Dropped { hop: last, reason };
                 }
+                let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
+                broken(piece.first_ns, until_now_ns).unwrap_or(match why {
+                    Why::EndOfInput => Verdict::InFlight,
+                    _ if waits => Verdict::InFlight,
+                    _ if way.blind_after == Some(last) => Verdict::NotProbed { beyond: last },
+                    _ => Verdict::LostAfter { hop: last },
+                })
             }
         }
     }

@@ -21,6 +21,11 @@ pub(super) struct Rules {
 pub(super) struct Way {
     /// The served hop that ends a journey at the receiver.
     pub rx_top: Option<Hop>,
+    /// Whether that hop shows the end, and not a place somewhere on the way.
+    pub shows_end: bool,
+    /// The highest served hop of a packet on its way up, where none between it and the reader is: behind it nothing tells
+    /// a packet that waits from one that was lost.
+    pub blind_after: Option<Hop>,
     /// The served hop that ends the sender's half.
     pub tx_last: Option<Hop>,
     /// The served hop where a second pass of a byte is a retransmission.
@@ -42,12 +47,16 @@ impl Rules {
         let or_any = |bits: u32, side: u32| if mask & bits == 0 { side } else { bits };
         let tx = [Hop::DevDone, Hop::DevXmit, Hop::DevQueue, Hop::IpPost, Hop::IpOut];
         let rx = [Hop::IpIn, Hop::IpPre, Hop::DevRecv];
+        let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
+        let blind = |queued: Hop| served(&[queued, Hop::SockReady]).is_none().then(|| served(&rx)).flatten();
         let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
         let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
         let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
         Rules {
             tcp: Way {
                 rx_top: served(&[Hop::AppRecv, Hop::AppCopy, Hop::TcpRecv]).or(served(&rx)),
+                shows_end: reads,
+                blind_after: blind(Hop::TcpRecv),
                 tx_last: served(&tx).or(served(&[Hop::TcpXmit, Hop::TcpSend, Hop::AppSend])),
                 counted_at: served(&packet_tx).unwrap_or(Hop::DevXmit),
                 expected: mask
@@ -57,6 +66,8 @@ impl Rules {
             },
             udp: Way {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
+                shows_end: coverage.contains(Hop::AppRecv),
+                blind_after: blind(Hop::UdpRecv),
                 tx_last: served(&tx).or(served(&[Hop::UdpSend])),
                 counted_at: Hop::TcpRetransmit, // never: a datagram passes a hop once
                 // Not `udp.send`: before the packet is made there is nothing to tie it to.
@@ -66,6 +77,8 @@ impl Rules {
             },
             packet: Way {
                 rx_top: served(&rx),
+                shows_end: true,
+                blind_after: None,
                 tx_last: served(&tx),
                 counted_at: Hop::TcpRetransmit,
                 expected: mask & packets,

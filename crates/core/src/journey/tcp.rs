@@ -69,6 +69,13 @@ impl Stream {
         if self.first_seq == Some(seq) {
             return; // the same SYN at another hop, or sent again
         }
+        // Fast open: the send was told of first, and nothing else was seen of the connection.
+        let declared =
+            |at: u64| self.floor <= at && self.pieces.iter().all(|p| p.start >= at && p.is_only_promised());
+        if self.first_seq.is_none() && !self.pieces.is_empty() && self.known_place(seq).is_some_and(declared) {
+            self.first_seq = Some(seq);
+            return;
+        }
         if self.position.is_some() {
             desk.counters.resets += 1;
             self.reset(Why::Reset, desk, done);

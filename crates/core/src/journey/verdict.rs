@@ -1,5 +1,6 @@
 //! Verdicts: how a journey ended, as far as the capture can tell.
 
+use crate::batch::Loss;
 use crate::hop::Hop;
 use serde::Serialize;
 use std::fmt;
@@ -8,7 +9,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Both ends are in the capture, and the receiver's top served hop was reached.
+    /// Both ends are in the capture, and it came to its end: it was read, or where its protocol has no reader here, it was
+    /// received.
     Complete,
     /// Only one end is in the capture, and that half is whole.
     HalfComplete,
@@ -25,7 +27,16 @@ pub enum Verdict {
         reason: u32,
     },
     /// Records are missing from its span, so nothing can be concluded from what was not seen.
-    BrokenByEventLoss,
+    BrokenByEventLoss {
+        /// What is missing; the first where there are several. Times are those of the recording that lost it.
+        gap: Loss,
+    },
+    /// It came as far as the served hops show; what came after, none of them does: no hop of the reader is served, or it
+    /// waits for its reader or was lost and the hop between, that would tell, is not served.
+    NotProbed {
+        /// The last hop that it passed.
+        beyond: Hop,
+    },
     /// Still under way: at the end of the capture, or it has been waiting in a send or receive queue for longer than the
     /// correlator waits.
     InFlight,
@@ -37,11 +48,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// How many kinds there are.
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 9;
 
     /// Names of the kinds, in the order of [`Verdict::kind`].
     pub const NAMES: [&'static str; Self::KINDS] =
-        ["complete", "half", "lost", "dropped", "broken", "in-flight", "read-unseen", "evicted"];
+        ["complete", "half", "lost", "dropped", "broken", "in-flight", "read-unseen", "evicted", "not-probed"];
 
     /// Number of the kind, below [`Verdict::KINDS`].
     pub const fn kind(self) -> usize {
@@ -50,11 +61,22 @@ impl Verdict {
             Self::HalfComplete => 1,
             Self::LostAfter { .. } => 2,
             Self::Dropped { .. } => 3,
-            Self::BrokenByEventLoss => 4,
+            Self::BrokenByEventLoss { .. } => 4,
             Self::InFlight => 5,
             Self::ReadUnseen => 6,
             Self::Evicted => 7,
+            Self::NotProbed { .. } => 8,
         }
+    }
+
+    /// Whether journeys of the kind with this number are [whole](Self::is_whole).
+    pub const fn is_whole_kind(kind: usize) -> bool {
+        matches!(kind, 0 | 1 | 8)
+    }
+
+    /// How many of so many journeys of each kind are [whole](Self::is_whole).
+    pub const fn whole_of(kinds: &[u64; Self::KINDS]) -> u64 {
+        kinds[0] + kinds[1] + kinds[8]
     }
 
     /// Name of the kind.
@@ -62,9 +84,10 @@ impl Verdict {
         Self::NAMES[self.kind()]
     }
 
-    /// Whether the journey was seen to its end, so that its latency from one end to the other means something.
+    /// Whether the journey was seen as far as the capture could show it, so that its latency from its first hop to its
+    /// last means something.
     pub const fn is_whole(self) -> bool {
-        matches!(self, Self::Complete | Self::HalfComplete)
+        Self::is_whole_kind(self.kind())
     }
 }
 
@@ -73,6 +96,14 @@ impl fmt::Display for Verdict {
         match self {
             Self::LostAfter { hop } => write!(f, "lost after {hop}"),
             Self::Dropped { hop, reason } => write!(f, "dropped after {hop}, reason {reason}"),
+            Self::NotProbed { beyond } => write!(f, "not probed beyond {beyond}"),
+            Self::BrokenByEventLoss { gap } => {
+                write!(f, "broken: {} event{} lost", gap.count, if gap.count == 1 { "" } else { "s" })?;
+                if gap.cpu != u16::MAX {
+                    write!(f, " on CPU {}", gap.cpu)?;
+                }
+                write!(f, " between {} and {} ns ({})", gap.from_ns, gap.to_ns, gap.cause)
+            }
             other => f.pad(other.name()),
         }
     }

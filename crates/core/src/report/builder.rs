@@ -354,7 +354,8 @@ impl ReportBuilder {
 
     fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
         let (retransmits, ambiguous) = self.extra.get(&proto).copied().unwrap_or_default();
-        let [complete, half_complete, lost, dropped, broken, in_flight, read_unseen, evicted] = *kinds;
+        let [complete, half_complete, lost, dropped, broken, in_flight, read_unseen, evicted, not_probed] =
+            *kinds;
         VerdictRow {
             proto,
             journeys: kinds.iter().sum(),
@@ -366,6 +367,7 @@ impl ReportBuilder {
             in_flight,
             read_unseen,
             evicted,
+            not_probed,
             retransmits,
             ambiguous,
         }

@@ -230,7 +230,7 @@ impl Sum {
             bytes: self.bytes,
             bytes_per_s: per_second(self.bytes, duration_ns),
             journeys: self.kinds.iter().sum(),
-            whole: self.kinds[0] + self.kinds[1],
+            whole: Verdict::whole_of(&self.kinds),
             left_out: LeftOut::of(&self.kinds),
             retransmits: self.retransmits,
             total: self.total.as_ref().and_then(|total| total.quantiles()),

@@ -133,6 +133,8 @@ pub struct VerdictRow {
     pub read_unseen: u64,
     /// Given up on.
     pub evicted: u64,
+    /// Seen as far as the served hops go, which is not the end.
+    pub not_probed: u64,
     /// Times a piece was sent again, added up.
     pub retransmits: u64,
     /// Matched by order or length against some of the evidence.
@@ -215,8 +217,9 @@ pub struct LeftOut {
 impl LeftOut {
     /// The kinds of verdict that have no latency from end to end, those that there are.
     fn of(kinds: &[u64; Verdict::KINDS]) -> Vec<Self> {
-        let left_out = kinds.iter().zip(Verdict::NAMES).skip(2).filter(|(n, _)| **n > 0);
-        left_out.map(|(n, name)| LeftOut { because: name.to_owned(), journeys: *n }).collect()
+        let named = kinds.iter().zip(Verdict::NAMES).enumerate();
+        let left_out = named.filter(|(kind, (n, _))| **n > 0 && !Verdict::is_whole_kind(*kind));
+        left_out.map(|(_, (n, name))| LeftOut { because: name.to_owned(), journeys: *n }).collect()
     }
 }
 

@@ -161,6 +161,14 @@ fn write_verdicts(out: &mut String, report: &Report) -> fmt::Result {
             count(row.in_flight),
             count(row.retransmits)
         )?;
+        let others = [
+            (row.not_probed, "seen as far as the served hops go, which is not the end"),
+            (row.read_unseen, "read, and no event says when"),
+            (row.evicted, "given up on, because too many were in flight"),
+        ];
+        for (number, words) in others.iter().filter(|(number, _)| *number > 0) {
+            writeln!(out, "      {:>10} {words}", count(*number))?;
+        }
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ fn blame(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, room: u16, style
     let theme = *canvas.theme;
     let x = NUMBER + TOTAL;
     let (words, ns, style) = match (row.line.journey.verdict, &row.blame) {
-        (Verdict::BrokenByEventLoss, _) => ("✕ events of it were lost".to_owned(), None, theme.bad),
+        (Verdict::BrokenByEventLoss { .. }, _) => ("✕ events of it were lost".to_owned(), None, theme.bad),
         (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
             (format!("✕ {verdict}"), None, theme.bad)
         }

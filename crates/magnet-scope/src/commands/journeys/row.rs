@@ -4,7 +4,8 @@ use crate::sessions;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::journey::{Branch, Latency, Resend};
-use magscope_core::{Flow, FlowId, Hop, Journey, Proto, Task, Verdict};
+use magscope_core::{Flow, FlowId, Hop, Journey, Loss, Proto, Task, Verdict};
+use magscope_scope::format::duration;
 use serde::{Serialize, Serializer};
 
 /// A journey with its names.
@@ -39,6 +40,9 @@ pub struct Row {
     verdict: &'static str,
     /// The verdict in words.
     pub verdict_text: String,
+    /// What was lost, where that broke it; times on `CLOCK_MONOTONIC` of the recording that lost it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<Loss>,
     /// Times it was sent again.
     pub retransmits: u32,
     /// The first of those times.
@@ -140,7 +144,11 @@ impl Row {
             start_ns,
             total_ns: journey.total_ns(),
             verdict: journey.verdict.name(),
-            verdict_text: words(journey.verdict),
+            verdict_text: words(journey),
+            gap: match journey.verdict {
+                Verdict::BrokenByEventLoss { gap } => Some(gap),
+                _ => None,
+            },
             retransmits: journey.retransmits(),
             branches: journey.branches.iter().map(Again::of).collect(),
             ambiguous: journey.ambiguous,
@@ -224,15 +232,28 @@ impl Way {
 }
 
 /// A verdict as a person would say it.
-fn words(verdict: Verdict) -> String {
-    match verdict {
+fn words(journey: &Journey) -> String {
+    match journey.verdict {
+        Verdict::BrokenByEventLoss { gap } => broken(&gap, journey.start_ns()),
         Verdict::HalfComplete => "complete as far as one end shows".to_owned(),
-        Verdict::BrokenByEventLoss => "events were lost, nothing to conclude".to_owned(),
         Verdict::InFlight => "still in flight".to_owned(),
         Verdict::ReadUnseen => "read, but unseen when".to_owned(),
         Verdict::Evicted => "given up on, too many in flight".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// Which loss broke it: `3 events lost on CPU 1 (ring buffer full), 12 µs after it began, within 3 ms`.
+fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
+    let events = if gap.count == 1 { "event" } else { "events" };
+    let cpu = if gap.cpu == u16::MAX { String::new() } else { format!(" on CPU {}", gap.cpu) };
+    let place = match start_ns.map(|start_ns| (gap.from_ns.checked_sub(start_ns), start_ns)) {
+        Some((Some(after_ns), _)) => format!(", {} after it began", duration(after_ns)),
+        Some((None, start_ns)) => format!(", {} before it was first seen", duration(start_ns - gap.from_ns)),
+        None => String::new(),
+    };
+    let within = duration(gap.to_ns.saturating_sub(gap.from_ns));
+    format!("broken: {} {events} lost{cpu} ({}){place}, within {within}", gap.count, gap.cause)
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
