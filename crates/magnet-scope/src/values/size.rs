@@ -4,7 +4,7 @@
 use super::{leading_number, nearest, shown};
 use magscope_core::size::UNITS;
 
-const NAMES: [&str; 8] = ["M", "k", "G", "T", "MiB", "KiB", "GiB", "TiB"];
+const NAMES: [&str; 4] = ["M", "k", "G", "T"];
 /// What a size may be, bytes.
 const RANGE: std::ops::RangeInclusive<f64> = 1e6..=(1_u64 << 50) as f64;
 
