@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Records the golden sessions anew into tests/golden: small recordings of real traffic that tests/golden.rs replays without
+# privileges. Rarely needed: a change of meaning is accepted by accepting the snapshots (tests/golden/README.md); the
+# recordings themselves only change when the format does.
+#
+# usage: scripts/record-golden.sh [NAME…]     (as root; default: all of them)
+# Needs unshare, iproute2, nftables and python3. Names and addresses in the recordings are neutral: the host is called
+# `node`, addresses are those of the two namespaces made here, and what tells one machine from another is taken out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ "${1:-}" != --inside ]; then
+    [ "$(id -u)" = 0 ] || { echo "recording needs root" >&2; exit 1; }
+    cargo build --bin magnet-scope
+    # names of namespaces and the name of the host are private to what runs inside
+    exec unshare --uts --mount --propagation private "$0" --inside "$@"
+fi
+shift
+hostname node
+mkdir -p /run/netns
+mount -t tmpfs tmpfs /run/netns
+scope=$PWD/target/debug/magnet-scope
+golden=$PWD/tests/golden
+wanted=("$@")
+[ ${#wanted[@]} -gt 0 ] || wanted=(demo retransmissions drops half lost damaged)
+
+ip netns add client
+ip netns add server
+recorder=
+trap '[ -z "$recorder" ] || kill -INT "$recorder"; ip netns del client; ip netns del server' EXIT
+ip -n client link add v0 type veth peer name v0 netns server
+for end in client:1 server:2; do
+    host=${end%:*} number=${end#*:}
+    ip -n "$host" link set lo up
+    ip -n "$host" addr add "10.78.0.$number/24" dev v0
+    ip -n "$host" addr add "fd78::$number/64" dev v0 nodad
+    ip -n "$host" link set v0 up
+done
+server() { ip netns exec server "$@"; }
+# Neighbours are known beforehand, so that recordings are about the traffic alone.
+server python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"", ("10.78.0.1", 9))'
+
+# traffic SCENE: real sockets; each end runs in its own namespace, in a thread of its own.
+traffic() { python3 scripts/golden-traffic.py "$1" "$recorder"; }
+
+# record NAME SCENE ARGUMENT…: captures a scene into tests/golden/NAME/session.
+record() {
+    local name=$1 scene=$2 folder=$golden/$1/session
+    shift 2
+    rm -rf "$folder"
+    mkdir -p "$golden/$name"
+    "$scope" record -o "$folder" "$@" &
+    recorder=$!
+    until [ -s "$folder/meta.toml" ]; do kill -0 "$recorder"; sleep 0.05; done
+    sleep 0.5
+    traffic "$scene"
+    sleep 0.2
+    kill -INT "$recorder"
+    wait "$recorder"
+    recorder=
+}
+
+# What is left that tells one machine from another.
+neutral() {
+    sed -i -e 's/^boot_id = .*/boot_id = "00000000-0000-0000-0000-000000000000"/' \
+        -e 's/^\(kernel = "[0-9.]*\)[^"]*"/\1"/' "$golden/$1/session/meta.toml"
+}
+
+both=(--netns client --netns server)
+# The scheduler's own events are those of the whole machine: none of them belongs into a file that others read.
+every=(--hops all,-sched.switch,-sched.wakeup,-sched.fork,-sched.exit)
+for name in "${wanted[@]}"; do
+    case $name in
+        demo)
+            rm -rf "$golden/demo/session"
+            mkdir -p "$golden/demo"
+            "$scope" demo --duration 1s -o "$golden/demo/session" >/dev/null
+            ;;
+        retransmissions)
+            server nft '
+                table inet lossy {
+                    chain arriving {
+                        type filter hook prerouting priority raw; policy accept;
+                        meta length > 500 numgen inc mod 9 == 4 drop
+                    }
+                }'
+            record retransmissions tcp "${both[@]}" "${every[@]}"
+            server nft delete table inet lossy
+            ;;
+        drops) record drops burst "${both[@]}" "${every[@]}" ;;
+        half) record half mixed --netns client ;;
+        lost) record lost flood "${both[@]}" --hops ip.out,dev.recv,udp.recv,app.recv --ring-size 1M ;;
+        damaged)
+            # a recording of its own: one byte of it is another, and its end is missing
+            record damaged spaced "${both[@]}"
+            python3 scripts/golden-traffic.py damage "$golden/damaged/session/events-0000.arrows"
+            ;;
+        *) echo "no golden session is called $name" >&2; exit 1 ;;
+    esac
+    neutral "$name"
+    du -sb "$golden/$name/session"
+done

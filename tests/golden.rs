@@ -1,0 +1,114 @@
+//! Golden sessions: recordings of real traffic that are committed, and what is read out of them. Any change of meaning
+//! shows as a difference to the snapshots beside them; `tests/golden/README.md` says how one is accepted.
+
+mod common;
+
+use common::{run, stderr};
+use serde_json::Value;
+use std::path::PathBuf;
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden")).join(name)
+}
+
+/// What the binary says about a golden session, as JSON. A damaged one is read with exit code 0 as well.
+fn read(name: &str, command: &[&str]) -> Value {
+    let session = folder(name).join("session").display().to_string();
+    let output = run(&[command, &[&session]].concat());
+    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// One line a journey: enough to see each change of what happened, small enough to be read.
+fn line(journey: &Value) -> String {
+    let text = |key: &str| journey[key].as_str().unwrap_or("-").to_owned();
+    let rungs = journey["rungs"].as_array().map_or(&[][..], Vec::as_slice);
+    let hops: Vec<&str> = rungs.iter().filter_map(|rung| rung["hop"].as_str()).collect();
+    format!(
+        "{} {} {}+{} {} {} ns, sent again {}, ambiguous {}: {}",
+        text("proto"),
+        text("tx_flow"),
+        journey["range"]["start"].as_str().unwrap_or("-"),
+        journey["bytes"],
+        text("verdict_text"),
+        journey["total_ns"],
+        journey["retransmits"],
+        journey["ambiguous"],
+        hops.join(" ")
+    )
+}
+
+/// Compares what `info`, `report` and `journeys` say with the snapshots.
+fn says_the_same(name: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(folder(name));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let mut info = read(name, &["info", "--verify", "--json"]);
+    info.as_object_mut().expect("an object").remove("node"); // it stands in the recording as it is here
+    let report = read(name, &["report", "--json"]);
+    let slowest = read(name, &["journeys", "--slowest", "5", "--json"]);
+    let all = read(name, &["journeys", "--slowest", "100000", "--json"]);
+    // of a long recording each thirteenth, because what concerns all of them shows in the report
+    let all = all.as_array().expect("journeys");
+    let step = if all.len() > 300 { 13 } else { 1 };
+    let lines: Vec<String> = all.iter().step_by(step).map(line).collect();
+    settings.bind(|| {
+        insta::assert_snapshot!("info", format!("{info:#}"));
+        insta::assert_snapshot!("report", format!("{report:#}"));
+        insta::assert_snapshot!("slowest", format!("{slowest:#}"));
+        insta::assert_snapshot!("journeys", lines.join("\n"));
+    });
+}
+
+#[test]
+fn the_demo_says_the_same() {
+    says_the_same("demo");
+}
+
+#[test]
+fn retransmissions_say_the_same() {
+    says_the_same("retransmissions");
+}
+
+#[test]
+fn drops_say_the_same() {
+    says_the_same("drops");
+}
+
+#[test]
+fn half_a_connection_says_the_same() {
+    says_the_same("half");
+}
+
+#[test]
+fn lost_records_say_the_same() {
+    says_the_same("lost");
+}
+
+#[test]
+fn a_damaged_recording_says_the_same() {
+    says_the_same("damaged");
+}
+
+/// What tells one machine from another has no place in the repository.
+#[test]
+fn golden_sessions_name_no_machine() {
+    for name in ["demo", "retransmissions", "drops", "half", "lost", "damaged"] {
+        let node = &read(name, &["info", "--json"])["node"];
+        assert_eq!(node["host"], "node", "{name}");
+        assert_eq!(node["boot_id"], "00000000-0000-0000-0000-000000000000", "{name}");
+        let kernel = node["kernel"].as_str().unwrap_or_default();
+        assert!(kernel.chars().all(|c| c.is_ascii_digit() || c == '.'), "{name}: {kernel}");
+        for row in read(name, &["journeys", "--slowest", "100000", "--json"]).as_array().expect("journeys") {
+            for end in ["from", "to"] {
+                let address = row[end].as_str().unwrap_or_default();
+                assert!(address.starts_with("10.7") || address.starts_with("[fd7"), "{name}: {address}");
+            }
+        }
+        let folder = folder(name).join("session");
+        let files = std::fs::read_dir(folder).expect("a recording").flatten();
+        let bytes: u64 = files.map(|file| file.metadata().expect("a file").len()).sum();
+        assert!(bytes < 200_000, "{name}: {bytes} bytes");
+    }
+}
