@@ -263,3 +263,19 @@ fn the_driver_of_a_single_byte_returns_after_the_read() {
     assert_eq!(done[0].rungs.time_ns(Hop::DevDone), Some(30));
     assert_eq!(correlator.counters().keep_alives, 0);
 }
+
+#[test]
+fn a_pass_from_before_the_capture_may_be_the_one_that_comes() {
+    // What is seen first was sent again already, as the kernel tells; it is dropped, and sent once more.
+    let events = [
+        out_of(&PACKET_TX[..4], 0, 0, BYTES),
+        vec![told(10, Resend::Fast)],
+        out(1000, 0),
+        vec![told(1010, Resend::Timeout)],
+        come(1500, 0),
+        vec![read(2000)],
+    ];
+    let journey = one(events.concat());
+    assert_eq!(journey.branches[1].rungs.time_ns(Hop::TcpRecv), Some(1503));
+    assert!(journey.branches[1].ambiguous);
+}

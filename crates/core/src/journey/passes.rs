@@ -110,7 +110,7 @@ impl Passes {
         let (one, others) = (waiting.next(), waiting.next().is_some());
         let of = self.with_ids(mark.ids, ids);
         // Once it is not known whose return it was, it is not known of the next one either.
-        self.mixed |= others && of.is_none();
+        self.mixed |= (others || self.misses_one()) && of.is_none();
         let of = of.or(one.filter(|_| !self.mixed));
         if let Some(pass) = of.and_then(|n| self.pass_mut(n)) {
             pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
@@ -139,13 +139,19 @@ impl Passes {
             let (newest, others) = self.on_their_way(first);
             self.arriving = newest.filter(|_| is_new);
             // After the first that came, it may be a copy of one that came before.
-            doubtful = others || (0..=self.list.len()).any(|n| self.rungs(n, first) & RX != 0);
+            let came = (0..=self.list.len()).any(|n| self.rungs(n, first) & RX != 0);
+            doubtful = others || came || self.misses_one();
         }
         self.last_in = Some(mark.hop);
         if let Some(pass) = self.arriving.and_then(|n| self.pass_mut(n)) {
             pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
             pass.branch.ambiguous |= doubtful;
         }
+    }
+
+    /// Whether a pass was told of and not seen going out: its packet may be anywhere.
+    fn misses_one(&self) -> bool {
+        self.list.iter().any(|pass| pass.branch.rungs.present() & TX_PACKET == 0)
     }
 
     /// The newest pass that went out and has not come in, and whether there are others: of those that reached the wire,
