@@ -70,8 +70,7 @@ pub fn walk(
     patience: Duration,
     mut visit: impl FnMut(Piece<'_>),
 ) -> Result<Walked, SourceError> {
-    let lane = |source: &mut &'_ mut dyn Source| source.info().clone();
-    let infos: Vec<NodeInfo> = sources.iter_mut().map(lane).collect();
+    let infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
     let lanes = sources.iter_mut().zip(infos).map(|(source, info)| Lane {
         source: &mut **source,
         correlator: Correlator::new(info.coverage.served(), limits),

@@ -102,6 +102,14 @@ pub struct NetnsArgs {
     pub netns: Vec<String>,
 }
 
+/// Recordings to read together.
+#[derive(Clone, Debug, Args)]
+pub struct SessionsArgs {
+    /// The directories that `magnet-scope record` made; several, one a host, are put on one time line
+    #[arg(value_name = "DIR", required = true, num_args = 1..=64)]
+    pub dirs: Vec<PathBuf>,
+}
+
 /// A recording to read.
 #[derive(Clone, Debug, Args)]
 pub struct SessionArgs {

@@ -1,12 +1,15 @@
 //! From a source to a report.
 
+use crate::joint::Joint;
 use crate::output;
+use crate::recordings::Recordings;
 use anyhow::Result;
-use magscope_core::context::{Context, Known};
-use magscope_core::journey::{self, Correlator, Limits};
+use magscope_core::join::OneClock;
+use magscope_core::journey::{self, Limits};
 use magscope_core::report::render_text;
-use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Journey, Report, ReportBuilder};
+use magscope_core::source::Source;
+use magscope_core::together::{self, Piece, Walked};
+use magscope_core::{Report, ReportBuilder};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::time::Duration;
@@ -18,64 +21,64 @@ const NARROWEST: usize = 50;
 /// Columns where stdout is no terminal.
 const WIDTH: usize = 80;
 
-/// A report, and what the correlator could and could not make use of.
+/// A report, and what the correlators could and could not make use of.
 #[derive(Debug, Serialize)]
 pub struct Findings {
     #[serde(flatten)]
     report: Report,
+    /// Of the first recording, or the only one.
     correlator: journey::Counters,
+    /// Of the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_correlators: Vec<journey::Counters>,
+    /// What is to be said of several recordings together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    together: Option<Joint>,
 }
 
-/// What comes out of a source, piece by piece.
-pub enum Piece<'a> {
-    /// Events, before their journeys.
-    Batch(&'a Batch),
-    /// A journey that ended, and what knows its flows and processes.
-    Journey(&'a Journey, &'a dyn Context),
-}
-
-/// Reads a source to its end; what the correlator could and could not make use of.
-pub fn walk(source: &mut impl Source, mut visit: impl FnMut(Piece<'_>)) -> Result<journey::Counters> {
-    let node = source.info().clone();
-    let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
-    let (mut batch, mut done) = (Batch::default(), Vec::new());
-    loop {
-        let progress = source.next(&mut batch, PATIENCE).map_err(anyhow::Error::from_boxed)?;
-        if progress == Progress::End {
-            correlator.finish(&mut done);
-        } else {
-            visit(Piece::Batch(&batch));
-            correlator.push(&batch, &mut done);
-        }
-        for journey in done.drain(..) {
-            visit(Piece::Journey(&journey, &Known { correlator: &correlator, node: &node }));
-        }
-        if progress == Progress::End {
-            return Ok(*correlator.counters());
-        }
-    }
+/// Reads a source to its end.
+pub fn walk(source: &mut impl Source, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
+    together::walk(&mut [source], &OneClock, Limits::default(), PATIENCE, visit)
+        .map_err(anyhow::Error::from_boxed)
 }
 
 /// Reads a source to its end and reports on it.
 pub fn of(source: &mut impl Source) -> Result<Findings> {
-    let report = ReportBuilder::new(source.info());
-    with(source, report)
+    let mut report = ReportBuilder::new(source.info());
+    let walked = walk(source, |piece| add(&mut report, &piece))?;
+    Ok(Findings::new(report, walked, None))
 }
 
-/// Reads a source to its end for a report that was told what else it is to say.
-pub fn with(source: &mut impl Source, mut report: ReportBuilder) -> Result<Findings> {
-    let correlator = walk(source, |piece| {
-        match piece {
-            Piece::Batch(batch) => report.batch(batch),
-            Piece::Journey(journey, context) => report.journey(journey, context),
-        };
-    })?;
-    Ok(Findings { report: report.finish(), correlator })
+/// Reads recordings to their end for a report that was told what else it is to say.
+pub fn of_all(recordings: &Recordings, mut report: ReportBuilder) -> Result<Findings> {
+    let walked = recordings.walk(Limits::default(), |piece| add(&mut report, &piece))?;
+    let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
+    Ok(Findings::new(report, walked, joint))
+}
+
+fn add(report: &mut ReportBuilder, piece: &Piece<'_>) {
+    match piece {
+        Piece::Batch(node, batch) => report.batch_of(*node, batch),
+        Piece::Journey(journey, _, context) => report.journey(journey, *context),
+    };
+}
+
+impl Findings {
+    fn new(report: ReportBuilder, walked: Walked, together: Option<Joint>) -> Self {
+        let mut counters = walked.counters.into_iter();
+        let correlator = counters.next().unwrap_or_default();
+        Findings { report: report.finish(), correlator, other_correlators: counters.collect(), together }
+    }
 }
 
 /// Prints it: data, so to stdout.
 pub fn print(findings: &Findings, json: bool) -> Result<()> {
-    if json { output::json(findings) } else { output::text(&render_text(&findings.report, width())) }
+    if json {
+        return output::json(findings);
+    }
+    let together = findings.together.as_ref().map(Joint::text);
+    let gap = if together.is_some() { "\n" } else { "" };
+    output::text(&format!("{}{gap}{}", together.unwrap_or_default(), render_text(&findings.report, width())))
 }
 
 /// Columns of the terminal, or of what stands for one.

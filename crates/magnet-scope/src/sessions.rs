@@ -43,6 +43,24 @@ pub fn utc_map(session: &Session) -> UtcMap {
     map
 }
 
+/// What was typed as `--from` and `--to`, on each recording's own clock. With several the first one's is meant, and the others' parts are
+/// found by UTC, as right as the hosts' own clocks were.
+pub fn windows(
+    sessions: &[Session],
+    maps: &[UtcMap],
+    part: PartArgs,
+) -> Result<Vec<(Option<u64>, Option<u64>)>> {
+    let Some(first) = sessions.first() else { return Ok(Vec::new()) };
+    let (from, to) = window(first, part)?;
+    let mut parts = vec![(from, to)];
+    let utc = |at: u64| maps.first().and_then(|map| map.utc_ns(at));
+    for map in maps.iter().skip(1) {
+        let place = |at: Option<u64>| at.and_then(utc).map(|utc| from_utc(map, utc)).transpose();
+        parts.push((place(from)?, place(to)?));
+    }
+    Ok(parts)
+}
+
 /// What was typed as `--from` and `--to`, on the recording's own clock.
 pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<u64>)> {
     let PartArgs { from, to } = part;

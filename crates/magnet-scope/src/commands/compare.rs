@@ -4,12 +4,13 @@
 mod text;
 
 use crate::failure::Usage;
-use crate::reporting::{self, Piece};
+use crate::reporting;
 use crate::{output, sessions};
 use anyhow::Result;
 use magscope_core::compare::{Run, Side, common_hops, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::source::Source;
+use magscope_core::together::Piece;
 use magscope_session::Session;
 use std::path::PathBuf;
 
@@ -68,8 +69,8 @@ impl Args {
 fn read(side: &mut Side, hops: HopSet, source: &mut impl Source) -> Result<()> {
     let mut run = Run::new(source.info(), hops);
     reporting::walk(source, |piece| match piece {
-        Piece::Batch(batch) => run.batch(batch),
-        Piece::Journey(journey, _) => run.journey(journey),
+        Piece::Batch(_, batch) => run.batch(batch),
+        Piece::Journey(journey, ..) => run.journey(journey),
     })?;
     side.add(run);
     Ok(())

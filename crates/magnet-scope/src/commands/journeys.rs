@@ -6,15 +6,17 @@ mod row;
 mod slowest;
 mod text;
 
-use crate::cli::{PartArgs, SessionArgs};
-use crate::reporting::{self, Piece};
-use crate::{output, sessions};
+use crate::cli::{PartArgs, SessionsArgs};
+use crate::joint::Joint;
+use crate::recordings::Recordings;
+use crate::{output, reporting};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::filter::Filter;
-use magscope_core::source::Source;
+use magscope_core::journey::Limits;
+use magscope_core::together::{Piece, Walked};
 use magscope_core::{Journey, Verdict};
 use row::{Row, Way};
 use slowest::Slowest;
@@ -31,7 +33,7 @@ use slowest::Slowest;
 )]
 pub struct Args {
     #[command(flatten)]
-    session: SessionArgs,
+    sessions: SessionsArgs,
     #[command(flatten)]
     part: PartArgs,
     /// How many: the slowest of those that match
@@ -77,33 +79,56 @@ fn kind(name: String) -> usize {
 
 /// Prints them, slowest first.
 pub fn run(args: &Args) -> Result<()> {
-    let session = sessions::open(&args.session.dir)?;
-    let utc = sessions::utc_map(&session);
-    let (from, to) = sessions::window(&session, args.part)?;
-    let (rows, counts) = collect(&mut session.replay(from, to), &args.wanted, args.slowest as usize, &utc)?;
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, Limits::default())?;
+    let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());
+    let (rows, counts, walked) = collector.read(|visit| recordings.walk(Limits::default(), visit))?;
+    let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
     if args.json {
         // The array is data; what it is a part of is said beside it.
+        joint.iter().flat_map(|text| text.lines()).for_each(output::note);
         output::note(&text::summary(&rows, counts));
         return output::json(&rows);
     }
-    output::text(&text::table(&rows, counts, reporting::width()))
+    let table = text::table(&rows, counts, reporting::width());
+    output::text(&joint.map_or_else(|| table.clone(), |joint| format!("{joint}\n{table}")))
 }
 
-fn collect(source: &mut impl Source, wanted: &Wanted, most: usize, utc: &UtcMap) -> Result<(Vec<Row>, Counts)> {
-    let (mut counts, mut slowest) = (Counts::default(), Slowest::new(most));
-    reporting::walk(source, |piece| {
-        let Piece::Journey(journey, known) = piece else { return };
-        counts.journeys += 1;
-        if !wanted.matches(journey, known) {
+/// Keeps those that are asked for.
+struct Collector<'a> {
+    wanted: &'a Wanted,
+    utc: &'a UtcMap,
+    counts: Counts,
+    slowest: Slowest,
+}
+
+impl<'a> Collector<'a> {
+    fn new(wanted: &'a Wanted, most: usize, utc: &'a UtcMap) -> Self {
+        Collector { wanted, utc, counts: Counts::default(), slowest: Slowest::new(most) }
+    }
+
+    fn read(
+        mut self,
+        walk: impl FnOnce(&mut dyn FnMut(Piece<'_>)) -> Result<Walked>,
+    ) -> Result<(Vec<Row>, Counts, Walked)> {
+        let walked = walk(&mut |piece| {
+            if let Piece::Journey(journey, _, known) = piece {
+                self.journey(journey, known);
+            }
+        })?;
+        Ok((self.slowest.into_rows(), self.counts, walked))
+    }
+
+    fn journey(&mut self, journey: &Journey, known: &dyn Context) {
+        self.counts.journeys += 1;
+        if !self.wanted.matches(journey, known) {
             return;
         }
-        counts.matching += 1;
-        counts.without_total += u64::from(journey.total_ns().is_none());
-        if slowest.wants(journey) {
-            slowest.push(journey, Row::of(journey, known, utc));
+        self.counts.matching += 1;
+        self.counts.without_total += u64::from(journey.total_ns().is_none());
+        if self.slowest.wants(journey) {
+            self.slowest.push(journey, Row::of(journey, known, self.utc));
         }
-    })?;
-    Ok((slowest.into_rows(), counts))
+    }
 }
 
 impl Wanted {
@@ -125,7 +150,11 @@ mod tests {
     fn listed(wanted: &Wanted, most: usize) -> (Vec<Row>, Counts) {
         let mut source =
             Generator::new(GeneratorOptions { events: 40_000, flows: 8, ..GeneratorOptions::default() });
-        collect(&mut source, wanted, most, &UtcMap::new()).expect("a generator never fails")
+        let utc = UtcMap::new();
+        let collector = Collector::new(wanted, most, &utc);
+        let read = collector.read(|visit| reporting::walk(&mut source, visit));
+        let (rows, counts, _) = read.expect("a generator never fails");
+        (rows, counts)
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! `magnet-scope report DIR`: where the time went in a recording.
 
-use crate::cli::{PartArgs, SessionArgs};
+use crate::cli::{PartArgs, SessionsArgs};
+use crate::recordings::Recordings;
+use crate::reporting;
 use crate::values::window;
-use crate::{reporting, sessions};
 use anyhow::Result;
 use clap::ValueEnum;
 use magscope_core::ReportBuilder;
+use magscope_core::journey::Limits;
 use magscope_core::report::By;
-use magscope_core::source::Source;
 use magscope_core::stats::running::Window;
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    session: SessionArgs,
+    sessions: SessionsArgs,
     #[command(flatten)]
     part: PartArgs,
     /// Instead of the flows: journeys by what, with times, verdicts and who took the time of each
@@ -49,11 +50,9 @@ enum Group {
 
 /// Prints the report.
 pub fn run(args: &Args) -> Result<()> {
-    let session = sessions::open(&args.session.dir)?;
-    let (from, to) = sessions::window(&session, args.part)?;
-    let mut replay = session.replay(from, to);
-    let report = args.prepare(ReportBuilder::new(replay.info()));
-    reporting::print(&reporting::with(&mut replay, report)?, args.json)
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, Limits::default())?;
+    let report = args.prepare(ReportBuilder::of_many(recordings.infos()));
+    reporting::print(&reporting::of_all(&recordings, report)?, args.json)
 }
 
 impl Args {

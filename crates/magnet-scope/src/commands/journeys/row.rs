@@ -3,7 +3,7 @@
 use crate::sessions;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
-use magscope_core::journey::{Branch, Latency, Resend};
+use magscope_core::journey::{Across, Branch, Latency, Resend};
 use magscope_core::{Flow, FlowId, Hop, Journey, Loss, Proto, Task, Verdict};
 use magscope_scope::format::duration;
 use serde::{Serialize, Serializer};
@@ -34,8 +34,14 @@ pub struct Row {
     pub start_utc: Option<String>,
     /// The same on `CLOCK_MONOTONIC`, nanoseconds.
     start_ns: Option<u64>,
-    /// First hop to last, nanoseconds; absent with fewer than two.
+    /// First hop to last, nanoseconds; absent with fewer than two, and between two clocks of which nothing is known.
     pub total_ns: Option<u64>,
+    /// How far from the truth that can be, because its ends stand on two clocks.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub total_half_width_ns: u64,
+    /// What is known of the time between its halves.
+    #[serde(flatten)]
+    pub across: Across,
     /// Name of the verdict.
     verdict: &'static str,
     /// The verdict in words.
@@ -143,6 +149,8 @@ impl Row {
             start_utc: start_ns.and_then(|ns| sessions::utc_text(utc, ns)),
             start_ns,
             total_ns: journey.total_ns(),
+            total_half_width_ns: journey.total_half_width_ns(),
+            across: journey.across,
             verdict: journey.verdict.name(),
             verdict_text: words(journey),
             gap: match journey.verdict {

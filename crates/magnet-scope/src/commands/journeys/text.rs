@@ -3,7 +3,7 @@
 use super::Counts;
 use super::row::Row;
 use magscope_core::Proto;
-use magscope_core::journey::Resend;
+use magscope_core::journey::{Across, Resend};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
@@ -49,15 +49,31 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     let id = format!("#{}", row.id);
     let time = row.start_utc.as_deref().and_then(|utc| utc.split_once('T')).map_or("·", |(_, time)| time);
     let total = row.total_ns.map_or_else(|| "·".to_owned(), duration);
+    let plus_minus = |ns: u64| if ns > 0 { format!(" ± {}", duration(ns)) } else { String::new() };
     let largest = row.largest.map_or_else(
         || "nothing measured".to_owned(),
-        |step| format!("{} between {} and {}", duration(step.ns), step.from, step.to),
+        |step| {
+            format!(
+                "{}{} between {} and {}",
+                duration(step.ns),
+                plus_minus(step.half_width_ns),
+                step.from,
+                step.to
+            )
+        },
     );
     // Writing into a String cannot fail.
     let _ = writeln!(text, "{id:>8}  {:<15}  {total:>7}  {largest}", time.trim_end_matches('Z'));
     let mut parts = vec![row.way.flow(row.proto), row.way.processes(), size(row), row.verdict_text.clone()];
     if row.retransmits > 0 {
         parts.push(format!("sent again {}×{}", row.retransmits, reasons(row)));
+    }
+    match row.across {
+        Across::Bounded { .. } if row.total_half_width_ns > 0 => {
+            parts.push(format!("total{}: two clocks", plus_minus(row.total_half_width_ns)));
+        }
+        Across::Apart => parts.push("two clocks of which nothing is known".to_owned()),
+        _ => {}
     }
     if row.ambiguous {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());

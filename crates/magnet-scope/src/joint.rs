@@ -1,0 +1,191 @@
+//! What is to be said of several recordings together: whose clock stands how, what joined, and what did not and why.
+
+use magscope_core::align::Alignment;
+use magscope_core::join::{JoinCounters, Pairing};
+use magscope_core::node::NodeInfo;
+use magscope_core::together::Walked;
+use magscope_scope::format::{count, duration};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Connections listed, those with the most journeys first.
+const MOST_PAIRINGS: usize = 20;
+
+/// Several recordings together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Joint {
+    /// In the order they were given; the first one's clock is everybody's.
+    recordings: Vec<Recording>,
+    /// All are of one boot of one host.
+    one_clock: bool,
+    /// Each pair of clocks.
+    clocks: Vec<Clocks>,
+    /// What the join did.
+    join: JoinCounters,
+    /// Connections with the most journeys.
+    connections: Vec<Pairing>,
+    /// Connections that are not listed.
+    other_connections: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Recording {
+    directory: String,
+    host: String,
+}
+
+/// How the second's clock stands to the first's.
+#[derive(Clone, Debug, Serialize)]
+struct Clocks {
+    /// Numbers of the recordings, counted from 0.
+    nodes: (u16, u16),
+    /// What the bound rests on.
+    state: String,
+    /// The second's unslewed clock less the first's amid the recording, nanoseconds.
+    offset_ns: Option<i64>,
+    /// How far from the truth that can be.
+    half_width_ns: Option<u64>,
+    /// The bound there: the difference is at least this.
+    lower_ns: Option<i64>,
+    /// The difference is at most this.
+    upper_ns: Option<i64>,
+    drift_ppm: Option<f64>,
+    min_round_trip_ns: Option<u64>,
+    packets_used: u64,
+    packets_rejected: u64,
+}
+
+impl Joint {
+    pub fn new(dirs: &[PathBuf], infos: &[NodeInfo], alignment: &Alignment, walked: &Walked) -> Self {
+        let recordings = dirs
+            .iter()
+            .zip(infos)
+            .map(|(dir, info)| Recording { directory: dir.display().to_string(), host: info.host.clone() });
+        let clocks = alignment.pairs().map(|(nodes, pair)| {
+            let at_ns = pair.middle_ns().or_else(|| {
+                let clock = alignment.clock(nodes.0)?;
+                clock.samples().last().map(|sample| sample.raw_ns)
+            });
+            let at_ns = at_ns.unwrap_or_default();
+            let (estimate, bounds) = (pair.estimate_at(at_ns), pair.bounds_at(at_ns));
+            Clocks {
+                nodes,
+                state: pair.state_at(at_ns).to_string(),
+                offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
+                half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
+                lower_ns: bounds.lower,
+                upper_ns: bounds.upper,
+                drift_ppm: pair.drift_ppm(),
+                min_round_trip_ns: pair.min_round_trip_ns(),
+                packets_used: pair.counts().used,
+                packets_rejected: pair.counts().rejected,
+            }
+        });
+        let (listed, others) = walked.pairings.split_at(walked.pairings.len().min(MOST_PAIRINGS));
+        Joint {
+            one_clock: (1..infos.len() as u16).all(|node| alignment.state(0, node).is_none()),
+            recordings: recordings.collect(),
+            clocks: clocks.collect(),
+            join: walked.join,
+            connections: listed.to_vec(),
+            other_connections: others.len() as u64,
+        }
+    }
+
+    /// Whether there is anything to say: one recording without translated addresses speaks for itself.
+    pub fn is_worth_saying(&self) -> bool {
+        self.recordings.len() > 1 || self.connections.iter().any(|c| c.translated.is_some())
+    }
+
+    /// As text, a line each.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        for (at, recording) in self.recordings.iter().enumerate().filter(|_| self.recordings.len() > 1) {
+            let _ = writeln!(text, "recording {}: {} in {}", at + 1, self.host(at as u16), recording.directory);
+        }
+        for clocks in &self.clocks {
+            self.clocks_line(&mut text, clocks);
+        }
+        if self.recordings.len() > 1 && self.clocks.is_empty() {
+            let what = if self.one_clock {
+                "one, that of one host"
+            } else {
+                "UNSYNCHRONISED, because no packet crossed"
+            };
+            let _ = writeln!(text, "clocks: {what}");
+        }
+        let _ = writeln!(
+            text,
+            "joined: {} of halves; alone: {}",
+            counted(self.join.joined, "journey", "journeys"),
+            counted(self.join.alone, "half", "halves")
+        );
+        for connection in
+            self.connections.iter().filter(|c| self.recordings.len() > 1 || c.translated.is_some())
+        {
+            connection_line(&mut text, connection);
+        }
+        if self.other_connections > 0 && self.recordings.len() > 1 {
+            let _ =
+                writeln!(text, "  and {} more", counted(self.other_connections, "connection", "connections"));
+        }
+        text
+    }
+
+    fn host(&self, node: u16) -> String {
+        let known =
+            self.recordings.get(usize::from(node)).map(|r| r.host.clone()).filter(|host| !host.is_empty());
+        let twice = |host: &String| self.recordings.iter().filter(|r| r.host == *host).count() > 1;
+        match known {
+            Some(host) if !twice(&host) => host,
+            Some(host) => format!("{host} (#{})", node + 1),
+            None => format!("#{}", node + 1),
+        }
+    }
+
+    fn clocks_line(&self, text: &mut String, clocks: &Clocks) {
+        let (a, b) = (self.host(clocks.nodes.0), self.host(clocks.nodes.1));
+        let _ = write!(text, "clocks: {b} against {a} {}", clocks.state);
+        if let (Some(offset_ns), Some(half_width_ns)) = (clocks.offset_ns, clocks.half_width_ns) {
+            let _ = write!(text, " {} ± {}", signed(offset_ns), duration(half_width_ns));
+        } else {
+            for (what, bound) in [("at least", clocks.lower_ns), ("at most", clocks.upper_ns)] {
+                if let Some(ns) = bound {
+                    let _ = write!(text, " {what} {}", signed(ns));
+                }
+            }
+        }
+        if let Some(ppm) = clocks.drift_ppm {
+            let _ = write!(text, ", drift {ppm:+.2} ppm");
+        }
+        if let Some(round_trip_ns) = clocks.min_round_trip_ns {
+            let _ = write!(text, ", shortest round trip {}", duration(round_trip_ns));
+        }
+        let used = counted(clocks.packets_used, "packet", "packets");
+        let _ = writeln!(text, "; {used} used, {} rejected", count(clocks.packets_rejected));
+    }
+}
+
+fn connection_line(text: &mut String, c: &Pairing) {
+    let _ = write!(text, "  {} {}→{}: {}", c.proto, c.from, c.to, counted(c.joined, "journey", "journeys"));
+    if let Some((from, to)) = c.translated {
+        let _ = write!(text, ", through an address translation: arrives as {from}→{to}");
+    }
+    if let Some(because) = c.because {
+        let alone = counted(c.tx_only + c.rx_only, "half", "halves");
+        let _ = write!(text, "; {alone} not joined, because {because}");
+    }
+    text.push('\n');
+}
+
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+/// `+3600.000000012 s`: all digits, because it is the small ones that matter.
+fn signed(ns: i64) -> String {
+    let (sign, ns) = (if ns < 0 { '−' } else { '+' }, ns.unsigned_abs());
+    format!("{sign}{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
+}
