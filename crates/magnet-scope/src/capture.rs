@@ -9,9 +9,12 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
+use std::time::Duration;
 
 /// Enough for a steady median, and done before anyone wonders where the picture is.
 const MEASURING_ROUNDS: usize = 5;
+/// Attaching at functions takes longer than all else; a rougher figure does where that is slow.
+const MEASURING_AT_MOST: Duration = Duration::from_millis(500);
 
 /// Fails early, before anything is made or attached, where capabilities are missing. `what` is the subcommand.
 pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
@@ -30,13 +33,16 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         netns: namespaces.targets,
         every_netns: namespaces.every,
         ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
+        backend: args.backend,
         ..CaptureOptions::default()
     };
     let capture = Capture::start(options).map_err(explain)?;
     let missing = missing(&capture.info().coverage, hops);
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        output::note(&format!("not served on this kernel: {missing} (`magnet-scope doctor` says why)"));
+        let by =
+            args.backend.map_or_else(|| "on this kernel".to_owned(), |backend| format!("by {backend} here"));
+        output::note(&format!("not served {by}: {missing} (`magnet-scope doctor` says why)"));
     }
     Ok(capture)
 }
@@ -45,7 +51,13 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
 /// Nothing where that cannot be made or the figure drowns in noise: the screen then says that it was not measured.
 pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
     let facts = HostFacts::read().ok()?;
-    let cost = cost::measure(&facts, args.hops.resolve(default_hops()), MEASURING_ROUNDS).ok()??;
+    let what = cost::Measurement {
+        hops: args.hops.resolve(default_hops()),
+        backend: args.backend,
+        rounds: MEASURING_ROUNDS,
+        at_most: MEASURING_AT_MOST,
+    };
+    let cost = cost::measure_so(&facts, what).ok()??;
     (cost.hit_ns > 0.0).then_some(cost.hit_ns)
 }
 

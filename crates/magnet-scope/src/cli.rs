@@ -6,6 +6,7 @@ use crate::commands::{
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
+use magscope_core::node::Backend;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,6 +86,10 @@ pub struct CaptureArgs {
     /// Which hops: `default`, `all`, names (`dev.xmit,dev.recv`) or changes (`+tcp.state,-ip.post`)
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, default_value = "default")]
     pub hops: HopSelection,
+    /// Only this kind of probe, to compare kinds; hops that it cannot serve are left out and named
+    /// [default: for each hop the cheapest that works]
+    #[arg(long, value_name = "KIND", value_parser = crate::values::backend::parser())]
+    pub backend: Option<Backend>,
     /// End by itself after this long: `10s`, `1m30s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     pub duration: Option<Duration>,

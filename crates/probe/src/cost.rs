@@ -8,10 +8,11 @@ use crate::capture::{Capture, CaptureOptions};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use magscope_core::hop::HopSet;
+use magscope_core::node::Backend;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,16 +30,37 @@ pub struct Cost {
 /// Messages of each kind in a round.
 const MESSAGES: usize = 1_000;
 
-/// Measures what capturing `hops` costs here; `None` if the traffic passes none of them. Takes about `rounds` × 20 ms
-/// and the time to attach.
+/// What to measure and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// Hops that are captured together.
+    pub hops: HopSet,
+    /// Only this kind of probe.
+    pub backend: Option<Backend>,
+    /// Rounds without and with probes in turns; each takes about 20 ms and the time to attach and to detach, which at
+    /// functions is some 20 ms a probe.
+    pub rounds: usize,
+    /// No further round begins after this.
+    pub at_most: Duration,
+}
+
+/// Measures what capturing `hops` costs here; `None` if the traffic passes none of them.
 ///
 /// # Errors
 /// As [`Capture::start`]; and if the namespace or its sockets cannot be made.
 pub fn measure(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option<Cost>, ProbeError> {
+    measure_so(facts, Measurement { hops, backend: None, rounds, at_most: Duration::MAX })
+}
+
+/// The same, told more exactly what.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_so(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
     let facts = facts.clone();
     // A thread of its own, because it changes its namespace and its CPU for good.
     let thread = std::thread::Builder::new().name("magnet-cost".to_owned());
-    let run = thread.spawn(move || measure_here(&facts, hops, rounds.max(1))).map_err(failed)?;
+    let run = thread.spawn(move || measure_here(&facts, what)).map_err(failed)?;
     run.join().unwrap_or_else(|_| Err(failed(io::Error::other("the measuring thread panicked"))))
 }
 
@@ -46,7 +68,7 @@ fn failed(cause: io::Error) -> ProbeError {
     ProbeError::Read { path: PathBuf::from("the namespace for measuring cost"), cause }
 }
 
-fn measure_here(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option<Cost>, ProbeError> {
+fn measure_here(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
     // SAFETY: this thread was made for it and ends after; no other thread changes namespace.
     #[allow(unsafe_code)]
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
@@ -60,8 +82,17 @@ fn measure_here(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option
     traffic.round().map_err(failed)?;
 
     let (mut costs, mut bares, mut hits_seen) = (Vec::new(), Vec::new(), 0.0);
-    let options = CaptureOptions { hops, ring_bytes_per_cpu: 4 << 20, ..CaptureOptions::default() };
-    for _ in 0..rounds {
+    let options = CaptureOptions {
+        hops: what.hops,
+        backend: what.backend,
+        ring_bytes_per_cpu: 4 << 20,
+        ..CaptureOptions::default()
+    };
+    let begin = Instant::now();
+    for round in 0..what.rounds.max(1) {
+        if round > 0 && begin.elapsed() > what.at_most {
+            break;
+        }
         let bare = traffic.round().map_err(failed)?;
         let mut capture = Capture::start_on(facts, options.clone())?;
         let before = capture.counters()?.hits;

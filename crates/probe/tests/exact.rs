@@ -90,7 +90,14 @@ fn udp_counts(from: &str, to: &str, port: u16) {
     let sends = of_path(&recording, Hop::AppSend, client, port);
     assert_eq!(sends.len(), COUNT);
     let own = std::process::id();
-    assert!(sends.iter().all(|e| e.tgid == own && e.flags.contains(EventFlags::AT_RETURN)));
+    assert!(sends.iter().all(|e| e.tgid == own));
+    // taken at the call where the function can be probed, at its return where not, and never a mixture
+    let packets = of_path(&recording, Hop::IpOut, client, port);
+    let at_return = sends[0].flags.contains(EventFlags::AT_RETURN);
+    for (send, packet) in sends.iter().zip(&packets) {
+        assert_eq!(send.flags.contains(EventFlags::AT_RETURN), at_return);
+        assert_eq!(send.time_ns > packet.time_ns, at_return, "{send:?} {packet:?}");
+    }
     let sockets: std::collections::HashSet<u64> =
         of_path(&recording, Hop::UdpRecv, server, port).iter().map(|e| e.socket).collect();
     assert_eq!(sockets.len(), 1, "one receiving socket");
@@ -324,7 +331,8 @@ fn every_hop_can_be_captured_alone() {
         });
         let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
         for _ in 0..10 {
-            std::thread::sleep(Duration::from_millis(5));
+            // an emulated machine takes that long to fall asleep
+            std::thread::sleep(Duration::from_millis(20));
             client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
         }
         reader.join().expect("the reader");

@@ -1,5 +1,7 @@
 //! `magnet-scope hops`: the places where an event can be taken, and what serves each on this kernel.
 
+mod bench;
+
 use crate::wrap::wrap;
 use crate::{output, reporting};
 use anyhow::Result;
@@ -15,6 +17,9 @@ pub struct Args {
     /// Measure what a hit of each hop costs here: attaches and detaches each in turn, about ten seconds, as root
     #[arg(long)]
     cost: bool,
+    /// Measure every kind of probe that can serve each hop here, side by side; about a minute, as root
+    #[arg(long, conflicts_with = "cost")]
+    bench: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -81,6 +86,9 @@ fn once(hop: Hop) -> &'static str {
 /// Prints the table.
 pub fn run(args: &Args) -> Result<()> {
     let facts = HostFacts::read()?;
+    if args.bench {
+        return bench::run(&facts, args.json);
+    }
     let mut rows = rows(&facts);
     if args.cost {
         measure(&facts, &mut rows)?;
@@ -88,12 +96,15 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json { output::json(&rows) } else { output::text(&table(&rows, reporting::width())) }
 }
 
+/// Fails where probes cannot be attached for want of capabilities.
+fn may_measure(facts: &HostFacts) -> Result<()> {
+    let missing = facts.missing_capabilities();
+    if missing.is_empty() { Ok(()) } else { Err(ProbeError::Privileges { missing }.into()) }
+}
+
 /// Fills in what a hit costs, where the traffic of the measurement passes the hop.
 fn measure(facts: &HostFacts, rows: &mut [Row]) -> Result<()> {
-    let missing = facts.missing_capabilities();
-    if !missing.is_empty() {
-        return Err(ProbeError::Privileges { missing }.into());
-    }
+    may_measure(facts)?;
     let served = rows.iter_mut().filter(|row| matches!(row.service, Service::Served { .. }));
     // the scheduler's own hops are passed by every task: their cost is not a packet's
     for row in served.filter(|row| row.hop.layer() != Layer::Sched) {

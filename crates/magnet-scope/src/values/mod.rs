@@ -1,5 +1,6 @@
 //! What people type: durations, sizes, sets of hops, instants, windows. Every error names the nearest thing that would do.
 
+pub mod backend;
 pub mod duration;
 pub mod hops;
 pub mod instant;
