@@ -63,7 +63,9 @@ fn several(a: &[Run], b: &[Run]) -> Comparison {
     let hops = common_hops(&infos);
     let side = |runs: &[Run]| {
         let mut side = Side::default();
-        runs.iter().for_each(|run| read(&mut side, &info(*run), hops, *run));
+        for run in runs {
+            read(&mut side, &info(*run), hops, *run);
+        }
         side
     };
     compare(&side(a), &side(b))

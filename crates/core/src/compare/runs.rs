@@ -70,8 +70,8 @@ fn within(a: &[Estimate], b: &[Estimate]) -> Interval {
             side.iter().map(|run| Some((bound(run)? as f64 - run.ns as f64).abs())).collect();
         each.map(|each| each.iter().map(|d| d * d).sum::<f64>().sqrt() / side.len().max(1) as f64)
     };
-    let (low, high): (fn(&Estimate) -> Option<u64>, fn(&Estimate) -> Option<u64>) =
-        (|run| run.low_ns, |run| run.high_ns);
+    let low = |run: &Estimate| run.low_ns;
+    let high = |run: &Estimate| run.high_ns;
     let middle = |side: &[Estimate]| mean(side.iter().map(|run| run.ns as f64));
     let difference = middle(b) - middle(a);
     let plus = |x: Option<f64>, y: Option<f64>| Some(x? + y?);
