@@ -40,9 +40,11 @@ struct Recording {
 struct Clocks {
     /// Numbers of the recordings, counted from 0.
     nodes: (u16, u16),
+    /// The instant that the rest is about, on the first's unslewed clock, nanoseconds.
+    at_ns: u64,
     /// What the bound rests on.
     state: String,
-    /// The second's unslewed clock less the first's amid the recording, nanoseconds.
+    /// The second's unslewed clock less the first's, nanoseconds.
     offset_ns: Option<i64>,
     /// How far from the truth that can be.
     half_width_ns: Option<u64>,
@@ -71,6 +73,7 @@ impl Joint {
             let (estimate, bounds) = (pair.estimate_at(at_ns), pair.bounds_at(at_ns));
             Clocks {
                 nodes,
+                at_ns,
                 state: pair.state_at(at_ns).to_string(),
                 offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
                 half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),

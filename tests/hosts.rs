@@ -1,0 +1,311 @@
+//! Two hosts recorded apart: with one clock, with clocks of their own, and with an address translator between them.
+
+mod common;
+
+use common::{eventually, is_root, magnet_scope, run, skipped, stderr};
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event};
+use magscope_session::{RecordOptions, Recorder, Session};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const CLIENT: &str = "10.77.1.2";
+const SERVER: &str = "10.77.2.2";
+/// Requests over TCP, their length, and that of each answer.
+const REQUESTS: usize = 40;
+const REQUEST_BYTES: usize = 300;
+const ANSWER_BYTES: usize = 5000;
+/// Then so much at once.
+const BULK_BYTES: usize = 300_000;
+const DATAGRAMS: usize = 30;
+const DATAGRAM_BYTES: usize = 400;
+
+/// A client, a router and a server: namespaces that go with this value.
+struct Hosts {
+    names: [String; 3],
+}
+
+impl Hosts {
+    fn new(test: &str) -> Option<Self> {
+        let name = |role: &str| format!("ms-{}-{test}-{role}", std::process::id());
+        let hosts = Hosts { names: [name("c"), name("r"), name("s")] };
+        for namespace in &hosts.names {
+            if !ip(&["netns", "add", namespace]) {
+                skipped(test, "`ip netns add` (iproute2) is not there or fails");
+                return None;
+            }
+        }
+        let [client, router, server] = &hosts.names;
+        let wires = [(client, "c0", CLIENT, "r1", "10.77.1.1"), (server, "s0", SERVER, "r2", "10.77.2.1")];
+        for (host, device, address, port, gateway) in wires {
+            assert!(ip(&[
+                "link", "add", device, "netns", host, "type", "veth", "peer", "name", port, "netns", router
+            ]));
+            for (namespace, device, address) in [(host, device, address), (router, port, gateway)] {
+                assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
+                assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
+                assert!(ip(&["-n", namespace, "link", "set", "lo", "up"]));
+            }
+            assert!(ip(&["-n", host, "route", "add", "default", "via", gateway]));
+        }
+        in_namespace(router, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a router"));
+        Some(hosts)
+    }
+
+    /// Lets the router write its own address over the client's.
+    fn translate(&self) -> bool {
+        let rules = "table ip nat {\n chain post {\n type nat hook postrouting priority 100\n \
+                     oifname \"r2\" masquerade random\n }\n}\n";
+        let mut nft = Command::new("ip");
+        nft.args(["netns", "exec", &self.names[1], "nft", "-f", "-"]).stdin(std::process::Stdio::piped());
+        let Ok(mut nft) = nft.spawn() else { return false };
+        let written = nft.stdin.take().is_some_and(|mut stdin| stdin.write_all(rules.as_bytes()).is_ok());
+        written && nft.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for namespace in &self.names {
+            ip(&["netns", "del", namespace]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// Runs `work` on a host, in a thread that ends with it.
+fn in_namespace<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
+            work()
+        });
+        thread.join().expect("the work is done")
+    })
+}
+
+/// A recorder of one host.
+struct RecorderChild(Child);
+
+impl RecorderChild {
+    fn start(namespace: &str, dir: &str) -> Self {
+        let child = magnet_scope(&["record", "--netns", namespace, "--hops", "all", "-o", dir]).spawn();
+        let child = RecorderChild(child.expect("the binary starts"));
+        assert!(eventually(|| Path::new(dir).join("meta.toml").exists()), "it records");
+        child
+    }
+
+    fn end(mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::INT).expect("it is there");
+        assert!(self.0.wait().expect("it ends").success());
+    }
+}
+
+fn echo(mut stream: TcpStream) {
+    let mut request = [0; REQUEST_BYTES];
+    for _ in 0..REQUESTS {
+        stream.read_exact(&mut request).expect("a request");
+        stream.write_all(&[7; ANSWER_BYTES]).expect("an answer");
+    }
+    let mut bulk = vec![0; BULK_BYTES];
+    stream.read_exact(&mut bulk).expect("the bulk");
+    stream.write_all(b"!").expect("the end");
+}
+
+/// TCP and UDP between the two, every byte of it counted.
+fn talk(hosts: &Hosts) {
+    let [client, _, server] = &hosts.names;
+    let (listener, udp) = in_namespace(server, || {
+        let listener = TcpListener::bind((SERVER, 7000)).expect("a port");
+        let udp = UdpSocket::bind((SERVER, 7001)).expect("a port");
+        udp.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        (listener, udp)
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(listener.accept().expect("a client").0));
+        scope.spawn(|| {
+            let mut datagram = [0; DATAGRAM_BYTES];
+            for _ in 0..DATAGRAMS {
+                let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+                udp.send_to(&datagram[..len / 2], from).expect("an answer");
+            }
+        });
+        in_namespace(client, || {
+            let mut stream = TcpStream::connect((SERVER, 7000)).expect("a way");
+            let mut answer = [0; ANSWER_BYTES];
+            for _ in 0..REQUESTS {
+                stream.write_all(&[1; REQUEST_BYTES]).expect("a request");
+                stream.read_exact(&mut answer).expect("an answer");
+            }
+            stream.write_all(&vec![2; BULK_BYTES]).expect("the bulk");
+            stream.read_exact(&mut answer[..1]).expect("the end");
+            let udp = UdpSocket::bind((CLIENT, 0)).expect("a port");
+            udp.connect(SocketAddr::new(SERVER.parse().expect("an address"), 7001)).expect("a peer");
+            udp.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+            for _ in 0..DATAGRAMS {
+                udp.send(&[3; DATAGRAM_BYTES]).expect("a datagram");
+                udp.recv(&mut answer).expect("an answer");
+            }
+        });
+    });
+}
+
+/// Records both ends of that talk; the two directories.
+fn record(hosts: &Hosts, dir: &TempDir) -> (String, String) {
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (a, b) = (path("client"), path("server"));
+    let recorders = [RecorderChild::start(&hosts.names[0], &a), RecorderChild::start(&hosts.names[2], &b)];
+    talk(hosts);
+    std::thread::sleep(Duration::from_millis(200)); // the last journeys have their ends
+    recorders.into_iter().for_each(RecorderChild::end);
+    (a, b)
+}
+
+/// Every journey of the recordings together, and what is said of them.
+fn journeys(dirs: &[&str]) -> (Vec<Value>, String) {
+    let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
+    arguments.extend(dirs);
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (rows.as_array().expect("one array").clone(), stderr(&output))
+}
+
+/// Bytes of complete journeys towards a port and from it.
+fn complete_bytes(rows: &[Value], proto: &str, port: u16) -> (u64, u64) {
+    let at = |end: &Value| end.as_str().is_some_and(|end| end.ends_with(&format!(":{port}")));
+    let sum = |end: &str| {
+        let mine =
+            rows.iter().filter(|row| row["proto"] == proto && at(&row[end]) && row["verdict"] == "complete");
+        mine.filter_map(|row| row["bytes"].as_u64()).sum()
+    };
+    (sum("to"), sum("from"))
+}
+
+fn all_is_complete(rows: &[Value]) {
+    let (up, down) = ((REQUESTS * REQUEST_BYTES + BULK_BYTES) as u64, (REQUESTS * ANSWER_BYTES + 1) as u64);
+    assert_eq!(complete_bytes(rows, "tcp", 7000), (up, down), "every byte of TCP is in one complete journey");
+    let (up, down) = ((DATAGRAMS * DATAGRAM_BYTES) as u64, (DATAGRAMS * DATAGRAM_BYTES / 2) as u64);
+    assert_eq!(complete_bytes(rows, "udp", 7001), (up, down), "and every datagram");
+}
+
+/// What tells one journey from another in both readings.
+fn name_of(row: &Value) -> String {
+    format!(
+        "{} {} {} {} {}",
+        row["proto"], row["from"], row["range"]["start"], row["bytes"], row["rungs"][0]["time_ns"]
+    )
+}
+
+/// The step across the wire: how long, and how far from the truth that can be.
+fn wire(row: &Value) -> Option<(i64, i64)> {
+    let steps = row["latencies"].as_array()?;
+    let step = steps.iter().find(|step| step["to"] == "dev.recv" && step["from"] == "dev.xmit")?;
+    Some((step["ns"].as_i64()?, step["half_width_ns"].as_i64().unwrap_or(0)))
+}
+
+/// The skew put on the second recording: an hour and a bit ahead, 40 parts in a million fast.
+fn skewed(ns: u64) -> u64 {
+    ns + ns / 25_000 + 3_600_123_456_789
+}
+
+/// Writes a recording again as if its host had a clock of its own.
+fn with_a_clock_of_its_own(from: &str, to: &str) {
+    let session = Session::open(Path::new(from)).expect("a recording");
+    let mut info = session.info().clone();
+    info.boot_id = "another".to_owned();
+    info.host = "elsewhere".to_owned();
+    let mut recorder = Recorder::create(Path::new(to), &info, RecordOptions::default()).expect("a place");
+    let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        batch.events.iter_mut().for_each(|event: &mut Event| event.time_ns = skewed(event.time_ns));
+        batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
+        for sample in &mut batch.clock {
+            (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));
+            sample.realtime_ns += 5_000_000_000; // its idea of the time of day is off as well
+        }
+        batch.watermark_ns = skewed(batch.watermark_ns);
+        recorder.append(&batch).expect("room");
+    }
+    recorder.close().expect("it is written");
+}
+
+#[test]
+fn two_recordings_join_on_one_clock_and_on_two() {
+    if !is_root("two hosts recorded apart") {
+        return;
+    }
+    let (Some(hosts), dir) = (Hosts::new("two"), TempDir::new().expect("a directory")) else { return };
+    let (a, b) = record(&hosts, &dir);
+    let (one_clock, said) = journeys(&[&a, &b]);
+    assert!(said.contains("clocks: one, that of one host"), "{said}");
+    all_is_complete(&one_clock);
+    let truth: HashMap<String, i64> =
+        one_clock.iter().filter_map(|row| Some((name_of(row), wire(row)?.0))).collect();
+    assert!(truth.len() > REQUESTS && truth.values().all(|ns| *ns >= 0));
+
+    let other = dir.path().join("skewed").display().to_string();
+    with_a_clock_of_its_own(&b, &other);
+    let (two_clocks, said) = journeys(&[&a, &other]);
+    assert!(said.contains("CERTIFIED") && said.contains("0 rejected"), "{said}");
+    all_is_complete(&two_clocks);
+    let mut compared = 0;
+    for row in two_clocks.iter().filter(|row| row["verdict"] == "complete" && row["from"] != Value::Null) {
+        assert_eq!(row["across"], "bounded", "{row}");
+        let Some((ns, half_width_ns)) = wire(row) else { continue };
+        assert!(ns >= 0 && half_width_ns > 0, "{row}");
+        // The server's own times are others now; the client's journeys have names that are the same.
+        if let Some(true_ns) = truth.get(&name_of(row)) {
+            compared += 1;
+            assert!((ns - true_ns).abs() <= half_width_ns, "{true_ns} is not {ns} ± {half_width_ns}: {row}");
+        }
+    }
+    assert!(compared > REQUESTS, "{compared} of {}", truth.len());
+
+    let report = run(&["report", "--json", &a, &other]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    let clocks = &report["together"]["clocks"][0];
+    let at = clocks["at_ns"].as_u64().expect("an instant");
+    let difference = (skewed(at) - at) as i64;
+    let (lower, upper) =
+        (clocks["lower_ns"].as_i64().expect("a bound"), clocks["upper_ns"].as_i64().expect("a bound"));
+    assert!(lower <= difference && difference <= upper, "{difference} is outside of {clocks}");
+    assert!(
+        report["hops"].as_array().expect("hops").iter().any(|hop| hop["half_width"]["n"].as_u64() > Some(0))
+    );
+}
+
+#[test]
+fn an_address_translation_on_the_way_is_found_and_said() {
+    if !is_root("two hosts with a translator between them") {
+        return;
+    }
+    let (Some(hosts), dir) = (Hosts::new("nat"), TempDir::new().expect("a directory")) else { return };
+    if !hosts.translate() {
+        return skipped("two hosts with a translator between them", "nftables cannot translate addresses here");
+    }
+    let (a, b) = record(&hosts, &dir);
+    let (rows, said) = journeys(&[&a, &b]);
+    assert!(said.contains("through an address translation: arrives as 10.77.2.1:"), "{said}");
+    let (up, down) = ((REQUESTS * REQUEST_BYTES + BULK_BYTES) as u64, (REQUESTS * ANSWER_BYTES + 1) as u64);
+    assert_eq!(complete_bytes(&rows, "tcp", 7000), (up, down), "{said}");
+    // The client's datagrams are numbered and join; of the others, what does not says why.
+    let udp: Vec<_> = rows.iter().filter(|row| row["proto"] == "udp").collect();
+    assert!(!udp.is_empty());
+    let alone = udp.iter().filter(|row| row["verdict"] != "complete").count();
+    assert!(alone == 0 || said.contains("not joined, because"), "{alone} alone: {said}");
+}
