@@ -133,7 +133,13 @@ impl Generator {
         batch.tasks.extend([task(100, "sender"), task(200, "reader")]);
         let realtime_ns = 1_700_000_000_000_000_000;
         let (monotonic_ns, raw_ns) = (self.now_ns, self.now_ns);
-        batch.clock.push(ClockSample { monotonic_ns, raw_ns, realtime_ns, width_ns: 50 });
+        batch.clock.push(ClockSample {
+            monotonic_ns,
+            raw_ns,
+            realtime_ns,
+            width_ns: 50,
+            ..ClockSample::default()
+        });
     }
 
     /// One event, a little later than the one before. All of it runs on as few nanoseconds as the rate allows.

@@ -75,6 +75,7 @@ impl Recording {
             raw_ns: clock.at(t),
             realtime_ns: clock.at(t) as i64,
             width_ns: 50,
+            ..ClockSample::default()
         });
         let mut losses = losses.into_iter().peekable();
         let mut batches: Vec<Batch> = Vec::new();

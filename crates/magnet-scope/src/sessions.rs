@@ -117,7 +117,8 @@ mod tests {
         let mut map = UtcMap::new();
         assert!(from_utc(&map, 5).is_err());
         for (monotonic_ns, realtime_ns) in [(1_000, 1_000_000), (1_001_000, 2_000_010)] {
-            map.push(ClockSample { monotonic_ns, raw_ns: monotonic_ns, realtime_ns, width_ns: 1 });
+            let raw_ns = monotonic_ns;
+            map.push(ClockSample { monotonic_ns, raw_ns, realtime_ns, width_ns: 1, ..ClockSample::default() });
         }
         assert_eq!(from_utc(&map, 1_000_000).unwrap(), 1_000);
         assert_eq!(from_utc(&map, 2_000_010).unwrap(), 1_001_000);

@@ -5,7 +5,7 @@
 
 use crate::candidates::{Candidate, is_at_function};
 use crate::change::teachers;
-use crate::clock::{monotonic_ns, sample};
+use crate::clock::{ClockSampler, monotonic_ns};
 use crate::control::{Control, Sampler, Watermark};
 use crate::decode::{Record, decode, decode_event};
 use crate::doorbell::Doorbell;
@@ -38,8 +38,6 @@ use std::time::{Duration, Instant};
 const RECORD_HEADER_BYTES: usize = 8;
 /// How often the kernel's counters go along with the events, at most, where something is left out.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the node's clocks are sampled, at most.
-const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What to capture and how.
 #[derive(Clone, Debug)]
@@ -169,7 +167,7 @@ pub struct Capture {
     pub(crate) info: NodeInfo,
     pub(crate) options: CaptureOptions,
     last_counts: Option<Instant>,
-    last_clock: Option<Instant>,
+    clock: ClockSampler,
     last_watermark_ns: u64,
     /// Probes attach and detach one after the other. What was seen while only some of them were there is left out, so
     /// that at every instant of the capture every hop of the coverage could be seen.
@@ -278,7 +276,7 @@ impl Capture {
             collector,
             info,
             options,
-            last_clock: None,
+            clock: ClockSampler::new(),
             last_watermark_ns: 0,
             complete_from_ns: monotonic_ns(),
             stopped_at_ns: None,
@@ -431,13 +429,14 @@ impl Source for Capture {
         if self.stopped_at_ns.is_none() {
             self.doorbell.wait(timeout.min(self.options.watermark.time));
         }
-        if self.last_clock.is_none_or(|last| last.elapsed() >= CLOCK_INTERVAL) {
-            self.last_clock = Some(Instant::now());
-            batch.clock.push(sample());
-        }
+        batch.clock.extend(self.clock.poll());
         batch.changes.append(&mut self.changes);
         self.drain(batch);
         self.finished = self.stopped_at_ns.is_some();
+        if self.finished {
+            // What comes after the last sample is known worst.
+            batch.clock.push(self.clock.sample());
+        }
         let due = self.last_counts.is_none_or(|last| last.elapsed() >= COUNTS_INTERVAL) || self.finished;
         if due && self.control.leaves_out() {
             self.last_counts = Some(Instant::now());

@@ -1,7 +1,21 @@
 //! Reading this node's clocks together.
 
-use magscope_core::clock::ClockSample;
-use rustix::time::{ClockId, clock_gettime};
+use magscope_core::clock::{ClockSample, Clocksource};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use std::fs;
+use std::time::Duration;
+
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Readings of a sample, of which the narrowest is kept.
+const READINGS: usize = 8;
+/// About ten samples a second, and more often in the beginning: what comes before the second sample is known worst.
+const INTERVAL: Duration = Duration::from_millis(100);
+const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 
 fn read(clock: ClockId) -> i64 {
     let t = clock_gettime(clock);
@@ -13,8 +27,8 @@ pub fn monotonic_ns() -> u64 {
     read(ClockId::Monotonic) as u64
 }
 
-/// Reads all clocks between two readings of `CLOCK_MONOTONIC`, eight times, and keeps the narrowest.
-pub fn sample() -> ClockSample {
+/// Reads the clocks between two readings of `CLOCK_MONOTONIC`, eight times, and keeps the narrowest.
+fn narrowest() -> ClockSample {
     let once = || {
         let before = read(ClockId::Monotonic);
         let raw = read(ClockId::MonotonicRaw);
@@ -26,19 +40,136 @@ pub fn sample() -> ClockSample {
             raw_ns: raw as u64,
             realtime_ns: real,
             width_ns: u32::try_from(width).unwrap_or(u32::MAX),
+            ..ClockSample::default()
         }
     };
     let first = once();
-    (1..8).map(|_| once()).fold(first, |best, next| if next.width_ns < best.width_ns { next } else { best })
+    (1..READINGS)
+        .map(|_| once())
+        .fold(first, |best, next| if next.width_ns < best.width_ns { next } else { best })
+}
+
+/// Takes samples about ten times a second, at instants that do not beat with anything else's period.
+#[derive(Debug)]
+pub struct ClockSampler {
+    /// Goes off when somebody sets `CLOCK_REALTIME`; `None` where the kernel would not give one.
+    set: Option<OwnedFd>,
+    realtime_steps: u32,
+    due_ns: u64,
+    interval: Duration,
+    random: u64,
+}
+
+impl Default for ClockSampler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ClockSampler {
+    /// The first sample is due at once.
+    pub fn new() -> Self {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let set = timerfd_create(TimerfdClockId::Realtime, flags).ok();
+        let sampler = ClockSampler {
+            set,
+            realtime_steps: 0,
+            due_ns: 0,
+            interval: FIRST_INTERVAL,
+            random: monotonic_ns() | 1,
+        };
+        sampler.arm();
+        sampler
+    }
+
+    /// A timer that is never due, and that a set clock cancels (`TFD_TIMER_CANCEL_ON_SET`).
+    fn arm(&self) {
+        let Some(timer) = &self.set else { return };
+        let never = Timespec { tv_sec: i64::MAX >> 1, tv_nsec: 0 };
+        let at = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: never };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        // Without it a step is still seen by the samples on both sides of it.
+        let _ = timerfd_settime(timer.as_fd(), flags, &at);
+    }
+
+    /// A sample, if one is due.
+    pub fn poll(&mut self) -> Option<ClockSample> {
+        let now = monotonic_ns();
+        if now < self.due_ns {
+            return None;
+        }
+        // xorshift64 (Marsaglia 2003): between three quarters and five quarters of the interval.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let interval = self.interval.as_nanos() as u64;
+        self.due_ns = now + interval * 3 / 4 + self.random % (interval / 2);
+        self.interval = (self.interval * 2).min(INTERVAL);
+        Some(self.sample())
+    }
+
+    /// A sample now.
+    pub fn sample(&mut self) -> ClockSample {
+        if self.was_set() {
+            self.realtime_steps = self.realtime_steps.saturating_add(1);
+            self.arm();
+        }
+        let sample = narrowest();
+        let asleep = read(ClockId::Boottime) - read(ClockId::Monotonic);
+        let tai = read(ClockId::Tai) - read(ClockId::Realtime);
+        let (frequency, status) = discipline();
+        ClockSample {
+            suspended_ns: u64::try_from(asleep).unwrap_or(0),
+            tai_offset_s: i32::try_from((tai + 500_000_000).div_euclid(1_000_000_000)).unwrap_or(0),
+            realtime_steps: self.realtime_steps,
+            clocksource: clocksource(),
+            frequency,
+            status,
+            ..sample
+        }
+    }
+
+    fn was_set(&self) -> bool {
+        let Some(timer) = &self.set else { return false };
+        let mut expirations = [0_u8; 8];
+        matches!(rustix::io::read(timer, &mut expirations), Err(Errno::CANCELED))
+    }
+}
+
+/// What the kernel counts time with now. A short file, read in some microseconds.
+fn clocksource() -> Clocksource {
+    fs::read_to_string(CLOCKSOURCE)
+        .map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
+}
+
+/// `adjtimex` without a change: the frequency correction (ppm times 2¹⁶) and the status bits.
+fn discipline() -> (i64, u32) {
+    // SAFETY: `timex` is plain numbers, for which zeros are valid; the kernel writes no more than its size, and `modes = 0`
+    // asks it to change nothing.
+    #[allow(unsafe_code)]
+    let (state, timex) = unsafe {
+        let mut timex: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&raw mut timex), timex)
+    };
+    if state < 0 { (0, 0) } else { (timex.freq, timex.status as u32) }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn a_sample_lies_between_two_readings() {
-        let before = super::monotonic_ns();
-        let sample = super::sample();
-        assert!(before <= sample.monotonic_ns && sample.monotonic_ns <= super::monotonic_ns());
+        let before = monotonic_ns();
+        let mut sampler = ClockSampler::new();
+        let sample = sampler.poll().expect("the first is due at once");
+        assert!(before <= sample.monotonic_ns && sample.monotonic_ns <= monotonic_ns());
         assert!(sample.realtime_ns > 1_600_000_000_000_000_000);
+        assert!(sampler.poll().is_none(), "the next is due in milliseconds");
+        assert_ne!(sample.clocksource, Clocksource::Unknown, "this kernel has {CLOCKSOURCE}");
+        assert_eq!(sample.realtime_steps, 0);
+        let next = sampler.sample();
+        assert!(next.suspended_ns.abs_diff(sample.suspended_ns) < 1_000_000);
+        assert_eq!(next.tai_offset_s, sample.tai_offset_s);
     }
 }

@@ -12,7 +12,9 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The session format this library writes, and the newest it reads.
-pub const FORMAT: u32 = 1;
+///
+/// 2 has more columns in the clock table.
+pub const FORMAT: u32 = 2;
 
 /// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;
@@ -236,7 +238,7 @@ impl Meta {
                 Ok(meta) => MetaRead::Good(Box::new(meta)),
                 Err(e) => MetaRead::Unreadable(one_line(&e)),
             }),
-            _ => Ok(MetaRead::Unreadable("it has no `format = 1`".into())),
+            _ => Ok(MetaRead::Unreadable("it has no `format`".into())),
         }
     }
 }

@@ -18,5 +18,5 @@ mod sample;
 mod utc;
 
 pub use node::{NodeClock, Reading};
-pub use sample::ClockSample;
+pub use sample::{Break, ClockSample, Clocksource};
 pub use utc::UtcMap;

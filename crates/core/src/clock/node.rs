@@ -1,6 +1,6 @@
 //! The clocks of one node: from `CLOCK_MONOTONIC` to R, to UTC, and back, with a bound.
 
-use super::ClockSample;
+use super::{Break, ClockSample};
 
 /// The rate of `CLOCK_MONOTONIC` against R differs from one by this at most where no sample says more: the kernel's own limit
 /// for a frequency correction (`MAXFREQ`), parts per million.
@@ -49,6 +49,16 @@ impl NodeClock {
     /// The samples.
     pub fn samples(&self) -> &[ClockSample] {
         &self.samples
+    }
+
+    /// Where R itself broke, on `CLOCK_MONOTONIC`: between the two instants of each. What was known of its difference to another
+    /// node's clock holds no longer.
+    pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
+        self.samples.windows(2).filter_map(|pair| {
+            let [before, next] = pair else { return None };
+            let what = before.break_before(next).filter(|what| *what != Break::Realtime)?;
+            Some((before.monotonic_ns, next.monotonic_ns, what))
+        })
     }
 
     /// R (`CLOCK_MONOTONIC_RAW`) at an instant of `CLOCK_MONOTONIC`; `None` while there is no sample, or beyond `u64`.
@@ -118,7 +128,7 @@ mod tests {
     use super::*;
 
     fn sample(monotonic_ns: u64, raw_ns: u64) -> ClockSample {
-        ClockSample { monotonic_ns, raw_ns, realtime_ns: 0, width_ns: 100 }
+        ClockSample { monotonic_ns, raw_ns, width_ns: 100, ..ClockSample::default() }
     }
 
     #[test]

@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 ///
 /// Events carry `CLOCK_MONOTONIC`, which NTP slews; geometry between hosts needs `CLOCK_MONOTONIC_RAW`; people
 /// read UTC. A session carries samples of the map between the three, never a single offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// What comes after `width_ns` says when the map breaks and who steers it. A recording made by an older version does not
+/// have it; it has the values of `ClockSample::default()` then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClockSample {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub monotonic_ns: u64,
@@ -16,4 +20,143 @@ pub struct ClockSample {
     pub realtime_ns: i64,
     /// The three were read within this many nanoseconds: the sample's error is at most half of it.
     pub width_ns: u32,
+    /// How long the host has been asleep since it booted (`CLOCK_BOOTTIME` less `CLOCK_MONOTONIC`), to within some width.
+    pub suspended_ns: u64,
+    /// `CLOCK_TAI` less `CLOCK_REALTIME`, seconds; 0 where nobody told the kernel.
+    pub tai_offset_s: i32,
+    /// How often `CLOCK_REALTIME` was set since the capture began.
+    pub realtime_steps: u32,
+    /// What the kernel counts time with.
+    pub clocksource: Clocksource,
+    /// By how much the kernel was told to correct its rate: `adjtimex`'s `freq`, parts per million times 2¹⁶.
+    pub frequency: i64,
+    /// `adjtimex`'s `status`: `STA_PLL` 1 and the other bits of `linux/timex.h`.
+    pub status: u32,
+    /// UTC is off by at most so much, where something vouches for that. Never the kernel's own `maxerror`, which some
+    /// daemons set to 0.
+    pub utc_error_ns: Option<u64>,
+}
+
+/// What a kernel counts time with (`current_clocksource`). Numbers never change meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Clocksource {
+    /// Not recorded.
+    #[default]
+    Unknown = 0,
+    /// The CPU's time stamp counter.
+    Tsc = 1,
+    /// High precision event timer.
+    Hpet = 2,
+    /// ACPI power management timer.
+    AcpiPm = 3,
+    /// KVM's page of time.
+    KvmClock = 4,
+    /// Hyper-V's page of time, or its counter.
+    HyperV = 5,
+    /// Xen's page of time.
+    Xen = 6,
+    /// The counter of ARM's generic timer.
+    ArmArchTimer = 7,
+    /// Another one.
+    Other = 255,
+}
+
+impl Clocksource {
+    const ALL: [Self; 9] = [
+        Self::Unknown,
+        Self::Tsc,
+        Self::Hpet,
+        Self::AcpiPm,
+        Self::KvmClock,
+        Self::HyperV,
+        Self::Xen,
+        Self::ArmArchTimer,
+        Self::Other,
+    ];
+
+    /// The one with this number in a session file; numbers of newer versions are others.
+    pub fn from_id(id: u8) -> Self {
+        Self::ALL.into_iter().find(|source| *source as u8 == id).unwrap_or(Self::Other)
+    }
+
+    /// From the kernel's name for it.
+    pub fn from_kernel_name(name: &str) -> Self {
+        match name {
+            "tsc" | "tsc-early" => Self::Tsc,
+            "hpet" => Self::Hpet,
+            "acpi_pm" => Self::AcpiPm,
+            "kvm-clock" => Self::KvmClock,
+            "xen" => Self::Xen,
+            "arch_sys_counter" => Self::ArmArchTimer,
+            "" => Self::Unknown,
+            name if name.starts_with("hyperv_") => Self::HyperV,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What happened to a node's clocks between two samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// The host slept: R stood still.
+    Suspend,
+    /// Another clocksource: R runs at another rate and may have jumped.
+    Clocksource,
+    /// `CLOCK_REALTIME` was set, or the offset of TAI: only the way to UTC is broken.
+    Realtime,
+}
+
+/// Shorter sleeps than this are the noise of reading two clocks.
+const SLEEP_NS: u64 = 1_000_000;
+
+impl ClockSample {
+    /// What broke between this sample and the next one; the worst of it.
+    pub fn break_before(&self, next: &ClockSample) -> Option<Break> {
+        if next.suspended_ns.abs_diff(self.suspended_ns) > SLEEP_NS {
+            return Some(Break::Suspend);
+        }
+        let known = self.clocksource != Clocksource::Unknown && next.clocksource != Clocksource::Unknown;
+        if known && self.clocksource != next.clocksource {
+            return Some(Break::Clocksource);
+        }
+        // A slew moves MONOTONIC and REALTIME alike, so their difference changes only when somebody sets it.
+        let ahead = |s: &ClockSample| i128::from(s.realtime_ns) - i128::from(s.monotonic_ns);
+        let moved = (ahead(next) - ahead(self)).unsigned_abs();
+        let set = next.realtime_steps != self.realtime_steps || next.tai_offset_s != self.tai_offset_s;
+        let noise = u128::from(self.width_ns) + u128::from(next.width_ns);
+        (set || moved > noise).then_some(Break::Realtime)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_breaks_is_told_from_noise_and_slew() {
+        let one = ClockSample {
+            monotonic_ns: 1_000,
+            raw_ns: 1_000,
+            realtime_ns: 9_000,
+            width_ns: 40,
+            ..ClockSample::default()
+        };
+        let next = ClockSample { monotonic_ns: 2_000, raw_ns: 1_900, realtime_ns: 10_070, ..one };
+        assert_eq!(one.break_before(&next), None);
+        assert_eq!(one.break_before(&ClockSample { realtime_ns: 10_100, ..next }), Some(Break::Realtime));
+        assert_eq!(one.break_before(&ClockSample { realtime_steps: 1, ..next }), Some(Break::Realtime));
+        assert_eq!(one.break_before(&ClockSample { suspended_ns: 999_999, ..next }), None);
+        assert_eq!(one.break_before(&ClockSample { suspended_ns: 2_000_000, ..next }), Some(Break::Suspend));
+        let tsc = ClockSample { clocksource: Clocksource::Tsc, ..one };
+        assert_eq!(
+            tsc.break_before(&ClockSample { clocksource: Clocksource::Hpet, ..next }),
+            Some(Break::Clocksource)
+        );
+        assert_eq!(tsc.break_before(&next), None);
+        assert_eq!(Clocksource::from_id(Clocksource::Xen as u8), Clocksource::Xen);
+        assert_eq!(Clocksource::from_id(99), Clocksource::Other);
+        assert_eq!(Clocksource::from_kernel_name("hyperv_clocksource_tsc_page"), Clocksource::HyperV);
+    }
 }

@@ -5,6 +5,7 @@ use crate::layout::Table;
 use crate::table;
 use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::read_record_batch;
 use arrow::ipc::{Message, MessageHeader, MetadataVersion, root_as_message};
 use std::collections::HashMap;
@@ -97,8 +98,8 @@ impl Reader {
         let message = parse(&metadata)?;
         let body = body_length(&message)?;
         let batch = message.header_as_record_batch();
-        let rows =
-            batch.map(|b| check::metadata(&b, &table::schema(self.table))).transpose().map_err(Bad::Refused)?;
+        let checked = batch.map(|b| check::metadata(&b, &schema_for(&b, self.table)));
+        let rows = checked.transpose().map_err(Bad::Refused)?;
         let length = PREFIX + metadata_length + body;
         if length > left {
             return Err(Bad::CutOff { rows });
@@ -143,7 +144,7 @@ fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch
         return Err(Bad::Refused("its length differs from what it says"));
     }
     let body = bytes.slice(metadata_end);
-    let schema = table::schema(of);
+    let schema = schema_for(&batch, of);
     let rows = check::metadata(&batch, &schema).map_err(Bad::Refused)?;
     check::body(&batch, &schema, rows, &body).map_err(Bad::Refused)?;
     // The checks above rule out every panic of the decoder that is known. This is the last belt: a new one must
@@ -156,6 +157,11 @@ fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch
         Ok(Err(e)) => Err(Bad::Decode(e.to_string().chars().take(120).collect())),
         Err(_) => Err(Bad::Decode("the decoder gave up".into())),
     }
+}
+
+/// The columns that a batch of this table should have, of whatever format it is.
+fn schema_for(batch: &arrow::ipc::RecordBatch<'_>, table: Table) -> SchemaRef {
+    table::schema_of(table, batch.nodes().map_or(0, |nodes| nodes.len()))
 }
 
 fn metadata_length(prefix: [u8; 8]) -> Result<u64, Bad> {

@@ -23,6 +23,9 @@ pub(crate) trait Row: Sized {
     /// Which table.
     const TABLE: Table;
 
+    /// How many columns format 1 had, where it had fewer: the first ones of today's. Else 0.
+    const COLUMNS_OF_FORMAT_1: usize = 0;
+
     /// Names and types of the columns, in order.
     fn fields() -> Vec<Field>;
 
@@ -68,6 +71,22 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()
     });
     SCHEMAS[table as usize].clone()
+}
+
+/// The columns of a table with so many of them: today's, or those of an older format.
+pub(crate) fn schema_of(table: Table, columns: usize) -> SchemaRef {
+    let today = schema(table);
+    if columns == 0 || columns != columns_of_format_1(table) {
+        return today;
+    }
+    Arc::new(Schema::new(today.fields()[..columns].to_vec()))
+}
+
+fn columns_of_format_1(table: Table) -> usize {
+    match table {
+        Table::Clock => magscope_core::clock::ClockSample::COLUMNS_OF_FORMAT_1,
+        _ => 0,
+    }
 }
 
 /// The same with the session it belongs to in its metadata, as it stands at the head of a file.

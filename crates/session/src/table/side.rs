@@ -3,8 +3,8 @@
 use super::{Row, column, field, values};
 use crate::layout::Table;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use magscope_core::clock::ClockSample;
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::{Flow, FlowId, Loss, LossCause, Proto, Task, TcpSample};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -289,14 +289,22 @@ impl Row for Loss {
 
 impl Row for ClockSample {
     const TABLE: Table = Table::Clock;
+    const COLUMNS_OF_FORMAT_1: usize = 4;
 
     fn fields() -> Vec<Field> {
-        use DataType::{Int64, UInt32};
+        use DataType::{Int32, Int64, UInt8, UInt32};
         vec![
             field("monotonic_ns", Int64),
             field("raw_ns", Int64),
             field("realtime_ns", Int64),
             field("width_ns", UInt32),
+            field("suspended_ns", Int64),
+            field("tai_offset_s", Int32),
+            field("realtime_steps", UInt32),
+            field("clocksource", UInt8),
+            field("frequency", Int64),
+            field("status", UInt32),
+            field("utc_error_ns", Int64),
         ]
     }
 
@@ -306,6 +314,13 @@ impl Row for ClockSample {
             column::<Int64Type>(rows.iter().map(|r| r.raw_ns as i64)),
             column::<Int64Type>(rows.iter().map(|r| r.realtime_ns)),
             column::<UInt32Type>(rows.iter().map(|r| r.width_ns)),
+            column::<Int64Type>(rows.iter().map(|r| r.suspended_ns as i64)),
+            column::<Int32Type>(rows.iter().map(|r| r.tai_offset_s)),
+            column::<UInt32Type>(rows.iter().map(|r| r.realtime_steps)),
+            column::<UInt8Type>(rows.iter().map(|r| r.clocksource as u8)),
+            column::<Int64Type>(rows.iter().map(|r| r.frequency)),
+            column::<UInt32Type>(rows.iter().map(|r| r.status)),
+            column::<Int64Type>(rows.iter().map(|r| r.utc_error_ns.map_or(-1, |ns| ns as i64))),
         ]
     }
 
@@ -314,13 +329,34 @@ impl Row for ClockSample {
         let raw_ns = values::<Int64Type>(batch, 1)?;
         let realtime_ns = values::<Int64Type>(batch, 2)?;
         let width_ns = values::<UInt32Type>(batch, 3)?;
+        let before = out.len();
         for i in 0..batch.num_rows() {
             out.push(ClockSample {
                 monotonic_ns: monotonic_ns[i] as u64,
                 raw_ns: raw_ns[i] as u64,
                 realtime_ns: realtime_ns[i],
                 width_ns: width_ns[i],
+                ..ClockSample::default()
             });
+        }
+        if batch.num_columns() == Self::COLUMNS_OF_FORMAT_1 {
+            return Some(0);
+        }
+        let suspended_ns = values::<Int64Type>(batch, 4)?;
+        let tai_offset_s = values::<Int32Type>(batch, 5)?;
+        let realtime_steps = values::<UInt32Type>(batch, 6)?;
+        let clocksource = values::<UInt8Type>(batch, 7)?;
+        let frequency = values::<Int64Type>(batch, 8)?;
+        let status = values::<UInt32Type>(batch, 9)?;
+        let utc_error_ns = values::<Int64Type>(batch, 10)?;
+        for (i, sample) in out.iter_mut().skip(before).enumerate() {
+            sample.suspended_ns = suspended_ns[i] as u64;
+            sample.tai_offset_s = tai_offset_s[i];
+            sample.realtime_steps = realtime_steps[i];
+            sample.clocksource = Clocksource::from_id(clocksource[i]);
+            sample.frequency = frequency[i];
+            sample.status = status[i];
+            sample.utc_error_ns = u64::try_from(utc_error_ns[i]).ok();
         }
         Some(0)
     }

@@ -1,7 +1,7 @@
 //! A generator of plausible traffic, and small helpers, for tests and benches.
 #![allow(dead_code, missing_docs)]
 
-use magscope_core::clock::ClockSample;
+use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
@@ -192,7 +192,19 @@ pub fn tcp_sample(time_ns: u64) -> TcpSample {
 
 pub fn clock_sample(monotonic_ns: u64) -> ClockSample {
     let realtime_ns = 1_767_323_045_000_000_000 + monotonic_ns as i64;
-    ClockSample { monotonic_ns, raw_ns: monotonic_ns + 5, realtime_ns, width_ns: 40 }
+    ClockSample {
+        monotonic_ns,
+        raw_ns: monotonic_ns + 5,
+        realtime_ns,
+        width_ns: 40,
+        suspended_ns: 7_000_000_000,
+        tai_offset_s: 37,
+        realtime_steps: 2,
+        clocksource: Clocksource::Tsc,
+        frequency: -1_234_567,
+        status: 0x2001,
+        utc_error_ns: monotonic_ns.is_multiple_of(2).then_some(1_500_000),
+    }
 }
 
 pub fn loss(to_ns: u64, count: u64) -> Loss {

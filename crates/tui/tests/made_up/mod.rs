@@ -180,6 +180,7 @@ impl World {
             raw_ns: START_NS,
             realtime_ns: 1_790_000_000_000_000_000,
             width_ns: 200,
+            ..ClockSample::default()
         });
     }
 
