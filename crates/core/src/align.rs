@@ -4,7 +4,8 @@
 //! Each bounds the difference of the two clocks from one side ([`crate::clock::pair`]); all together give an interval that holds the truth
 //! as long as crystals drift apart by less than 200 ppm. The time line is that of recording 0.
 
-use crate::clock::pair::{Constraint, Level0Builder, Level0Recorded, State};
+use crate::clock::graph::{Contradiction, Graph, Solution};
+use crate::clock::pair::{Bounds, Builder, Constraint, Drift, Recorded, State};
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::{Crossing, Timeline};
 use crate::node::NodeInfo;
@@ -32,7 +33,7 @@ struct Node {
 #[derive(Debug, Default)]
 struct Pair {
     pending: Vec<Crossing>,
-    builder: Level0Builder,
+    builder: Builder,
 }
 
 impl Aligner {
@@ -114,13 +115,13 @@ impl Pair {
 #[derive(Debug)]
 pub struct Alignment {
     nodes: Vec<Node>,
-    pairs: BTreeMap<(u16, u16), Level0Recorded>,
+    pairs: BTreeMap<(u16, u16), Recorded>,
 }
 
 impl Alignment {
     /// What is known of each pair of clocks: the first recordings that have them, and the bounds of the second's R less
     /// the first's.
-    pub fn pairs(&self) -> impl Iterator<Item = ((u16, u16), &Level0Recorded)> {
+    pub fn pairs(&self) -> impl Iterator<Item = ((u16, u16), &Recorded)> {
         self.pairs.iter().map(|(key, pair)| (*key, pair))
     }
 
@@ -135,7 +136,46 @@ impl Alignment {
         if a == b {
             return None;
         }
-        Some(self.pairs.get(&(a.min(b), a.max(b))).map_or(State::Unsynchronised, Level0Recorded::state))
+        Some(self.pairs.get(&(a.min(b), a.max(b))).map_or(State::Unsynchronised, Recorded::state))
+    }
+
+    /// What all pairs say together at one instant of R of recording 0: bounds of every two clocks, also of those that
+    /// never spoke to each other. Recordings that share a clock have the number of the first of them.
+    ///
+    /// # Errors
+    /// Names the recordings whose clocks contradict each other.
+    pub fn at(&self, raw_0_ns: u64) -> Result<Solution, Contradiction> {
+        let instants = self.instants(raw_0_ns);
+        let mut graph = Graph::new(self.nodes.len());
+        for ((a, b), pair) in &self.pairs {
+            let (a, b) = (usize::from(*a), usize::from(*b));
+            let Some((at_ns, off_ns)) = instants.get(a).copied().flatten() else { continue };
+            // The instant on this clock is known to within `off_ns`, and the difference drifts during that.
+            let slack_ns = Drift::default().over_ns(off_ns);
+            let Bounds { lower, upper } = pair.bounds_at(at_ns);
+            let lower = lower.map(|ns| ns.saturating_sub_unsigned(slack_ns));
+            graph.bound(a, b, &Bounds { lower, upper: upper.map(|ns| ns.saturating_add_unsigned(slack_ns)) });
+        }
+        graph.solve()
+    }
+
+    /// One instant on R of every recording that estimates lead to from recording 0, and how far it may be off.
+    fn instants(&self, raw_0_ns: u64) -> Vec<Option<(u64, u64)>> {
+        let mut instants = vec![None; self.nodes.len()];
+        let mut next = vec![(0_u16, raw_0_ns, 0_u64)];
+        while let Some((from, at_ns, off_ns)) = next.pop() {
+            match instants.get_mut(usize::from(from)) {
+                Some(instant @ None) => *instant = Some((at_ns, off_ns)),
+                _ => continue,
+            }
+            for (a, b) in self.pairs.keys().filter(|(a, b)| *a == from || *b == from) {
+                let to = if *a == from { *b } else { *a };
+                if let Some((there_ns, half_width_ns)) = self.cross(from, to, at_ns) {
+                    next.push((to, there_ns, off_ns.saturating_add(half_width_ns)));
+                }
+            }
+        }
+        instants
     }
 
     fn same(&self, node: u16) -> Option<u16> {

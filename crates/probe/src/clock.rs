@@ -116,11 +116,10 @@ impl ClockSampler {
         }
         let sample = narrowest();
         let asleep = read(ClockId::Boottime) - read(ClockId::Monotonic);
-        let tai = read(ClockId::Tai) - read(ClockId::Realtime);
-        let (frequency, status) = discipline();
+        let (frequency, status, tai_offset_s) = discipline();
         ClockSample {
             suspended_ns: u64::try_from(asleep).unwrap_or(0),
-            tai_offset_s: i32::try_from((tai + 500_000_000).div_euclid(1_000_000_000)).unwrap_or(0),
+            tai_offset_s,
             realtime_steps: self.realtime_steps,
             clocksource: clocksource(),
             frequency,
@@ -142,8 +141,8 @@ fn clocksource() -> Clocksource {
         .map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
 }
 
-/// `adjtimex` without a change: the frequency correction (ppm times 2¹⁶) and the status bits.
-fn discipline() -> (i64, u32) {
+/// `adjtimex` without a change: the frequency correction (ppm times 2¹⁶), the status bits, the offset of TAI.
+fn discipline() -> (i64, u32, i32) {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; the kernel writes no more than its size, and `modes = 0`
     // asks it to change nothing.
     #[allow(unsafe_code)]
@@ -151,7 +150,7 @@ fn discipline() -> (i64, u32) {
         let mut timex: libc::timex = std::mem::zeroed();
         (libc::adjtimex(&raw mut timex), timex)
     };
-    if state < 0 { (0, 0) } else { (timex.freq, timex.status as u32) }
+    if state < 0 { (0, 0, 0) } else { (timex.freq, timex.status as u32, timex.tai) }
 }
 
 #[cfg(test)]

@@ -29,5 +29,3 @@ pub use level0::{Level0, Outcome};
 pub use live::Live;
 pub use model::Model;
 pub use recorded::Recorded;
-#[doc(hidden)]
-pub use {builder::Builder as Level0Builder, recorded::Recorded as Level0Recorded};

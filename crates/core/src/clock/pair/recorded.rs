@@ -97,6 +97,14 @@ impl Recorded {
         Some(from / 2 + to / 2)
     }
 
+    /// From the first to the last instant of A that lies between packets of both directions.
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
+        let mut spans =
+            self.epochs.iter().filter_map(|epoch| epoch.seen.both()).filter(|(from, to)| from <= to);
+        let (from, to) = spans.next()?;
+        Some((from, spans.last().map_or(to, |(_, to)| to)))
+    }
+
     /// What became of the constraints.
     pub fn counts(&self) -> Counts {
         self.counts
