@@ -73,7 +73,7 @@ pub fn walk(
     let infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
     let lanes = sources.iter_mut().zip(infos).map(|(source, info)| Lane {
         source: &mut **source,
-        correlator: Correlator::new(info.coverage.served(), limits),
+        correlator: Correlator::of_node(&info, limits),
         info,
         at_ns: i64::MIN,
         ended: false,

@@ -2,7 +2,9 @@
 
 mod common;
 use common::*;
+use magscope_core::change::Change;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
+use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::{Batch, Event, FlowId, Hop, Loss, LossCause, Proto};
 
 const SOCKET: u64 = 70;
@@ -112,4 +114,32 @@ fn a_send_that_returns_after_a_loss_is_in_doubt() {
         let done = correlate_lossy(Proto::UDP, vec![sent(1), returned], losses, false);
         assert_eq!((done.len(), done[0].ambiguous), (1, in_doubt));
     }
+}
+
+#[test]
+fn what_a_filter_may_have_hidden_is_not_lost() {
+    let packets = || run(&PACKET_TX, 0, CLIENT, 1000, 100);
+    let ends = |settings: &[&str], changes: Vec<Change>| {
+        // The other way has been seen at both ends, so that the receiver's silence means something.
+        let mut events = run(&PACKET_TX, 0, CLIENT, 100, 10);
+        events.extend(run(&PACKET_RX, 50, SERVER, 100, 10));
+        events.push(tcp(Hop::AppRecv, 60, SERVER, 100, 10));
+        events.extend(packets().into_iter().map(|e| Event { time_ns: e.time_ns + 100, ..e }));
+        let settings = settings.iter().map(ToString::to_string).collect();
+        let info = NodeInfo { settings, coverage: Coverage::full(Backend::Generator), ..NodeInfo::default() };
+        let mut correlator = Correlator::of_node(&info, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&Batch { changes, ..batch(flows(Proto::TCP), events) }, &mut done);
+        correlator.push(&Batch { watermark_ns: 60_000_000_000, ..Batch::default() }, &mut done);
+        done.iter().find(|j| j.range.start as u32 == 1000).map(|j| j.verdict)
+    };
+    let lost = Some(Verdict::LostAfter { hop: Hop::DevXmit });
+    let filtered = Some(Verdict::Filtered { beyond: Hop::DevXmit });
+    assert_eq!(ends(&[], Vec::new()), lost);
+    assert_eq!(ends(&["filter port = 80", "sample flows 1/4"], Vec::new()), lost);
+    assert_eq!(ends(&["filter cpu = 0"], Vec::new()), filtered);
+    assert_eq!(ends(&["sample 1/10 dev.recv"], Vec::new()), filtered);
+    let change = |from_ns| Change { from_ns, to_ns: from_ns + 5, what: "disable dev.recv".to_owned() };
+    assert_eq!(ends(&[], vec![change(200)]), filtered);
+    assert_eq!(ends(&[], vec![change(90_000_000_000)]), lost, "it was before that");
 }

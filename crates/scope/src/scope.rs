@@ -64,7 +64,7 @@ pub struct Scope {
 impl Scope {
     /// A scope for what `info` describes.
     pub fn new(info: NodeInfo, options: Options) -> Self {
-        let correlator = Correlator::new(info.coverage.served(), Limits::default());
+        let correlator = Correlator::of_node(&info, Limits::default());
         let mut scope = Scope {
             info,
             state: options.state,

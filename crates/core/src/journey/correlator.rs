@@ -11,6 +11,7 @@ use super::piece::Mark;
 use super::readers::{Asked, Readers};
 use super::rules::Rules;
 use super::rungs::Who;
+use super::selection::Selection;
 use super::sockets::Sockets;
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
@@ -18,6 +19,7 @@ use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop, HopSet};
+use crate::node::NodeInfo;
 
 /// Tasks remembered.
 const MAX_TASKS: usize = 1 << 16;
@@ -55,6 +57,13 @@ impl Correlator {
         }
     }
 
+    /// A correlator for what a node captures: its coverage, and what it left out on purpose.
+    pub fn of_node(info: &NodeInfo, limits: Limits) -> Self {
+        let mut correlator = Self::new(info.coverage.served(), limits);
+        correlator.desk.selection = Selection::of(info);
+        correlator
+    }
+
     /// Takes a batch and appends the journeys that ended to `done`.
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         for flow in &batch.flows {
@@ -69,6 +78,9 @@ impl Correlator {
                 self.tasks.clear(); // they are announced again now and then
             }
             self.tasks.insert(task.tid, task.clone());
+        }
+        for change in &batch.changes {
+            self.desk.selection.change(change.from_ns, &change.what);
         }
         for loss in &batch.losses {
             self.desk.losses.push(loss);

@@ -6,6 +6,7 @@ use super::losses::Losses;
 use super::piece::{DELIVERED, Piece, RX, State, TX};
 use super::rules::Rules;
 use super::rungs::{Who, bit, bits};
+use super::selection::Selection;
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
@@ -73,6 +74,7 @@ pub(super) struct Desk {
     pub rules: Rules,
     pub losses: Losses,
     pub counters: Counters,
+    pub selection: Selection,
     /// Everything before this has been seen.
     pub now_ns: u64,
     /// Pieces that are not closed.
@@ -87,6 +89,7 @@ impl Desk {
             rules,
             losses: Losses::default(),
             counters: Counters::default(),
+            selection: Selection::default(),
             now_ns: 0,
             open: 0,
             visits: BinaryHeap::new(),
@@ -233,9 +236,11 @@ impl Desk {
                 if let Some((reason, _)) = piece.drop {
                     return Verdict::Dropped { hop: last, reason };
                 }
+                let left_out = why != Why::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(piece.first_ns, until_now_ns).unwrap_or(match why {
                     Why::EndOfInput => Verdict::InFlight,
+                    _ if left_out => Verdict::Filtered { beyond: last },
                     _ if waits => Verdict::InFlight,
                     _ if way.blind_after == Some(last) => Verdict::NotProbed { beyond: last },
                     _ => Verdict::LostAfter { hop: last },

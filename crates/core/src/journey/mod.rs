@@ -36,6 +36,7 @@ mod pieces;
 mod readers;
 mod rules;
 mod rungs;
+mod selection;
 mod sockets;
 mod stream;
 mod tcp;

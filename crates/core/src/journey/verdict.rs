@@ -37,6 +37,12 @@ pub enum Verdict {
         /// The last hop that it passed.
         beyond: Hop,
     },
+    /// Nothing was seen of it after this hop, and it may just have been left out: the capture has a filter or a sampler that keeps
+    /// some events of a journey and not others, or a hop was switched off.
+    Filtered {
+        /// The last hop that it passed.
+        beyond: Hop,
+    },
     /// Still under way: at the end of the capture, or it has been waiting in a send or receive queue for longer than the
     /// correlator waits.
     InFlight,
@@ -48,11 +54,21 @@ pub enum Verdict {
 
 impl Verdict {
     /// How many kinds there are.
-    pub const KINDS: usize = 9;
+    pub const KINDS: usize = 10;
 
     /// Names of the kinds, in the order of [`Verdict::kind`].
-    pub const NAMES: [&'static str; Self::KINDS] =
-        ["complete", "half", "lost", "dropped", "broken", "in-flight", "read-unseen", "evicted", "not-probed"];
+    pub const NAMES: [&'static str; Self::KINDS] = [
+        "complete",
+        "half",
+        "lost",
+        "dropped",
+        "broken",
+        "in-flight",
+        "read-unseen",
+        "evicted",
+        "not-probed",
+        "filtered",
+    ];
 
     /// Number of the kind, below [`Verdict::KINDS`].
     pub const fn kind(self) -> usize {
@@ -66,6 +82,7 @@ impl Verdict {
             Self::ReadUnseen => 6,
             Self::Evicted => 7,
             Self::NotProbed { .. } => 8,
+            Self::Filtered { .. } => 9,
         }
     }
 
@@ -97,6 +114,7 @@ impl fmt::Display for Verdict {
             Self::LostAfter { hop } => write!(f, "lost after {hop}"),
             Self::Dropped { hop, reason } => write!(f, "dropped after {hop}, reason {reason}"),
             Self::NotProbed { beyond } => write!(f, "not probed beyond {beyond}"),
+            Self::Filtered { beyond } => write!(f, "left out by the filter or sampler beyond {beyond}"),
             Self::BrokenByEventLoss { gap } => {
                 write!(f, "broken: {} event{} lost", gap.count, if gap.count == 1 { "" } else { "s" })?;
                 if gap.cpu != u16::MAX {

@@ -354,8 +354,18 @@ impl ReportBuilder {
 
     fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
         let (retransmits, ambiguous) = self.extra.get(&proto).copied().unwrap_or_default();
-        let [complete, half_complete, lost, dropped, broken, in_flight, read_unseen, evicted, not_probed] =
-            *kinds;
+        let [
+            complete,
+            half_complete,
+            lost,
+            dropped,
+            broken,
+            in_flight,
+            read_unseen,
+            evicted,
+            not_probed,
+            filtered,
+        ] = *kinds;
         VerdictRow {
             proto,
             journeys: kinds.iter().sum(),
@@ -368,6 +378,7 @@ impl ReportBuilder {
             read_unseen,
             evicted,
             not_probed,
+            filtered,
             retransmits,
             ambiguous,
         }

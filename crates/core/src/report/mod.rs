@@ -135,6 +135,8 @@ pub struct VerdictRow {
     pub evicted: u64,
     /// Seen as far as the served hops go, which is not the end.
     pub not_probed: u64,
+    /// Left out by a filter, a sampler or a hop that was switched off.
+    pub filtered: u64,
     /// Times a piece was sent again, added up.
     pub retransmits: u64,
     /// Matched by order or length against some of the evidence.

@@ -162,6 +162,7 @@ fn write_verdicts(out: &mut String, report: &Report) -> fmt::Result {
             count(row.retransmits)
         )?;
         let others = [
+            (row.filtered, "left out by the filter or sampler after the last hop seen"),
             (row.not_probed, "seen as far as the served hops go, which is not the end"),
             (row.read_unseen, "read, and no event says when"),
             (row.evicted, "given up on, because too many were in flight"),
