@@ -227,8 +227,8 @@ fn skewed(ns: u64) -> u64 {
 fn with_a_clock_of_its_own(from: &str, to: &str) {
     let session = Session::open(Path::new(from)).expect("a recording");
     let mut info = session.info().clone();
-    info.boot_id = "another".to_owned();
-    info.host = "elsewhere".to_owned();
+    "another".clone_into(&mut info.boot_id);
+    "elsewhere".clone_into(&mut info.host);
     let mut recorder = Recorder::create(Path::new(to), &info, RecordOptions::default()).expect("a place");
     let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
     while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {

@@ -240,7 +240,9 @@ fn scenario(title: &str, settings: &Settings) {
     println!("|---|---|---|---|---|---|---|---|---|");
     let trials: Vec<Trial> = (0..SEEDS).map(|seed| Trial::new(seed, settings)).collect();
     let (mut certified, mut model) = (Row::new("**Level 0, recorded**"), Row::new("**Level 1, recorded**"));
-    trials.iter().for_each(|trial| trial.recorded(&mut certified, &mut model));
+    for trial in &trials {
+        trial.recorded(&mut certified, &mut model);
+    }
     certified.print();
     model.print();
     live::<OursCertified>(&trials);
@@ -252,7 +254,9 @@ fn scenario(title: &str, settings: &Settings) {
 
 fn live<M: Method + Default>(trials: &[Trial]) {
     let mut row = Row::new(M::default().name());
-    trials.iter().for_each(|trial| trial.live::<M>(&mut row));
+    for trial in trials {
+        trial.live::<M>(&mut row);
+    }
     row.print();
 }
 

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 const EVENTS: u64 = 1_000_000;
 
+/// Tells a report what it is to say.
+type Ask = fn(ReportBuilder) -> ReportBuilder;
+
 fn benches(c: &mut Criterion) {
     let mut group = c.benchmark_group("report");
     group.throughput(Throughput::Elements(EVENTS)).sample_size(10);
@@ -22,7 +25,7 @@ fn benches(c: &mut Criterion) {
     }
     batches.push(batch);
     let node = source.info().clone();
-    let asked: [(&str, fn(ReportBuilder) -> ReportBuilder); 4] = [
+    let asked: [(&str, Ask); 4] = [
         ("plain", |report| report),
         ("by process", |report| report.by(By::Process)),
         ("throughput", ReportBuilder::throughput),

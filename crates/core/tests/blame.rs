@@ -104,13 +104,16 @@ fn reads(time_ns: u64, tid: u32, socket: u64, asked_ago_ns: u32) -> Event {
     Event { detail: asked_ago_ns, ..event }
 }
 
+/// A name, what happened, and whose the time is.
+type Row = (&'static str, Vec<Event>, Vec<(Part, u64)>);
+
 #[test]
 fn the_last_leg_by_what_the_reader_did() {
     const MS: u64 = 1_000_000;
     let (own, away, cpu) = (Part::Reading, Part::ReaderAway, Part::Scheduler);
     let late = reads(MS, 7, 70, 0);
     // what happened, and what each part of the last leg, from 15 on, took
-    let table: Vec<(&str, Vec<Event>, Vec<(Part, u64)>)> = vec![
+    let table: Vec<Row> = vec![
         (
             "in recv or epoll",
             vec![wake(20, 7, 70), run(50, 7), reads(60, 7, 70, 0)],

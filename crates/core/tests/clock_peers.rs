@@ -58,7 +58,9 @@ fn products_of_64_bits_do_not_last_for_hours() {
         constraints.sort();
         let wrapping: ConvexHull = fed(&constraints);
         let mut exact = ConvexHull::exact();
-        constraints.iter().for_each(|c| exact.push(c));
+        for constraint in &constraints {
+            exact.push(constraint);
+        }
         let (a, d) = world.truth(6 * 3_600 * SECOND);
         let (lower, upper) = exact.interval(a).unwrap();
         assert!(lower <= d && d <= upper && !exact.failed);

@@ -105,9 +105,8 @@ fn told_at(recording: &Recording, hop: Hop) -> Tally {
     let ours = |event: &&Event| {
         // a socket without a peer has no flow; it is nobody's but this test's
         let flow = recording.flows.get(&event.flow.0);
-        let own =
-            flow.is_none_or(|f| [f.local.port(), f.remote.port()].iter().any(|p| (PORT..PORT + 2).contains(p)));
-        own
+
+        flow.is_none_or(|f| [f.local.port(), f.remote.port()].iter().any(|p| (PORT..PORT + 2).contains(p)))
     };
     for event in recording.events.iter().filter(|e| e.hop == hop).filter(ours) {
         *tally.entry(told(event)).or_default() += 1;

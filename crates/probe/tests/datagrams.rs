@@ -41,7 +41,7 @@ fn pair(net: &Net, from: &str, to: &str, port: u16) -> (UdpSocket, UdpSocket) {
 }
 
 fn recv(socket: &UdpSocket) -> usize {
-    socket.recv(&mut [0; 65536]).expect("recv")
+    socket.recv(&mut vec![0; 65536]).expect("recv")
 }
 
 /// The journeys to a port, but for the single byte that goes ahead, in the order of their ends.

@@ -92,7 +92,9 @@ fn one_waiting(port: u16, waits: impl Fn(&UdpSocket) + Sync) {
     // on a busy machine one may have come before its reader slept again
     let woken: Vec<_> = mine.iter().filter(|j| j.rungs.has(Hop::TaskWake)).collect();
     assert!(woken.len() > COUNT / 2, "{} of {COUNT} were woken", woken.len());
-    woken.into_iter().for_each(|journey| was_woken(journey, by));
+    for journey in woken {
+        was_woken(journey, by);
+    }
 }
 
 #[test]

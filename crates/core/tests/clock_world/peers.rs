@@ -166,7 +166,7 @@ impl Method for ConvexHull {
 
     fn estimate(&self, a_ns: u64) -> Option<i64> {
         let (one, other) = self.at(a_ns)?;
-        Some(self.origin?.1 + ((one + other) / 2.0) as i64)
+        Some(self.origin?.1 + f64::midpoint(one, other) as i64)
     }
 
     fn interval(&self, a_ns: u64) -> Option<(i64, i64)> {

@@ -102,7 +102,7 @@ impl Recorded {
         let mut spans =
             self.epochs.iter().filter_map(|epoch| epoch.seen.both()).filter(|(from, to)| from <= to);
         let (from, to) = spans.next()?;
-        Some((from, spans.last().map_or(to, |(_, to)| to)))
+        Some((from, spans.next_back().map_or(to, |(_, to)| to)))
     }
 
     /// What became of the constraints.
