@@ -7,7 +7,7 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 		  const struct net_device *dev, __be16 protocol)
 {
 	if (!wanted(hop))
-		return NF_ACCEPT;
+		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	struct packet p;
 	if (!parse(skb, READ(skb, head) + READ(skb, network_header), protocol, READ(net, ns.inum), side, &p))
