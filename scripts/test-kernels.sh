@@ -90,7 +90,7 @@ sleep 60
 INIT
     chmod +x "$work/root/init"
     (cd "$work/root" && find . | cpio -o -H newc --quiet) >"$work/initramfs"
-    timeout 600 qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu max -m 1024 -smp 2 -nographic -no-reboot \
+    timeout 1800 qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu max -m 1024 -smp 2 -nographic -no-reboot \
         -nodefaults -serial stdio -kernel "$folder/boot/vmlinuz-$release" -initrd "$work/initramfs" \
         -append "console=ttyS0 panic=-1 loglevel=3 nokaslr mitigations=off" </dev/null >"$work/log" 2>&1 || true
     echo "kernel $release:"
