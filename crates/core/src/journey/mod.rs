@@ -9,8 +9,8 @@
 //! sockets by their order. Everything is bounded: pieces in flight, their age, flows, threads, queues.
 //!
 //! **Known limits.**
-//! - All events must share one clock: one host. Two hosts are joined elsewhere.
-//! - The tuple must be the same at both ends: through NAT the halves stay apart, each a half-journey.
+//! - All events must share one clock: one host. The halves of two hosts meet in [`crate::join`].
+//! - The tuple must be the same at both ends: through NAT the halves stay apart here, and meet in [`crate::join`].
 //! - Two pairs of namespaces with equal (not loopback) addresses and ports are taken for one.
 //! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
 //! - The first time stays: the wire time of a byte sent again includes the wait for its retransmission.
