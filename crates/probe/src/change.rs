@@ -8,35 +8,16 @@
 use crate::candidates::Candidate;
 use crate::capture::{Capture, attach};
 use crate::clock::monotonic_ns;
-use crate::control::{Sampler, Watermark};
+use crate::control::Sampler;
 use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
 use crate::filter::Program;
 use crate::netns::NetnsTarget;
 use crate::plan::plan_by;
+use crate::setting::Setting;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
-use std::fmt;
-
-/// One change. Prints in the words of the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Setting {
-    /// Hops to switch on.
-    Enable(HopSet),
-    /// Hops to switch off.
-    Disable(HopSet),
-    /// The filter to put in force; none lets everything through.
-    Filter(Option<CaptureFilter>),
-    /// Samplers of hops; payload is left as it is.
-    Sample(HopSet, Sampler),
-    /// One in so many flows.
-    SampleFlows(u32),
-    /// Payload to take along at hops, bytes.
-    Snap(HopSet, u32),
-    /// When the reader comes.
-    Watermark(Watermark),
-}
 
 /// The hops that see a process at work and so can tell whose a socket is.
 pub(crate) fn teachers() -> HopSet {
@@ -209,31 +190,4 @@ fn can_return(probe: &Candidate, netns: &[NetnsTarget], privileged: bool) -> boo
 fn holds_privileges() -> bool {
     let held = rustix::thread::capabilities(None).map(|sets| sets.effective.bits()).unwrap_or_default();
     held & (1 << CAP_SYS_ADMIN) != 0
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |hops: &HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
-        match self {
-            Self::Enable(hops) => write!(f, "enable {}", list(hops)),
-            Self::Disable(hops) => write!(f, "disable {}", list(hops)),
-            Self::Filter(None) => f.write_str("filter off"),
-            Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
-            Self::Sample(hops, Sampler { one_in, interval, .. }) => {
-                f.write_str("sample ")?;
-                match (one_in, interval.as_nanos()) {
-                    (0 | 1, 0) => f.write_str("off")?,
-                    (0 | 1, ns) => write!(f, "{ns}ns")?,
-                    (one_in, 0) => write!(f, "1/{one_in}")?,
-                    (one_in, ns) => write!(f, "1/{one_in},{ns}ns")?,
-                }
-                write!(f, " {}", list(hops))
-            }
-            Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
-            Self::Snap(hops, bytes) => write!(f, "snap {bytes} {}", list(hops)),
-            Self::Watermark(Watermark { events, bytes, time }) => {
-                write!(f, "watermark {events} events, {bytes} bytes, {} ms", time.as_millis())
-            }
-        }
-    }
 }

@@ -21,12 +21,13 @@ pub mod netns;
 pub mod order;
 pub mod plan;
 pub mod record;
+pub mod setting;
 mod trial;
 
 pub use capture::{Capture, CaptureOptions, Counters};
-pub use change::Setting;
 pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;
 pub use netns::NetnsTarget;
 pub use plan::{Plan, default_hops, plan, plan_by};
+pub use setting::Setting;

@@ -25,12 +25,35 @@ pub enum Table {
     Clock = 5,
     /// Where the batches of the other tables are, with their checksums.
     Index = 6,
+    /// What was changed while it was recorded.
+    Changes = 7,
+    /// What the kernel counted at hops where events were left out.
+    Counts = 8,
 }
 
 impl Table {
     /// Every table, the index last: it is written after what it points at.
-    pub const ALL: [Table; 7] =
-        [Self::Events, Self::Flows, Self::Tasks, Self::Tcp, Self::Losses, Self::Clock, Self::Index];
+    pub const ALL: [Table; 9] = [
+        Self::Events,
+        Self::Flows,
+        Self::Tasks,
+        Self::Tcp,
+        Self::Losses,
+        Self::Clock,
+        Self::Changes,
+        Self::Counts,
+        Self::Index,
+    ];
+
+    /// Its place in [`Table::ALL`].
+    pub(crate) const fn place(self) -> usize {
+        match self {
+            Self::Changes => 6,
+            Self::Counts => 7,
+            Self::Index => 8,
+            _ => self as usize,
+        }
+    }
 
     /// The first part of its files' names.
     pub const fn name(self) -> &'static str {
@@ -42,6 +65,8 @@ impl Table {
             Self::Losses => "losses",
             Self::Clock => "clock",
             Self::Index => "index",
+            Self::Changes => "changes",
+            Self::Counts => "counts",
         }
     }
 
@@ -92,6 +117,7 @@ mod tests {
                 assert_eq!(Table::parse(&table.file_name(segment)), Some((table, segment)));
             }
             assert_eq!(Table::from_id(table as u8), Some(table));
+            assert_eq!(Table::ALL[table.place()], table);
         }
         for other in
             ["events-3.arrows", "events-0003.arrow", "lod-0001.arrows", "events-+003.arrows", "meta.toml"]

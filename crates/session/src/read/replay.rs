@@ -11,7 +11,7 @@ use crate::table::Announced;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Flow, Loss, LossCause, Task, TcpSample};
+use magscope_core::{Batch, Change, Flow, HopCount, Loss, LossCause, Task, TcpSample};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ struct Open {
     tcp: Cursor<TcpSample>,
     losses: Cursor<Loss>,
     clock: Cursor<ClockSample>,
+    changes: Cursor<Change>,
+    counts: Cursor<HopCount>,
 }
 
 impl Open {
@@ -58,6 +60,8 @@ impl Open {
             tcp: Cursor::new(segment.table(Table::Tcp), damage),
             losses: Cursor::new(segment.table(Table::Losses), damage),
             clock: Cursor::new(segment.table(Table::Clock), damage),
+            changes: Cursor::new(segment.table(Table::Changes), damage),
+            counts: Cursor::new(segment.table(Table::Counts), damage),
         }
     }
 }
@@ -159,6 +163,8 @@ impl Replay {
         open.flows.until(until_ns, damage, |f| batch.flows.push(f.what), |_| {});
         open.tasks.until(until_ns, damage, |t| batch.tasks.push(t.what), |_| {});
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
+        open.changes.until(until_ns, damage, |c| batch.changes.push(c), |_| {});
+        open.counts.until(until_ns, damage, |c| batch.counts.push(c), |_| {});
         let keep_tcp = |t: TcpSample| {
             if window.contains(&t.time_ns) {
                 batch.tcp.push(t);

@@ -74,7 +74,7 @@ impl SegmentMap {
     }
 
     pub(crate) fn table(&self, table: Table) -> &TableFile {
-        &self.tables[table as usize]
+        &self.tables[table.place()]
     }
 
     /// Earliest and latest time of the events that are there or known to be missing.

@@ -1,12 +1,16 @@
 //! What did not fit into the recorder's queue, until it can be said in the stream.
 
-use magscope_core::{Batch, Loss, LossCause};
+use magscope_core::{Batch, Change, Loss, LossCause};
 
 /// Losses that wait for room. One entry a CPU and cause: it cannot grow with time.
 #[derive(Default)]
 pub(super) struct Overflow {
     waiting: Vec<Loss>,
+    /// Changes of what is captured: few, as people make them; beyond [`MOST_CHANGES`] the oldest go.
+    changes: Vec<Change>,
 }
+
+const MOST_CHANGES: usize = 1_000;
 
 impl Overflow {
     /// Counts the records of a batch that is dropped, and keeps the losses it told of.
@@ -23,6 +27,8 @@ impl Overflow {
         for loss in &batch.losses {
             self.add(*loss);
         }
+        self.changes.extend_from_slice(&batch.changes);
+        self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
         dropped
     }
 
@@ -38,11 +44,12 @@ impl Overflow {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.changes.is_empty()
     }
 
     /// Puts what waits before the losses of a batch.
     pub(super) fn move_into(&mut self, batch: &mut Batch) {
+        batch.changes.splice(0..0, self.changes.drain(..));
         if !self.waiting.is_empty() {
             self.waiting.sort_unstable_by_key(|l| l.to_ns);
             batch.losses.splice(0..0, self.waiting.drain(..));

@@ -9,7 +9,7 @@ use crate::summary::Summary;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Event, Flow, Loss, Task, TcpSample};
+use magscope_core::{Batch, Change, Event, Flow, HopCount, Loss, Task, TcpSample};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ impl Shared {
             + batch.tcp.len() * size_of::<TcpSample>()
             + batch.losses.len() * size_of::<Loss>()
             + batch.clock.len() * size_of::<ClockSample>()
+            + batch.changes.iter().map(|change| size_of::<Change>() + change.what.len()).sum::<usize>()
+            + batch.counts.len() * size_of::<HopCount>()
     }
 }
 
@@ -149,6 +151,8 @@ impl Recorder {
             piece.tcp.extend_from_slice(&batch.tcp);
             piece.losses.extend_from_slice(&batch.losses);
             piece.clock.extend_from_slice(&batch.clock);
+            piece.changes.extend_from_slice(&batch.changes);
+            piece.counts.extend_from_slice(&batch.counts);
         }
         let queued = self.shared.queued.load(Relaxed);
         let limit = self.options.queue_bytes;

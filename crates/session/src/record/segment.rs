@@ -129,7 +129,7 @@ impl Segment {
 
     /// Appends to one file and returns where.
     fn append(&mut self, encoder: &Encoder, table: Table, bytes: &[u8]) -> Result<u64, SessionError> {
-        let slot = &mut self.streams[table as usize];
+        let slot = &mut self.streams[table.place()];
         let stream = if let Some(stream) = slot {
             stream
         } else {

@@ -13,7 +13,7 @@ use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Loss, TcpSample};
+use magscope_core::{Batch, Change, HopCount, Loss, TcpSample};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub(super) struct Writer {
     tcp: Vec<TcpSample>,
     losses: Vec<Loss>,
     clock: Vec<ClockSample>,
+    changes: Vec<Change>,
+    counts: Vec<HopCount>,
     /// Latest time seen: the place of what has no time of its own.
     now_ns: u64,
     /// When what waits has to be written.
@@ -69,6 +71,8 @@ impl Writer {
             tcp: Vec::new(),
             losses: Vec::new(),
             clock: Vec::new(),
+            changes: Vec::new(),
+            counts: Vec::new(),
             now_ns: 0,
             due: None,
         })
@@ -104,6 +108,8 @@ impl Writer {
         self.tcp.extend_from_slice(&batch.tcp);
         self.losses.extend_from_slice(&batch.losses);
         self.clock.extend_from_slice(&batch.clock);
+        self.changes.extend_from_slice(&batch.changes);
+        self.counts.extend_from_slice(&batch.counts);
         if self.due.is_none() {
             self.due = Some(Instant::now() + self.options.flush_interval);
         }
@@ -123,7 +129,10 @@ impl Writer {
         let side_bytes = self.known.fresh_bytes()
             + size_of_val(&self.tcp[..])
             + size_of_val(&self.losses[..])
-            + size_of_val(&self.clock[..]);
+            + size_of_val(&self.clock[..])
+            + size_of_val(&self.changes[..])
+            + self.changes.iter().map(|change| change.what.len()).sum::<usize>()
+            + size_of_val(&self.counts[..]);
         if side_bytes > self.options.side_bytes() { self.flush() } else { Ok(()) }
     }
 
@@ -139,6 +148,8 @@ impl Writer {
         side(encoder, out, &self.tcp).map_err(encode)?;
         side(encoder, out, &self.losses).map_err(encode)?;
         side(encoder, out, &self.clock).map_err(encode)?;
+        side(encoder, out, &self.changes).map_err(encode)?;
+        side(encoder, out, &self.counts).map_err(encode)?;
         if let Some(range_ns) = self.events.range_ns() {
             let behind = self.shared.queued.load(Relaxed) > self.options.queue_bytes / 2;
             let codec = self.pace.codec(behind);
@@ -160,6 +171,8 @@ impl Writer {
         }
         self.tcp.clear();
         self.clock.clear();
+        self.changes.clear();
+        self.counts.clear();
         self.shared.written.fetch_add(self.segment.totals.events - before, Relaxed);
         if self.segment.totals.bytes >= self.options.segment_bytes {
             self.rotate()?;

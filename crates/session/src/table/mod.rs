@@ -4,6 +4,7 @@
 //! programs: this library reads by the columns it knows for the format in `meta.toml`, so that a damaged schema
 //! costs nothing.
 
+mod change;
 pub(crate) mod event;
 mod index;
 mod side;
@@ -66,11 +67,13 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
             Table::Tcp => magscope_core::TcpSample::fields(),
             Table::Losses => magscope_core::Loss::fields(),
             Table::Clock => magscope_core::clock::ClockSample::fields(),
+            Table::Changes => magscope_core::Change::fields(),
+            Table::Counts => magscope_core::HopCount::fields(),
             Table::Index => IndexRow::fields(),
         };
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()
     });
-    SCHEMAS[table as usize].clone()
+    SCHEMAS[table.place()].clone()
 }
 
 /// The columns of a table with so many of them: today's, or those of an older format.

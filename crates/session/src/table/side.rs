@@ -16,12 +16,12 @@ pub(crate) struct Announced<T> {
     pub(crate) what: T,
 }
 
-fn text<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
+pub(super) fn text<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
 /// The strings of a column, if it is one of strings.
-fn strings(batch: &RecordBatch, column: usize) -> Option<&StringArray> {
+pub(super) fn strings(batch: &RecordBatch, column: usize) -> Option<&StringArray> {
     let array = batch.columns().get(column)?.as_string_opt::<i32>()?;
     (array.null_count() == 0).then_some(array)
 }

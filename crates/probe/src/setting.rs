@@ -1,0 +1,259 @@
+//! One change, in words: what a person types, what goes over the control socket, and what a session tells of it later.
+
+use crate::control::{Sampler, Watermark};
+use magscope_core::hop::{HopSet, UnknownHop};
+use magscope_core::{CaptureFilter, Hop};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// One change. Prints in the words that it is read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Hops to switch on.
+    Enable(HopSet),
+    /// Hops to switch off.
+    Disable(HopSet),
+    /// The filter to put in force; none lets everything through.
+    Filter(Option<CaptureFilter>),
+    /// Samplers of hops; payload is left as it is.
+    Sample(HopSet, Sampler),
+    /// One in so many flows.
+    SampleFlows(u32),
+    /// Payload to take along at hops, bytes.
+    Snap(HopSet, u32),
+    /// When the reader comes.
+    Watermark(Watermark),
+}
+
+/// Why a text is no change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSetting {
+    /// Neither of the words.
+    #[error("`{0}` is none of `enable`, `disable`, `filter`, `sample`, `snap` and `watermark`")]
+    Word(String),
+    /// A name that is no hop.
+    #[error(transparent)]
+    Hop(#[from] UnknownHop),
+    /// A filter that is none.
+    #[error("the filter is wrong {0}")]
+    Filter(#[from] magscope_core::filter::FilterError),
+    /// Something else should follow.
+    #[error("expected {expected}, found `{found}`")]
+    Expected {
+        /// With an example.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+}
+
+/// Longest interval and longest wait: a day.
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// Most payload a record takes along, bytes.
+pub const MOST_SNAP_BYTES: u32 = 2048;
+
+const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
+const SNAP: &str = "a number of bytes up to 2048, and hops, as in `64 dev.xmit`";
+const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
+
+impl FromStr for Setting {
+    type Err = BadSetting;
+
+    fn from_str(text: &str) -> Result<Self, BadSetting> {
+        let (word, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let rest = rest.trim();
+        match word {
+            "enable" => named(rest).map(Self::Enable),
+            "disable" => named(rest).map(Self::Disable),
+            "filter" if matches!(rest, "off" | "") => Ok(Self::Filter(None)),
+            "filter" => Ok(Self::Filter(Some(CaptureFilter::parse(rest)?))),
+            "sample" => sample(rest),
+            "snap" => {
+                let (bytes, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+                let bytes = if bytes == "off" { Ok(0) } else { bytes.parse() };
+                let bytes = bytes.ok().filter(|bytes| *bytes <= MOST_SNAP_BYTES);
+                Ok(Self::Snap(hops_or_all(hops)?, bytes.ok_or_else(|| expected(SNAP, rest))?))
+            }
+            "watermark" => watermark(rest).map(Self::Watermark),
+            _ => Err(BadSetting::Word(shown(word))),
+        }
+    }
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(40).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn expected(expected: &'static str, found: &str) -> BadSetting {
+    BadSetting::Expected { expected, found: shown(found) }
+}
+
+fn named(list: &str) -> Result<HopSet, BadSetting> {
+    let names = list.split([',', ' ']).filter(|name| !name.is_empty());
+    let hops: HopSet = names.map(str::parse::<Hop>).collect::<Result<Vec<_>, _>>()?.into_iter().collect();
+    if hops.is_empty() { Err(expected("the name of a hop, as in `dev.queue`", list)) } else { Ok(hops) }
+}
+
+fn hops_or_all(list: &str) -> Result<HopSet, BadSetting> {
+    if matches!(list.trim(), "" | "all") { Ok(HopSet::all()) } else { named(list) }
+}
+
+fn one_in(text: &str) -> Option<u32> {
+    text.strip_prefix("1/")?.parse().ok().filter(|n| *n > 0)
+}
+
+fn time(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let ns = number.parse::<u64>().ok()?.checked_mul(match unit {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    })?;
+    Some(Duration::from_nanos(ns)).filter(|time| *time <= LONGEST)
+}
+
+fn sample(rest: &str) -> Result<Setting, BadSetting> {
+    let (how, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if how == "flows" {
+        let one_in = if hops.trim() == "off" { Some(1) } else { one_in(hops.trim()) };
+        return one_in.map(Setting::SampleFlows).ok_or_else(|| expected(SAMPLE, rest));
+    }
+    let mut sampler = Sampler::default();
+    for part in how.split(',').filter(|_| how != "off") {
+        match (one_in(part), time(part)) {
+            (Some(n), _) => sampler.one_in = n,
+            (_, Some(interval)) => sampler.interval = interval,
+            _ => return Err(expected(SAMPLE, rest)),
+        }
+    }
+    Ok(Setting::Sample(hops_or_all(hops)?, sampler))
+}
+
+fn watermark(rest: &str) -> Result<Watermark, BadSetting> {
+    match rest {
+        "latency" => return Ok(Watermark::LATENCY),
+        "screen" => return Ok(Watermark::SCREEN),
+        _ => {}
+    }
+    let mut mark = Watermark::SCREEN;
+    let mut words = rest.split([' ', ',']).filter(|word| !word.is_empty()).peekable();
+    if words.peek().is_none() {
+        return Err(expected(WATERMARK, rest));
+    }
+    while let Some(word) = words.next() {
+        if let Some(longest) = time(word) {
+            mark.time = longest;
+            continue;
+        }
+        let number: u32 = word.parse().map_err(|_| expected(WATERMARK, rest))?;
+        match words.next() {
+            Some("events" | "event") => mark.events = number,
+            Some("bytes") => mark.bytes = number,
+            _ => return Err(expected(WATERMARK, rest)),
+        }
+    }
+    Ok(mark)
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |hops: &HopSet| match *hops {
+            hops if hops == HopSet::all() => "all".to_owned(),
+            hops => hops.iter().map(Hop::name).collect::<Vec<_>>().join(","),
+        };
+        let names = |hops: &HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Enable(hops) => write!(f, "enable {}", names(hops)),
+            Self::Disable(hops) => write!(f, "disable {}", names(hops)),
+            Self::Filter(None) => f.write_str("filter off"),
+            Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
+            Self::Sample(hops, Sampler { one_in, interval, .. }) => {
+                f.write_str("sample ")?;
+                match (one_in, interval.as_nanos()) {
+                    (0 | 1, 0) => f.write_str("off")?,
+                    (0 | 1, ns) => write_time(f, ns)?,
+                    (one_in, 0) => write!(f, "1/{one_in}")?,
+                    (one_in, ns) => write!(f, "1/{one_in},").and_then(|()| write_time(f, ns))?,
+                }
+                write!(f, " {}", list(hops))
+            }
+            Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
+            Self::Snap(hops, bytes) => write!(f, "snap {bytes} {}", list(hops)),
+            Self::Watermark(Watermark { events, bytes, time }) => {
+                write!(f, "watermark {events} events {bytes} bytes ")?;
+                write_time(f, time.as_nanos())
+            }
+        }
+    }
+}
+
+fn write_time(f: &mut fmt::Formatter<'_>, ns: u128) -> fmt::Result {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+    match units.iter().find(|(_, factor)| ns.is_multiple_of(*factor)) {
+        Some((unit, factor)) => write!(f, "{}{unit}", ns / factor),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn settings_print_as_they_are_read() {
+        for (typed, printed) in [
+            ("enable dev.queue, ip.post", "enable ip.post,dev.queue"),
+            ("disable app.recv", "disable app.recv"),
+            ("filter port 443 and udp", "filter port = 443 and proto = udp"),
+            ("filter", "filter off"),
+            ("sample 1/10", "sample 1/10 all"),
+            ("sample 1/10,10ms dev.xmit", "sample 1/10,10ms dev.xmit"),
+            ("sample 1500us dev.recv", "sample 1500us dev.recv"),
+            ("sample off all", "sample off all"),
+            ("sample flows 1/16", "sample flows 1/16"),
+            ("snap 64 dev.xmit", "snap 64 dev.xmit"),
+            ("watermark latency", "watermark 1 events 0 bytes 20ms"),
+            ("watermark 100 events, 4096 bytes, 1s", "watermark 100 events 4096 bytes 1s"),
+        ] {
+            let setting: Setting = typed.parse().unwrap_or_else(|e| panic!("{typed}: {e}"));
+            assert_eq!(setting.to_string(), printed);
+            assert_eq!(printed.parse(), Ok(setting));
+        }
+        for wrong in [
+            "",
+            "enable",
+            "enable nothing",
+            "sample",
+            "sample 2/3",
+            "sample 1/0",
+            "sample flows",
+            "snap",
+            "snap 4096",
+            "snap x dev.xmit",
+            "watermark",
+            "watermark 5",
+            "watermark 5 apples",
+            "filter port",
+            "detach all",
+            "sample 9999999s",
+        ] {
+            assert!(wrong.parse::<Setting>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_setting_that_prints_as_itself_or_an_error(
+            text in "(enable|disable|filter|sample|snap|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
+        ) {
+            if let Ok(setting) = text.parse::<Setting>() {
+                prop_assert_eq!(setting.to_string().parse(), Ok(setting));
+            }
+        }
+    }
+}
