@@ -1,15 +1,20 @@
 //! Starting a capture: check privileges, attach, give the privileges away.
 
 use crate::cli::CaptureArgs;
+use crate::control::server::Bound;
 use crate::failure::Hint;
 use crate::namespaces::Namespaces;
 use crate::{output, privileges};
 use anyhow::{Context, Result, bail};
+use magscope_core::capture_filter::{Field, Test, Value};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
+use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::plan::full_hops;
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
 use std::time::Duration;
+use magscope_probe::{Setting, Watermark};
 
 /// Enough for a steady median, and done before anyone wonders where the picture is.
 const MEASURING_ROUNDS: usize = 5;
@@ -28,7 +33,27 @@ pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
 /// Attaches the probes.
 pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
     let hops = args.hops.resolve(default_hops());
+    let ring_bytes = u32::try_from(args.ring_size).unwrap_or(1 << 31);
+    let watermark = match (args.latency, args.bulk) {
+        (true, _) => Watermark::LATENCY,
+        (_, true) => Watermark::bulk(ring_bytes),
+        _ => Watermark::SCREEN,
+    };
+    let filter = filter(args);
+    let (mut samplers, mut flow_one_in) = (Vec::new(), 1);
+    for setting in &args.sample {
+        match setting {
+            Setting::SampleFlows(one_in) => flow_one_in = *one_in,
+            Setting::Sample(hops, sampler) => samplers.extend(hops.iter().map(|hop| (hop, *sampler))),
+            _ => {}
+        }
+    }
     let options = CaptureOptions {
+        filter: filter.clone(),
+        samplers,
+        flow_one_in,
+        watermark,
+        switchable: full_hops(),
         hops,
         netns: namespaces.targets,
         every_netns: namespaces.every,
@@ -44,7 +69,27 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
             args.backend.map_or_else(|| "on this kernel".to_owned(), |backend| format!("by {backend} here"));
         output::note(&format!("not served {by}: {missing} (`magnet-scope doctor` says why)"));
     }
+    if let Some(filter) = filter {
+        for (field, blind) in filter.blind_spots(capture.hops()) {
+            let blind = blind.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
+            output::note(&format!(
+                "the filter asks for {field}, which these hops cannot know (docs/filters.md): {blind}"
+            ));
+        }
+    }
     Ok(capture)
+}
+
+/// The filter that was asked for, with the container's.
+fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
+    let container = args.container.as_ref().map(|name| {
+        let field = if name.contains('/') { Field::Cgroup } else { Field::Container };
+        CaptureFilter::of(Test { field, value: Value::Name(name.clone()) })
+    });
+    match (container, args.filter.clone()) {
+        (Some(container), Some(filter)) => Some(container.and(filter)),
+        (container, filter) => container.or(filter),
+    }
 }
 
 /// Measures what one hit of these hops costs here, nanoseconds: a fraction of a second, in a namespace made for it.
@@ -59,6 +104,19 @@ pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
     };
     let cost = cost::measure_so(&facts, what).ok()??;
     (cost.hit_ns > 0.0).then_some(cost.hit_ns)
+}
+
+/// Makes the socket by which the capture can be changed while it runs. A capture without one is still a capture.
+pub fn bind() -> Option<Bound> {
+    match Bound::new() {
+        Ok(bound) => Some(bound),
+        Err(error) => {
+            output::note(&format!(
+                "no control socket (`magnet-scope ctl` will not find this capture): {error}"
+            ));
+            None
+        }
+    }
 }
 
 /// Gives every capability away. From here on nothing can be attached, and nothing needs to be.
@@ -90,6 +148,7 @@ fn explain(error: ProbeError) -> anyhow::Error {
             "the kernel was built without something, or a security policy forbids it",
             "`magnet-scope doctor` says what this kernel has; leave the hop out with `--hops -NAME`",
         ),
+        ProbeError::Filter(_) => ("", "docs/filters.md has every word, `magnet-scope hops` every hop"),
         _ => ("", "`magnet-scope doctor` says what this host has"),
     };
     Err::<(), _>(error).context(Hint::new("cannot start the capture", likely, next)).unwrap_err()

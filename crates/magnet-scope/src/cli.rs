@@ -1,12 +1,14 @@
 //! The command line.
 
 use crate::commands::{
-    compare, completions, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
+    compare, completions, ctl, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
 use magscope_core::node::Backend;
+use magscope_core::CaptureFilter;
+use magscope_probe::Setting;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,6 +46,8 @@ pub enum Command {
     Journeys(journeys::Args),
     /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
     Compare(compare::Args),
+    /// Looks at a capture that runs, and changes it: hops, filter, sampling
+    Ctl(ctl::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
     Doctor(doctor::Args),
     /// Lists the hops: where an event can be taken
@@ -71,6 +75,7 @@ impl Command {
             Self::Report(args) => report::run(&args),
             Self::Journeys(args) => journeys::run(&args),
             Self::Compare(args) => compare::run(&args),
+            Self::Ctl(args) => ctl::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),
@@ -96,6 +101,29 @@ pub struct CaptureArgs {
     /// Memory for events not yet read, for each CPU (rounded up to a power of two)
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "8MiB")]
     pub ring_size: u64,
+    /// Keep only events for which this holds: `port 443 and not comm = sshd` (docs/filters.md)
+    #[arg(long, value_name = "EXPR", value_parser = filter)]
+    pub filter: Option<CaptureFilter>,
+    /// Keep only what processes of this container do: its id or the first characters of it, or a cgroup's path
+    #[arg(long, value_name = "ID|PATH")]
+    pub container: Option<String>,
+    /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
+    #[arg(long, value_name = "HOW", value_parser = sampling)]
+    pub sample: Vec<Setting>,
+    /// React at once: wake up at every event, at a cost to the traffic
+    #[arg(long, conflicts_with = "bulk")]
+    pub latency: bool,
+    /// Wake up as seldom as memory allows, for recording at the least cost
+    #[arg(long)]
+    pub bulk: bool,
+}
+
+fn filter(text: &str) -> Result<CaptureFilter, String> {
+    CaptureFilter::parse(text).map_err(|error| error.to_string())
+}
+
+fn sampling(text: &str) -> Result<Setting, String> {
+    format!("sample {text}").parse().map_err(|error: magscope_probe::setting::BadSetting| error.to_string())
 }
 
 /// Whose traffic.

@@ -1,5 +1,7 @@
 //! A live capture with its ends: a time, a signal, and the demo's hosts.
 
+use crate::control::answer;
+use crate::control::server::{Bound, Questions};
 use crate::hosts::Hosts;
 use crate::screen::Feed;
 use crate::signals::Stop;
@@ -18,6 +20,7 @@ pub struct Live {
     stop: Stop,
     stopped: bool,
     hit_ns: Option<f64>,
+    questions: Option<Questions>,
 }
 
 impl Live {
@@ -25,7 +28,13 @@ impl Live {
     pub fn new(capture: Capture, duration: Option<Duration>, stop: Stop) -> Self {
         // A duration beyond what the clock can hold is no end at all.
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
-        Live { capture, hosts: None, end, stop, stopped: false, hit_ns: None }
+        Live { capture, hosts: None, end, stop, stopped: false, hit_ns: None, questions: None }
+    }
+
+    /// The same, answering at its socket. To be called after privileges were given away.
+    pub fn with_control(mut self, bound: Option<Bound>) -> Self {
+        self.questions = bound.and_then(|bound| bound.listen().ok());
+        self
     }
 
     /// The same, with what a hit was measured to cost.
@@ -49,6 +58,9 @@ impl Source for Live {
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         if let Some(hosts) = &mut self.hosts {
             hosts.check()?;
+        }
+        while let Some(question) = self.questions.as_ref().and_then(Questions::next) {
+            answer::reply(&mut self.capture, question);
         }
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
         if !self.stopped && (self.stop.is_raised() || left.is_some_and(|left| left.is_zero())) {

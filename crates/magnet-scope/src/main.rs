@@ -6,6 +6,7 @@
 mod capture;
 mod cli;
 mod commands;
+mod control;
 mod failure;
 mod hosts;
 mod joint;

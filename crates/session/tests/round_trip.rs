@@ -7,7 +7,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use common::{Traffic, clock_sample, drain, loss, node, tcp_sample};
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Event, Hop, LossCause};
+use magscope_core::{Batch, Change, Event, Hop, HopCount, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -23,7 +23,12 @@ fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> 
         batch.tcp.push(tcp_sample(now));
         batch.losses.push(loss(now, 3));
         batch.clock.push(clock_sample(now));
+        batch.changes.push(Change { from_ns: now - 1, to_ns: now, what: "filter port = 443".to_owned() });
+        let hop = Hop::DevXmit;
+        batch.counts.push(HopCount { time_ns: now, hop, kept: now, filtered: 2, undecided: 3, sampled: 4 });
         recorder.append(&batch).unwrap();
+        all.changes.extend_from_slice(&batch.changes);
+        all.counts.extend_from_slice(&batch.counts);
         all.events.extend_from_slice(&batch.events);
         all.flows.extend_from_slice(&batch.flows);
         all.tasks.extend_from_slice(&batch.tasks);
@@ -58,6 +63,11 @@ fn everything_comes_back() {
     assert_eq!(replayed.tcp, recorded.tcp);
     assert_eq!(replayed.losses, recorded.losses);
     assert_eq!(replayed.clock, recorded.clock);
+    assert_eq!(replayed.changes, recorded.changes);
+    assert_eq!(replayed.counts, recorded.counts);
+    let (changes, counts) = session.changes();
+    assert_eq!(changes, recorded.changes);
+    assert_eq!(counts, recorded.counts[recorded.counts.len() - 1..], "the last of each hop");
     assert_eq!(replayed.late, 0);
 }
 

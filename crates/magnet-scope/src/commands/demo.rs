@@ -42,10 +42,11 @@ pub fn run(args: &Args) -> Result<()> {
     let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let mut hosts = Hosts::start(on_screen)?;
     let capture = capture::start(&args.capture, namespaces(&hosts)?)?;
+    let control = capture::bind();
     capture::drop_privileges()?;
     hosts.go()?;
     let duration = args.capture.duration.or((!on_screen).then_some(WITHOUT_A_SCREEN));
-    let mut live = Live::new(capture, duration, stop).with_hosts(hosts).with_cost(hit_ns);
+    let mut live = Live::new(capture, duration, stop).with_hosts(hosts).with_cost(hit_ns).with_control(control);
     let Some(directory) = directory else {
         return show(&mut live, on_screen, args.json);
     };

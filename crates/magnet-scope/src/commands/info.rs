@@ -3,8 +3,8 @@
 use crate::cli::SessionArgs;
 use crate::{output, sessions};
 use anyhow::Result;
-use magscope_core::LossCause;
 use magscope_core::node::{NodeInfo, Service};
+use magscope_core::{Change, HopCount, LossCause};
 use magscope_session::{LossTotals, Session};
 use serde::Serialize;
 use std::fmt::Write;
@@ -28,6 +28,8 @@ struct Info<'a> {
     format: u32,
     created_utc: &'a str,
     closed: bool,
+    #[serde(skip)]
+    first_ns: Option<u64>,
     first_utc: Option<String>,
     last_utc: Option<String>,
     duration_ns: Option<u64>,
@@ -37,6 +39,8 @@ struct Info<'a> {
     dropped_by_retention: Option<u64>,
     losses: LossTotals,
     damage: Vec<String>,
+    changes: Vec<Change>,
+    counts: Vec<HopCount>,
     node: &'a NodeInfo,
 }
 
@@ -45,12 +49,14 @@ pub fn run(args: &Args) -> Result<()> {
     let session = Session::open(&args.session.dir)?;
     let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(&session));
     let damage = if args.verify { session.verify() } else { session.damage().to_vec() };
+    let (changes, counts) = session.changes();
     let at = |instant: Option<u64>| instant.and_then(|instant| sessions::utc_text(&utc, instant));
     let info = Info {
         tool: &meta.tool,
         format: meta.format,
         created_utc: &meta.created_utc,
         closed: summary.closed,
+        first_ns: summary.from_ns,
         first_utc: at(summary.from_ns),
         last_utc: at(summary.to_ns),
         duration_ns: summary.from_ns.zip(summary.to_ns).map(|(from, to)| to.saturating_sub(from)),
@@ -60,6 +66,8 @@ pub fn run(args: &Args) -> Result<()> {
         dropped_by_retention: summary.dropped.as_ref().map(|dropped| dropped.events),
         losses: summary.losses,
         damage: damage.iter().map(ToString::to_string).collect(),
+        changes,
+        counts,
         node: session.info(),
     };
     if args.json { output::json(&info) } else { output::text(&text(&info)) }
@@ -98,6 +106,23 @@ fn text(info: &Info<'_>) -> String {
     );
     for damage in &info.damage {
         line("damage", damage.clone());
+    }
+    for setting in &node.settings {
+        line("only", setting.clone());
+    }
+    for change in &info.changes {
+        let first = info.first_ns.unwrap_or(change.to_ns);
+        line("changed", format!("{:+.3} s  {}", (change.to_ns as f64 - first as f64) / 1e9, change.what));
+    }
+    for count in info.counts.iter().filter(|count| count.seen() > count.kept) {
+        let HopCount { hop, kept, filtered, undecided, sampled, .. } = count;
+        let seen = count.seen();
+        line(
+            "left out",
+            format!(
+                "{hop}: {kept} of {seen} kept, {filtered} filtered, {undecided} undecided, {sampled} sampled out"
+            ),
+        );
     }
     let hops = |wanted: fn(&Service) -> bool| -> String {
         let rows = node.coverage.hops.iter().filter(|row| wanted(&row.service));

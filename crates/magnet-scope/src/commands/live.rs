@@ -30,8 +30,9 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let capture = capture::start(&args.capture, namespaces)?;
+    let control = capture::bind();
     capture::drop_privileges()?;
-    let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns);
+    let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns).with_control(control);
     if on_screen {
         return screen::show(&mut live, State::Live);
     }

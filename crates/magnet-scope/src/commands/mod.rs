@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod completions;
+pub mod ctl;
 pub mod demo;
 pub mod demo_host;
 pub mod doctor;

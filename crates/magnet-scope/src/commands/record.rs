@@ -37,8 +37,9 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
     let directory = Directory::prepare(&args.output)?;
     let capture = capture::start(&args.capture, namespaces)?;
+    let control = capture::bind();
     capture::drop_privileges()?;
-    let live = Live::new(capture, args.capture.duration, stop);
+    let live = Live::new(capture, args.capture.duration, stop).with_control(control);
     let options = RecordOptions {
         size_limit_bytes: args.size_limit,
         keep_segments: args.keep,

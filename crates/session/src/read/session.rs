@@ -1,5 +1,6 @@
 //! Opening a session.
 
+use super::cursor::Cursor;
 use super::damage::Damage;
 use super::replay::Replay;
 use super::scan::Piece;
@@ -9,7 +10,7 @@ use crate::layout::{self, META, Table};
 use crate::meta::{Dropped, LossTotals, Meta, MetaRead};
 use crate::summary::Summary;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Loss, LossCause};
+use magscope_core::{Change, HopCount, Loss, LossCause};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,6 +106,23 @@ impl Session {
     /// The events between two times (both included, `CLOCK_MONOTONIC` nanoseconds), with what belongs to them.
     pub fn replay(&self, from_ns: Option<u64>, to_ns: Option<u64>) -> Replay {
         Replay::new(self.inner.clone(), from_ns, to_ns)
+    }
+
+    /// What was changed while it was recorded, and the last counts of every hop where events were left out. Reads these
+    /// two small tables and nothing else.
+    pub fn changes(&self) -> (Vec<Change>, Vec<HopCount>) {
+        let (mut changes, mut counts, mut damage) = (Vec::new(), Vec::<HopCount>::new(), Vec::new());
+        for segment in &self.inner.segments {
+            let mut cursor = Cursor::<Change>::new(segment.table(Table::Changes), &mut damage);
+            cursor.until(u64::MAX, &mut damage, |change| changes.push(change), |_| {});
+            let mut cursor = Cursor::<HopCount>::new(segment.table(Table::Counts), &mut damage);
+            let keep = |count: HopCount| match counts.iter_mut().find(|known| known.hop == count.hop) {
+                Some(known) => *known = count,
+                None => counts.push(count),
+            };
+            cursor.until(u64::MAX, &mut damage, keep, |_| {});
+        }
+        (changes, counts)
     }
 
     /// Reads every batch and returns all damage, that found on opening included.

@@ -227,6 +227,8 @@ pub fn drain(source: &mut impl Source) -> (Batch, usize) {
         all.tcp.append(&mut batch.tcp);
         all.losses.append(&mut batch.losses);
         all.clock.append(&mut batch.clock);
+        all.changes.append(&mut batch.changes);
+        all.counts.append(&mut batch.counts);
         all.late += batch.late;
         if progress == Progress::End {
             return (all, batches);

@@ -1,0 +1,108 @@
+//! `magnet-scope ctl`: looks at a capture that runs, and changes it.
+
+use crate::control::answer::{Answer, List, Stats};
+use crate::control::client;
+use crate::{failure::Hint, output};
+use anyhow::Result;
+use magscope_core::Hop;
+use std::fmt::Write;
+
+/// Arguments of `ctl`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "For example:\n  \
+    magnet-scope ctl list\n  \
+    magnet-scope ctl disable dev.queue,ip.post\n  \
+    magnet-scope ctl filter 'port 443 and not comm = sshd'\n  \
+    magnet-scope ctl sample 1/100 dev.xmit,dev.recv\n  \
+    magnet-scope ctl sample flows 1/16\n  \
+    magnet-scope ctl watermark latency")]
+pub struct Args {
+    /// Which capture, where several run: its process
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`,
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `snap BYTES [HOPS]`, `watermark latency|screen|N events|...`
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    words: Vec<String>,
+}
+
+/// Asks, and says what came back.
+pub fn run(args: &Args) -> Result<()> {
+    let words = args.words.join(" ");
+    if words == "list" && args.pid.is_none() && !args.json {
+        return list_all();
+    }
+    let mut capture = client::find(args.pid)?;
+    let answer = capture.ask(&words)?;
+    if args.json {
+        output::json(&answer)?;
+    }
+    if let Some(error) = answer.error {
+        let what = format!("the capture of process {} refused `{words}`: {error}", capture.pid);
+        return Err(Hint::error(what, "", "`magnet-scope ctl --help` shows what can be asked"));
+    }
+    if args.json { Ok(()) } else { output::text(&text(capture.pid, &answer)) }
+}
+
+fn list_all() -> Result<()> {
+    let mut text = String::new();
+    for mut capture in client::running() {
+        // one that ends meanwhile is not running any more
+        if let Ok(Answer { list: Some(list), .. }) = capture.ask("list") {
+            text.push_str(&list_text(capture.pid, &list));
+        }
+    }
+    if text.is_empty() {
+        "no capture runs (of this user)".clone_into(&mut text);
+    }
+    output::text(&text)
+}
+
+fn text(pid: u32, answer: &Answer) -> String {
+    if let Some(list) = &answer.list {
+        return list_text(pid, list);
+    }
+    if let Some(stats) = &answer.stats {
+        return stats_text(stats);
+    }
+    answer.done.clone().unwrap_or_default()
+}
+
+fn list_text(pid: u32, list: &List) -> String {
+    let names = |hops: &[Hop]| hops.iter().map(|hop| hop.name()).collect::<Vec<_>>().join(" ");
+    // a command line is the other process's own words
+    let command: String = list.command.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let mut text = format!("{pid}  {command}\n    on   {}\n    off  {}\n", names(&list.on), names(&list.off));
+    if !list.lingering.is_empty() {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "    of these still attached: {}", names(&list.lingering));
+    }
+    for setting in &list.settings {
+        let _ = writeln!(text, "    {setting}");
+    }
+    text
+}
+
+fn stats_text(stats: &Stats) -> String {
+    let mut text = format!(
+        "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
+        "hop", "seen", "kept", "filtered", "undecided", "sampled out"
+    );
+    for hop in &stats.hops {
+        let _ = writeln!(
+            text,
+            "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            hop.hop.name(),
+            hop.seen(),
+            hop.kept,
+            hop.filtered,
+            hop.undecided,
+            hop.sampled
+        );
+    }
+    let _ = writeln!(text, "{} records, {} lost because a ring was full", stats.records, stats.lost);
+    text
+}

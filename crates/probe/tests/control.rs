@@ -1,0 +1,178 @@
+//! Changes while a capture runs: switched a thousand times under load by a thread without rights; one guest's events alone.
+
+mod common;
+
+use common::{CLIENT, Net, SERVER, can_capture};
+use magscope_core::hop::HopSet;
+use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::{CaptureOptions, HostFacts, Setting};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+fn hops(hops: &[Hop]) -> HopSet {
+    hops.iter().copied().collect()
+}
+
+fn links() -> usize {
+    let all = std::fs::read_dir("/proc/self/fd").expect("fds").flatten();
+    all.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("bpf"))).count()
+}
+
+/// Gives this thread's rights away; tests run in threads of their own.
+fn drop_rights() {
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .expect("given away");
+}
+
+#[test]
+fn a_thousand_switches_under_load_lose_and_leak_nothing() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let server = net.server.run(|| UdpSocket::bind((SERVER, 5600)).expect("bind"));
+    server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+    let client = net.client.run(|| UdpSocket::bind((CLIENT, 5601)).expect("bind"));
+    client.connect((SERVER, 5600)).expect("connect");
+    let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let mut recording = net.capture_with(CaptureOptions {
+            hops: hops(&[Hop::DevXmit, Hop::DevRecv, Hop::DevQueue]),
+            filter: Some(CaptureFilter::parse("udp and port 5600").expect("a filter")),
+            ring_bytes_per_cpu: 32 << 20,
+            ..CaptureOptions::default()
+        });
+        drop_rights();
+        scope.spawn(|| {
+            let mut buffer = [0; 64];
+            while !done.load(Relaxed) {
+                client.send(&[1; 64]).expect("send");
+                server.recv(&mut buffer).expect("recv");
+                sent.fetch_add(1, Relaxed);
+            }
+        });
+        let before = links();
+        for round in 0..1_000 {
+            recording.change(&Setting::Disable(hops(&[Hop::DevQueue]))).expect("off");
+            if round == 500 {
+                assert_eq!(links(), before - 1, "what is off is detached");
+            }
+            recording.change(&Setting::Enable(hops(&[Hop::DevQueue]))).expect("on again, without rights");
+            if round % 10 == 0 {
+                recording.drain(Duration::ZERO.max(Duration::from_millis(1)));
+            }
+        }
+        assert_eq!(links(), before, "nothing is left behind");
+        done.store(true, Relaxed);
+        recording.drain(Duration::from_millis(50));
+        let counters = recording.stop();
+        assert_eq!(recording.lost(), 0);
+        assert_eq!(recording.numbered() + recording.outside(), counters.hits);
+        let sent = sent.load(Relaxed);
+        assert!(sent > 100, "there was load: {sent}");
+        for hop in [Hop::DevXmit, Hop::DevRecv] {
+            let kept = counters.hops.iter().find(|count| count.hop == hop).map_or(0, |count| count.kept);
+            assert_eq!(kept, sent, "{hop} lost nothing while dev.queue was switched");
+        }
+        let queue = recording.events.iter().filter(|e| e.hop == Hop::DevQueue).count() as u64;
+        assert!(queue > 0 && queue < sent, "dev.queue was on for a part of them: {queue} of {sent}");
+        let told: usize = recording.batches.iter().map(|b| b.changes.len()).sum();
+        assert_eq!(told, 2_000, "every change is an event of the session");
+        println!("{sent} datagrams, dev.queue saw {queue} of them");
+    });
+}
+
+/// A process in a cgroup of its own.
+struct Guest {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Guest {
+    /// Starts a process that sends as many datagrams to a port as each line of its input says.
+    fn new(root: &Path, name: &str, host: &common::Host, port: u16) -> Self {
+        let folder = root.join(format!("magscope-{}-{name}", std::process::id()));
+        std::fs::create_dir(&folder).expect("a cgroup");
+        let script = format!(
+            "echo $$ > {}/cgroup.procs; while read n; do for i in $(seq $n); do echo x > /dev/udp/{SERVER}/{port}; done; echo done; done",
+            folder.display()
+        );
+        let child = host.run(|| {
+            Command::new("bash")
+                .args(["-c", &script])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("bash is installed")
+        });
+        Guest { child, folder }
+    }
+
+    fn send(&mut self, count: usize) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{count}").expect("it listens");
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it answers");
+        assert_eq!(line, "done\n");
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn a_container_s_view_shows_its_own_events_and_no_other_s() {
+    if !can_capture() {
+        return;
+    }
+    let Some(root) = HostFacts::read().expect("facts").cgroup2 else {
+        println!("skipped, because no cgroup v2 hierarchy is mounted");
+        return;
+    };
+    let net = Net::new();
+    let _sink = net.server.run(|| UdpSocket::bind((SERVER, 5700)).expect("bind"));
+    let mut red = Guest::new(&root, "red", &net.client, 5700);
+    let mut blue = Guest::new(&root, "blue", &net.client, 5701);
+    let at = hops(&[Hop::AppSend, Hop::IpOut, Hop::DevXmit]);
+    let name = format!("magscope-{}-red", std::process::id());
+    for filter in [format!("container = {name}"), format!("cgroup = /{name}")] {
+        let filter = Some(CaptureFilter::parse(&filter).expect("a filter"));
+        let mut recording = net.capture_with(CaptureOptions { hops: at, filter, ..CaptureOptions::default() });
+        red.send(20);
+        blue.send(30);
+        recording.drain(Duration::from_millis(60));
+        let counters = recording.stop();
+        let ports: Vec<u16> =
+            recording.events.iter().map(|e| recording.flows[&e.flow.0].remote.port()).collect();
+        assert!(ports.iter().all(|port| *port == 5700), "never another's event");
+        let kept = |hop| recording.events.iter().filter(|e| e.hop == hop).count();
+        // each datagram is of a new socket; ip.out, which UDP passes within the call of send, already knows whose it is
+        assert_eq!((kept(Hop::AppSend), kept(Hop::IpOut), kept(Hop::DevXmit)), (20, 20, 20));
+        for hop in [Hop::AppSend, Hop::IpOut] {
+            let count = counters.hops.iter().find(|count| count.hop == hop).expect("counted");
+            assert_eq!((count.kept, count.filtered >= 30), (20, true), "{count:?}");
+        }
+    }
+    // and by namespace: the other host's view shows nothing of the client's sockets
+    let filter = Some(CaptureFilter::parse("netns = server").expect("a filter"));
+    let mut recording = net.capture_with(CaptureOptions {
+        hops: hops(&[Hop::AppSend, Hop::DevXmit, Hop::DevRecv]),
+        filter,
+        ..CaptureOptions::default()
+    });
+    red.send(10);
+    recording.drain(Duration::from_millis(60));
+    recording.stop();
+    let of_client = recording.flows.values().filter(|flow| flow.netns == net.client.target.inode).count();
+    assert_eq!((of_client, recording.events.iter().any(|e| e.hop == Hop::DevRecv)), (0, true));
+}
