@@ -220,7 +220,7 @@ struct mag_filter {
 struct mag_sampler {
 	unsigned long long interval_ns; /* at most one in so long, over all CPUs */
 	unsigned int one_in;            /* the first of so many, of each CPU */
-	unsigned int snap_bytes;        /* payload to take along */
+	unsigned int pad;
 };
 
 /* What user space sets while the programs run. */

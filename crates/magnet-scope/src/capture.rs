@@ -13,8 +13,8 @@ use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::plan::full_hops;
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
-use std::time::Duration;
 use magscope_probe::{Setting, Watermark};
+use std::time::Duration;
 
 /// Enough for a steady median, and done before anyone wonders where the picture is.
 const MEASURING_ROUNDS: usize = 5;

@@ -6,8 +6,8 @@ use crate::commands::{
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
-use magscope_core::node::Backend;
 use magscope_core::CaptureFilter;
+use magscope_core::node::Backend;
 use magscope_probe::Setting;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -8,7 +8,6 @@
 use crate::candidates::Candidate;
 use crate::capture::{Capture, attach};
 use crate::clock::monotonic_ns;
-use crate::control::Sampler;
 use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
 use crate::filter::Program;
@@ -37,18 +36,9 @@ impl Capture {
             Setting::Disable(hops) => self.disable(*hops)?,
             Setting::Filter(filter) => self.set_filter(filter.as_ref())?,
             Setting::Sample(hops, sampler) => {
-                for hop in hops.iter() {
-                    let snap_bytes = self.control.sampler(hop).snap_bytes;
-                    self.control.set_sampler(hop, Sampler { snap_bytes, ..*sampler });
-                }
+                hops.iter().for_each(|hop| self.control.set_sampler(hop, *sampler));
             }
             Setting::SampleFlows(one_in) => self.control.set_flow_sampling(*one_in),
-            Setting::Snap(hops, bytes) => {
-                for hop in hops.iter() {
-                    let sampler = Sampler { snap_bytes: *bytes, ..self.control.sampler(hop) };
-                    self.control.set_sampler(hop, sampler);
-                }
-            }
             Setting::Watermark(watermark) => {
                 self.options.watermark = *watermark;
                 self.control.set_watermark(*watermark);
@@ -88,9 +78,6 @@ impl Capture {
             let (sampler, only) = (self.control.sampler(*hop), [*hop].into_iter().collect());
             if sampler.samples() {
                 settings.push(Setting::Sample(only, sampler));
-            }
-            if sampler.snap_bytes > 0 {
-                settings.push(Setting::Snap(only, sampler.snap_bytes));
             }
         }
         settings.iter().map(ToString::to_string).collect()

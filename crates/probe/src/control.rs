@@ -22,8 +22,6 @@ pub struct Sampler {
     pub one_in: u32,
     /// At most one in so long, over all CPUs.
     pub interval: Duration,
-    /// Bytes of payload to take along.
-    pub snap_bytes: u32,
 }
 
 impl Sampler {
@@ -134,7 +132,6 @@ impl Control {
         let interval_ns = u64::try_from(sampler.interval.as_nanos()).unwrap_or(u64::MAX >> 1);
         self.memory.word64(at).store(interval_ns, SeqCst);
         self.memory.word32(at + 8).store(sampler.one_in, SeqCst);
-        self.memory.word32(at + 12).store(sampler.snap_bytes, SeqCst);
         self.settle();
     }
 
@@ -143,7 +140,6 @@ impl Control {
         Sampler {
             interval: Duration::from_nanos(self.memory.word64(at).load(SeqCst)),
             one_in: self.memory.word32(at + 8).load(SeqCst),
-            snap_bytes: self.memory.word32(at + 12).load(SeqCst),
         }
     }
 
@@ -181,7 +177,7 @@ impl Control {
     /// Sets what a hit has to look at to what is in force.
     fn settle(&self) {
         let learn = self.learning(self.hops());
-        let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(|s| s.samples() || s.snap_bytes > 0);
+        let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(Sampler::samples);
         let gate = learn || special || self.program.is_some() || self.flow_one_in > 1;
         self.word(std::mem::offset_of!(mag_control, learn)).store(u32::from(learn), SeqCst);
         self.word(std::mem::offset_of!(mag_control, gate)).store(u32::from(gate), SeqCst);

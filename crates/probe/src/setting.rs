@@ -16,12 +16,10 @@ pub enum Setting {
     Disable(HopSet),
     /// The filter to put in force; none lets everything through.
     Filter(Option<CaptureFilter>),
-    /// Samplers of hops; payload is left as it is.
+    /// Samplers of hops.
     Sample(HopSet, Sampler),
     /// One in so many flows.
     SampleFlows(u32),
-    /// Payload to take along at hops, bytes.
-    Snap(HopSet, u32),
     /// When the reader comes.
     Watermark(Watermark),
 }
@@ -30,7 +28,7 @@ pub enum Setting {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// Neither of the words.
-    #[error("`{0}` is none of `enable`, `disable`, `filter`, `sample`, `snap` and `watermark`")]
+    #[error("`{0}` is none of `enable`, `disable`, `filter`, `sample` and `watermark`")]
     Word(String),
     /// A name that is no hop.
     #[error(transparent)]
@@ -50,11 +48,8 @@ pub enum BadSetting {
 
 /// Longest interval and longest wait: a day.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// Most payload a record takes along, bytes.
-pub const MOST_SNAP_BYTES: u32 = 2048;
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
-const SNAP: &str = "a number of bytes up to 2048, and hops, as in `64 dev.xmit`";
 const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
 
 impl FromStr for Setting {
@@ -69,12 +64,6 @@ impl FromStr for Setting {
             "filter" if matches!(rest, "off" | "") => Ok(Self::Filter(None)),
             "filter" => Ok(Self::Filter(Some(CaptureFilter::parse(rest)?))),
             "sample" => sample(rest),
-            "snap" => {
-                let (bytes, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                let bytes = if bytes == "off" { Ok(0) } else { bytes.parse() };
-                let bytes = bytes.ok().filter(|bytes| *bytes <= MOST_SNAP_BYTES);
-                Ok(Self::Snap(hops_or_all(hops)?, bytes.ok_or_else(|| expected(SNAP, rest))?))
-            }
             "watermark" => watermark(rest).map(Self::Watermark),
             _ => Err(BadSetting::Word(shown(word))),
         }
@@ -171,7 +160,7 @@ impl fmt::Display for Setting {
             Self::Disable(hops) => write!(f, "disable {}", names(hops)),
             Self::Filter(None) => f.write_str("filter off"),
             Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
-            Self::Sample(hops, Sampler { one_in, interval, .. }) => {
+            Self::Sample(hops, Sampler { one_in, interval }) => {
                 f.write_str("sample ")?;
                 match (one_in, interval.as_nanos()) {
                     (0 | 1, 0) => f.write_str("off")?,
@@ -182,7 +171,6 @@ impl fmt::Display for Setting {
                 write!(f, " {}", list(hops))
             }
             Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
-            Self::Snap(hops, bytes) => write!(f, "snap {bytes} {}", list(hops)),
             Self::Watermark(Watermark { events, bytes, time }) => {
                 write!(f, "watermark {events} events {bytes} bytes ")?;
                 write_time(f, time.as_nanos())
@@ -216,7 +204,6 @@ mod tests {
             ("sample 1500us dev.recv", "sample 1500us dev.recv"),
             ("sample off all", "sample off all"),
             ("sample flows 1/16", "sample flows 1/16"),
-            ("snap 64 dev.xmit", "snap 64 dev.xmit"),
             ("watermark latency", "watermark 1 events 0 bytes 20ms"),
             ("watermark 100 events, 4096 bytes, 1s", "watermark 100 events 4096 bytes 1s"),
         ] {
@@ -232,9 +219,6 @@ mod tests {
             "sample 2/3",
             "sample 1/0",
             "sample flows",
-            "snap",
-            "snap 4096",
-            "snap x dev.xmit",
             "watermark",
             "watermark 5",
             "watermark 5 apples",
@@ -249,7 +233,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_setting_that_prints_as_itself_or_an_error(
-            text in "(enable|disable|filter|sample|snap|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
+            text in "(enable|disable|filter|sample|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
         ) {
             if let Ok(setting) = text.parse::<Setting>() {
                 prop_assert_eq!(setting.to_string().parse(), Ok(setting));

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`,
-    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `snap BYTES [HOPS]`, `watermark latency|screen|N events|...`
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,
 }
