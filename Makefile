@@ -21,7 +21,7 @@ test: setup
 
 # The capture tests inside Debian's stock kernels, in emulated machines.
 test-kernels: setup
-	scripts/test-kernels.sh 6.1 6.12
+	scripts/test-kernels.sh
 
 lint: setup
 	$(CARGO) fmt --check
