@@ -229,9 +229,15 @@ impl Timeline for Alignment {
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
-        match self.shift_ns(node, at_ns) {
-            Some(shift_ns) => (at_ns as i64).wrapping_add(shift_ns),
-            None => at_ns as i64,
-        }
+        // Where this very instant has no bound, the difference amid the recording is right to within what clocks drift.
+        let amid = || {
+            let pair = self.pairs.get(&(0, self.same(node)?))?;
+            let (difference_ns, _) = pair.estimate_at(pair.middle_ns()?)?;
+            let (first, second) = (self.clock(0)?.samples().first()?, self.clock(node)?.samples().first()?);
+            let unslewed = |s: &ClockSample| i128::from(s.monotonic_ns) - i128::from(s.raw_ns);
+            i64::try_from(unslewed(first) - unslewed(second) - i128::from(difference_ns)).ok()
+        };
+        let shift_ns = self.shift_ns(node, at_ns).or_else(amid).unwrap_or(0);
+        (at_ns as i64).wrapping_add(shift_ns)
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Half {
     pub wire_ns: u64,
     /// Rough common time of its packet, nanoseconds.
     pub rough_ns: i64,
+    /// Whether that time is on the common time line, and not just as right as the hosts' clocks are.
+    pub aligned: bool,
     /// A receiver has it already; others may follow (multicast).
     pub joined: bool,
 }

@@ -111,7 +111,8 @@ impl<'t> Joiner<'t> {
         let any_ns = || journey.all_rungs().map(|rung| rung.time_ns).min();
         let wire_ns = Half::wire_ns(&journey, end).or_else(any_ns).unwrap_or_default();
         let rough_ns = self.timeline.rough_ns(node, wire_ns);
-        let half = Half { node, end, journey, wire_ns, rough_ns, joined: false };
+        let aligned = self.timeline.shift_ns(node, wire_ns).is_some();
+        let half = Half { node, end, journey, wire_ns, rough_ns, aligned, joined: false };
         if let Some(known) = self.connections.get_mut(connection) {
             known.note(&half);
         }
@@ -210,8 +211,7 @@ impl<'t> Joiner<'t> {
     }
 
     fn may_join(&self, half: &Half, other: &Half) -> bool {
-        let known = self.timeline.half_width_ns(half.node, other.node, half.wire_ns).is_some();
-        !known || half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns
+        !(half.aligned && other.aligned) || half.rough_ns.abs_diff(other.rough_ns) <= self.limits.max_apart_ns
     }
 
     /// Joins the bytes that a half shares with waiting ones; what is left of both goes on waiting.
