@@ -91,6 +91,55 @@ fn a_damaged_recording_says_the_same() {
     says_the_same("damaged");
 }
 
+/// Beyond the limit the oldest are given up on: counted, named, and with every byte and datagram in some journey.
+#[test]
+fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
+    let kinds =
+        ["complete", "half_complete", "lost", "dropped", "broken_by_event_loss", "in_flight", "read_unseen"];
+    let sum = |report: &Value, rows: &str, key: &str| -> u64 {
+        report[rows].as_array().expect(rows).iter().map(|row| row[key].as_u64().expect(key)).sum()
+    };
+    let bytes = |report: &Value| -> Vec<(String, u64)> {
+        let flow = |row: &Value| Some((row["id"].as_str()?.to_owned(), row["bytes"].as_u64()?));
+        let mut flows: Vec<_> = report["flows"].as_array().expect("flows").iter().filter_map(flow).collect();
+        flows.sort();
+        flows
+    };
+    let free = read("demo", &["report", "--json"]);
+    assert_eq!((sum(&free, "verdicts", "evicted"), &free["correlator"]["evicted"]), (0, &Value::from(0)));
+    let session = folder("demo").join("session").display().to_string();
+    let output = run(&["report", "--json", "--max-in-flight", "2", &session]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let note =
+        "journeys were given up on, because too many were in flight; --max-in-flight sets how many may be";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    let tight: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let evicted = sum(&tight, "verdicts", "evicted");
+    assert!(evicted > 0);
+    // Nothing was sent twice, and what was given up on before it was sent is not taken for that.
+    assert_eq!(
+        (&tight["correlator"]["resent_after_end_bytes"], sum(&tight, "verdicts", "retransmits")),
+        (&Value::from(0), 0)
+    );
+    assert_eq!(tight["correlator"]["evicted"], evicted);
+    // Each has one verdict, and none is missing.
+    let named: u64 =
+        kinds.iter().chain(&["not_probed", "evicted"]).map(|kind| sum(&tight, "verdicts", kind)).sum();
+    assert_eq!(named, sum(&tight, "verdicts", "journeys"));
+    assert_eq!(tight["correlator"]["journeys"], named);
+    assert_eq!(bytes(&tight), bytes(&free));
+    for command in ["replay", "journeys"] {
+        let output = run(&[command, "--json", "--max-in-flight", "2", &session]);
+        assert!(output.status.success() && stderr(&output).contains(note), "{command}: {}", stderr(&output));
+    }
+    let output = run(&["compare", "--json", "--max-in-flight", "2", &session, &session]);
+    assert!(output.status.success() && stderr(&output).contains(note), "{}", stderr(&output));
+    let output = run(&["report", "--max-in-flight", "0", &session]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let text = run(&["report", "--max-in-flight", "2", &session]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("given up on, because too many were in flight"));
+}
+
 /// What tells one machine from another has no place in the repository.
 #[test]
 fn golden_sessions_name_no_machine() {

@@ -7,6 +7,7 @@ use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
 use magscope_core::CaptureFilter;
+use magscope_core::journey::Limits;
 use magscope_core::node::Backend;
 use magscope_probe::Setting;
 use std::path::PathBuf;
@@ -159,6 +160,22 @@ pub struct PartArgs {
     /// End here
     #[arg(long, value_name = "T")]
     pub to: Option<Instant>,
+}
+
+/// How much is kept of what has not ended.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LimitArgs {
+    /// Journeys in flight at most, about 500 bytes of memory each; beyond it the oldest are given up on and counted as
+    /// evicted
+    #[arg(long, value_name = "N", default_value_t = Limits::default().max_pieces as u32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_in_flight: u32,
+}
+
+impl LimitArgs {
+    /// The correlator's limits.
+    pub fn limits(self) -> Limits {
+        Limits { max_pieces: self.max_in_flight as usize, ..Limits::default() }
+    }
 }
 
 #[cfg(test)]

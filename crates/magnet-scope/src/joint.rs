@@ -183,7 +183,8 @@ fn connection_line(text: &mut String, c: &Pairing) {
     text.push('\n');
 }
 
-fn counted(n: u64, one: &str, many: &str) -> String {
+/// So many of something, in words.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 

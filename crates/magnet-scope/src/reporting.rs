@@ -1,6 +1,6 @@
 //! From a source to a report.
 
-use crate::joint::Joint;
+use crate::joint::{Joint, counted};
 use crate::output;
 use crate::recordings::Recordings;
 use anyhow::Result;
@@ -37,21 +37,31 @@ pub struct Findings {
 }
 
 /// Reads a source to its end.
-pub fn walk(source: &mut impl Source, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
-    together::walk(&mut [source], &OneClock, Limits::default(), PATIENCE, visit)
-        .map_err(anyhow::Error::from_boxed)
+pub fn walk(source: &mut impl Source, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
+    together::walk(&mut [source], &OneClock, limits, PATIENCE, visit).map_err(anyhow::Error::from_boxed)
+}
+
+/// Says so if journeys were given up on, and what would keep them.
+pub fn note_evicted(walked: &Walked) {
+    let evicted: u64 = walked.counters.iter().map(|counters| counters.evicted).sum();
+    if evicted > 0 {
+        let what = "given up on, because too many were in flight; --max-in-flight sets how many may be";
+        output::note(&format!("{} {what}", counted(evicted, "journey was", "journeys were")));
+    }
 }
 
 /// Reads a source to its end and reports on it.
-pub fn of(source: &mut impl Source) -> Result<Findings> {
+pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
     let mut report = ReportBuilder::new(source.info());
-    let walked = walk(source, |piece| add(&mut report, &piece))?;
+    let walked = walk(source, limits, |piece| add(&mut report, &piece))?;
+    note_evicted(&walked);
     Ok(Findings::new(report, walked, None))
 }
 
 /// Reads recordings to their end for a report that was told what else it is to say.
-pub fn of_all(recordings: &Recordings, mut report: ReportBuilder) -> Result<Findings> {
-    let walked = recordings.walk(Limits::default(), |piece| add(&mut report, &piece))?;
+pub fn of_all(recordings: &Recordings, limits: Limits, mut report: ReportBuilder) -> Result<Findings> {
+    let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
+    note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
     Ok(Findings::new(report, walked, joint))
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use magscope_core::Batch;
+use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::{Options, Overhead, Recording, Scope, State};
 use magscope_tui::{Pump, TuiError};
@@ -32,8 +33,8 @@ pub trait Feed: Source {
 }
 
 /// Shows what `feed` gives until it is quit.
-pub fn show(feed: &mut impl Feed, state: State) -> Result<()> {
-    let mut scope = Scope::new(feed.info().clone(), Options { state });
+pub fn show(feed: &mut impl Feed, state: State, limits: Limits) -> Result<()> {
+    let mut scope = Scope::new(feed.info().clone(), Options { state, limits });
     let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start() };
     match magscope_tui::run(&mut pump, &mut scope) {
         Ok(_) => Ok(()),

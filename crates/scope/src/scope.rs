@@ -31,6 +31,8 @@ const MAX_ROUTES: usize = 64;
 pub struct Options {
     /// Whether the source is live or a recording.
     pub state: State,
+    /// What its correlator may keep.
+    pub limits: Limits,
 }
 
 /// A software oscilloscope without a screen.
@@ -64,7 +66,7 @@ pub struct Scope {
 impl Scope {
     /// A scope for what `info` describes.
     pub fn new(info: NodeInfo, options: Options) -> Self {
-        let correlator = Correlator::of_node(&info, Limits::default());
+        let correlator = Correlator::of_node(&info, options.limits);
         let mut scope = Scope {
             info,
             state: options.state,

@@ -242,7 +242,7 @@ impl Correlator {
         let ended_bytes = stream.cover(from, to, &mark, reader.as_ref(), desk, done);
         let has_ended = ended_bytes > 0;
         if hop == desk.rules.of(Proto::TCP).counted_at {
-            desk.counters.resent_after_end_bytes += ended_bytes;
+            desk.counters.resent_after_end_bytes += ended_bytes.saturating_sub(stream.go_out_first(from, to));
         }
         // An old byte, sent only to get an answer. Before it is read it cannot be told from a retransmission, and the
         // keep-alives of Linux carry none.
@@ -265,7 +265,7 @@ impl Correlator {
                 self.desk.counters.unattributed += 1;
                 return;
             };
-            let Some(stream) = self.streams.get(slot) else { continue };
+            let Some(stream) = self.streams.get_mut(slot) else { continue };
             if event.len == 0 || stream.ends.proto != Proto::TCP {
                 continue;
             }

@@ -168,7 +168,8 @@ impl Desk {
             return; // it only passed by here
         }
         let promise_is_all = matches!(self.rules.of(ends.proto).tx_last, Some(Hop::TcpSend | Hop::AppSend));
-        if piece.is_only_promised() && !promise_is_all {
+        // Whether a call that was given up on would have taken them, nobody will know.
+        if piece.is_only_promised() && !promise_is_all && why != Why::Evicted {
             self.counters.never_sent_bytes += piece.end - piece.start;
             return;
         }

@@ -6,7 +6,9 @@ use serde::Serialize;
 /// Bounds on what a correlator keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Journeys in flight; about 300 bytes each. Beyond it the oldest are given up on.
+    /// Journeys in flight. Beyond it the oldest are given up on. `cargo bench -p magscope-core --bench memory` measures
+    /// what one takes, all tables included: 345 to 405 bytes of TCP, 425 to 485 of UDP, and 280 more for each time that
+    /// it was sent again; nearly twice that for the moment in which the list of a single large flow grows.
     pub max_pieces: usize,
     /// A journey that is not finished this long after its first event is closed, nanoseconds.
     pub max_age_ns: u64,

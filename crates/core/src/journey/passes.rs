@@ -77,6 +77,8 @@ impl Passes {
             self.list.pop();
             self.beyond = self.beyond.saturating_add(1);
         }
+        // One more is the rule, and a vector would begin with room for four.
+        self.list.reserve_exact(1);
         self.list.push(Pass::default());
     }
 

@@ -6,11 +6,16 @@ use std::collections::VecDeque;
 /// Closed pieces kept in a list beyond the number of open ones before it is tidied.
 const MAX_GONE: usize = 16;
 
+/// Room that a list may have beyond four times what is in it, before it is given back.
+const MAX_SPARE: usize = 64;
+
 /// Pieces in order of their start, disjoint.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     list: VecDeque<Piece>,
     gone: usize,
+    /// Where the last search between the ends of the list ended: the next one mostly ends nearby.
+    hint: usize,
 }
 
 impl Pieces {
@@ -44,22 +49,70 @@ impl Pieces {
     }
 
     /// Index of the first piece that ends after `at`.
-    pub fn first_ending_after(&self, at: u64) -> usize {
-        // Most events are about the newest bytes or the oldest.
+    pub fn first_ending_after(&mut self, at: u64) -> usize {
+        // Most events are about the newest bytes or the oldest, and those that arrive follow each other.
         match (self.list.front(), self.list.back()) {
             (Some(front), _) if front.end > at => 0,
             (_, Some(back)) if back.end <= at => self.list.len(),
             (_, Some(back)) if back.start <= at => self.list.len() - 1,
-            _ => self.list.partition_point(|p| p.end <= at),
+            _ => {
+                self.hint = self.first_not(self.hint, |p| p.end <= at);
+                self.hint
+            }
         }
     }
 
-    /// Index of the piece that starts at `start`.
+    /// Index of the datagram that starts at `start`.
     pub fn starting_at(&self, start: u64) -> Option<usize> {
-        self.list.binary_search_by_key(&start, |p| p.start).ok()
+        // They are numbered, so that it stands there or, where some were removed before it, nearer to the front.
+        let place = start.checked_sub(self.list.front()?.start)? >> 32;
+        let index = self.first_not(place as usize, |p| p.start < start);
+        (self.list.get(index)?.start == start).then_some(index)
+    }
+
+    /// Index of the first piece for which `before` does not hold, as it does for all in front of it. Sought in growing
+    /// steps from `hint`: each piece that is looked at is a miss of the cache, and halving a long list looks at many.
+    fn first_not(&self, hint: usize, before: impl Fn(&Piece) -> bool) -> usize {
+        let is_before = |index: usize| self.list.get(index).is_some_and(&before);
+        let (mut low, mut high, mut step) = (0, self.list.len(), 1);
+        let at = hint.min(high);
+        if is_before(at) {
+            low = at + 1;
+            while low + step <= high {
+                if !is_before(low + step - 1) {
+                    high = low + step - 1;
+                    break;
+                }
+                low += step;
+                step *= 2;
+            }
+        } else {
+            high = at;
+            while low + step <= high {
+                if is_before(high - step) {
+                    low = high - step + 1;
+                    break;
+                }
+                high -= step;
+                step *= 2;
+            }
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     pub fn insert(&mut self, index: usize, piece: Piece) {
+        if self.list.len() == self.list.capacity() {
+            // By a quarter: twice as much room as there are pieces would be most of what a journey costs.
+            self.list.reserve_exact(self.list.len() / 4 + 4);
+        }
         if index >= self.list.len() {
             self.list.push_back(piece);
         } else {
@@ -96,6 +149,7 @@ impl Pieces {
         {
             end = Some(front.end);
             self.list.pop_front();
+            self.hint = self.hint.saturating_sub(1);
             self.gone = self.gone.saturating_sub(1);
         }
         if self.gone > self.open() + MAX_GONE {
@@ -105,6 +159,10 @@ impl Pieces {
                 self.list.retain(|p| !p.is_gone());
                 self.gone = 0;
             }
+        }
+        // What many journeys needed at once is not kept for ever, on every flow there is.
+        if self.list.capacity() > 4 * self.list.len() + MAX_SPARE {
+            self.list.shrink_to(2 * self.list.len());
         }
         end
     }
@@ -143,7 +201,8 @@ impl Pieces {
     }
 
     pub fn clear(&mut self) {
-        self.list.clear();
+        self.list = VecDeque::new();
+        self.hint = 0;
         self.gone = 0;
     }
 }

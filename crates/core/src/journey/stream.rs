@@ -8,6 +8,7 @@ use super::rungs::bit;
 use crate::flow::{FlowId, Proto};
 use crate::hash::Map;
 use crate::hop::{Direction, Hop};
+use std::ops::Range;
 
 /// Whether a stream takes an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(super) struct Stream {
     pub ready: u64,
     /// First byte of the connection, if its SYN was seen.
     pub first_seq: Option<u32>,
+    /// Bytes given up on before they were sent: their first pass is no retransmission.
+    unsent: Range<u64>,
     pub last_ns: u64,
     visit_at: u64,
     age_at: u64,
@@ -60,6 +63,7 @@ impl Stream {
             floor: 0,
             ready: 0,
             first_seq: None,
+            unsent: 0..0,
             last_ns: 0,
             visit_at: u64::MAX,
             age_at: u64::MAX,
@@ -216,10 +220,23 @@ impl Stream {
                 }
                 _ => why,
             };
+            if why == Why::Evicted && piece.is_only_promised() {
+                let from =
+                    if self.unsent.is_empty() { piece.start } else { self.unsent.start.min(piece.start) };
+                self.unsent = from..self.unsent.end.max(piece.end);
+            }
             desk.close(&self.ends, piece, why, done);
             self.pieces.count_gone();
         }
         self.tidy();
+    }
+
+    /// How many of the bytes `[from, to)`, which go out now, were given up on before they had ever gone out.
+    pub fn go_out_first(&mut self, from: u64, to: u64) -> u64 {
+        let (start, end) = (from.max(self.unsent.start), to.min(self.unsent.end));
+        // What is new goes out in order.
+        self.unsent.start = self.unsent.start.max(end);
+        end.saturating_sub(start)
     }
 
     /// Closes everything and forgets where the stream was.
@@ -230,6 +247,7 @@ impl Stream {
         self.floor = 0;
         self.ready = 0;
         self.first_seq = None;
+        self.unsent = 0..0;
         self.age_at = u64::MAX;
         self.udp = Datagrams { next: self.udp.next, ..Datagrams::default() };
     }

@@ -219,8 +219,9 @@ impl Stream {
     }
 
     /// Newest time of a packet that the kernel could have dropped at `[from, to)`; `None` if no such is open.
-    pub fn droppable(&self, from: u64, to: u64) -> Option<u64> {
-        let piece = self.pieces.get(self.pieces.first_ending_after(from))?;
+    pub fn droppable(&mut self, from: u64, to: u64) -> Option<u64> {
+        let index = self.pieces.first_ending_after(from);
+        let piece = self.pieces.get(index)?;
         let open =
             piece.start < to && !piece.is_gone() && !piece.is_only_promised() && !piece.has(Hop::AppCopy);
         open.then_some(piece.last_ns)

@@ -3,12 +3,14 @@
 
 mod text;
 
+use crate::cli::LimitArgs;
 use crate::failure::Usage;
 use crate::reporting;
 use crate::{output, sessions};
 use anyhow::Result;
 use magscope_core::compare::{Run, Side, common_hops, compare};
 use magscope_core::hop::HopSet;
+use magscope_core::journey::Limits;
 use magscope_core::source::Source;
 use magscope_core::together::Piece;
 use magscope_session::Session;
@@ -28,6 +30,8 @@ pub struct Args {
     /// The recordings that are compared: after
     #[arg(last = true, value_name = "B")]
     after: Vec<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -39,9 +43,12 @@ pub fn run(args: &Args) -> Result<()> {
     let open = |dirs: &[PathBuf]| dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>();
     let (in_a, in_b) = (open(before)?, open(after)?);
     let hops = common_hops(in_a.iter().chain(&in_b).map(Session::info));
+    let limits = args.limits.limits();
     let read = |sessions: &[Session]| {
         let mut side = Side::default();
-        sessions.iter().try_for_each(|session| read(&mut side, hops, &mut session.replay(None, None)))?;
+        sessions
+            .iter()
+            .try_for_each(|session| read(&mut side, hops, limits, &mut session.replay(None, None)))?;
         anyhow::Ok(side)
     };
     let comparison = compare(&read(&in_a)?, &read(&in_b)?);
@@ -66,12 +73,13 @@ impl Args {
     }
 }
 
-fn read(side: &mut Side, hops: HopSet, source: &mut impl Source) -> Result<()> {
+fn read(side: &mut Side, hops: HopSet, limits: Limits, source: &mut impl Source) -> Result<()> {
     let mut run = Run::new(source.info(), hops);
-    reporting::walk(source, |piece| match piece {
+    let walked = reporting::walk(source, limits, |piece| match piece {
         Piece::Batch(_, batch) => run.batch(batch),
         Piece::Journey(journey, ..) => run.journey(journey),
     })?;
+    reporting::note_evicted(&walked);
     side.add(run);
     Ok(())
 }
@@ -95,8 +103,8 @@ mod tests {
             ..GeneratorOptions::default()
         });
         let (mut a, mut b) = (Side::default(), Side::default());
-        read(&mut a, all, &mut generator(1, 40_000)).expect("a generator never fails");
-        read(&mut b, all, &mut slow).expect("a generator never fails");
+        read(&mut a, all, Limits::default(), &mut generator(1, 40_000)).expect("a generator never fails");
+        read(&mut b, all, Limits::default(), &mut slow).expect("a generator never fails");
         let slower = compare(&a, &b);
         for width in [80, 100] {
             let text = text::render(&slower, width);
@@ -118,7 +126,8 @@ mod tests {
             for seed in seeds {
                 let options =
                     GeneratorOptions { seed, events: 20_000, events_per_s, ..GeneratorOptions::default() };
-                read(&mut side, HopSet::all(), &mut Generator::new(options)).expect("a generator never fails");
+                read(&mut side, HopSet::all(), Limits::default(), &mut Generator::new(options))
+                    .expect("a generator never fails");
             }
             side
         };
@@ -140,6 +149,7 @@ mod tests {
         let args = |before: &[&str], after: &[&str]| Args {
             before: before.iter().map(PathBuf::from).collect(),
             after: after.iter().map(PathBuf::from).collect(),
+            limits: LimitArgs { max_in_flight: 1 },
             json: false,
         };
         let lengths = |args: Args| args.sides().map(|(a, b)| (a.len(), b.len())).ok();

@@ -1,6 +1,6 @@
 //! `magnet-scope demo`: two hosts on this machine with real traffic between them, captured.
 
-use crate::cli::CaptureArgs;
+use crate::cli::{CaptureArgs, LimitArgs};
 use crate::hosts::Hosts;
 use crate::live_source::Live;
 use crate::namespaces::Namespaces;
@@ -24,6 +24,8 @@ const WITHOUT_A_SCREEN: Duration = Duration::from_secs(10);
 pub struct Args {
     #[command(flatten)]
     capture: CaptureArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -48,17 +50,22 @@ pub fn run(args: &Args) -> Result<()> {
     let duration = args.capture.duration.or((!on_screen).then_some(WITHOUT_A_SCREEN));
     let mut live = Live::new(capture, duration, stop).with_hosts(hosts).with_cost(hit_ns).with_control(control);
     let Some(directory) = directory else {
-        return show(&mut live, on_screen, args.json);
+        return show(&mut live, on_screen, args);
     };
     let mut recorded = Recorded::new(live, directory, RecordOptions::default())?;
-    let shown = show(&mut recorded, on_screen, args.json);
+    let shown = show(&mut recorded, on_screen, args);
     let closed = recorded.close();
     shown?;
     closed
 }
 
-fn show(feed: &mut impl Feed, on_screen: bool, json: bool) -> Result<()> {
-    if on_screen { screen::show(feed, State::Live) } else { reporting::print(&reporting::of(feed)?, json) }
+fn show(feed: &mut impl Feed, on_screen: bool, args: &Args) -> Result<()> {
+    let limits = args.limits.limits();
+    if on_screen {
+        screen::show(feed, State::Live, limits)
+    } else {
+        reporting::print(&reporting::of(feed, limits)?, args.json)
+    }
 }
 
 /// The hosts' namespaces. They have no name in the file system; the open files lead to them.

@@ -6,7 +6,7 @@ mod row;
 mod slowest;
 mod text;
 
-use crate::cli::{PartArgs, SessionsArgs};
+use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::joint::Joint;
 use crate::recordings::Recordings;
 use crate::{output, reporting};
@@ -15,7 +15,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::filter::Filter;
-use magscope_core::journey::Limits;
 use magscope_core::together::{Piece, Walked};
 use magscope_core::{Journey, Verdict};
 use row::{Row, Way};
@@ -36,6 +35,8 @@ pub struct Args {
     sessions: SessionsArgs,
     #[command(flatten)]
     part: PartArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// How many: the slowest of those that match
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     slowest: u32,
@@ -79,9 +80,11 @@ fn kind(name: String) -> usize {
 
 /// Prints them, slowest first.
 pub fn run(args: &Args) -> Result<()> {
-    let recordings = Recordings::open(&args.sessions.dirs, args.part, Limits::default())?;
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());
-    let (rows, counts, walked) = collector.read(|visit| recordings.walk(Limits::default(), visit))?;
+    let (rows, counts, walked) = collector.read(|visit| recordings.walk(limits, visit))?;
+    reporting::note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
     if args.json {
         // The array is data; what it is a part of is said beside it.
@@ -145,6 +148,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::journey::Limits;
     use magscope_core::{Generator, GeneratorOptions};
 
     fn listed(wanted: &Wanted, most: usize) -> (Vec<Row>, Counts) {
@@ -152,7 +156,7 @@ mod tests {
             Generator::new(GeneratorOptions { events: 40_000, flows: 8, ..GeneratorOptions::default() });
         let utc = UtcMap::new();
         let collector = Collector::new(wanted, most, &utc);
-        let read = collector.read(|visit| reporting::walk(&mut source, visit));
+        let read = collector.read(|visit| reporting::walk(&mut source, Limits::default(), visit));
         let (rows, counts, _) = read.expect("a generator never fails");
         (rows, counts)
     }

@@ -1,6 +1,6 @@
 //! `magnet-scope` and `magnet-scope live`: this host's own traffic, on the screen or as a report.
 
-use crate::cli::{CaptureArgs, NetnsArgs};
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
 use crate::signals::Stop;
 use crate::{capture, namespaces, output, reporting, screen};
@@ -16,6 +16,9 @@ pub struct Args {
     /// Whose traffic.
     #[command(flatten)]
     pub netns: NetnsArgs,
+    /// How much is kept.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     pub json: bool,
@@ -34,10 +37,10 @@ pub fn run(args: &Args) -> Result<()> {
     capture::drop_privileges()?;
     let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns).with_control(control);
     if on_screen {
-        return screen::show(&mut live, State::Live);
+        return screen::show(&mut live, State::Live, args.limits.limits());
     }
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");
     }
-    reporting::print(&reporting::of(&mut live)?, args.json)
+    reporting::print(&reporting::of(&mut live, args.limits.limits())?, args.json)
 }

@@ -1,6 +1,6 @@
 //! `magnet-scope replay DIR`: a recording on the screen, at a speed; a report where there is no screen.
 
-use crate::cli::{PartArgs, SessionArgs};
+use crate::cli::{LimitArgs, PartArgs, SessionArgs};
 use crate::paced::Paced;
 use crate::{output, reporting, screen, sessions};
 use anyhow::Result;
@@ -16,6 +16,8 @@ pub struct Args {
     speed: f64,
     #[command(flatten)]
     part: PartArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -27,9 +29,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (from, to) = sessions::window(&session, args.part)?;
     let mut replay = session.replay(from, to);
     if output::is_screen() && !args.json {
-        return screen::show(&mut Paced::new(replay, args.speed), State::Replay);
+        return screen::show(&mut Paced::new(replay, args.speed), State::Replay, args.limits.limits());
     }
-    reporting::print(&reporting::of(&mut replay)?, args.json)
+    reporting::print(&reporting::of(&mut replay, args.limits.limits())?, args.json)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

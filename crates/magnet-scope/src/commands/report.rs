@@ -1,13 +1,12 @@
 //! `magnet-scope report DIR`: where the time went in a recording.
 
-use crate::cli::{PartArgs, SessionsArgs};
+use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::recordings::Recordings;
 use crate::reporting;
 use crate::values::window;
 use anyhow::Result;
 use clap::ValueEnum;
 use magscope_core::ReportBuilder;
-use magscope_core::journey::Limits;
 use magscope_core::report::By;
 use magscope_core::stats::running::Window;
 
@@ -18,6 +17,8 @@ pub struct Args {
     sessions: SessionsArgs,
     #[command(flatten)]
     part: PartArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Instead of the flows: journeys by what, with times, verdicts and who took the time of each
     #[arg(long, value_name = "WHAT")]
     by: Option<Group>,
@@ -50,9 +51,10 @@ enum Group {
 
 /// Prints the report.
 pub fn run(args: &Args) -> Result<()> {
-    let recordings = Recordings::open(&args.sessions.dirs, args.part, Limits::default())?;
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     let report = args.prepare(ReportBuilder::of_many(recordings.infos()));
-    reporting::print(&reporting::of_all(&recordings, report)?, args.json)
+    reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }
 
 impl Args {

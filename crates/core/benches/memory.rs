@@ -1,0 +1,105 @@
+//! What a journey in flight costs in memory, all tables included: the bytes that a correlator holds with so many of them
+//! open, at its fullest, as an allocator counts them that does nothing else.
+
+use magscope_core::flow::{Flow, FlowId, Proto};
+use magscope_core::hop::HopSet;
+use magscope_core::journey::{Correlator, Limits};
+use magscope_core::{Batch, Event, Hop};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Flows that the journeys are spread over, where they are on many.
+const MANY: u32 = 200;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counted: what was asked for, not what the allocator rounds it up to.
+struct Counting;
+
+fn grow(bytes: usize) {
+    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes on to the system's allocator as it came.
+#[allow(unsafe_code)] // an allocator cannot be written without
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller's promises are this call's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are this call's.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn flow(id: u64, proto: Proto, n: u32, receives: bool) -> Flow {
+    let end = |host| SocketAddr::from((Ipv4Addr::from([10, 0, (n >> 8) as u8, host]), 1000 + n as u16));
+    let (local, remote) = if receives { (end(2), end(1)) } else { (end(1), end(2)) };
+    Flow { id: FlowId(id), netns: 1, proto, local, remote }
+}
+
+/// `count` journeys over `flows` flows, sent, arrived and not read.
+fn fill(proto: Proto, count: u32, flows: u32, resent: bool) -> Correlator {
+    let limits = Limits { max_pieces: count as usize + 1, max_age_ns: u64::MAX / 4, ..Limits::default() };
+    let mut correlator = Correlator::new(HopSet::all(), limits);
+    let mut done = Vec::new();
+    let tx = |n: u32| u64::from(n) * 2 + 1;
+    let announced = (0..flows).flat_map(|n| [flow(tx(n), proto, n, false), flow(tx(n) + 1, proto, n, true)]);
+    correlator.push(&Batch { flows: announced.collect(), ..Batch::default() }, &mut done);
+    let arrives = if proto == Proto::TCP { Hop::TcpRecv } else { Hop::UdpRecv };
+    let again: &[Hop] = if resent { &[Hop::TcpXmit, Hop::IpOut, Hop::DevXmit] } else { &[] };
+    let mut time_ns = 1_000_000;
+    for i in 0..count {
+        let (n, nth) = (i % flows, i / flows);
+        let first = (proto == Proto::TCP).then_some(Hop::TcpXmit);
+        let hops = first.into_iter().chain([Hop::IpOut, Hop::DevQueue, Hop::DevXmit]);
+        let there = [Hop::DevRecv, Hop::IpIn, arrives];
+        let event = |hop: Hop| {
+            time_ns += 100;
+            Event {
+                flow: FlowId(tx(n) + u64::from(hop >= Hop::DevRecv)),
+                seq: if proto == Proto::TCP { nth * 1000 } else { 0 },
+                len: 1000,
+                // Each datagram has a name of its own, as hot buffers and identifications have for a while.
+                skb: i + 1,
+                ip_id: (nth % 65_535 + 1) as u16,
+                segs: 1,
+                proto,
+                ..Event::at(hop, time_ns)
+            }
+        };
+        let events = hops.chain(again.iter().copied()).chain(there).map(event).collect();
+        correlator.push(&Batch { events, ..Batch::default() }, &mut done);
+    }
+    assert_eq!(correlator.in_flight(), count as usize, "{:?}", correlator.counters());
+    correlator
+}
+
+fn main() {
+    println!("{:<34}{:>10}{:>14}{:>14}", "bytes a journey in flight", "journeys", "held", "at its most");
+    for (name, proto, resent) in
+        [("TCP", Proto::TCP, false), ("TCP, each sent twice", Proto::TCP, true), ("UDP", Proto::UDP, false)]
+    {
+        for flows in [1, MANY] {
+            for count in [10_000, 100_000, 250_000] {
+                let before = HELD.load(Ordering::Relaxed);
+                MOST.store(before, Ordering::Relaxed);
+                let correlator = fill(proto, count, flows, resent);
+                let per = |bytes: usize| (bytes - before) as f64 / f64::from(count);
+                let (held, most) = (per(HELD.load(Ordering::Relaxed)), per(MOST.load(Ordering::Relaxed)));
+                println!("{:<34}{count:>10}{held:>14.0}{most:>14.0}", format!("{name}, {flows} flows"));
+                drop(correlator);
+            }
+        }
+    }
+}
