@@ -165,6 +165,13 @@ proptest! {
     }
 }
 
+/// A datagram without a name arrived in a buffer that a lost one had been sent in.
+#[test]
+fn worlds_in_which_a_fault_was_found() {
+    let weather = Weather { lost: 5, duplicated: 15, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
+    assert_eq!(whole(10_624_682_818_262_909_852, weather, 0, 2, false), Ok(()));
+}
+
 #[test]
 fn the_model_makes_all_that_it_should() {
     let weather = Weather { lost: 10, duplicated: 10, delayed: 10, peeked: 10, spliced: 5, dead: 0 };

@@ -100,6 +100,16 @@ fn the_same_identification_again_is_another_datagram() {
 }
 
 #[test]
+fn over_a_wire_a_buffer_that_comes_again_proves_nothing() {
+    // the second datagram arrives in the buffer that the third, which is lost, was sent in
+    let sent = [down(0, 0, 1, 100), down(10, 0, 2, 100), down(20, 0, 3, 100)].concat();
+    let came = [up(50, 0, 7, 100), up(60, 0, 3, 100)].concat();
+    let done = journeys(flows_v6(), [sent, came, vec![read(90, 100), read(91, 100)]].concat());
+    let read = done.iter().filter(|j| j.rungs.has(Hop::AppRecv));
+    assert_eq!(read.map(|j| j.ambiguous).collect::<Vec<_>>(), [true, true]);
+}
+
+#[test]
 fn super_packets_whose_identifications_overlap_are_told_apart_as_long_as_all_come() {
     // a connected socket counts one a send: 40, 41, 42 and then 41, 42, 43
     let mut events = [super_at(&TX, 0, CLIENT, 40, 1, 50), super_at(&TX, 10, CLIENT, 41, 2, 50)].concat();

@@ -47,6 +47,8 @@ pub(super) struct Datagrams {
     pub by_key: Map<(u8, u64), u64>,
     /// Where the newest datagram starts that was in a super-packet.
     pub newest_run: u64,
+    /// Datagrams that arrived in the buffer that they were sent in, less those that arrived in another.
+    pub kept_buffers: i64,
     /// Number of the last datagram.
     pub next: u64,
     /// Where the journeys of the receivers of one datagram to a group start, by where the sender's half does.

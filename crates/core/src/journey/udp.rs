@@ -124,6 +124,9 @@ impl Stream {
         }
         // Over a wire the receiver has a buffer of its own.
         let moved = event.skb != 0 && event.skb != piece.skb;
+        if Self::is_arrival(piece, event) && event.skb != 0 && piece.skb != 0 {
+            self.udp.kept_buffers += if moved { -1 } else { 1 };
+        }
         // The fragments of IPv6 have an identification, and the datagram has none before it is cut.
         let named = event.ip_id != 0 && piece.ip_id == 0;
         if moved {
@@ -137,6 +140,18 @@ impl Stream {
                 self.udp.by_key.insert(key, start);
             }
         }
+    }
+
+    /// Whether an event is the first that the receiver has of a datagram that was seen going out.
+    fn is_arrival(piece: &Piece, event: &Event) -> bool {
+        event.hop.direction() == Direction::Rx && piece.any(TX) && !piece.any(RX)
+    }
+
+    /// Whether an arrival that only its buffer ties to this datagram may be another's: where the others arrive in buffers
+    /// of the receiver's own, it took one that the sender had let go.
+    fn is_by_chance(&self, index: usize, event: &Event) -> bool {
+        let alone = |p: &Piece| Self::is_arrival(p, event) && (event.ip_id == 0 || p.ip_id == 0);
+        self.udp.kept_buffers < 0 && self.pieces.get(index).is_some_and(alone)
     }
 
     /// Whether an event can belong to this datagram: it is open and has not come as far in this direction.
@@ -165,7 +180,8 @@ impl Stream {
             fresh && Self::can_take(piece, event)
         };
         let newest = self.by_id_or_buffer(event, fits);
-        let (mut at, mut found) = (self.by_key(id_key(event)), newest.map(|index| (index, false)));
+        let newest = newest.map(|index| (index, self.is_by_chance(index, event)));
+        let (mut at, mut found) = (self.by_key(id_key(event)), newest);
         for _ in 0..SAME_ID {
             let Some(piece) = at.and_then(|index| self.pieces.get(index)) else { break };
             let fresh = event.time_ns.saturating_sub(piece.last_ns) < SAME_ID_NS;
