@@ -287,6 +287,37 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     assert!(
         report["hops"].as_array().expect("hops").iter().any(|hop| hop["half_width"]["n"].as_u64() > Some(0))
     );
+    aligned(&a, &b, &other, &dir);
+}
+
+/// The clocks alone: `align` says of them what was done to them.
+fn aligned(a: &str, b: &str, other: &str, dir: &TempDir) {
+    let plot = dir.path().join("bounds.svg").display().to_string();
+    let output = run(&["align", "--json", "--plot", &plot, a, other]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let table: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let pair = &table["pairs"][0];
+    assert_eq!((&pair["state"], &pair["rejected"]), (&Value::from("CERTIFIED"), &Value::from(0)), "{pair}");
+    // An hour and a bit, and 40 ppm of an uptime that is not known here: parts of a second a few hours after boot.
+    let difference = pair["difference_ns"].as_i64().expect("an estimate");
+    assert!(difference > 3_600_000_000_000, "{pair}");
+    let half_width = pair["half_width_ns"].as_u64().expect("a bound");
+    assert!(half_width > 0 && half_width < 10_000_000, "{pair}");
+    assert!(pair["used"].as_u64() > Some(REQUESTS as u64), "{pair}");
+    let drawn = std::fs::read_to_string(&plot).expect("a plot");
+    assert!(
+        drawn.starts_with("<svg") && drawn.contains("certified bounds") && drawn.contains("polyline"),
+        "{drawn}"
+    );
+    let text = |dirs: &[&str]| {
+        let output = run(&[&["align"], dirs].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(text(&[a, other]).contains("0–1  CERTIFIED ±"));
+    assert!(text(&[a, b]).contains("they share a clock"));
+    let refused = run(&["align", "--plot", "bounds.png", a, other]);
+    assert!(!refused.status.success() && stderr(&refused).contains(".svg"), "{}", stderr(&refused));
 }
 
 #[test]

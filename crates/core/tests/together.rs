@@ -206,6 +206,17 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
             return Err(format!("rejected: {:?}", bounds.counts()));
         }
     }
+    // All recordings together say no less than the pair alone, and nothing else.
+    for true_ns in (0..3_000_000_000).step_by(500_000_000) {
+        let (a, b) = (clocks[0].at(true_ns), clocks[1].at(true_ns));
+        let together = seen.alignment.at(a).map_err(|e| e.to_string())?.bounds(0, 1);
+        let alone = seen.alignment.pairs().next().map(|(_, pair)| pair.bounds_at(a));
+        if !together.contains((i128::from(b) - i128::from(a)) as i64)
+            || alone.is_some_and(|alone| alone != together)
+        {
+            return Err(format!("together {together:?}, alone {alone:?} at {true_ns}"));
+        }
+    }
     // No byte twice, nothing negative.
     truth::apart(&world, &seen.journeys)?;
     for journey in &seen.journeys {

@@ -1,7 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    compare, completions, ctl, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay, report,
+    align, compare, completions, ctl, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay,
+    report,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -49,6 +50,8 @@ pub enum Command {
     Compare(compare::Args),
     /// Looks at a capture that runs, and changes it: hops, filter, sampling
     Ctl(ctl::Args),
+    /// Says how far the clocks of several recordings are apart, how sure that is, and what it rests on
+    Align(align::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
     Doctor(doctor::Args),
     /// Lists the hops: where an event can be taken
@@ -77,6 +80,7 @@ impl Command {
             Self::Journeys(args) => journeys::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Ctl(args) => ctl::run(&args),
+            Self::Align(args) => align::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),
             Self::DemoHost(args) => demo_host::run(&args),

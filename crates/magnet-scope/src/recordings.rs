@@ -61,6 +61,11 @@ impl Recordings {
         &self.infos
     }
 
+    /// How their clocks stand to each other.
+    pub fn alignment(&self) -> &Alignment {
+        &self.alignment
+    }
+
     /// The map to UTC of the common time line, which is that of the first recording.
     pub fn utc(&self) -> &UtcMap {
         &self.utc

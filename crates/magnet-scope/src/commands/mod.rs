@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod align;
 pub mod compare;
 pub mod completions;
 pub mod ctl;

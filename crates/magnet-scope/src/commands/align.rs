@@ -1,0 +1,64 @@
+//! `magnet-scope align A B…`: how far the clocks of recordings are apart, how sure that is, and what it rests on.
+
+mod plot;
+mod row;
+mod text;
+
+use crate::cli::PartArgs;
+use crate::failure::{Hint, Usage};
+use crate::output;
+use crate::recordings::Recordings;
+use anyhow::Result;
+use magscope_core::journey::Limits;
+use row::Table;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `align`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Recordings of hosts that talked to each other, two or more
+    #[arg(required = true, num_args = 2..)]
+    recordings: Vec<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw the bounds over time into this file (`.svg`)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+/// Prints the table of pairs.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(path) = &args.plot {
+        drawable(path)?;
+    }
+    let recordings = Recordings::open(&args.recordings, PartArgs::default(), Limits::default())?;
+    let alignment = recordings.alignment();
+    let names: Vec<String> = recordings.infos().iter().map(|info| info.host.clone()).collect();
+    let table = Table::of(alignment, &names);
+    if let Some(contradiction) = &table.contradiction {
+        output::note(contradiction);
+    }
+    if let Some(path) = &args.plot {
+        let svg = plot::svg(alignment, &names).map_err(|e| could_not(path, &e.to_string()))?;
+        fs::write(path, svg).map_err(|e| could_not(path, &e.to_string()))?;
+    }
+    if args.json { output::json(&table) } else { output::text(&text::render(&table)) }
+}
+
+fn drawable(path: &Path) -> Result<()> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    Err(Usage(format!("{} cannot be drawn: plots are SVG; give it a name that ends in .svg", path.display()))
+        .into())
+}
+
+fn could_not(path: &Path, why: &str) -> anyhow::Error {
+    Hint::error(
+        format!("the plot {} could not be written: {why}", path.display()),
+        "the directory is missing or may not be written to",
+        "give --plot another place",
+    )
+}
