@@ -59,7 +59,6 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         every_netns: namespaces.every,
         ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
         backend: args.backend,
-        ..CaptureOptions::default()
     };
     let capture = Capture::start(options).map_err(explain)?;
     let missing = missing(&capture.info().coverage, hops);

@@ -89,21 +89,21 @@ fn serve(listener: &UnixListener, ask: &SyncSender<Question>) {
             continue;
         };
         // a peer that breaks off, says nothing or too much has itself to blame
-        if let Ok(false) = converse(peer, ask) {
+        if let Ok(false) = converse(&peer, ask) {
             return;
         }
     }
 }
 
 /// One peer's questions; false when there is no capture any more.
-fn converse(peer: UnixStream, ask: &SyncSender<Question>) -> io::Result<bool> {
+fn converse(peer: &UnixStream, ask: &SyncSender<Question>) -> io::Result<bool> {
     let other = rustix::net::sockopt::socket_peercred(peer.as_fd())?.uid;
     if !other.is_root() && other != rustix::process::geteuid() {
         return Ok(true);
     }
     peer.set_read_timeout(Some(PATIENCE))?;
     peer.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(&peer);
+    let mut lines = BufReader::new(peer);
     loop {
         let mut line = Vec::new();
         (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
@@ -120,7 +120,8 @@ fn converse(peer: UnixStream, ask: &SyncSender<Question>) -> io::Result<bool> {
         let json = answered.recv_timeout(CAPTURE_PATIENCE);
         let json = json
             .unwrap_or_else(|_| r#"{"ok":false,"error":"the capture does not answer; is it ending?"}"#.into());
-        (&peer).write_all(json.as_bytes())?;
-        (&peer).write_all(b"\n")?;
+        let mut writer = peer;
+        writer.write_all(json.as_bytes())?;
+        writer.write_all(b"\n")?;
     }
 }
