@@ -16,6 +16,9 @@ use std::hint::black_box;
 use std::time::Duration;
 use windows::Windows;
 
+/// Makes the batches of one row.
+type Make<'a> = &'a dyn Fn() -> Vec<Batch>;
+
 struct Case {
     name: &'static str,
     served: HopSet,
@@ -57,7 +60,6 @@ fn cases(wanted: &str) -> Vec<Case> {
     let one_flow = Windows { flows: 1, window: 100_000, ..deep };
     let one_flow_lossy = Windows { flows: 1, window: 20_000, lose_every: 1_000, ..deep };
     let crowded = Limits { max_pieces: 50_000, ..limits };
-    type Make<'a> = &'a dyn Fn() -> Vec<Batch>;
     let generated: [(_, Make<'_>); 5] = [
         ("1 flow", &|| traffic(GeneratorOptions { flows: 1, ..plain })),
         ("64 flows", &|| traffic(plain)),
@@ -94,6 +96,14 @@ fn run(case: &Case) -> (u64, usize, Correlator) {
     (spent::ns() - since, most, correlator)
 }
 
+/// Median and range.
+fn summary(of: &mut [f64]) -> (f64, String) {
+    of.sort_by(f64::total_cmp);
+    let median = of.get(of.len() / 2).copied().unwrap_or_default();
+    let (lowest, highest) = (of.first().copied().unwrap_or_default(), of.last().copied().unwrap_or_default());
+    (median, format!("{lowest:.1}-{highest:.1}"))
+}
+
 fn main() {
     let mut args = std::env::args().skip(1).filter(|arg| arg != "--bench");
     let wanted = args.next().unwrap_or_default();
@@ -112,7 +122,7 @@ fn main() {
     );
     for (case, mut rates) in cases.iter().zip(rates) {
         let (_, most, correlator) = run(case);
-        let (median, range) = spent::summary(&mut rates);
+        let (median, range) = summary(&mut rates);
         let counters = correlator.counters();
         println!(
             "{:<32}{median:>10.1}{range:>16}{most:>12}{:>10}{:>10}",

@@ -6,11 +6,3 @@ pub fn ns() -> u64 {
     let first = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
     first.expect("this kernel does not say how long a thread ran: CONFIG_SCHED_INFO")
 }
-
-/// Median and range.
-pub fn summary(of: &mut [f64]) -> (f64, String) {
-    of.sort_by(f64::total_cmp);
-    let median = of.get(of.len() / 2).copied().unwrap_or_default();
-    let (lowest, highest) = (of.first().copied().unwrap_or_default(), of.last().copied().unwrap_or_default());
-    (median, format!("{lowest:.1}-{highest:.1}"))
-}

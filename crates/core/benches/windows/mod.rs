@@ -6,7 +6,7 @@ use magscope_core::event::EventFlags;
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hop::HopSet;
 use magscope_core::{Batch, Event, Hop};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Payload of a segment, bytes.
@@ -48,7 +48,7 @@ struct Pipe {
     /// Segments on their way and whether they were lost.
     way: VecDeque<(u32, bool)>,
     /// Arrived out of order.
-    early: HashMap<u32, ()>,
+    early: HashSet<u32>,
     /// All below have arrived.
     arrived: u32,
     /// All below were read.
@@ -122,9 +122,9 @@ impl Pipe {
             maker.emit(self.event(Hop::AppRecv, segment, 1));
             return;
         }
-        self.early.insert(segment, ());
+        self.early.insert(segment);
         let before = self.arrived;
-        while self.early.remove(&self.arrived).is_some() {
+        while self.early.remove(&self.arrived) {
             self.arrived += 1;
         }
         if self.arrived > before {
@@ -182,11 +182,13 @@ pub fn make(what: Windows) -> Vec<Batch> {
         );
         let flow = |id, netns, local, remote| Flow { id, netns, proto, local, remote };
         maker.batch.flows.extend([flow(tx, 1, ends.0, ends.1), flow(rx, 2, ends.1, ends.0)]);
-        let (way, early) = (VecDeque::new(), HashMap::new());
+        let (way, early) = (VecDeque::new(), HashSet::new());
         pipes.push(Pipe { proto, tx, rx, sent: 0, way, early, arrived: 0, read: 0 });
     }
     while maker.count < what.events {
-        pipes.iter_mut().for_each(|pipe| pipe.step(&mut maker, what));
+        for pipe in &mut pipes {
+            pipe.step(&mut maker, what);
+        }
     }
     maker.hand_over();
     maker.batches

@@ -4,12 +4,11 @@ mod plot;
 mod row;
 mod text;
 
-use crate::cli::PartArgs;
+use crate::cli::{LimitArgs, PartArgs};
 use crate::failure::{Hint, Usage};
 use crate::output;
 use crate::recordings::Recordings;
 use anyhow::Result;
-use magscope_core::journey::Limits;
 use row::Table;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,8 @@ pub struct Args {
     /// Recordings of hosts that talked to each other, two or more
     #[arg(required = true, num_args = 2..)]
     recordings: Vec<PathBuf>,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -33,7 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.plot {
         drawable(path)?;
     }
-    let recordings = Recordings::open(&args.recordings, PartArgs::default(), Limits::default())?;
+    let recordings = Recordings::open(&args.recordings, PartArgs::default(), args.limits.limits())?;
     let alignment = recordings.alignment();
     let names: Vec<String> = recordings.infos().iter().map(|info| info.host.clone()).collect();
     let table = Table::of(alignment, &names);
