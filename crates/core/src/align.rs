@@ -217,15 +217,16 @@ impl Timeline for Alignment {
         i64::try_from(i128::from(there.ns) - i128::from(at_ns)).ok()
     }
 
-    fn half_width_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<u64> {
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
         let (from, to) = (self.same(a)?, self.same(b)?);
         if from == to {
-            return Some(0);
+            return Some((0, 0));
         }
         let raw = self.clock(a)?.raw_ns(at_ns)?;
         let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
         let back = self.clock(b)?.monotonic_ns(there)?;
-        Some(half_width_ns.saturating_add(raw.error_ns).saturating_add(back.error_ns))
+        let difference_ns = i64::try_from(i128::from(back.ns) - i128::from(at_ns)).ok()?;
+        Some((difference_ns, half_width_ns.saturating_add(raw.error_ns).saturating_add(back.error_ns)))
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

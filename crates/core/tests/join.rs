@@ -141,8 +141,9 @@ impl Timeline for HourAhead {
         Some(if node == 1 { -3_600_000_000_000 } else { 0 })
     }
 
-    fn half_width_ns(&self, a: u16, b: u16, _: u64) -> Option<u64> {
-        Some(if a == b { 0 } else { 20 })
+    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<(i64, u64)> {
+        let hour = 3_600_000_000_000;
+        Some(if a == b { (0, 0) } else { (if b == 1 { hour } else { -hour }, 20) })
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

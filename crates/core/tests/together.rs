@@ -338,3 +338,13 @@ fn aligned_halves_have_an_interval_between_them() {
     }
     assert!(seen.walked.join.joined > 20 && seen.walked.counters.len() == 2);
 }
+
+#[test]
+fn halves_on_two_sides_of_a_step_are_doubted() {
+    let clocks = [
+        Clock { offset_ns: 3_157_924_479_586, ppm: -88, step: Some((2_342_458, 592_095_858)) },
+        Clock { offset_ns: 418_878_181_672, ppm: -47, step: None },
+    ];
+    honest(14_136_775_747_894_283_794, Weather::default(), clocks, false)
+        .expect("the interval holds the truth");
+}

@@ -424,7 +424,9 @@ impl<'t> Joiner<'t> {
 
     /// Whether a datagram sent can be the one received, as far as the clocks tell.
     fn order(&self, tx: &Half, rx: &Half) -> Fit {
-        let Some(width_ns) = self.timeline.half_width_ns(tx.node, rx.node, tx.wire_ns) else { return Fit::Yes };
+        let Some((_, width_ns)) = self.timeline.difference_ns(tx.node, rx.node, tx.wire_ns) else {
+            return Fit::Yes;
+        };
         let delay_ns = rx.rough_ns.saturating_sub(tx.rough_ns);
         if delay_ns < -(width_ns as i64) {
             Fit::TooYoung

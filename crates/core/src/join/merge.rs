@@ -18,7 +18,14 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
     let shift = |node, at: Option<u64>| at.and_then(|at| timeline.shift_ns(node, at));
     let (tx_shift, rx_shift) = (shift(tx.node, sent_ns), shift(rx.node, received_ns));
-    let width = sent_ns.and_then(|at| timeline.half_width_ns(tx.node, rx.node, at));
+    // Each half was placed by what is known at its own instant. Near a step that is not the same, and the truth may be at either.
+    let used_ns = tx_shift.unwrap_or(0).saturating_sub(rx_shift.unwrap_or(0));
+    let width = sent_ns.zip(received_ns).and_then(|(sent, received)| {
+        let (there_ns, there_width_ns) = timeline.difference_ns(tx.node, rx.node, sent)?;
+        let (back_ns, back_width_ns) = timeline.difference_ns(rx.node, tx.node, received)?;
+        let there = there_width_ns.saturating_add(there_ns.abs_diff(used_ns));
+        Some(there.max(back_width_ns.saturating_add(back_ns.saturating_neg().abs_diff(used_ns))))
+    });
     let across = match width {
         _ if tx.node == rx.node => Across::OneClock,
         Some(0) => Across::OneClock,

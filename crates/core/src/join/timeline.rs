@@ -5,9 +5,9 @@ pub trait Timeline {
     /// What to add to `CLOCK_MONOTONIC` of a recording to get to that of recording 0, nanoseconds; `None` if unknown.
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64>;
 
-    /// Half the width of the interval that the difference of two recordings' clocks lies in, nanoseconds: 0 for one
-    /// clock, `None` if nothing is known.
-    fn half_width_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<u64>;
+    /// `CLOCK_MONOTONIC` of recording `b` less that of `a` at an instant of `a`, and how far from the truth that can be, nanoseconds: 0
+    /// and 0 for one clock, `None` if nothing is known.
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)>;
 
     /// An instant of a recording on a rough common clock, nanoseconds. Only tells the first turn of a sequence number from the
     /// next one, so an error of seconds does no harm.
@@ -23,8 +23,8 @@ impl Timeline for OneClock {
         Some(0)
     }
 
-    fn half_width_ns(&self, _: u16, _: u16, _: u64) -> Option<u64> {
-        Some(0)
+    fn difference_ns(&self, _: u16, _: u16, _: u64) -> Option<(i64, u64)> {
+        Some((0, 0))
     }
 
     fn rough_ns(&self, _: u16, at_ns: u64) -> i64 {
@@ -45,8 +45,8 @@ impl Timeline for Unaligned {
         (node == 0).then_some(0)
     }
 
-    fn half_width_ns(&self, a: u16, b: u16, _: u64) -> Option<u64> {
-        (a == b).then_some(0)
+    fn difference_ns(&self, a: u16, b: u16, _: u64) -> Option<(i64, u64)> {
+        (a == b).then_some((0, 0))
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
