@@ -46,8 +46,8 @@ fn of_events(packets: &[WirePacket], events: &[Event]) -> Vec<WirePacket> {
 /// leaves one after the other. So there is one distance between the two clocks with which each event stands
 /// between its packet and that CPU's next one, but for what the clock of the day is slewed meanwhile.
 fn times_interleave(packets: &[WirePacket], events: &[Event]) {
-    let packets = of_events(packets, events);
     const SLEW_NS: i64 = 100_000;
+    let packets = of_events(packets, events);
     let ahead = |packet: &WirePacket, event: &Event| packet.realtime_ns - event.time_ns as i64;
     let least = packets.iter().zip(events).map(|(p, e)| ahead(p, e)).max().expect("packets");
     let next = packets.iter().skip(1).zip(events.windows(2)).filter(|(_, pair)| pair[0].cpu == pair[1].cpu);
