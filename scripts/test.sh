@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo test --workspace
+# All of them, so that one run names every failure.
+cargo test --workspace --no-fail-fast
 if [ "$(id -u)" = 0 ]; then
     exit 0
 fi

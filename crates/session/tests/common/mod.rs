@@ -1,6 +1,7 @@
 //! A generator of plausible traffic, and small helpers, for tests and benches.
 #![allow(dead_code, missing_docs)]
 
+use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
@@ -205,6 +206,14 @@ pub fn clock_sample(monotonic_ns: u64) -> ClockSample {
         status: 0x2001,
         utc_error_ns: monotonic_ns.is_multiple_of(2).then_some(1_500_000),
     }
+}
+
+pub fn change(to_ns: u64) -> Change {
+    Change { from_ns: to_ns.saturating_sub(20), to_ns, what: "disable dev.queue".into() }
+}
+
+pub fn hop_count(time_ns: u64) -> HopCount {
+    HopCount { time_ns, hop: Hop::DevXmit, kept: time_ns / 1_000, filtered: 3, undecided: 0, sampled: 7 }
 }
 
 pub fn loss(to_ns: u64, count: u64) -> Loss {
