@@ -1,0 +1,97 @@
+# Debian's stock kernels in emulated machines: what the scripts that boot them share. To be sourced.
+#
+# Needs `work` (a folder of the caller's to build in, which goes with it). The root of a guest is made in $work/root; kernels are
+# kept in the user's cache folder.
+
+PATH=$PATH:/sbin:/usr/sbin
+guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
+
+skip() { echo "skipped, because $*"; exit 0; }
+
+# Leaves, and says why, where the machines cannot be built.
+guest_needs() {
+    [ "$(uname -m)" = x86_64 ] || skip "the virtual machines are x86_64"
+    local tool
+    for tool in qemu-system-x86_64 busybox cpio depmod modprobe xz apt-get dpkg "$@"; do
+        command -v "$tool" >/dev/null || skip "there is no $tool"
+    done
+}
+
+# The newest kernel of a series, unpacked in the cache; prints where. Where Debian's lists are not there, what was fetched before
+# serves.
+guest_kernel() {
+    local package folder
+    package=$(apt-cache search --names-only "^linux-image-${1//./\\.}\\..*-cloud-amd64\$" 2>/dev/null | cut -d' ' -f1 | sort -V | tail -n 1)
+    [ -n "$package" ] ||
+        package=$(cd "$guest_cache" 2>/dev/null && ls -d "linux-image-$1."*-cloud-amd64 2>/dev/null | sort -V | tail -n 1)
+    [ -n "$package" ] || return 1
+    folder=$guest_cache/$package
+    if [ ! -d "$folder" ]; then
+        (cd "$work" && apt-get download -qq "$package" 2>/dev/null) || return 1
+        mkdir -p "$folder.new"
+        dpkg -x "$work/$package"_*.deb "$folder.new"
+        depmod -b "$folder.new" "$(ls "$folder.new/lib/modules")"
+        mv "$folder.new" "$folder"
+    fi
+    echo "$folder"
+}
+
+# An empty root with busybox.
+guest_root() {
+    rm -rf "$work/root"
+    mkdir -p "$work/root"/{bin,proc,sys,dev,tmp,run,lib/modules}
+    cp "$(command -v busybox)" "$work/root/bin/busybox"
+}
+
+# A program and every library it is linked with: guest_add PATH NAME
+guest_add() {
+    cp "$1" "$work/root/bin/$2"
+    ldd "$1" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do
+        mkdir -p "$work/root$(dirname "$library")"
+        cp -n "$library" "$work/root$library"
+    done
+}
+
+# Modules and all that they need, numbered in the order in which they load: guest_modules KERNEL MODULE…
+guest_modules() {
+    local folder=$1 number=100 module
+    shift
+    modprobe -d "$folder" -S "$(ls "$folder/lib/modules")" --show-depends -a "$@" |
+        awk '/^insmod/ && !seen[$2]++ {print $2}' | while read -r module; do
+        number=$((number + 1))
+        case $module in
+            *.xz) xz -dc "$module" >"$work/root/lib/modules/$number-$(basename "${module%.xz}")" ;;
+            *) cp "$module" "$work/root/lib/modules/$number-$(basename "$module")" ;;
+        esac
+    done
+}
+
+# The first lines of every guest's /init: guest_init_head >"$work/root/init". In it, busybox prefers its own `ip` and `tc` to
+# those that were added unless they are called by path.
+guest_init_head() {
+    cat <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin 2>/dev/null # what stands there already stays
+export PATH=/bin
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
+mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; mount -t tracefs none /sys/kernel/tracing
+for module in /lib/modules/*.ko; do insmod "$module"; done
+ip link set lo up
+INIT
+}
+
+# The root as an image: guest_pack FILE
+guest_pack() {
+    chmod +x "$work/root/init"
+    (cd "$work/root" && find . | cpio -o -H newc --quiet) >"$1"
+}
+
+# Boots a guest in software emulation and waits until it powers off: guest_boot KERNEL IMAGE SECONDS [QEMU ARGUMENT…]. Its
+# console is standard output.
+guest_boot() {
+    local folder=$1 image=$2 limit=$3
+    shift 3
+    timeout "$limit" qemu-system-x86_64 -accel tcg,thread=multi -M q35 -cpu max -nographic -no-reboot -nodefaults -serial stdio \
+        -kernel "$folder/boot/vmlinuz-$(ls "$folder/lib/modules")" -initrd "$image" \
+        -append "console=ttyS0 panic=-1 loglevel=3 nokaslr mitigations=off" "$@" </dev/null 2>&1
+}
