@@ -67,7 +67,7 @@ impl Correlator {
         match event.hop {
             Hop::IpOut => {
                 if let Some(begun) = self.sockets.send_began(event.tid, event.socket, event.len) {
-                    self.stamp(&run, &begun, false, done);
+                    self.stamp(&run, &begun, false, None, done);
                 }
                 self.sockets.went_out(event.tid, event.socket, &run);
             }
@@ -134,7 +134,14 @@ impl Correlator {
     }
 
     /// Stamps the datagrams that a socket's queue or a send pointed out.
-    fn stamp(&mut self, run: &Queued, mark: &Mark, ambiguous: bool, done: &mut Vec<Journey>) {
+    fn stamp(
+        &mut self,
+        run: &Queued,
+        mark: &Mark,
+        ambiguous: bool,
+        in_doubt_since_ns: Option<u64>,
+        done: &mut Vec<Journey>,
+    ) {
         let me = run.first.stream;
         let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
             return;
@@ -145,6 +152,7 @@ impl Correlator {
                 let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone()) else { continue };
                 // A send that returns after a loss may be that of a datagram of which nothing was seen.
                 let in_doubt = mark.at_return && self.desk.losses.overlap(piece.first_ns, mark.time_ns);
+                piece.read_in_doubt_since_ns = piece.read_in_doubt_since_ns.or(in_doubt_since_ns);
                 if (ambiguous || in_doubt) && !piece.ambiguous {
                     piece.ambiguous = true;
                     self.desk.counters.ambiguous_datagrams += 1;
@@ -164,7 +172,7 @@ impl Correlator {
         }
         self.desk.counters.unmatched_sends += self.sockets.send_ended(event.tid);
         match self.sockets.send_returned(event.tid, event.socket, event.len) {
-            Some(run) => self.stamp(&run, &mark, false, done),
+            Some(run) => self.stamp(&run, &mark, false, None, done),
             None => self.desk.counters.unmatched_sends += 1,
         }
     }
@@ -181,7 +189,7 @@ impl Correlator {
                 // A copy at a length that is none of the queue's may belong to another read: it is left out.
                 if event.hop == Hop::AppRecv || !m.ambiguous {
                     self.stamp_reader(&m.run, event);
-                    self.stamp(&m.run, &Self::mark(event), m.ambiguous, done);
+                    self.stamp(&m.run, &Self::mark(event), m.ambiguous, m.in_doubt_since_ns, done);
                 }
             }
             None => self.desk.counters.unmatched_reads += 1,
@@ -208,7 +216,7 @@ impl Correlator {
         let mut told = Vec::new();
         self.sockets.announced(event.socket, |run| told.push(run.clone()));
         for run in told {
-            self.stamp(&run, &mark, false, done);
+            self.stamp(&run, &mark, false, None, done);
         }
     }
 

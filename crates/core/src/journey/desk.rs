@@ -221,7 +221,9 @@ impl Desk {
                 // The other end may be in the capture, and just its records not.
                 let lonely = !(reached && piece.any(TX));
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
-                gap.or_else(half).unwrap_or_else(|| {
+                let order =
+                    || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));
+                gap.or_else(half).or_else(order).unwrap_or_else(|| {
                     if reached && !way.shows_end || way.rx_top.is_none() {
                         Verdict::NotProbed { beyond: last }
                     } else if lonely {

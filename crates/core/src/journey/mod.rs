@@ -15,8 +15,8 @@
 //! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
 //! - The first time stays: the wire time of a byte sent again includes the wait for its retransmission.
 //! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] once later ones are read.
-//! - Equal datagrams read after a lost event are matched one too early, and say that they are ambiguous, until the reader
-//!   sleeps.
+//! - Datagrams read after a lost event may be matched one too early. Until the reader sleeps or the queue runs empty they are
+//!   broken by that loss, and nothing is measured from them.
 //! - An end of which every event so far was lost is taken for one that is not in the capture.
 
 mod branch;

@@ -63,6 +63,8 @@ pub(super) struct Piece {
     /// Reason and the hops passed when the kernel dropped it.
     pub drop: Option<(u32, u32)>,
     pub ambiguous: bool,
+    /// It was taken for read by the order of its socket, and since then records were lost that the order rests on.
+    pub read_in_doubt_since_ns: Option<u64>,
     pub skb: u32,
     pub ip_id: u16,
     /// Segments of the super-packet that it last was in; 1 for a packet of its own.
@@ -98,6 +100,7 @@ impl Piece {
             passes: None,
             drop: None,
             ambiguous: false,
+            read_in_doubt_since_ns: None,
             skb: 0,
             ip_id: 0,
             segs: 0,

@@ -56,6 +56,8 @@ pub(super) struct Match {
     pub run: Queued,
     /// Length or order spoke against it.
     pub ambiguous: bool,
+    /// Since when an arrival or a read of this socket may have been lost, so that the order proves nothing.
+    pub in_doubt_since_ns: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +149,8 @@ impl Sockets {
         let at = found.unwrap_or(0);
         let run = queue.waiting.get(at)?.clone();
         // Where an arrival or a read was lost since, the order proves nothing.
-        let in_doubt = losses.overlap(queue.agreed_ns, time_ns);
+        let agreed_ns = queue.agreed_ns;
+        let in_doubt = losses.overlap(agreed_ns, time_ns);
         if queue.reader != 0 && queue.reader != tid {
             queue.several_ns = Some(time_ns);
         }
@@ -162,7 +165,8 @@ impl Sockets {
                 queue.agreed_ns = time_ns;
             }
         }
-        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike })
+        let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
+        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns })
     }
 
     /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
