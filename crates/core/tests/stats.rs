@@ -76,8 +76,19 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 
 fn layers<'a>(events: impl IntoIterator<Item = &'a Event>) -> Layers {
     let mut layers = Layers::default();
-    events.into_iter().for_each(|event| layers.event(event));
+    events.into_iter().for_each(|event| layers.event(0, event));
     layers
+}
+
+#[test]
+fn sockets_of_two_recordings_with_one_number_are_two() {
+    let sent = |time_ns| Event { socket: 7, len: 10, proto: Proto::UDP, ..Event::at(Hop::AppSend, time_ns) };
+    let mut two = Layers::default();
+    for (node, time_ns) in [(0, 100), (1, 1_000), (0, 200), (1, 1_100)] {
+        two.event(node, &sent(time_ns));
+    }
+    let (_, borders) = two.finish().remove(0);
+    assert_eq!(borders[0].1.spacing_ns(), Some(100.0));
 }
 
 proptest! {

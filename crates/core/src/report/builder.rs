@@ -192,7 +192,7 @@ impl ReportBuilder {
             None => {}
         }
         if let Some(layers) = &mut self.layers {
-            layers.event(event);
+            layers.event(node, event);
         }
         if let Some(receives) = &mut self.receives {
             let place = || netns.map(|netns| place(&self.infos, node, netns));

@@ -140,14 +140,15 @@ impl Spell {
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     borders: [[Option<Box<Units>>; PATH_HOPS]; PROTOS.len()],
-    spells: Map<(u64, Hop), Spell>,
+    /// By recording, flow or socket, and hop.
+    spells: Map<(u16, u64, Hop), Spell>,
     /// Events of other protocols.
     others: u64,
 }
 
 impl Layers {
-    /// Counts an event.
-    pub fn event(&mut self, event: &Event) {
+    /// Counts an event of a recording: sockets of two recordings may have equal numbers.
+    pub fn event(&mut self, node: u16, event: &Event) {
         // Off the path nothing crosses a border, and a wake-up carries no bytes; neither does being ready.
         let Some(at) = event.hop.path_index().filter(|_| is_border(event.hop)) else { return };
         let Some(proto) = PROTOS.iter().position(|proto| *proto == event.proto) else {
@@ -156,16 +157,17 @@ impl Layers {
         };
         let units = self.borders[proto][at].get_or_insert_default();
         // A socket without a peer has no flow, but it is itself.
-        let whose = if event.flow.is_none() { event.socket } else { event.flow.0 };
-        if !units.count(event) || whose == 0 {
+        let number = if event.flow.is_none() { event.socket } else { event.flow.0 };
+        if !units.count(event) || number == 0 {
             return;
         }
-        if self.spells.len() >= MAX_SPELLS && !self.spells.contains_key(&(whose, event.hop)) {
+        let whose = (node, number, event.hop);
+        if self.spells.len() >= MAX_SPELLS && !self.spells.contains_key(&whose) {
             self.end_spells();
         }
         let t = event.time_ns;
         let new = Spell { first_ns: t, last_ns: t, units: 0, proto };
-        let spell = self.spells.entry((whose, event.hop)).or_insert(new);
+        let spell = self.spells.entry(whose).or_insert(new);
         (spell.first_ns, spell.last_ns) = (spell.first_ns.min(t), spell.last_ns.max(t));
         spell.units += 1;
     }
@@ -191,7 +193,7 @@ impl Layers {
 
     /// Adds the spacing of all flows up and begins anew.
     fn end_spells(&mut self) {
-        for ((_, hop), spell) in self.spells.drain() {
+        for ((.., hop), spell) in self.spells.drain() {
             if let Some(units) = hop.path_index().and_then(|at| self.borders[spell.proto][at].as_mut()) {
                 units.gaps.merge(spell.gaps());
             }
