@@ -168,6 +168,7 @@ struct mag_config {
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
 	unsigned int netns_count;          /* 0 keeps every namespace */
 	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
+	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
 };
 
 /*

@@ -98,8 +98,6 @@ int BPF_PROG(app_copy, const struct sk_buff *skb, int len)
 	return on_app_copy(TYPED, skb, len);
 }
 
-extern const void ep_poll_callback __ksym __weak;
-
 /*
  * How many threads this socket's data_ready may wake: those that poll, one of those that read, one for each epoll. Where
  * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread.
@@ -118,7 +116,7 @@ INLINE __u32 sleepers(const struct sock *sk)
 		const struct wait_queue_entry *waiter =
 			CAST(wait_queue_entry, at - bpf_core_field_offset(struct wait_queue_entry, entry));
 		at = READ(waiter, entry.next);
-		if (READ(waiter, private) || (__u64)READ(waiter, func) != (__u64)&ep_poll_callback) {
+		if (READ(waiter, private) || (__u64)READ(waiter, func) != config.epoll_callback) {
 			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
 				readers = 1;
 			else

@@ -19,6 +19,7 @@ use crate::netns::NetnsTarget;
 use crate::order::{HOLD_NS, Sorter};
 use crate::plan::{Plan, plan_by};
 use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_HOPS};
+use crate::symbols;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject,
     ProgramAttachType, ProgramMut, RingBuffer, RingBufferBuilder,
@@ -498,7 +499,12 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
         }
     }
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
-    let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
+    let mut config = mag_config {
+        hops: plan.served().0,
+        jiffy_us,
+        epoll_callback: symbols::of_kernel().epoll_callback,
+        ..mag_config::default()
+    };
     if !options.every_netns {
         config.netns_count = options.netns.len() as u32;
         for (slot, target) in config.netns.iter_mut().zip(&options.netns) {

@@ -2,7 +2,7 @@
 
 use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
-use crate::trial;
+use crate::{symbols, trial};
 use libbpf_rs::btf::{Btf, types};
 use magscope_core::node::Backend;
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ impl HostFacts {
         self.fentry = Mechanism::if_there(trampolines);
         self.kprobe_multi = Mechanism::if_there(many && self.kprobe == Mechanism::Works);
         if self.kprobe == Mechanism::Works {
-            self.symbols = parse_symbols(&text("/proc/kallsyms"), &candidates::functions().collect());
+            self.symbols = symbols::of_kernel().names.clone();
         }
         if trampolines
             && self.missing_capabilities().is_empty()
@@ -221,24 +221,6 @@ fn read_config(kernel: &str) -> Option<String> {
     Some(text)
 }
 
-/// The symbols of `/proc/kallsyms` that are these functions, or copies that the compiler made of them (`name.isra.0`,
-/// `name.constprop.0`); the function itself comes before any copy.
-fn parse_symbols(kallsyms: &str, functions: &BTreeSet<&str>) -> BTreeMap<String, String> {
-    let mut symbols: BTreeMap<String, String> = BTreeMap::new();
-    for line in kallsyms.lines() {
-        let mut fields = line.split_ascii_whitespace().skip(1);
-        let (Some("T" | "t" | "W" | "w"), Some(symbol)) = (fields.next(), fields.next()) else { continue };
-        let (function, suffix) = symbol.split_at(symbol.find('.').unwrap_or(symbol.len()));
-        let is_copy = suffix.starts_with(".isra.") || suffix.starts_with(".constprop.");
-        // what was split off (`.part.0`, `.cold`) is not the function
-        let whole = suffix.is_empty() || is_copy && !suffix.contains(".part.") && !suffix.contains(".cold");
-        if whole && functions.contains(function) && (suffix.is_empty() || !symbols.contains_key(function)) {
-            symbols.insert(function.to_owned(), symbol.to_owned());
-        }
-    }
-    symbols
-}
-
 fn parse_hz(config: &str) -> Option<u32> {
     let value = config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ="))?;
     value.parse().ok().filter(|hz| (1..=1_000_000).contains(hz))
@@ -282,23 +264,6 @@ mod tests {
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(parse_cgroup2(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
-    }
-
-    #[test]
-    fn a_function_is_found_whole_or_as_a_copy_but_not_in_parts() {
-        let kallsyms = "ffffffff81000000 t ip_rcv_core.isra.0\nffffffff81000010 T ip_rcv_core\n\
-            ffffffff81000020 t __netif_receive_skb_core.constprop.0\nffffffff81000030 t udp_sendmsg.cold\n\
-            ffffffff81000040 t tcp_x.part.0\nffffffff81000050 d inet_sendmsg\nffffffff81000060 T other\nnonsense\n";
-        let names = ["ip_rcv_core", "__netif_receive_skb_core", "udp_sendmsg", "tcp_x", "inet_sendmsg"];
-        let symbols = parse_symbols(kallsyms, &names.into_iter().collect());
-        let found: Vec<_> = symbols.iter().map(|(f, s)| (f.as_str(), s.as_str())).collect();
-        assert_eq!(
-            found,
-            [
-                ("__netif_receive_skb_core", "__netif_receive_skb_core.constprop.0"),
-                ("ip_rcv_core", "ip_rcv_core")
-            ]
-        );
     }
 
     #[test]

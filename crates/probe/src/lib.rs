@@ -22,6 +22,7 @@ pub mod order;
 pub mod plan;
 pub mod record;
 pub mod setting;
+mod symbols;
 mod trial;
 
 pub use capture::{Capture, CaptureOptions, Counters};
