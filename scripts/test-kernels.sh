@@ -30,7 +30,7 @@ suites=("${short[@]}" journeys traffic disturbed)
 arguments=()
 for suite in "${suites[@]}"; do arguments+=(--test "$suite"); done
 # The programs, as cargo itself names them.
-mapfile -t tests < <(cargo test -p magscope-probe "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
+mapfile -t tests < <(cargo test --workspace "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
     sed -n '/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p')
 [ ${#tests[@]} = ${#suites[@]} ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
 
