@@ -1,32 +1,184 @@
 //! What a user can ask of a scope. A screen turns keys and clicks into these and nothing else.
 
+use crate::channel::Channel;
+use crate::cursor::CursorId;
+use crate::look::{FlowOrder, Room};
+use crate::math::Math;
+use crate::measure::Over;
+use crate::persistence::Persistence;
+use crate::pick::Pick;
+use crate::roll::Roll;
+use crate::trigger::{Condition, HoldOff, Mode};
+use magscope_core::Hop;
+
 /// A request to change what the scope shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    // Rooms.
+    /// Shows a room.
+    Show(Room),
+    /// Shows the next room (1) or the one before (−1), in a circle.
+    NextRoom(i8),
+
+    // Transport: where in time the picture is, and whether it moves.
     /// Stops the picture, or lets it go on. Measuring never stops.
     TogglePause,
+    /// Goes to an instant and stops there, `CLOCK_MONOTONIC` of the time line.
+    Seek(u64),
+    /// Goes to a part of all there is, 0 the beginning and 1 the end, and stops there.
+    SeekPart(f64),
+    /// Goes to the beginning of what is there.
+    SeekStart,
+    /// Goes to the end (live: to now) and follows it from there.
+    Follow,
+    /// Goes to the next (1) or the previous (−1) journey, and stops there.
+    Step(i8),
+    /// Plays at this speed, [`crate::transport::SLOWEST`] to [`crate::transport::FASTEST`] times that of events.
+    SetSpeed(f64),
+    /// The next faster speed of 1, 2, 5, 10 …
+    Faster,
+    /// The next slower one.
+    Slower,
+
+    // The time axis.
     /// More time a division.
     TimebaseCoarser,
     /// Less time a division.
     TimebaseFiner,
-    /// Lets the scope choose the timebase again, by the slowest journey it shows.
+    /// The timebase next to so many nanoseconds a division.
+    SetTimebase(u64),
+    /// Widens (positive steps) or narrows the picture; what is `at` (0 the left edge, 1 the right one) stays where it is.
+    Zoom {
+        /// Steps of the timebase, each 1, 2, 5 times a power of ten.
+        steps: i32,
+        /// Where the pointer is on the time axis.
+        at: f64,
+    },
+    /// Shows exactly this stretch of time.
+    ZoomTo {
+        /// Left edge.
+        from_ns: u64,
+        /// Right edge.
+        to_ns: u64,
+    },
+    /// Goes back to the stretch shown before the last zoom or seek.
+    ZoomBack,
+    /// Shows all there is.
+    Fit,
+    /// Finds the busiest flow and chooses timebase and vertical scale by one second of data.
     Autoset,
-    /// Draws lifelines at their time, or all from the left edge.
-    ToggleAlign,
     /// Moves the picture by a division, to later (1) or earlier (−1). Stops it first.
     Pan(i8),
-    /// Moves the selected hop up (−1) or down (1).
-    SelectHop(i8),
-    /// Moves the selected journey up (−1) or down (1) in the list.
-    SelectJourney(i8),
-    /// Opens or closes the ladder of the selected journey.
-    ToggleInspector,
-    /// Lists the slowest, the most recent or the lost journeys.
-    NextList,
+    /// Moves the picture by a part of its width, to later (positive) or earlier. Stops it first.
+    PanBy(f64),
+    /// Draws lifelines at their time, or all from the left edge.
+    ToggleAlign,
+    /// Lets the picture roll, sweep, or roll where the timebase is slow.
+    SetRoll(Roll),
+
+    // The vertical axis: of the chosen channel.
+    /// Draws a signal as a loadline, or no longer.
+    ToggleChannel(Channel),
+    /// Chooses the next loadline (1) or the previous one (−1) for the vertical controls.
+    NextChannel(i8),
+    /// More per division (1) or less (−1), in steps of 1, 2, 5.
+    VerticalScale(i8),
+    /// Moves the loadline up (1) or down (−1) by a division.
+    VerticalOffset(i8),
+    /// Lets the scope choose scale and offset.
+    VerticalAuto,
+    /// A logarithmic axis, or a linear one.
+    ToggleLog,
+
+    // The trigger.
+    /// What it waits for, as text: `hop(dev.recv,app.recv) > 2ms`, `srtt rises 5ms`, `drop`, `verdict = lost`. An error is shown.
+    TriggerText(String),
+    /// What it waits for.
+    SetTrigger(Option<Condition>),
+    /// Auto, normal or single.
+    TriggerMode(Mode),
+    /// The next of these.
+    NextTriggerMode,
+    /// What is left out after it fired.
+    SetHoldOff(HoldOff),
+    /// How much of the kept window lies before the trigger, 0 to 100 per cent.
+    PreTrigger(u8),
+    /// How long a window is kept at every trigger, nanoseconds.
+    TriggerWindow(u64),
+    /// Arms it again, after a single shot or to forget what it waited with.
+    Arm,
+    /// Fires it now.
+    Force,
+    /// Shows what was kept at the next (1) or the previous (−1) trigger.
+    NextCapture(i8),
+
+    // Cursors.
+    /// Shows both cursors, or none. Shown anew they stand at a quarter and three quarters of the picture.
+    ToggleCursors,
+    /// Chooses the cursor that moves.
+    ChooseCursor(CursorId),
+    /// Puts a cursor at an instant.
+    PlaceCursor(CursorId, u64),
+    /// Moves the chosen cursor by hundredths of the picture's width.
+    MoveCursor(i16),
+    /// Moves the chosen cursor to the next (1) or the previous (−1) event drawn.
+    SnapCursor(i8),
+
+    // Measurements, math, XY, persistence.
+    /// Measures over the picture, or between the cursors.
+    MeasureOver(Over),
+    /// Draws a computed channel; `None` takes it away.
+    SetMath(Option<Math>),
+    /// The same as text: `srtt - rttvar`, `rate(retransmits)`, `ratio(cwnd, packets_out)`, `average(srtt, 16)`.
+    MathText(String),
+    /// Draws one signal against another; `None` takes it away.
+    SetXy(Option<(Channel, Channel)>),
+    /// Overlays lifelines as a density.
+    SetPersistence(Persistence),
+    /// The next of off, 1 s, 10 s, endless.
+    NextPersistence,
+
+    // What is looked at.
+    /// Only journeys for which this holds, in the words of `--where`; an empty text lets all through. An error is shown and
+    /// nothing changes.
+    Filter(String),
+    /// Only what has to do with this.
+    Pick(Pick),
     /// Shows the next route between nodes; after the last, all of them.
     NextRoute,
     /// Shows the next protocol; after the last, all of them.
     NextProto,
+    /// Moves the selected hop up (−1) or down (1).
+    SelectHop(i8),
+    /// Selects a hop.
+    ChooseHop(Option<Hop>),
+    /// Moves the selected journey up (−1) or down (1) in the list.
+    SelectJourney(i8),
+    /// Selects the journey with this [`key`](crate::Lifeline::key), and shows it.
+    ChooseJourney(u64),
+    /// Selects the journey drawn nearest to an instant at a hop, as a click does.
+    SelectAt {
+        /// Where on the time line.
+        time_ns: u64,
+        /// How far from it at most.
+        within_ns: u64,
+        /// In which lane; `None` is any.
+        hop: Option<Hop>,
+    },
+    /// Moves the selected row of a room's table up (negative) or down.
+    SelectRow(i32),
+    /// Takes what the selected row stands for: filters by its flow, shows its journey, goes to its event.
+    TakeRow,
+    /// Orders the table of flows.
+    OrderFlows(FlowOrder),
+    /// Lists the slowest, the most recent or the lost journeys.
+    NextList,
+    /// Opens or closes the ladder of the selected journey.
+    ToggleInspector,
+
+    // The rest.
+    /// Begins to record what comes, or ends it. Whoever feeds the scope does it: see [`crate::Scope::wants_recording`].
+    ToggleRecording,
     /// Forgets journeys, statistics and totals.
     Clear,
     /// Shows or hides help.

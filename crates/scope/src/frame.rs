@@ -2,9 +2,12 @@
 
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
+use crate::look::{CursorReading, TriggerStatus, Wire};
 use crate::overhead::{Overhead, Recording};
+use crate::scope::Scope;
 use crate::sweep::Sweep;
 use crate::totals::Totals;
+use crate::transport::Transport;
 use crate::view::View;
 use magscope_core::journey::Rung;
 use std::time::Duration;
@@ -98,9 +101,22 @@ pub struct Inspector<'a> {
     pub blame: Option<(String, u64)>,
 }
 
-/// Everything a screen draws.
-#[derive(Clone, Debug)]
+/// What the lanes are to be drawn as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The lifelines of the [sweep](Frame::sweep): all that are in the picture are there.
+    #[default]
+    Lifelines,
+    /// [Density](Frame::density): there are too many of them. The sweep has the slowest, to draw on top.
+    Density,
+    /// Density as well, until the lifelines have been read from the recording.
+    Reading,
+}
+
+/// Everything a screen draws. What only one room needs is a method: it is computed when it is asked for.
+#[derive(Clone)]
 pub struct Frame<'a> {
+    pub(crate) scope: &'a Scope,
     /// What the user chose.
     pub view: &'a View,
     /// The line at the top.
@@ -115,4 +131,14 @@ pub struct Frame<'a> {
     pub inspector: Option<Inspector<'a>>,
     /// The counts.
     pub footer: Footer<'a>,
+    /// What the lanes are to be drawn as.
+    pub detail: Detail,
+    /// Where in time the picture is.
+    pub transport: Transport,
+    /// The time across the wire and how sure it is.
+    pub wire: Wire,
+    /// The trigger as it stands.
+    pub trigger: TriggerStatus<'a>,
+    /// Cursors, if they are shown.
+    pub cursors: Option<CursorReading>,
 }

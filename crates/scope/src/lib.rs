@@ -3,32 +3,67 @@
 //!
 //! Nothing here knows threads, files, the kernel or a screen, and time is the time of events: a recording played back
 //! shows what the live picture showed.
+//!
+//! # What a front end sees
+//!
+//! [`Scope::frame`] is cheap and always current; a front end draws it when [`Scope::revision`] has grown. The fields of a
+//! [`Frame`] are what most rooms need: the [view](View) (what the user chose, and a [message](View::message) for them), the
+//! [lanes](Frame::lanes), the [picture](Frame::sweep), the table below it, the [inspector](Frame::inspector), the
+//! [transport](Frame::transport), the [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the
+//! [cursors](Frame::cursors) and the [footer](Frame::footer). What only one room or panel needs is a method and is computed
+//! when it is asked for: [`Frame::density`], [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`],
+//! [`Frame::heat_map`], [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
+//! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Those that make a picture take the number of columns
+//! there is room for; their work depends on that and not on how much was recorded.
+//!
+//! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and every field
+//! named `x`, `a`, `b`, `at`). Journeys are named by [`Lifeline::key`]; numbers ([`Lifeline::id`]) are for people.
+//! [`Frame::detail`] says whether to draw lifelines or density.
 
 mod action;
 pub mod blame;
+mod channel;
+mod cursor;
 pub mod format;
 mod frame;
 mod lane;
 mod lifeline;
+pub mod look;
+mod math;
+mod measure;
 mod memory;
 mod overhead;
+mod persistence;
+mod pick;
+mod roll;
 mod scope;
 mod stats;
 mod sweep;
 mod timebase;
 mod totals;
+pub mod transport;
+pub mod trigger;
 mod view;
 mod window;
 
 pub use action::Action;
-pub use frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
+pub use channel::{Channel, Unit, UnknownChannel, Vertical};
+pub use cursor::{CursorId, Cursors};
+pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
 pub use lifeline::{Lifeline, Step};
+pub use look::Room;
+pub use math::Math;
+pub use measure::Over;
 pub use overhead::{Overhead, Recording};
+pub use persistence::Persistence;
+pub use pick::Pick;
+pub use roll::Roll;
 pub use scope::{Options, Scope};
 pub use stats::HopStats;
 pub use sweep::Sweep;
 pub use timebase::{DIVISIONS, Timebase};
 pub use totals::Totals;
-pub use view::{Align, List, Route, Top, View};
+pub use transport::Transport;
+pub use view::{Align, List, Message, Route, Shown, Top, View};
 pub use window::Latency;

@@ -1,6 +1,7 @@
 //! The scope: takes batches in, keeps what a screen needs, hands out frames.
 
 mod apply;
+mod pending;
 mod read;
 
 use crate::blame::passes;
@@ -12,6 +13,7 @@ use crate::overhead::{Overhead, Recording};
 use crate::stats::{Sides, Stats};
 use crate::sweep::Sweep;
 use crate::totals::{Lately, Totals};
+use crate::trigger::Settings;
 use crate::view::{List, Route, View};
 use crate::window::BUCKET_NS;
 use magscope_core::clock::ClockSample;
@@ -61,6 +63,7 @@ pub struct Scope {
     sweep: Sweep,
     listed: Vec<Lifeline>,
     selected: Option<Lifeline>,
+    trigger: Settings,
 }
 
 impl Scope {
@@ -90,6 +93,7 @@ impl Scope {
             sweep: Sweep::default(),
             listed: Vec::new(),
             selected: None,
+            trigger: Settings::default(),
         };
         scope.measure();
         scope
@@ -252,6 +256,12 @@ impl Scope {
     /// Whether the user asked to end.
     pub const fn quits(&self) -> bool {
         self.view.quit
+    }
+
+    /// Whether the user wants a recording to run. Whoever feeds the scope begins and ends it, and says so with
+    /// [`Scope::set_recording`].
+    pub const fn wants_recording(&self) -> bool {
+        self.view.recording
     }
 
     /// What the source knows about its node.

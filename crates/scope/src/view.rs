@@ -1,8 +1,16 @@
 //! What the user chose to look at.
 
+use crate::channel::{Channel, Vertical};
+use crate::cursor::Cursors;
 use crate::lifeline::Lifeline;
+use crate::look::{FlowOrder, Room};
+use crate::math::Math;
+use crate::measure::Over;
+use crate::persistence::Persistence;
+use crate::pick::Pick;
+use crate::roll::Roll;
 use crate::timebase::Timebase;
-use magscope_core::{Hop, Proto};
+use magscope_core::{Filter, Hop, Proto};
 
 /// From which node to which; `None` is outside, where nothing is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +55,29 @@ pub enum Top {
     Help,
 }
 
+/// A loadline the user chose to see.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shown {
+    /// Which signal.
+    pub channel: Channel,
+    /// How it stands on its axis.
+    pub vertical: Vertical,
+}
+
+/// What to tell the user, until the next action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// In words.
+    pub text: String,
+    /// Something did not work.
+    pub is_error: bool,
+}
+
 /// What the user chose to look at.
 #[derive(Clone, Debug, Default)]
 pub struct View {
+    /// Which room fills the screen.
+    pub room: Room,
     /// Whether the picture stands still.
     pub paused: bool,
     /// Time a division.
@@ -72,6 +100,34 @@ pub struct View {
     pub journey: Option<u64>,
     /// What lies on top.
     pub top: Top,
+    /// Whether the picture rolls.
+    pub roll: Roll,
+    /// Loadlines shown, in order.
+    pub channels: Vec<Shown>,
+    /// Which of them the vertical controls move: an index.
+    pub channel: usize,
+    /// Cursors, if they are shown.
+    pub cursors: Option<Cursors>,
+    /// Over which stretch is measured.
+    pub over: Over,
+    /// The computed channel.
+    pub math: Option<Math>,
+    /// One signal against another.
+    pub xy: Option<(Channel, Channel)>,
+    /// How long lifelines stay.
+    pub persistence: Persistence,
+    /// Only journeys for which this holds.
+    pub filter: Option<Filter>,
+    /// Only what has to do with these, each of another kind.
+    pub picks: Vec<Pick>,
+    /// What flows are ordered by.
+    pub order: FlowOrder,
+    /// The selected row of the room's table.
+    pub row: usize,
+    /// The user wants a recording to run.
+    pub recording: bool,
+    /// What to tell the user.
+    pub message: Option<Message>,
     /// Whether the user asked to end.
     pub quit: bool,
 }

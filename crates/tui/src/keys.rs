@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use magscope_scope::Action;
 
 /// What a key asks of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Something the scope does.
     Act(Action),
@@ -15,7 +15,7 @@ pub enum Request {
 }
 
 /// A row of the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Binding {
     /// The keys, any of which will do.
     pub keys: &'static [KeyCode],
@@ -69,7 +69,7 @@ pub fn request(key: KeyEvent) -> Option<Request> {
         };
     }
     let bound = BINDINGS.iter().find(|binding| binding.keys.contains(&key.code));
-    bound.map(|binding| Request::Act(binding.action))
+    bound.map(|binding| Request::Act(binding.action.clone()))
 }
 
 #[cfg(test)]

@@ -4,17 +4,24 @@ use super::Scope;
 use crate::action::Action;
 use crate::frame::State;
 use crate::lane::Lane;
+use crate::look::Room;
 use crate::memory::Memory;
 use crate::stats::Stats;
 use crate::sweep::Sweep;
 use crate::totals::{Lately, Totals};
-use crate::view::{Align, List, Top};
+use crate::view::{Align, List, Message, Top};
 
 impl Scope {
     /// Does what a user asked for.
+    #[allow(clippy::needless_pass_by_value)] // an action is made to be done once
     pub fn apply(&mut self, action: Action) {
         self.revision += 1;
+        self.view.message = None;
         match action {
+            Action::Show(room) => self.show(room),
+            Action::NextRoom(by) => self.show(self.view.room.step(by)),
+            Action::ToggleRecording => self.view.recording = !self.view.recording,
+            Action::OrderFlows(order) => self.view.order = order,
             Action::TogglePause => self.toggle_pause(),
             Action::TimebaseCoarser | Action::TimebaseFiner => {
                 let now = self.view.timebase;
@@ -75,7 +82,13 @@ impl Scope {
             }
             Action::Back => self.back(),
             Action::Quit => self.view.quit = true,
+            _ => self.view.message = Some(Message { text: "not there yet".to_owned(), is_error: true }),
         }
+    }
+
+    fn show(&mut self, room: Room) {
+        self.view.room = room;
+        self.view.row = 0;
     }
 
     fn toggle_pause(&mut self) {

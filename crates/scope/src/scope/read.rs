@@ -14,6 +14,7 @@ impl Scope {
     /// Everything a screen draws now.
     pub fn frame(&self) -> Frame<'_> {
         Frame {
+            scope: self,
             view: &self.view,
             header: self.header(),
             lanes: &self.lanes,
@@ -21,6 +22,11 @@ impl Scope {
             table: self.listed.iter().map(|line| self.listed(line)).collect(),
             inspector: self.inspector(),
             footer: self.footer(),
+            detail: self.detail(),
+            transport: self.transport(),
+            wire: self.wire(),
+            trigger: self.trigger_status(),
+            cursors: self.cursor_reading(),
         }
     }
 

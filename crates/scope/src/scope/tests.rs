@@ -190,7 +190,7 @@ fn no_order_of_actions_breaks_a_scope() {
         let mut dice = 7_usize;
         for n in 0..2_000_u32 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            scope.apply(actions[(dice >> 33) % actions.len()]);
+            scope.apply(actions[(dice >> 33) % actions.len()].clone());
             if n % 50 == 0 {
                 let at = 3_000 * MS + u64::from(n) * 10 * MS;
                 feed(&mut scope, message(n, at, 5_000), at + 9 * MS);

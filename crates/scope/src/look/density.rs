@@ -1,0 +1,137 @@
+//! Pictures made of columns: lanes from afar, the whole session, the heat map; and single marks.
+
+use super::Percentiles;
+use crate::lane::Place;
+use magscope_core::Hop;
+
+/// What happened at one hop in one column of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    /// Journeys that passed.
+    pub count: u64,
+    /// The shortest latency from the hop below, nanoseconds; 0 where `count` is.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A lane from afar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneRow {
+    /// Which lane.
+    pub place: Place,
+    /// A cell a column, left to right.
+    pub cells: Vec<Cell>,
+}
+
+/// A slow journey that stays visible at every zoom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exemplar {
+    /// What [`crate::Action::ChooseJourney`] takes.
+    pub key: u64,
+    /// When it began.
+    pub start_ns: u64,
+    /// How long it took.
+    pub total_ns: u64,
+    /// Where its beginning is on the picture, 0 the left edge and 1 the right one.
+    pub x: f64,
+}
+
+/// The picture when single lifelines are too many: what happened by lane and column.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Density {
+    /// Time at the left edge.
+    pub from_ns: u64,
+    /// Time at the right edge.
+    pub to_ns: u64,
+    /// The lanes, top first, as in [`crate::Frame::lanes`].
+    pub lanes: Vec<LaneRow>,
+    /// The largest count of any cell, at least 1, to scale shades by.
+    pub max_count: u64,
+    /// The slowest journeys, by time.
+    pub exemplars: Vec<Exemplar>,
+    /// Width of the tiles it was made from, nanoseconds: no edge is sharper than this.
+    pub tile_ns: u64,
+}
+
+/// What an isolated event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PointKind {
+    /// The kernel dropped a packet; the kernel's reason.
+    Drop(u32),
+    /// A byte range was sent again.
+    Retransmit,
+    /// The instrument lost this many events.
+    EventLoss(u64),
+    /// A socket's receive buffer was full.
+    SocketFull,
+    /// What is captured was changed.
+    Change,
+}
+
+/// An isolated event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// When. Of lost events the last instant at which they may have been.
+    pub time_ns: u64,
+    /// What.
+    pub kind: PointKind,
+    /// The hop it is drawn at, where it has one.
+    pub hop: Option<Hop>,
+    /// Where on the picture, 0 the left edge and 1 the right one.
+    pub x: f64,
+}
+
+/// A column of the minimap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MinimapColumn {
+    /// Journeys that began.
+    pub journeys: u64,
+    /// The slowest of them, nanoseconds.
+    pub max_ns: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Events that the instrument lost.
+    pub lost: u64,
+    /// Nothing is known of this time yet: a recording that is still being read.
+    pub unread: bool,
+}
+
+/// All there is in one line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Minimap {
+    /// Time at the left edge.
+    pub from_ns: u64,
+    /// Time at the right edge.
+    pub to_ns: u64,
+    /// Left to right.
+    pub columns: Vec<MinimapColumn>,
+    /// What the picture shows: left and right edge, 0 to 1.
+    pub view: (f64, f64),
+}
+
+/// A hop pair of the heat map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatRow {
+    /// From here; `None` for the whole journey.
+    pub pair: Option<(Hop, Hop)>,
+    /// Counts, a row a class of latency (the shortest first), a cell a column of time.
+    pub cells: Vec<Vec<u32>>,
+    /// Over the whole row.
+    pub times: Percentiles,
+}
+
+/// Latency by hop pair and time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatMap {
+    /// Time at the left edge.
+    pub from_ns: u64,
+    /// Time at the right edge.
+    pub to_ns: u64,
+    /// Edges of the classes of latency, nanoseconds: one more than classes, growing by a factor.
+    pub edges_ns: Vec<u64>,
+    /// The whole journey, then hop pairs in path order.
+    pub rows: Vec<HeatRow>,
+    /// The largest count of any cell, at least 1.
+    pub max_count: u32,
+}

@@ -1,0 +1,20 @@
+//! What a front end reads: one file a room or panel. Everything here is computed when it is asked for, from what the scope
+//! keeps, in work that depends on the size of the picture and not on how much was recorded.
+
+mod density;
+mod frame;
+mod panels;
+mod readings;
+mod tables;
+mod traces;
+
+pub use density::{
+    Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind,
+};
+pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
+pub use readings::{CursorReading, LayerRate, Measurements, PairReading, Percentiles, TriggerStatus};
+pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room};
+pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
+
+/// Points a frame has at most.
+pub const MOST_POINTS: usize = 4096;

@@ -1,0 +1,166 @@
+//! The rooms that are tables.
+
+use crate::lifeline::Lifeline;
+use magscope_core::blame::Part;
+use magscope_core::{Endpoint, Event, FlowId, Proto};
+
+/// The rooms: what fills the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Room {
+    /// Lanes and lifelines.
+    #[default]
+    Scope,
+    /// The flows.
+    Flows,
+    /// The latency of every hop over time, as a heat map.
+    Hops,
+    /// The journeys.
+    Journeys,
+    /// The events as they came.
+    Events,
+    /// The clocks and how sure they are.
+    Clock,
+    /// Losses and overhead.
+    Losses,
+}
+
+impl Room {
+    /// Every room, in the order of their keys.
+    pub const ALL: [Room; 7] =
+        [Self::Scope, Self::Flows, Self::Hops, Self::Journeys, Self::Events, Self::Clock, Self::Losses];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scope => "scope",
+            Self::Flows => "flows",
+            Self::Hops => "hops",
+            Self::Journeys => "journeys",
+            Self::Events => "events",
+            Self::Clock => "clock",
+            Self::Losses => "losses",
+        }
+    }
+
+    /// The room so many further on, in a circle.
+    #[must_use]
+    pub fn step(self, by: i8) -> Self {
+        let now = Self::ALL.iter().position(|room| *room == self).unwrap_or(0) as isize;
+        let at = (now + isize::from(by)).rem_euclid(Self::ALL.len() as isize);
+        Self::ALL.get(at as usize).copied().unwrap_or_default()
+    }
+}
+
+/// What flows are ordered by, the most of it first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlowOrder {
+    /// The time of its journeys in all.
+    #[default]
+    Blame,
+    /// The 99th percentile of its journeys' times.
+    P99,
+    /// Payload bytes.
+    Bytes,
+    /// Journeys.
+    Journeys,
+    /// Journeys that were dropped or lost.
+    Bad,
+}
+
+/// One direction of a connection, or of a pair of UDP sockets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRow {
+    /// The flow as its sender sees it; where that was not seen, as its receiver does.
+    pub flow: FlowId,
+    /// TCP, UDP or another.
+    pub proto: Proto,
+    /// Sender and receiver.
+    pub ends: Option<(Endpoint, Endpoint)>,
+    /// From which node to which, in words.
+    pub route: String,
+    /// Sending and reading process: `pgbench`, `postgres`; empty where unknown.
+    pub processes: (String, String),
+    /// Journeys.
+    pub journeys: u64,
+    /// Of these, dropped, lost, or torn by lost events.
+    pub bad: u64,
+    /// Of these, sent more than once.
+    pub resent: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// The times of its whole journeys.
+    pub times: Percentiles,
+    /// The part that took most of its time, and how much of it, 0 to 1.
+    pub blame: Option<(Part, f64)>,
+    /// The longest journey in each of equal stretches of lately, oldest first, nanoseconds; 0 where there was none.
+    pub trend_max_ns: Vec<u64>,
+    /// The selected row.
+    pub selected: bool,
+}
+
+use super::Percentiles;
+
+/// The table of flows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowTable {
+    /// What it is ordered by.
+    pub order: FlowOrder,
+    /// In that order.
+    pub rows: Vec<FlowRow>,
+    /// Flows that are counted and not listed, because there were too many: they are in no row.
+    pub left_out: u64,
+}
+
+/// The table of journeys of the journeys' room. Rows are the same as those below the picture: see
+/// [`crate::Frame::table`].
+#[derive(Clone, Debug, Default)]
+pub struct JourneyTable<'a> {
+    /// As many as asked for.
+    pub rows: Vec<crate::Listed<'a>>,
+    /// How many match in all, as far as they are kept.
+    pub matching: usize,
+    /// Index of the first row among those that match.
+    pub first: usize,
+}
+
+/// An event as a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EventRow<'a> {
+    /// The event.
+    pub event: &'a Event,
+    /// Which recording it is of, 0 where there is one only.
+    pub node: u16,
+    /// Who: the thread's name, empty where the hop does not know.
+    pub comm: &'a str,
+    /// Both ends of its flow as the packet travels, where known.
+    pub ends: Option<(Endpoint, Endpoint)>,
+    /// The selected row.
+    pub selected: bool,
+    /// It belongs to the selected journey.
+    pub of_journey: bool,
+}
+
+/// The table of events.
+#[derive(Clone, Debug, Default)]
+pub struct EventTable<'a> {
+    /// As many as asked for, in order of time.
+    pub rows: Vec<EventRow<'a>>,
+    /// Events that are kept in all.
+    pub kept: usize,
+    /// Index of the first row among those kept.
+    pub first: usize,
+}
+
+/// A place for a lifeline to be found again: a front end keeps these and not lifelines.
+impl Lifeline {
+    /// Tells one journey from another, also when it is read from a recording again (its number then may differ).
+    pub fn key(&self) -> u64 {
+        let journey = &self.journey;
+        let words =
+            [self.start_ns(), journey.tx_flow.0, journey.rx_flow.0, journey.range.start, journey.range.end];
+        let fold = |hash: u64, word: &u64| {
+            (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ (word >> 32)
+        };
+        words.iter().fold(0x5851_f42d_4c95_7f2d, fold)
+    }
+}
