@@ -40,6 +40,7 @@ enum mag_hop {
 	MAG_SCHED_WAKEUP = 37,
 	MAG_SCHED_FORK = 38,
 	MAG_SCHED_EXIT = 39,
+	MAG_SCHED_SWITCHED = 40,
 	MAG_HOPS = 64,
 };
 
@@ -85,7 +86,8 @@ struct mag_event {
 	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
 	unsigned long long flow;   /* see mag_flow; 0 none */
 	unsigned int seq;          /* first byte of the TCP range; UDP super-packet: bytes a segment; ICMP echo: its
-				    * number; first fragment: its bytes; later fragment: its offset */
+				    * number; first fragment: its bytes; later fragment: its offset; sched.switched: ns
+				    * that the switch took */
 	unsigned int len;          /* payload bytes; of the whole datagram where this is its first fragment */
 	unsigned int skb;          /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread asked in vain */
 	unsigned int ifindex;
@@ -259,6 +261,8 @@ struct mag_cpu {
 	unsigned long long asked_sk; /* the last read that found nothing: which socket, when, which thread */
 	unsigned long long asked_ns;
 	unsigned int asked_tid;
+	unsigned int switch_from; /* the task that this CPU is leaving, and since when; 0 none */
+	unsigned long long switch_ns;
 	unsigned int unread_events; /* since the reader was woken last */
 	unsigned long long unread_bytes;
 	unsigned long long lost_by_hop[MAG_HOPS];

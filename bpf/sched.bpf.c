@@ -31,7 +31,7 @@ static __noinline int admit_task(const struct task_struct *task, __u64 cookie, _
 	return admit(&s, &who, now);
 }
 
-INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 other, __u64 now)
+INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 other, __u32 took_ns, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
@@ -43,6 +43,7 @@ INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 oth
 		return;
 	__builtin_memset((void *)e + sizeof(e->h), 0, sizeof(*e) - sizeof(e->h));
 	e->cookie = cookie;
+	e->seq = took_ns;
 	e->len = other;
 	e->a = task->tgid;
 	e->b = task->pid;
@@ -76,7 +77,7 @@ int BPF_PROG(task_wake, struct task_struct *task)
 	} else {
 		return 0;
 	}
-	log_task(MAG_TASK_WAKE, cookie, task, bpf_get_current_pid_tgid(), now);
+	log_task(MAG_TASK_WAKE, cookie, task, bpf_get_current_pid_tgid(), 0, now);
 	return 0;
 }
 
@@ -94,7 +95,7 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 	if (!reader || !reader->woken)
 		return 0;
 	reader->woken = 0;
-	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, bpf_ktime_get_ns());
+	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, 0, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -102,21 +103,21 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, 0, bpf_ktime_get_ns());
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
-	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), bpf_ktime_get_ns());
+	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), 0, bpf_ktime_get_ns());
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_fork, struct task_struct *parent, struct task_struct *child)
 {
-	log_task(MAG_SCHED_FORK, 0, parent, child->pid, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_FORK, 0, parent, child->pid, 0, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -125,6 +126,66 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	bpf_map_delete_elem(&readers, &tid);
-	log_task(MAG_SCHED_EXIT, 0, task, 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_EXIT, 0, task, 0, 0, bpf_ktime_get_ns());
 	return 0;
+}
+
+/*
+ * How long a switch takes: from where the scheduler begins to look for the next task, on the leaving one's behalf, to where
+ * the next one runs. No other switch of this CPU comes in between, so one mark is enough. What is looked for may turn out to be the
+ * same task again; then nothing ends, and the next beginning overwrites the mark.
+ */
+INLINE int switch_begins(void)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state || !wanted(MAG_SCHED_SWITCHED))
+		return 0;
+	state->switch_from = bpf_get_current_pid_tgid();
+	state->switch_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+INLINE int switch_ends(void)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state || !state->switch_ns)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), took_ns = now - state->switch_ns;
+	state->switch_ns = 0;
+	if (!wanted(MAG_SCHED_SWITCHED))
+		return 0;
+	announce_task(state, bpf_get_current_pid_tgid(), now);
+	log_task(MAG_SCHED_SWITCHED, 0, bpf_get_current_task_btf(), state->switch_from,
+		 took_ns < 0xffffffff ? took_ns : 0xffffffff, now);
+	return 0;
+}
+
+/* Linux 6.16 has tracepoints at both ends. A task that runs for the first time does not pass the second. */
+SEC("tp_btf/sched_entry_tp")
+int BPF_PROG(sched_begins, bool preempt)
+{
+	return switch_begins();
+}
+
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(sched_switched, bool switched)
+{
+	return switched ? switch_ends() : 0;
+}
+
+/* Before that: the scheduler tells RCU first of all, whose tracepoint has several meanings, told apart by text. */
+SEC("tp_btf/rcu_utilization")
+int BPF_PROG(sched_begins_rcu, const char *what)
+{
+	static const char begin[] = "Start context";
+	char text[sizeof(begin)] = {};
+	bpf_probe_read_kernel(text, sizeof(text) - 1, what);
+	return bpf_strncmp(text, sizeof(text), begin) ? 0 : switch_begins();
+}
+
+/* The first that is done on behalf of the next task, also of a new one. */
+SEC("kprobe")
+int kprobe_sched_switched(struct pt_regs *ctx)
+{
+	return switch_ends();
 }

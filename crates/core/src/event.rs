@@ -15,7 +15,7 @@ pub struct Event {
     pub flow: FlowId,
     /// First byte of the range: the TCP sequence number (32 bits, wraps). UDP: the payload of each segment of a
     /// super-packet, else 0. ICMP: number of the echo. Of a first fragment the bytes behind its IP header, of a later one
-    /// its offset among them.
+    /// its offset among them. `sched.switched`: nanoseconds that the switch took.
     pub seq: u32,
     /// Payload bytes. At a segmentation-offload hop, the bytes of the whole super-packet; of a UDP datagram's first
     /// fragment those of the datagram.
@@ -29,7 +29,7 @@ pub struct Event {
     /// Thread, where [`Hop::knows_process`]; else 0. For `task.wake` and `task.run` the reader's thread.
     pub tid: u32,
     /// By hop: `skb.drop` the kernel's reason; TCP packets the acknowledgement number; `dev.done` the driver's
-    /// return code; `task.wake` the thread that woke the reader; `tcp.retransmit` why (see
+    /// return code; `task.wake` the thread that woke the reader; the scheduler's own the other thread; `tcp.retransmit` why (see
     /// [`crate::journey::Resend`]); `tcp.send` 0; `sock.ready` the thread in whose busy poll the data came; `app.recv`
     /// nanoseconds since this thread asked this socket in vain, 0 if it never did.
     pub detail: u32,

@@ -117,6 +117,8 @@ hops! {
     38 SchedFork "sched.fork" Off Sched;
     /// A task ended (`sched_process_exit`).
     39 SchedExit "sched.exit" Off Sched;
+    /// A CPU has gone over to another task, which runs from here on (`finish_task_switch`); says how long that took.
+    40 SchedSwitched "sched.switched" Off Sched;
 }
 
 /// Number of rungs a full ladder has: the hops on a packet's path, `app.send` to `app.recv`.

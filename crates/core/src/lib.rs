@@ -25,6 +25,7 @@ pub mod report;
 pub mod size;
 pub mod source;
 pub mod stats;
+pub mod switches;
 pub mod together;
 mod words;
 

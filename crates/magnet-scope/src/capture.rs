@@ -134,7 +134,8 @@ fn missing(coverage: &Coverage, asked: HopSet) -> Vec<&'static str> {
     asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop.name()).collect()
 }
 
-fn explain(error: ProbeError) -> anyhow::Error {
+/// The error with its likely cause and what to do next.
+pub fn explain(error: ProbeError) -> anyhow::Error {
     let (likely, next) = match &error {
         ProbeError::NoBtf { .. } => {
             ("", "`magnet-scope replay` and `report` work on recordings made elsewhere")

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     align, compare, completions, ctl, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay,
-    report,
+    report, sched,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -50,6 +50,8 @@ pub enum Command {
     Compare(compare::Args),
     /// Looks at a capture that runs, and changes it: hops, filter, sampling
     Ctl(ctl::Args),
+    /// Measures how long this machine takes to switch from one task to another, CPU by CPU and over time
+    Sched(sched::Args),
     /// Says how far the clocks of several recordings are apart, how sure that is, and what it rests on
     Align(align::Args),
     /// Says what this host can capture, what not, why, and what can therefore not be concluded
@@ -80,6 +82,7 @@ impl Command {
             Self::Journeys(args) => journeys::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Ctl(args) => ctl::run(&args),
+            Self::Sched(args) => sched::run(&args),
             Self::Align(args) => align::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Hops(args) => hops::run(&args),

@@ -1,8 +1,10 @@
 //! Data goes to stdout, everything said about it to stderr.
 
+use crate::failure::{Hint, Usage};
 use anyhow::Result;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 /// Whether a person looks at stdout, so that a screen makes sense.
 pub fn is_screen() -> bool {
@@ -32,4 +34,22 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 pub fn note(message: &str) {
     // A closed stderr is no reason to stop capturing.
     let _ = writeln!(io::stderr().lock(), "magnet-scope: {message}");
+}
+
+/// Whether a plot can be written to a file of this name.
+pub fn drawable(path: &Path) -> Result<()> {
+    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
+        return Ok(());
+    }
+    Err(Usage(format!("{} cannot be drawn: plots are SVG; give it a name that ends in .svg", path.display()))
+        .into())
+}
+
+/// The error of a file that could not be written.
+pub fn could_not_write(what: &str, path: &Path, why: &str) -> anyhow::Error {
+    Hint::error(
+        format!("{what} could not be written to {}: {why}", path.display()),
+        "the directory is missing or may not be written to",
+        "give another place",
+    )
 }

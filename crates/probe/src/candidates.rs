@@ -23,8 +23,8 @@ pub struct Candidate {
     /// A breakpoint at a copy that the compiler made of the function (`.constprop.0`, `.isra.0`) does as well: all that is
     /// read are leading arguments that no copy can do without.
     pub copies_do: bool,
-    /// Programs of the same kind that serve the hop together with this one: those of IPv6, or of the call that goes with a
-    /// return.
+    /// Programs that serve the hop together with this one, mostly of the same kind: those of IPv6, or of the call that goes
+    /// with a return.
     pub twins: &'static [Candidate],
 }
 
@@ -130,6 +130,18 @@ const fn recv_call(backend: Backend) -> Candidate {
 
 const fn recv6_call(backend: Backend) -> Candidate {
     way("kprobe_app_recv_call6", Hop::AppRecv, backend, "inet6_recvmsg")
+}
+
+const SWITCH_BEGINS: &[Candidate] =
+    &[tracepoint("sched_begins_rcu", Hop::SchedSwitched, "rcu_utilization", "")];
+
+const fn switched_by_breakpoint(backend: Backend) -> Candidate {
+    Candidate {
+        copies_do: true, // nothing is read but who runs
+        twins: SWITCH_BEGINS,
+        note: "the time is from where the scheduler tells RCU that it was entered",
+        ..way("kprobe_sched_switched", Hop::SchedSwitched, backend, "finish_task_switch")
+    }
 }
 
 /// In groups, by hop; among those of a hop the cheaper one is taken, and of equals the one that stands first.
@@ -247,6 +259,17 @@ pub const CANDIDATES: &[&[Candidate]] = &[
         tracepoint("sched_wakeup", Hop::SchedWakeup, "sched_wakeup", ""),
         tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),
         tracepoint("sched_exit", Hop::SchedExit, "sched_process_exit", ""),
+        Candidate {
+            twins: &[tracepoint("sched_begins", Hop::SchedSwitched, "sched_entry_tp", "")],
+            ..tracepoint(
+                "sched_switched",
+                Hop::SchedSwitched,
+                "sched_exit_tp",
+                "not the first run of a new task; the time is from where the scheduler is entered",
+            )
+        },
+        switched_by_breakpoint(Backend::KprobeMulti),
+        switched_by_breakpoint(Backend::Kprobe),
     ],
 ];
 

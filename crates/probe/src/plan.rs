@@ -34,7 +34,9 @@ pub fn default_hops() -> HopSet {
 /// every system call.
 pub fn full_hops() -> HopSet {
     let mut hops = HopSet::all();
-    for hop in [Hop::UdpSend, Hop::SchedSwitch, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit] {
+    for hop in
+        [Hop::UdpSend, Hop::SchedSwitch, Hop::SchedSwitched, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit]
+    {
         hops.remove(hop);
     }
     hops
@@ -238,6 +240,7 @@ pub fn consequence(hop: Hop) -> &'static str {
         Hop::SchedSwitch | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => {
             "what other tasks did meanwhile"
         }
+        Hop::SchedSwitched => "how long a switch from one task to another takes",
     }
 }
 

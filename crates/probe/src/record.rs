@@ -47,6 +47,7 @@ mod tests {
             (mag_hop_MAG_SCHED_WAKEUP, Hop::SchedWakeup),
             (mag_hop_MAG_SCHED_FORK, Hop::SchedFork),
             (mag_hop_MAG_SCHED_EXIT, Hop::SchedExit),
+            (mag_hop_MAG_SCHED_SWITCHED, Hop::SchedSwitched),
         ];
         assert_eq!(kernel.len(), Hop::ALL.len());
         for (number, hop) in kernel {

@@ -147,7 +147,8 @@ impl Correlator {
             | Hop::SchedSwitch
             | Hop::SchedWakeup
             | Hop::SchedFork
-            | Hop::SchedExit => {}
+            | Hop::SchedExit
+            | Hop::SchedSwitched => {}
             _ if event.flags.contains(EventFlags::PARTIAL) => self.desk.counters.without_range += 1,
             _ => match event.proto {
                 Proto::TCP => self.tcp(event, done),

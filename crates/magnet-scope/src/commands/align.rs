@@ -5,13 +5,12 @@ mod row;
 mod text;
 
 use crate::cli::{LimitArgs, PartArgs};
-use crate::failure::{Hint, Usage};
 use crate::output;
 use crate::recordings::Recordings;
 use anyhow::Result;
 use row::Table;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Arguments of `align`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +31,7 @@ pub struct Args {
 /// Prints the table of pairs.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.plot {
-        drawable(path)?;
+        output::drawable(path)?;
     }
     let recordings = Recordings::open(&args.recordings, PartArgs::default(), args.limits.limits())?;
     let alignment = recordings.alignment();
@@ -42,24 +41,9 @@ pub fn run(args: &Args) -> Result<()> {
         output::note(contradiction);
     }
     if let Some(path) = &args.plot {
-        let svg = plot::svg(alignment, &names).map_err(|e| could_not(path, &e.to_string()))?;
-        fs::write(path, svg).map_err(|e| could_not(path, &e.to_string()))?;
+        let could_not = |why: String| output::could_not_write("the plot", path, &why);
+        let svg = plot::svg(alignment, &names).map_err(|e| could_not(e.to_string()))?;
+        fs::write(path, svg).map_err(|e| could_not(e.to_string()))?;
     }
     if args.json { output::json(&table) } else { output::text(&text::render(&table)) }
-}
-
-fn drawable(path: &Path) -> Result<()> {
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
-        return Ok(());
-    }
-    Err(Usage(format!("{} cannot be drawn: plots are SVG; give it a name that ends in .svg", path.display()))
-        .into())
-}
-
-fn could_not(path: &Path, why: &str) -> anyhow::Error {
-    Hint::error(
-        format!("the plot {} could not be written: {why}", path.display()),
-        "the directory is missing or may not be written to",
-        "give --plot another place",
-    )
 }

@@ -76,7 +76,9 @@ fn once(hop: Hop) -> &'static str {
     match hop {
         _ if is_per_packet(hop) => "a packet",
         Hop::TaskWake | Hop::TaskRun => "a wake-up",
-        Hop::SchedSwitch | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => "any task's",
+        Hop::SchedSwitch | Hop::SchedSwitched | Hop::SchedWakeup | Hop::SchedFork | Hop::SchedExit => {
+            "any task's"
+        }
         Hop::TcpRetransmit | Hop::SkbDrop | Hop::SockFull => "rare",
         Hop::TcpState => "4 ms",
         _ => "a call",

@@ -15,6 +15,7 @@ pub mod man;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod sched;
 
 use crate::cli::{Cli, Command};
 use anyhow::Result;

@@ -1,0 +1,151 @@
+//! `magnet-scope sched`: how long switching from one task to another takes, as it is and under load.
+//!
+//! Figures 2 and 3 of the paper of 2003: the time a switch takes against time, a line a CPU, on an idle machine and beside a
+//! process that computes without end.
+
+mod busy;
+mod plot;
+mod text;
+
+use crate::failure::{Hint, Usage};
+use crate::live_source::Live;
+use crate::signals::Stop;
+use crate::{capture, output};
+use anyhow::Result;
+use busy::Busy;
+use magscope_core::hop::HopSet;
+use magscope_core::node::Service;
+use magscope_core::source::{Progress, Source};
+use magscope_core::switches::{Row, Switches};
+use magscope_core::{Batch, Hop};
+use magscope_probe::clock::monotonic_ns;
+use magscope_probe::{Capture, CaptureOptions};
+use serde::Serialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Arguments of `sched`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "For example, first idle and then beside one busy task, drawn and as a table of windows:\n  \
+    magnet-scope sched --duration 10s --busy 1 --plot switches.svg --csv -"
+)]
+pub struct Args {
+    /// How long to look; with `--busy` that long twice
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10s")]
+    duration: Duration,
+    /// Then look again beside so many tasks that compute without end
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
+    busy: u16,
+    /// Switches are averaged over so long
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "100ms")]
+    window: Duration,
+    /// Draw the averages over time into this file (`.svg`)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Write the windows as comma-separated values into this file; `-` is standard output, instead of the table
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    csv: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// More windows than anybody looks at are a slip of the finger.
+const MOST_WINDOWS: u128 = 100_000;
+
+/// One look.
+#[derive(Debug, Serialize)]
+pub struct Phase {
+    /// What it is called.
+    name: String,
+    /// How long it lasted.
+    seconds: f64,
+    /// Tasks that were made.
+    forks: u64,
+    /// Tasks that ended.
+    exits: u64,
+    /// A row a CPU.
+    cpus: Vec<Row>,
+    /// A row a window and CPU.
+    windows: Vec<Row>,
+}
+
+/// Captures, and prints.
+pub fn run(args: &Args) -> Result<()> {
+    let windows = args.duration.as_nanos().checked_div(args.window.as_nanos());
+    if !windows.is_some_and(|windows| (1..=MOST_WINDOWS).contains(&windows)) {
+        let what = format!("--duration must hold at least one --window, and {MOST_WINDOWS} at most");
+        return Err(Usage(what).into());
+    }
+    if let Some(path) = &args.plot {
+        output::drawable(path)?;
+    }
+    capture::check_privileges("sched", false)?;
+    let stop = Stop::on_signals()?;
+    let hops: HopSet = [Hop::SchedSwitched, Hop::SchedFork, Hop::SchedExit].into_iter().collect();
+    let capture =
+        Capture::start(CaptureOptions { hops, ..CaptureOptions::default() }).map_err(capture::explain)?;
+    if let Some(Service::Missing { because }) = capture.info().coverage.of(Hop::SchedSwitched) {
+        return Err(Hint::error(
+            format!("no switch can be measured here: {because}"),
+            "it takes the tracepoint sched_exit_tp (Linux 6.16) or kprobes",
+            "`--hops +sched.switch` with `record` still tells who ran when",
+        ));
+    }
+    capture::drop_privileges()?;
+    let mut live = Live::new(capture, None, stop.clone());
+    let mut phases = vec![look(&mut live, &stop, args, "as it was".to_owned())?];
+    if args.busy > 0 && !stop.is_raised() {
+        let busy = Busy::start(args.busy)?;
+        phases.push(look(&mut live, &stop, args, format!("beside {}", busy.name()))?);
+    }
+    drop(live);
+    if let Some(path) = &args.plot {
+        let svg = plot::svg(&phases).map_err(|e| output::could_not_write("the plot", path, &e.to_string()))?;
+        write(path, "the plot", &svg)?;
+    }
+    match &args.csv {
+        Some(path) if path == Path::new("-") => return output::text(&text::csv(&phases)),
+        Some(path) => write(path, "the windows", &text::csv(&phases))?,
+        None => {}
+    }
+    if args.json { output::json(&phases) } else { output::text(&text::table(&phases)) }
+}
+
+fn write(path: &Path, what: &str, contents: &str) -> Result<()> {
+    fs::write(path, contents).map_err(|e| output::could_not_write(what, path, &e.to_string()))
+}
+
+/// Adds up what comes within the duration.
+fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase> {
+    let from_ns = monotonic_ns();
+    let to_ns = from_ns.saturating_add(u64::try_from(args.duration.as_nanos()).unwrap_or(u64::MAX));
+    let window_ns = u64::try_from(args.window.as_nanos()).unwrap_or(u64::MAX);
+    let mut switches = Switches::new(from_ns, window_ns);
+    let mut batch = Batch::default();
+    let (mut seen_ns, mut lost) = (from_ns, 0);
+    while seen_ns < to_ns && !stop.is_raised() {
+        let progress = live.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?;
+        // what is left over from before, or goes on after, is no part of it
+        let within = |time_ns: u64| (from_ns..to_ns).contains(&time_ns);
+        batch.events.iter().filter(|e| within(e.time_ns)).for_each(|event| switches.push(event));
+        lost += batch.lost();
+        seen_ns = batch.watermark_ns;
+        if progress == Progress::End {
+            break;
+        }
+    }
+    if lost > 0 {
+        output::note(&format!("{lost} events LOST {name}: the figures are of those that were seen"));
+    }
+    Ok(Phase {
+        name,
+        seconds: (seen_ns.min(to_ns).saturating_sub(from_ns)) as f64 / 1e9,
+        forks: switches.forks,
+        exits: switches.exits,
+        cpus: switches.by_cpu(),
+        windows: switches.windows().to_vec(),
+    })
+}
