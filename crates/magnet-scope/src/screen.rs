@@ -1,5 +1,10 @@
 //! The screen: feeds a scope from a source and measures what that costs.
 
+mod options;
+mod save;
+
+pub use options::ScreenArgs;
+
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
@@ -7,6 +12,7 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::{Options, Overhead, Recording, Scope, State};
 use magscope_tui::{Pump, TuiError};
 use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A source that can say how it is doing.
@@ -33,10 +39,11 @@ pub trait Feed: Source {
 }
 
 /// Shows what `feed` gives until it is quit.
-pub fn show(feed: &mut impl Feed, state: State, limits: Limits) -> Result<()> {
+pub fn show(feed: &mut impl Feed, state: State, limits: Limits, args: &ScreenArgs) -> Result<()> {
+    let options = args.options()?;
     let mut scope = Scope::new(feed.info().clone(), Options { state, limits });
     let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start() };
-    match magscope_tui::run(&mut pump, &mut scope) {
+    match magscope_tui::run(&mut pump, &mut scope, options) {
         Ok(_) => Ok(()),
         // "The source failed" says nothing that the source's own error does not say better.
         Err(TuiError::Source(error)) => Err(anyhow::Error::from_boxed(error)),
@@ -62,6 +69,10 @@ impl<F: Feed> Pump for Feeder<'_, F> {
             scope.set_recording(self.feed.recording());
         }
         Ok(progress)
+    }
+
+    fn save(&mut self, ending: &str, contents: &str) -> Result<String, String> {
+        save::save(Path::new("."), ending, contents)
     }
 }
 

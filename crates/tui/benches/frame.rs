@@ -5,8 +5,7 @@ mod made_up;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use magscope_scope::{Action, Options, Scope};
-use magscope_tui::Theme;
-use magscope_tui::draw::draw;
+use magscope_tui::Front;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
@@ -25,7 +24,7 @@ fn busy(requests_per_s: f64) -> Scope {
 }
 
 fn frame(c: &mut Criterion) {
-    let theme = Theme::coloured();
+    let front = Front::new(magscope_tui::Options::default());
     let mut group = c.benchmark_group("frame 200x60");
     let calm = busy(400.0);
     // The most a picture can hold: every kept lifeline, from its start.
@@ -40,7 +39,7 @@ fn frame(c: &mut Criterion) {
             b.iter(|| {
                 // The empty frame between makes every cell differ, so that all bytes are made as well: what is
                 // measured is the worst a frame can cost, and the empty one on top.
-                let full = terminal.draw(|f| draw(black_box(&scope.frame()), &theme, f.buffer_mut(), AREA));
+                let full = terminal.draw(|f| front.draw(black_box(scope), f.buffer_mut(), AREA));
                 let full = full.is_ok();
                 black_box(full && terminal.draw(|_| ()).is_ok())
             });

@@ -30,12 +30,18 @@ impl Pump for MadeUp {
         });
         Ok(Progress::More)
     }
+
+    fn save(&mut self, ending: &str, contents: &str) -> Result<String, String> {
+        let path = std::env::temp_dir().join(format!("demo_screen-{}.{ending}", std::process::id()));
+        std::fs::write(&path, contents).map_err(|error| error.to_string())?;
+        Ok(path.display().to_string())
+    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let world = made_up::World::new(400.0);
     let mut scope = Scope::new(made_up::info(), Options::default());
-    let exit = run(&mut MadeUp { world, began: Instant::now() }, &mut scope)?;
+    let exit = run(&mut MadeUp { world, began: Instant::now() }, &mut scope, magscope_tui::Options::default())?;
     eprintln!("{exit:?}");
     Ok(())
 }

@@ -1,16 +1,17 @@
 //! The event loop: pump the source, take keys, draw when there is something new.
 
-use crate::draw::draw;
 use crate::error::TuiError;
+use crate::front::{Front, Options, Wish};
 use crate::keyboard::{Keyboard, Presence};
-use crate::keys::{Request, request};
 use crate::pace::Pace;
+use crate::shot::Format;
 use crate::signals::Signals;
 use crate::terminal::Screen;
-use crate::theme::Theme;
-use crossterm::event::{self, Event};
+use crossterm::event;
 use magscope_core::source::{Progress, SourceError};
 use magscope_scope::Scope;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
 
 /// The longest the pump may wait: what a key press waits at most before it is read.
@@ -24,6 +25,9 @@ pub trait Pump {
     ///
     /// Not called again after [`Progress::End`]; the picture stays for the user to look at.
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError>;
+
+    /// Writes a picture of the screen to a new file whose name ends like this. Returns its name, or why it could not be.
+    fn save(&mut self, ending: &str, contents: &str) -> Result<String, String>;
 }
 
 /// How a run ended.
@@ -38,11 +42,11 @@ pub enum Exit {
 /// Shows `scope` in the terminal and feeds it from `pump` until the user or a signal ends it.
 ///
 /// Takes the terminal and gives it back on every way out, also on an error or a panic of the pump.
-pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope) -> Result<Exit, TuiError> {
+pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result<Exit, TuiError> {
     let signals = Signals::catch()?;
-    let theme = Theme::from_env();
     let keyboard = Keyboard::open()?;
-    let mut screen = Screen::take()?;
+    let mut front = Front::new(options);
+    let mut screen = Screen::take(front.mouse())?;
     let mut pace = Pace::new();
     let mut progress = Progress::More;
     loop {
@@ -73,17 +77,18 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope) -> Result<Exit, TuiError> {
             return Ok(Exit::Signal);
         }
         while event::poll(Duration::ZERO).map_err(TuiError::at("read from"))? {
-            match event::read().map_err(TuiError::at("read from"))? {
-                Event::Key(key) => match request(key) {
-                    Some(Request::Act(action)) => scope.apply(action),
-                    Some(Request::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
-                    Some(Request::Redraw) => screen.forget()?,
-                    None => continue,
-                },
-                Event::Resize(..) => {}
-                _ => continue,
+            let event = event::read().map_err(TuiError::at("read from"))?;
+            let (changed, wish) = front.event(&event, scope, screen.area());
+            match wish {
+                Some(Wish::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
+                Some(Wish::Redraw) => screen.forget()?,
+                Some(Wish::Mouse) => screen.set_mouse(front.mouse())?,
+                Some(Wish::Shot(format)) => shoot(format, &mut front, scope, screen.area(), pump),
+                None => {}
             }
-            pace.ask();
+            if changed {
+                pace.ask();
+            }
             if scope.quits() {
                 return Ok(Exit::Quit);
             }
@@ -91,8 +96,11 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope) -> Result<Exit, TuiError> {
         let began = Instant::now();
         let revision = scope.revision();
         if pace.due_in(began, revision).is_some_and(|due| due.is_zero()) {
-            screen.draw(|buffer, area| draw(&scope.frame(), &theme, buffer, area))?;
-            pace.drew(began, Instant::now(), revision);
+            let before = screen.line();
+            screen.draw(|buffer, area| front.draw(scope, buffer, area))?;
+            let line = screen.line();
+            pace.drew(began, Instant::now(), line.took.saturating_sub(before.took), revision);
+            front.drew(line.bytes - before.bytes);
         }
     }
 }
@@ -103,4 +111,13 @@ fn suspend(screen: &mut Screen, signals: &Signals, pace: &mut Pace) -> Result<()
     signals.resumed();
     pace.ask();
     Ok(())
+}
+
+fn shoot<S: Pump>(format: Format, front: &mut Front, scope: &Scope, area: Rect, pump: &mut S) {
+    let mut buffer = Buffer::empty(area);
+    front.draw(scope, &mut buffer, area);
+    front.notice(match pump.save(format.ending(), &format.write(&buffer)) {
+        Ok(name) => format!("written: {name}"),
+        Err(why) => why,
+    });
 }

@@ -1,7 +1,9 @@
 //! The terminal: taken, drawn to, given back. Given back on every way out, a panic included.
 
+use crate::counted::{Counted, Line};
 use crate::error::TuiError;
 use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::execute;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
@@ -11,8 +13,10 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use std::cell::Cell;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::panic;
+use std::rc::Rc;
 use std::sync::Once;
 
 /// A frame of 200 × 60 cells with every cell changed fits, so that a frame is one write.
@@ -20,22 +24,47 @@ const WRITE_BUFFER: usize = 1 << 17;
 
 /// A terminal in raw mode with an alternate screen.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Terminal<CrosstermBackend<BufWriter<Counted<Stdout>>>>,
+    line: Rc<Cell<Line>>,
+    mouse: bool,
 }
 
 impl Screen {
-    /// Takes the terminal.
-    pub fn take() -> Result<Self, TuiError> {
+    /// Takes the terminal, and the mouse if it is wanted.
+    pub fn take(mouse: bool) -> Result<Self, TuiError> {
         if !io::stdout().is_terminal() {
             return Err(TuiError::NoTerminal);
         }
         restore_on_panic();
         // From here on dropping the screen gives the terminal back, whichever step fails.
-        enter().inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
-        let backend = CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, io::stdout()));
+        enter(mouse).inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
+        let (counted, line) = Counted::new(io::stdout());
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, counted));
         let terminal = Terminal::new(backend);
         let terminal = terminal.inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
-        Ok(Screen { terminal })
+        Ok(Screen { terminal, line, mouse })
+    }
+
+    /// What the line has taken so far.
+    pub fn line(&self) -> Line {
+        self.line.get()
+    }
+
+    /// How large the terminal is.
+    pub fn area(&self) -> Rect {
+        let size = self.terminal.size().unwrap_or_default();
+        Rect::new(0, 0, size.width, size.height)
+    }
+
+    /// Takes the mouse, or leaves it to the terminal.
+    pub fn set_mouse(&mut self, wanted: bool) -> Result<(), TuiError> {
+        self.mouse = wanted;
+        let done = if wanted {
+            execute!(io::stdout(), EnableMouseCapture)
+        } else {
+            execute!(io::stdout(), DisableMouseCapture)
+        };
+        done.map_err(TuiError::at("asked for the mouse"))
     }
 
     /// Draws a frame: `paint` fills the cells, what changed is written.
@@ -67,7 +96,7 @@ impl Screen {
 
     /// Takes the terminal again after another program had it.
     pub fn retake(&mut self) -> Result<(), TuiError> {
-        enter().map_err(TuiError::at("taken again"))?;
+        enter(self.mouse).map_err(TuiError::at("taken again"))?;
         self.forget()
     }
 }
@@ -89,13 +118,14 @@ impl Drop for Screen {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter(mouse: bool) -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(io::stdout(), EnterAlternateScreen, Hide)
+    execute!(io::stdout(), EnterAlternateScreen, Hide)?;
+    if mouse { execute!(io::stdout(), EnableMouseCapture) } else { Ok(()) }
 }
 
 fn leave() -> io::Result<()> {
-    let shown = execute!(io::stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
+    let shown = execute!(io::stdout(), EndSynchronizedUpdate, DisableMouseCapture, LeaveAlternateScreen, Show);
     disable_raw_mode().and(shown)
 }
 

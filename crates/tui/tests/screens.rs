@@ -1,16 +1,15 @@
 //! Whole screens as cells with their styles, from made-up traffic.
 
+mod cells;
 mod made_up;
 
+use cells::{cells, front, options, screen, text};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use made_up::World;
 use magscope_scope::{Action, Options, Overhead, Recording, Scope};
-use magscope_tui::Theme;
-use magscope_tui::draw::draw;
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-use ratatui::buffer::{Buffer, Cell};
+use magscope_tui::{Depth, Front, Theme};
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier};
+use ratatui::style::Color;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -31,58 +30,30 @@ fn busy() -> Scope {
     scope
 }
 
-fn screen(scope: &Scope, theme: Theme, width: u16, height: u16) -> Buffer {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let area = Rect::new(0, 0, width, height);
-    terminal.draw(|f| draw(&scope.frame(), &theme, f.buffer_mut(), area)).unwrap();
-    terminal.backend().buffer().clone()
-}
-
-/// A letter a style: the text alone would not show that a loss is red.
-fn letter(cell: &Cell) -> char {
-    let bold = cell.modifier.contains(Modifier::BOLD);
-    match (cell.fg, bold, cell.modifier.contains(Modifier::DIM)) {
-        _ if cell.bg != Color::Reset => '?',
-        (Color::Red, _, _) => 'R',
-        (Color::Cyan, true, _) => 'A',
-        (Color::Cyan, false, _) => 'a',
-        (Color::Reset, true, _) => 'B',
-        (Color::Reset, _, true) => 'd',
-        (Color::Reset, false, false) => '.',
-        _ => '?',
+/// Presses keys.
+fn press(front: &mut Front, scope: &mut Scope, keys: &str) {
+    for c in keys.chars() {
+        let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
+        let key = Event::Key(KeyEvent::new(code, KeyModifiers::NONE));
+        front.event(&key, scope, Rect::new(0, 0, 120, 36));
     }
-}
-
-/// The cells as text, then their styles: `.` plain, `d` dim, `B` bold, `a` accent, `A` bold accent, `R` red.
-fn cells(buffer: &Buffer) -> String {
-    let row = |y: u16, of: &dyn Fn(&Cell) -> String| {
-        let line: String = (0..buffer.area.width).map(|x| of(&buffer[(x, y)])).collect();
-        format!("|{line}|\n")
-    };
-    let text: String = (0..buffer.area.height).map(|y| row(y, &|cell| cell.symbol().to_owned())).collect();
-    let styles: String = (0..buffer.area.height).map(|y| row(y, &|cell| letter(cell).to_string())).collect();
-    format!("{text}\n{styles}")
-}
-
-fn text(buffer: &Buffer) -> String {
-    buffer.content.iter().map(Cell::symbol).collect()
 }
 
 #[test]
 fn small() {
-    insta::assert_snapshot!(cells(&screen(&busy(), Theme::coloured(), 80, 24)));
+    insta::assert_snapshot!(cells(&screen(&front(), &busy(), 80, 24)));
 }
 
 #[test]
 fn medium() {
-    insta::assert_snapshot!(cells(&screen(&busy(), Theme::coloured(), 120, 36)));
+    insta::assert_snapshot!(cells(&screen(&front(), &busy(), 120, 36)));
 }
 
 #[test]
 fn large_with_one_route() {
     let mut scope = busy();
     scope.apply(Action::NextRoute);
-    insta::assert_snapshot!(cells(&screen(&scope, Theme::coloured(), 200, 60)));
+    insta::assert_snapshot!(cells(&screen(&front(), &scope, 200, 60)));
 }
 
 #[test]
@@ -94,7 +65,7 @@ fn losses_are_red_and_so_are_drops() {
     scope.apply(Action::SelectJourney(1));
     let recording = Recording { name: "run-1.session".to_owned(), bytes: 1_234_567, events: 99 };
     scope.set_recording(Some(recording));
-    let buffer = screen(&scope, Theme::coloured(), 120, 36);
+    let buffer = screen(&front(), &scope, 120, 36);
     assert!(text(&buffer).contains("events lost 4 321 (ring buffer full)"));
     insta::assert_snapshot!(cells(&buffer));
 }
@@ -103,20 +74,20 @@ fn losses_are_red_and_so_are_drops() {
 fn the_ladder_of_a_journey() {
     let mut scope = busy();
     scope.apply(Action::ToggleInspector);
-    insta::assert_snapshot!(cells(&screen(&scope, Theme::coloured(), 120, 36)));
+    insta::assert_snapshot!(cells(&screen(&front(), &scope, 120, 36)));
 }
 
 #[test]
 fn help_over_a_small_screen() {
-    let mut scope = busy();
-    scope.apply(Action::ToggleHelp);
-    insta::assert_snapshot!(cells(&screen(&scope, Theme::coloured(), 80, 24)));
+    let (mut scope, mut front) = (busy(), front());
+    press(&mut front, &mut scope, "?");
+    insta::assert_snapshot!(cells(&screen(&front, &scope, 80, 24)));
 }
 
 #[test]
 fn before_the_first_event() {
     let scope = Scope::new(made_up::info(), Options::default());
-    insta::assert_snapshot!(cells(&screen(&scope, Theme::coloured(), 80, 24)));
+    insta::assert_snapshot!(cells(&screen(&front(), &scope, 80, 24)));
 }
 
 #[test]
@@ -124,7 +95,9 @@ fn overlay_without_colours() {
     let mut scope = busy();
     scope.apply(Action::ToggleAlign);
     scope.apply(Action::TogglePause);
-    let buffer = screen(&scope, Theme::plain(), 120, 36);
+    let theme = Theme::built_in("dark", Depth::None);
+    let front = Front::new(magscope_tui::Options { theme, ..options() });
+    let buffer = screen(&front, &scope, 120, 36);
     assert!(buffer.content.iter().all(|cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset)));
     assert!(text(&buffer).contains("overlay") && text(&buffer).contains("paused"));
 }
@@ -132,11 +105,11 @@ fn overlay_without_colours() {
 #[test]
 fn losses_and_own_cost_are_on_every_screen_that_has_two_rows() {
     for height in 2..40 {
-        let buffer = text(&screen(&busy_once(), Theme::coloured(), 80, height));
+        let buffer = text(&screen(&front(), &busy_once(), 80, height));
         assert!(buffer.contains("events lost 0"), "{height}");
         assert!(buffer.contains("own cost 0.7 %"), "{height}");
     }
-    let narrow = text(&screen(&busy_once(), Theme::coloured(), 60, 12));
+    let narrow = text(&screen(&front(), &busy_once(), 60, 12));
     assert!(narrow.contains("events lost 0   dropped 5   own cost 0.7 % reader"));
 }
 
@@ -153,12 +126,34 @@ fn no_size_is_too_small() {
     for round in 0..3 {
         for width in 1..=30 {
             for height in 1..=10 {
-                screen(&scope, Theme::coloured(), width, height);
+                screen(&front(), &scope, width, height);
             }
         }
         for (width, height) in [(1, 200), (300, 1), (31, 40), (45, 12), (500, 120)] {
-            screen(&scope, Theme::coloured(), width, height);
+            screen(&front(), &scope, width, height);
         }
         scope.apply(if round == 0 { Action::ToggleInspector } else { Action::ToggleHelp });
+    }
+}
+
+#[test]
+fn a_command_is_found_by_some_of_its_letters() {
+    let (mut scope, mut front) = (busy(), front());
+    press(&mut front, &mut scope, ":tim");
+    insta::assert_snapshot!(cells(&screen(&front, &scope, 80, 24)));
+    let before = scope.frame().sweep.timebase;
+    press(&mut front, &mut scope, "\n");
+    assert!(scope.frame().sweep.timebase < before);
+    assert!(!text(&screen(&front, &scope, 80, 24)).contains(" command "), "it is closed");
+}
+
+#[test]
+fn ascii_is_ascii() {
+    let (mut scope, mut front) = (busy(), Front::new(magscope_tui::Options { ascii: true, ..options() }));
+    for keys in ["", ":", "\u{1b}", "?"] {
+        press(&mut front, &mut scope, keys);
+        let buffer = screen(&front, &scope, 120, 36);
+        assert!(text(&buffer).is_ascii(), "{:?}", text(&buffer).chars().find(|c| !c.is_ascii()));
+        assert!(!text(&buffer).contains("???"));
     }
 }

@@ -5,7 +5,7 @@ use crate::hosts::Hosts;
 use crate::live_source::Live;
 use crate::namespaces::Namespaces;
 use crate::recording::{Directory, Recorded};
-use crate::screen::{self, Feed};
+use crate::screen::{self, Feed, ScreenArgs};
 use crate::signals::Stop;
 use crate::{capture, output, privileges, reporting};
 use anyhow::Result;
@@ -26,6 +26,8 @@ pub struct Args {
     capture: CaptureArgs,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    screen: ScreenArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -62,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn show(feed: &mut impl Feed, on_screen: bool, args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     if on_screen {
-        screen::show(feed, State::Live, limits)
+        screen::show(feed, State::Live, limits, &args.screen)
     } else {
         reporting::print(&reporting::of(feed, limits)?, args.json)
     }

@@ -2,6 +2,7 @@
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
+use crate::screen::ScreenArgs;
 use crate::signals::Stop;
 use crate::{capture, namespaces, output, reporting, screen};
 use anyhow::Result;
@@ -19,6 +20,9 @@ pub struct Args {
     /// How much is kept.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// How the screen looks and listens.
+    #[command(flatten)]
+    pub screen: ScreenArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     pub json: bool,
@@ -37,7 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
     capture::drop_privileges()?;
     let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns).with_control(control);
     if on_screen {
-        return screen::show(&mut live, State::Live, args.limits.limits());
+        return screen::show(&mut live, State::Live, args.limits.limits(), &args.screen);
     }
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");

@@ -2,6 +2,7 @@
 
 use crate::cli::{LimitArgs, PartArgs, SessionArgs};
 use crate::paced::Paced;
+use crate::screen::ScreenArgs;
 use crate::{output, reporting, screen, sessions};
 use anyhow::Result;
 use magscope_scope::State;
@@ -18,6 +19,8 @@ pub struct Args {
     part: PartArgs,
     #[command(flatten)]
     limits: LimitArgs,
+    #[command(flatten)]
+    screen: ScreenArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -29,7 +32,12 @@ pub fn run(args: &Args) -> Result<()> {
     let (from, to) = sessions::window(&session, args.part)?;
     let mut replay = session.replay(from, to);
     if output::is_screen() && !args.json {
-        return screen::show(&mut Paced::new(replay, args.speed), State::Replay, args.limits.limits());
+        return screen::show(
+            &mut Paced::new(replay, args.speed),
+            State::Replay,
+            args.limits.limits(),
+            &args.screen,
+        );
     }
     reporting::print(&reporting::of(&mut replay, args.limits.limits())?, args.json)
 }

@@ -1,6 +1,9 @@
 //! The bottom: losses and own cost, always there, also when they are zero; and the keys.
 
+use super::Extras;
 use super::canvas::{Canvas, width};
+use crate::commands::COMMANDS;
+use crate::keys::KeyMap;
 use crate::theme::Theme;
 use magscope_scope::Frame;
 use magscope_scope::format::{amount, count, percent};
@@ -8,22 +11,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use std::fmt::Write as _;
 
-const KEYS: &[(&str, &str)] = &[
-    ("?", "help"),
-    ("Space", "stop"),
-    ("+-", "timebase"),
-    ("↑↓", "journey"),
-    ("Enter", "hop by hop"),
-    ("Tab", "list"),
-    ("o", "overlay"),
-    ("n", "route"),
-    ("p", "protocol"),
-    ("[]", "hop"),
-    ("q", "end"),
-];
-
 /// Draws both lines.
-pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame) {
+pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras: &Extras) {
     let mut x = 1;
     for (words, style) in facts(canvas.theme, frame) {
         // What does not fit whole is said in short or left out: half a number is a wrong number.
@@ -33,7 +22,10 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame) {
             x = canvas.put(counts, x, 0, words, style) + 3;
         }
     }
-    draw_keys(canvas, keys);
+    match extras.notice {
+        Some(words) => canvas.put_cut(keys, 1, 0, keys.width.saturating_sub(2), words, canvas.theme.accent),
+        None => draw_keys(canvas, keys, extras.keys),
+    }
 }
 
 /// The counts, what matters most first.
@@ -75,14 +67,19 @@ fn own_cost(theme: &Theme, frame: &Frame) -> (String, Style) {
     (words, theme.plain)
 }
 
-fn draw_keys(canvas: &mut Canvas, area: Rect) {
-    let theme = *canvas.theme;
+/// The keys of the commands that have a short name. Neighbours with the same one share it: `+- timebase`.
+fn draw_keys(canvas: &mut Canvas, area: Rect, keys: &KeyMap) {
+    let theme = canvas.theme;
     let mut x = 1;
-    for (key, words) in KEYS {
-        let needed = width(key) + 1 + width(words);
-        if x + needed > area.width {
-            continue; // a shorter one may still fit
+    for group in COMMANDS.chunk_by(|a, b| a.short == b.short).filter(|group| !group[0].short.is_empty()) {
+        let first = |command| keys.chords(command).next();
+        let shown: String = group.iter().filter_map(first).map(|chord| chord.to_string()).collect();
+        let words = group[0].short;
+        // A key that was taken away leaves no gap; and where a long one does not fit a shorter one may.
+        if shown.is_empty() || x + width(&shown) + 1 + width(words) > area.width {
+            continue;
         }
-        x = canvas.put_all(area, x, 0, &[(key, theme.strong), (" ", theme.plain), (words, theme.dim)]) + 2;
+        let pieces = [(shown.as_str(), theme.strong), (" ", theme.plain), (words, theme.dim)];
+        x = canvas.put_all(area, x, 0, &pieces) + 2;
     }
 }

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 
 /// Draws the header.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let (header, view) = (&frame.header, frame.view);
     let state = match (view.paused, header.state) {
         (true, _) => "❚❚ paused",

@@ -1,7 +1,8 @@
 //! The help: every key, from the same table the keys are read by.
 
 use super::canvas::{Canvas, width};
-use crate::keys::BINDINGS;
+use crate::commands::COMMANDS;
+use crate::keys::KeyMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::border;
@@ -17,27 +18,41 @@ const READING: &[&str] = &[
 ];
 
 /// Columns of the key names.
-const KEYS: u16 = 8;
+const KEYS: u16 = 11;
 
 /// Columns of a key with its words.
-const ENTRY: u16 = 50;
+const ENTRY: u16 = 56;
 
-/// Draws the help over the middle of `area`, in two columns where that fits.
-pub fn draw(canvas: &mut Canvas, area: Rect) {
-    let theme = *canvas.theme;
+/// Draws the help over the middle of `area`, in two columns where that fits, from row `from` of it.
+pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
+    let theme = canvas.theme;
+    let bound: Vec<_> = COMMANDS
+        .iter()
+        .map(|command| (keys.shown(command), command))
+        .filter(|(shown, _)| !shown.is_empty())
+        .collect();
     let halves = if area.width >= 2 * ENTRY + 2 { 2 } else { 1 };
-    let rows = BINDINGS.len().div_ceil(halves);
-    // Where not all of it fits the keys come first.
-    let reading = if usize::from(area.height) >= rows + READING.len() + 3 { READING } else { &[] };
-    let skip = if reading.is_empty() { 0 } else { reading.len() + 1 };
-    let inner = window(canvas, area, ENTRY * halves as u16, (rows + skip) as u16, " help ");
-    for (y, words) in reading.iter().enumerate() {
-        canvas.put(inner, 1, y as u16, words, theme.plain);
+    let rows = bound.len().div_ceil(halves);
+    let skip = READING.len() + 1;
+    let (wide, high) = (ENTRY * halves as u16, (rows + skip) as u16);
+    let inner = window(canvas, area, wide, high, " help ");
+    // As far as there is something to see.
+    let from = from.min((rows + skip).saturating_sub(usize::from(inner.height)));
+    let row = |at: usize| at.checked_sub(from).and_then(|y| u16::try_from(y).ok());
+    for (at, words) in READING.iter().enumerate() {
+        if let Some(y) = row(at) {
+            canvas.put(inner, 1, y, words, theme.dim);
+        }
     }
-    for (i, binding) in BINDINGS.iter().enumerate() {
-        let (x, y) = (1 + (i / rows) as u16 * ENTRY, (skip + i % rows) as u16);
-        canvas.put(inner, x, y, binding.shown, theme.accent);
-        canvas.put(inner, x + KEYS, y, binding.words, theme.plain);
+    for (i, (shown, command)) in bound.iter().enumerate() {
+        let x = 1 + (i / rows) as u16 * ENTRY;
+        if let Some(y) = row(skip + i % rows) {
+            canvas.put(inner, x, y, shown, theme.accent);
+            canvas.put_cut(inner, x + KEYS, y, (ENTRY - KEYS - 2).min(inner.width), command.words, theme.plain);
+        }
+    }
+    if rows + skip > usize::from(inner.height) + from {
+        canvas.put_right(inner, inner.width, inner.height.saturating_sub(1), " ↓ more ", theme.strong);
     }
 }
 

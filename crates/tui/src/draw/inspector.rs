@@ -14,7 +14,7 @@ const COLUMNS: u16 = 66;
 /// Draws the ladder over the right part of the lanes, so that the line it is about stays in sight.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let Some(inspector) = &frame.inspector else { return };
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let lanes = layout.labels.union(layout.numbers).union(layout.table).union(layout.titles);
     let rows = inspector.rungs.len() as u16 + 5;
     let wide = lanes.width > COLUMNS + 50;

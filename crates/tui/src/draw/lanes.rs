@@ -22,7 +22,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 }
 
 fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let area = layout.titles;
     canvas.rule(area, 0, "─", theme.dim);
     let mut x = layout.numbers.x - area.x;
@@ -46,7 +46,7 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 }
 
 fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let Some(hop) = lane.hop() else {
         canvas.put(area, 1, y, "wire", theme.dim);
         return;
@@ -64,7 +64,7 @@ fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
 }
 
 fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let area = layout.numbers;
     if let Some(words) = instead(lane, frame) {
         canvas.put_cut(area, GAP, y, area.width.saturating_sub(GAP), &words, theme.dim);

@@ -56,7 +56,7 @@ fn division(area: Rect, n: u64) -> u16 {
 
 /// Dots where lanes and divisions cross, and the wire.
 fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let area = layout.picture;
     for row in &layout.rows {
         let lane = &frame.lanes[row.lane];
@@ -103,7 +103,7 @@ fn crowd<'a>(
     rows: &DotRows,
     lines: impl Iterator<Item = &'a Lifeline>,
 ) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let mut raster = Raster::new(area.width, area.height);
     for (number, line) in lines.enumerate() {
         trace(&mut raster, area, frame, rows, line, number as u16);
@@ -115,7 +115,7 @@ fn crowd<'a>(
 }
 
 fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let mut raster = Raster::new(area.width, area.height);
     trace(&mut raster, area, frame, rows, line, 0);
     for (x, y, dots) in raster.cells() {
@@ -130,7 +130,7 @@ fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: 
 
 /// A red cross where a journey ended badly.
 fn cross(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     if let Some((x, y, _)) = points(area, frame, rows, line).last()
         && let Some((x, y)) = cell(area, x, y)
     {
@@ -154,7 +154,7 @@ fn set(canvas: &mut Canvas, area: Rect, x: u16, y: u16, symbol: char, style: rat
 
 /// Time from the left edge, at every second division.
 fn axis(canvas: &mut Canvas, area: Rect, frame: &Frame) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let per_division = frame.sweep.timebase.per_division_ns();
     let every = if area.width >= 100 { 1 } else { 2 };
     for n in (0..DIVISIONS).step_by(every) {

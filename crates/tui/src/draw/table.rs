@@ -55,7 +55,7 @@ impl Widths {
 }
 
 fn title(canvas: &mut Canvas, area: Rect, frame: &Frame, widths: &Widths) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     canvas.rule(area, 0, "─", theme.dim);
     let of = |list| if frame.view.list == list { theme.strong } else { theme.dim };
     let pieces = [
@@ -81,7 +81,7 @@ fn title(canvas: &mut Canvas, area: Rect, frame: &Frame, widths: &Widths) {
 }
 
 fn journey(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, widths: &Widths) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let style = match (row.selected, row.anchor) {
         (true, _) => theme.selected.patch(theme.accent),
         (false, true) => theme.accent,
@@ -107,7 +107,7 @@ fn journey(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, widths: &Width
 
 /// What to blame and for how long; red for what went wrong.
 fn blame(canvas: &mut Canvas, area: Rect, y: u16, row: &Listed, room: u16, style: Style) {
-    let theme = *canvas.theme;
+    let theme = canvas.theme;
     let x = NUMBER + TOTAL;
     let (words, ns, style) = match (row.line.journey.verdict, &row.blame) {
         (Verdict::BrokenByEventLoss { .. }, _) => ("✕ events of it were lost".to_owned(), None, theme.bad),

@@ -1,0 +1,57 @@
+//! A writer that counts what goes through, and how long the line took it: what decides how often to draw.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What the line has taken so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Bytes.
+    pub bytes: u64,
+    /// How long writing them took: little, but where the line is slower than the frames.
+    pub took: Duration,
+}
+
+/// Counts what goes through.
+pub struct Counted<W> {
+    inner: W,
+    line: Rc<Cell<Line>>,
+}
+
+impl<W> Counted<W> {
+    /// Counts what goes to `inner`, and where to read it.
+    pub fn new(inner: W) -> (Self, Rc<Cell<Line>>) {
+        let line = Rc::default();
+        (Counted { inner, line: Rc::clone(&line) }, line)
+    }
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        let count = self.inner.write(bytes)?;
+        let line = self.line.get();
+        self.line.set(Line { bytes: line.bytes + count as u64, took: line.took + began.elapsed() });
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted() {
+        let (mut writer, line) = Counted::new(Vec::new());
+        writer.write_all(b"12345").unwrap();
+        writer.write_all(b"678").unwrap();
+        assert_eq!(line.get().bytes, 8);
+        assert_eq!(writer.inner, b"12345678");
+    }
+}

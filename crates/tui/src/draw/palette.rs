@@ -1,0 +1,59 @@
+//! The command palette: what is typed, and the commands that match.
+
+use super::canvas::Canvas;
+use super::help::window;
+use crate::keys::KeyMap;
+use crate::palette::Palette;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use tui_input::Input;
+
+/// Rows of commands at most.
+const ROWS: u16 = 12;
+const COLUMNS: u16 = 76;
+const NAMES: u16 = 20;
+
+/// Draws it over the bottom of `area`.
+pub fn draw(canvas: &mut Canvas, area: Rect, palette: &Palette, keys: &KeyMap) {
+    let theme = canvas.theme;
+    let rows = (palette.found.len() as u16).min(ROWS) + 1;
+    let height = (rows + 2).min(area.height);
+    let bottom = Rect { y: area.bottom() - height, height, ..area };
+    let inner = window(canvas, bottom, COLUMNS, rows, " command ");
+    line(canvas, inner, 0, ":", &palette.input);
+    let room = usize::from(inner.height.saturating_sub(1)).max(1);
+    let from = (palette.chosen + 1).saturating_sub(room);
+    for (i, command) in palette.found.iter().enumerate().skip(from).take(room) {
+        let y = (i - from) as u16 + 1;
+        let chosen = i == palette.chosen;
+        let style = if chosen { theme.selected } else { theme.plain };
+        if chosen {
+            canvas.put(inner, 0, y, "▸", style);
+        }
+        canvas.put(inner, 1, y, command.name, style);
+        let shown = keys.shown(command);
+        let end =
+            canvas.put_right(inner, inner.width.saturating_sub(1), y, &shown, theme.dim).unwrap_or(inner.width);
+        let words = if chosen { theme.plain } else { theme.dim };
+        canvas.put_cut(inner, NAMES, y, end.saturating_sub(NAMES + 1), command.words, words);
+    }
+    if palette.found.is_empty() {
+        canvas.put(inner, 1, 1, "no command has these letters", theme.dim);
+    }
+}
+
+/// A line that is typed, with its cursor in sight.
+pub fn line(canvas: &mut Canvas, area: Rect, y: u16, before: &str, input: &Input) {
+    let theme = canvas.theme;
+    let start = canvas.put(area, 1, y, before, theme.accent);
+    let room = usize::from(area.width.saturating_sub(start + 1));
+    let scroll = input.visual_scroll(room);
+    let text: String = input.value().chars().skip(scroll).collect();
+    canvas.put(area, start, y, &text, theme.plain);
+    let at = input.visual_cursor().saturating_sub(scroll);
+    if let Some(x) = u16::try_from(at).ok().and_then(|at| start.checked_add(at)).filter(|x| *x < area.width)
+        && let Some(cell) = canvas.buffer.cell_mut((area.x + x, area.y + y))
+    {
+        cell.set_style(Style::new().add_modifier(Modifier::REVERSED));
+    }
+}
