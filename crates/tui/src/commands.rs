@@ -55,8 +55,9 @@ const fn own(name: &'static str, short: &'static str, own: Own, words: &'static 
     Command { name, words, short, does: Does::Own(own), palette_only: false }
 }
 
-const fn unbound(command: Command) -> Command {
-    Command { palette_only: true, ..command }
+/// Without a key: found by typing.
+const fn typed(name: &'static str, own: Own, words: &'static str) -> Command {
+    Command { name, words, short: "", does: Does::Own(own), palette_only: true }
 }
 
 /// Every command.
@@ -80,10 +81,10 @@ pub static COMMANDS: &[Command] = &[
     own("palette", "commands", Own::Palette, "every command, by typing some of its name"),
     own("mouse", "", Own::Mouse, "mouse: drag zooms, wheel scales, click inspects; or the terminal's own"),
     own("screenshot", "", Own::Svg, "write the screen to a file (SVG)"),
-    unbound(own("screenshot-text", "", Own::Text, "write the screen to a file (text)")),
+    typed("screenshot-text", Own::Text, "write the screen to a file (text)"),
     own("theme", "", Own::Theme, "next colours"),
     own("redraw", "", Own::Redraw, "draw everything afresh"),
-    unbound(own("suspend", "", Own::Suspend, "back to the shell until `fg` (Ctrl-Z)")),
+    typed("suspend", Own::Suspend, "back to the shell until `fg` (Ctrl-Z)"),
     act("clear", "", Action::Clear, "forget journeys and counts"),
     act("back", "", Action::Back, "close, or undo the selection"),
     act("quit", "end", Action::Quit, "end"),

@@ -87,6 +87,6 @@ mod tests {
         pace.drew(start, end, Duration::from_millis(499), 1);
         assert_eq!(pace.due_in(end, 2), Some(Duration::from_millis(4 * 499)));
         pace.drew(start, end, Duration::from_millis(2), 1);
-        assert_eq!(pace.due_in(end, 2), Some(Duration::from_millis(1000)), "a picture this slow is capped");
+        assert_eq!(pace.due_in(end, 2), Some(Duration::from_secs(1)), "a picture this slow is capped");
     }
 }

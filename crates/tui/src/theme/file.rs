@@ -56,9 +56,11 @@ impl Colour {
 
     /// A part of the way from this to another.
     fn towards(self, other: Colour, part: f64) -> Colour {
-        let (Colour::Rgb(r, g, b), Colour::Rgb(x, y, z)) = (self, other) else { return self };
-        let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
-        Colour::Rgb(mix(r, x), mix(g, y), mix(b, z))
+        let rgb = |colour| if let Colour::Rgb(r, g, b) = colour { Some([r, g, b]) } else { None };
+        let (Some(from), Some(to)) = (rgb(self), rgb(other)) else { return self };
+        let mix =
+            |i: usize| (f64::from(from[i]) + (f64::from(to[i]) - f64::from(from[i])) * part).round() as u8;
+        Colour::Rgb(mix(0), mix(1), mix(2))
     }
 }
 
