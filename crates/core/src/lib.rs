@@ -27,7 +27,7 @@ pub mod source;
 pub mod stats;
 pub mod switches;
 pub mod together;
-mod words;
+pub mod words;
 
 pub use batch::{Batch, Loss, LossCause};
 pub use blame::{Blame, Part};

@@ -5,7 +5,7 @@ const LONGEST: usize = 32;
 
 /// The entry of `names` with the least edit distance from `typed`, cases aside; the first of several. `None` only if
 /// there are no names.
-pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = shown(typed).to_lowercase();
     names.into_iter().min_by_key(|name| edit_distance(name, &typed))
 }

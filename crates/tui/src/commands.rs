@@ -1,6 +1,8 @@
 //! Every command there is: one table, which the key map, the help, the footer and the palette all read.
 
-use magscope_scope::Action;
+use crate::prompt::Question;
+use magscope_core::words::nearest as nearest_word;
+use magscope_scope::{Action, Pick, Room};
 
 /// A thing a user can ask for.
 #[derive(Debug)]
@@ -26,13 +28,33 @@ pub enum Does {
     Own(Own),
 }
 
-/// What the screen does itself.
+/// What the screen does itself, or turns into an action by what is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
     /// Shows the keys.
     Help,
     /// Lists the commands, to choose by typing.
     Palette,
+    /// Asks for a line of text.
+    Ask(Question),
+    /// Up (−1) or down (1) in the table there is.
+    Move(i8),
+    /// The same by a page; on the picture, by a hop.
+    Page(i8),
+    /// Opens what is selected.
+    Open,
+    /// Lists the signals, to choose loadlines.
+    Channels,
+    /// The next order of flows.
+    Order,
+    /// Rolls by itself, always, never.
+    Roll,
+    /// Measures over the picture, or between the cursors.
+    Over,
+    /// The other cursor.
+    OtherCursor,
+    /// Measurements over the picture, where there is no room beside it.
+    Measurements,
     /// Hands the mouse back to the terminal, or takes it.
     Mouse,
     /// Writes the screen to a file, drawn.
@@ -63,23 +85,75 @@ const fn typed(name: &'static str, own: Own, words: &'static str) -> Command {
 /// Every command.
 pub static COMMANDS: &[Command] = &[
     own("help", "help", Own::Help, "this help"),
-    act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
-    act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
-    act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
-    act("autoset", "", Action::Autoset, "let the scope choose the timebase"),
-    act("overlay", "overlay", Action::ToggleAlign, "overlay: all journeys from the left edge"),
-    act("earlier", "pan", Action::Pan(-1), "earlier (stops the picture)"),
-    act("later", "pan", Action::Pan(1), "later (stops the picture)"),
-    act("journey-above", "journey", Action::SelectJourney(-1), "journey above"),
-    act("journey-below", "journey", Action::SelectJourney(1), "journey below"),
-    act("inspect", "hop by hop", Action::ToggleInspector, "the journey hop by hop"),
-    act("list", "list", Action::NextList, "slowest, most recent, dropped and lost"),
-    act("hop-above", "hop", Action::SelectHop(-1), "hop above"),
-    act("hop-below", "hop", Action::SelectHop(1), "hop below"),
-    act("route", "route", Action::NextRoute, "next route between nodes, or all"),
-    act("protocol", "protocol", Action::NextProto, "tcp, udp, or all"),
     own("palette", "commands", Own::Palette, "every command, by typing some of its name"),
-    own("mouse", "", Own::Mouse, "mouse: drag zooms, wheel scales, click inspects; or the terminal's own"),
+    act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
+    act("scope", "views", Action::Show(Room::Scope), "lanes and lifelines"),
+    act("flows", "", Action::Show(Room::Flows), "the flows, and whose their time is"),
+    act("hops", "", Action::Show(Room::Hops), "the latency of every hop over time"),
+    act("journeys", "", Action::Show(Room::Journeys), "the journeys"),
+    act("events", "", Action::Show(Room::Events), "the events as they came"),
+    act("clock", "", Action::Show(Room::Clock), "the clocks and how sure they are"),
+    act("losses", "", Action::Show(Room::Losses), "losses, and what looking costs"),
+    act("next-view", "", Action::NextRoom(1), "the next of these"),
+    act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
+    act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
+    act("earlier", "pan", Action::Pan(-1), "earlier by a division (stops the picture)"),
+    act("later", "pan", Action::Pan(1), "later by a division (stops the picture)"),
+    act("earlier-page", "", Action::PanBy(-1.0), "earlier by the picture's width"),
+    act("later-page", "", Action::PanBy(1.0), "later by the picture's width"),
+    act("autoset", "", Action::Autoset, "find the busiest flow, and scales that suit it"),
+    act("fit", "", Action::Fit, "show all there is"),
+    act("zoom-back", "", Action::ZoomBack, "the stretch shown before"),
+    own("roll", "", Own::Roll, "roll like paper: by itself, always, never"),
+    own("up", "select", Own::Move(-1), "the row above: journey, flow, pair, event"),
+    own("down", "select", Own::Move(1), "the row below"),
+    own("open", "hop by hop", Own::Open, "open it: a journey hop by hop, a flow's journeys"),
+    own("page-up", "hop", Own::Page(-1), "hop above; in a table, a page up"),
+    own("page-down", "hop", Own::Page(1), "hop below; in a table, a page down"),
+    act("list", "list", Action::NextList, "slowest, most recent, or bad: dropped and lost"),
+    own("filter", "filter", Own::Ask(Question::Filter), "only journeys for which something holds"),
+    act("route", "", Action::NextRoute, "next route between nodes, or all"),
+    act("protocol", "", Action::NextProto, "tcp, udp, or all"),
+    act("everything", "", Action::Pick(Pick::Nothing), "undo what was picked"),
+    own("order", "", Own::Order, "flows by time, p99, bytes, journeys, what went wrong"),
+    own("trigger", "trigger", Own::Ask(Question::Trigger), "what to wait for"),
+    act("trigger-mode", "", Action::NextTriggerMode, "auto, normal, single"),
+    act("arm", "", Action::Arm, "wait again"),
+    act("force", "", Action::Force, "fire now"),
+    act("next-capture", "", Action::NextCapture(1), "what the next trigger kept"),
+    act("previous-capture", "", Action::NextCapture(-1), "what the trigger before kept"),
+    typed("hold-off", Own::Ask(Question::HoldOff), "what is left out after it fired"),
+    typed("pre-trigger", Own::Ask(Question::PreTrigger), "how much is kept of before it fired"),
+    typed("trigger-window", Own::Ask(Question::Window), "how much is kept at all"),
+    act("cursors", "cursors", Action::ToggleCursors, "two cursors, or none"),
+    own("other-cursor", "", Own::OtherCursor, "move the other cursor from now on"),
+    act("cursor-left", "", Action::MoveCursor(-1), "move it to the left"),
+    act("cursor-right", "", Action::MoveCursor(1), "move it to the right"),
+    act("cursor-back", "", Action::SnapCursor(-1), "move it to the event before"),
+    act("cursor-on", "", Action::SnapCursor(1), "move it to the next event"),
+    own("measure", "", Own::Measurements, "measurements (wide screens have them always)"),
+    own("measure-over", "", Own::Over, "measure the picture, or between the cursors"),
+    own("channels", "", Own::Channels, "choose loadlines: cwnd, srtt, rates, queues, cost"),
+    act("next-channel", "", Action::NextChannel(1), "choose the next loadline"),
+    act("scale-up", "", Action::VerticalScale(1), "more per division"),
+    act("scale-down", "", Action::VerticalScale(-1), "less per division"),
+    act("offset-up", "", Action::VerticalOffset(1), "move it up"),
+    act("offset-down", "", Action::VerticalOffset(-1), "move it down"),
+    act("scale-auto", "", Action::VerticalAuto, "let the scope choose its scale"),
+    act("log", "", Action::ToggleLog, "logarithmic, or linear"),
+    own("math", "", Own::Ask(Question::Math), "compute a signal from others"),
+    own("xy", "", Own::Ask(Question::Xy), "draw one signal against another"),
+    act("overlay", "overlay", Action::ToggleAlign, "all journeys from the left edge"),
+    act("persistence", "", Action::NextPersistence, "what was drawn stays: not, 1 s, 10 s, for ever"),
+    act("step-back", "", Action::Step(-1), "the journey before"),
+    act("step", "", Action::Step(1), "the next journey"),
+    act("slower", "", Action::Slower, "play slower"),
+    act("faster", "", Action::Faster, "play faster"),
+    typed("speed", Own::Ask(Question::Speed), "play at a speed"),
+    act("beginning", "", Action::SeekStart, "go to the beginning"),
+    act("follow", "", Action::Follow, "go to the end, and stay there"),
+    own("seek", "", Own::Ask(Question::Seek), "go to a part of it"),
+    own("mouse", "", Own::Mouse, "the mouse: the scope's, or the terminal's"),
     own("screenshot", "", Own::Svg, "write the screen to a file (SVG)"),
     typed("screenshot-text", Own::Text, "write the screen to a file (text)"),
     own("theme", "", Own::Theme, "next colours"),
@@ -97,27 +171,7 @@ pub fn command(name: &str) -> Option<&'static Command> {
 
 /// The command whose name is the least typing away.
 pub fn nearest(name: &str) -> &'static str {
-    let nearest = COMMANDS.iter().min_by_key(|command| distance(command.name, name));
-    nearest.map_or("", |command| command.name)
-}
-
-/// Insertions, deletions and replacements from one to the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    // A line of a file can be long, a name is not: what is beyond cannot make it nearer.
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row[1..].iter_mut().zip(&b) {
-            let next = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = *cell;
-            *cell = next;
-            left = next;
-        }
-        row[0] = i + 1;
-    }
-    row.last().copied().unwrap_or_default()
+    nearest_word(name, COMMANDS.iter().map(|command| command.name)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -134,7 +188,6 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_offered() {
-        assert_eq!((distance("quit", "quti"), distance("", "abc"), distance("abc", "")), (2, 3, 3));
-        assert_eq!((nearest("quti"), nearest("journey-abov")), ("quit", "journey-above"));
+        assert_eq!((nearest("quti"), nearest("next-vew")), ("quit", "next-view"));
     }
 }

@@ -4,15 +4,20 @@
 
 use crate::ascii;
 use crate::commands::{Command, Does, Own};
-use crate::draw::{self, Extras};
+use crate::draw::{self, Extras, Hit, hit};
 use crate::keys::{Chord, KeyMap};
 use crate::palette::{LONGEST, Palette};
+use crate::prompt::{Prompt, Question};
 use crate::shot::Format;
 use crate::theme::{BUILT_IN, Depth, Theme};
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use magscope_scope::{Action, Scope};
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use magscope_core::Hop;
+use magscope_scope::look::FlowOrder;
+use magscope_scope::{Action, Channel, CursorId, Over as Stretch, Roll, Room, Scope};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use tui_input::backend::crossterm::EventHandler;
 
 /// How the screen looks and listens.
@@ -61,6 +66,10 @@ pub enum Wish {
 pub(crate) enum Over {
     /// The commands, to choose by typing.
     Palette(Palette),
+    /// The signals, and which of them is pointed at.
+    Channels(usize),
+    /// A line that is asked for.
+    Prompt(Prompt),
     /// The keys, from this row on.
     Help(usize),
 }
@@ -72,12 +81,24 @@ pub struct Front {
     over: Option<Over>,
     notice: Option<String>,
     frame_bytes: u64,
+    measurements: bool,
+    drag: Option<Drag>,
 }
+
+/// The picture, being drawn over with the mouse: where it began, and where it is, 0 the left edge and 1 the right one.
+#[derive(Clone, Copy, Debug)]
+struct Drag {
+    from: f64,
+    to: f64,
+}
+
+/// Drawn over by less than this it is a click.
+const LEAST_DRAG: f64 = 0.02;
 
 impl Front {
     /// Nothing open.
     pub const fn new(options: Options) -> Self {
-        Front { options, over: None, notice: None, frame_bytes: 0 }
+        Front { options, over: None, notice: None, frame_bytes: 0, measurements: false, drag: None }
     }
 
     /// Whether the mouse is the scope's.
@@ -96,9 +117,10 @@ impl Front {
     }
 
     /// Takes an event of a terminal of this size. Returns whether anything may have changed, and what is wished for.
-    pub fn event(&mut self, event: &Event, scope: &mut Scope, _area: Rect) -> (bool, Option<Wish>) {
+    pub fn event(&mut self, event: &Event, scope: &mut Scope, area: Rect) -> (bool, Option<Wish>) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, scope),
+            Event::Mouse(mouse) if self.options.mouse => (self.pointer(*mouse, scope, area), None),
             Event::Resize(..) => (true, None),
             _ => (false, None),
         }
@@ -119,11 +141,19 @@ impl Front {
         }
         match self.over.take() {
             Some(Over::Palette(palette)) => (true, self.palette_key(palette, key, scope)),
+            Some(Over::Prompt(prompt)) => {
+                self.prompt_key(prompt, key, scope);
+                (true, None)
+            }
+            Some(Over::Channels(at)) => {
+                self.channels_key(at, key, scope);
+                (true, None)
+            }
             Some(Over::Help(from)) => {
                 self.over = match key.code {
-                    KeyCode::Down | KeyCode::Char('j') => Some(Over::Help(from + 1)),
+                    KeyCode::Down | KeyCode::Char('j') => Some(Over::Help(from.saturating_add(1))),
                     KeyCode::Up | KeyCode::Char('k') => Some(Over::Help(from.saturating_sub(1))),
-                    KeyCode::PageDown | KeyCode::Char(' ') => Some(Over::Help(from + 10)),
+                    KeyCode::PageDown | KeyCode::Char(' ') => Some(Over::Help(from.saturating_add(10))),
                     KeyCode::PageUp => Some(Over::Help(from.saturating_sub(10))),
                     _ => None, // any other key closes it
                 };
@@ -134,6 +164,47 @@ impl Front {
                 None => (noticed, None),
             },
         }
+    }
+
+    fn prompt_key(&mut self, mut prompt: Prompt, key: KeyEvent, scope: &mut Scope) {
+        match key.code {
+            KeyCode::Esc => return,
+            KeyCode::Enter => {
+                prompt.wrong = match prompt.question.action(prompt.input.value()) {
+                    Ok(action) => {
+                        scope.apply(action);
+                        // What the scope says is wrong with it is corrected here and not typed again.
+                        let message = scope.frame().view.message.as_ref().filter(|message| message.is_error);
+                        message.map(|message| message.text.clone())
+                    }
+                    Err(wrong) => Some(wrong),
+                };
+                if prompt.wrong.is_none() {
+                    return;
+                }
+            }
+            KeyCode::Char(_) if prompt.input.value().len() >= LONGEST => {}
+            _ => {
+                prompt.input.handle_event(&Event::Key(key));
+            }
+        }
+        self.over = Some(Over::Prompt(prompt));
+    }
+
+    fn channels_key(&mut self, at: usize, key: KeyEvent, scope: &mut Scope) {
+        let last = Channel::ALL.len() - 1;
+        let next = match key.code {
+            KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
+            KeyCode::Enter | KeyCode::Char(' ') => {
+                if let Some(channel) = Channel::ALL.get(at) {
+                    scope.apply(Action::ToggleChannel(*channel));
+                }
+                at
+            }
+            _ => return, // any other key closes it
+        };
+        self.over = Some(Over::Channels(next));
     }
 
     fn palette_key(&mut self, mut palette: Palette, key: KeyEvent, scope: &mut Scope) -> Option<Wish> {
@@ -156,26 +227,55 @@ impl Front {
         None
     }
 
-    fn run(&mut self, command: &Command, _rest: &str, scope: &mut Scope) -> Option<Wish> {
+    fn run(&mut self, command: &Command, rest: &str, scope: &mut Scope) -> Option<Wish> {
         match &command.does {
             Does::Act(action) => {
                 scope.apply(action.clone());
                 None
             }
-            Does::Own(own) => self.own(*own),
+            Does::Own(own) => self.own(*own, rest, scope),
         }
     }
 
-    fn own(&mut self, own: Own) -> Option<Wish> {
+    fn own(&mut self, own: Own, rest: &str, scope: &mut Scope) -> Option<Wish> {
         match own {
-            Own::Palette => {
-                self.over = Some(Over::Palette(Palette::default()));
-                None
+            Own::Palette => self.over = Some(Over::Palette(Palette::default())),
+            Own::Help => self.over = Some(Over::Help(0)),
+            Own::Channels => self.over = Some(Over::Channels(0)),
+            Own::Measurements => self.measurements = !self.measurements,
+            Own::Ask(question) => self.ask(question, rest, scope),
+            Own::Move(_) | Own::Page(_) | Own::Open | Own::Order | Own::Roll | Own::Over | Own::OtherCursor => {
+                scope.apply(by_what_is_shown(own, scope));
             }
-            Own::Help => {
-                self.over = Some(Over::Help(0));
-                None
+            Own::Mouse | Own::Svg | Own::Text | Own::Theme | Own::Redraw | Own::Suspend => {
+                return self.wish(own);
             }
+        }
+        None
+    }
+
+    /// Asks for a line, unless one was typed behind the command already.
+    fn ask(&mut self, question: Question, rest: &str, scope: &mut Scope) {
+        let frame = scope.frame();
+        let now = match question {
+            _ if !rest.is_empty() => rest.to_owned(),
+            Question::Filter => frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
+            Question::Trigger => frame.trigger.text.clone(),
+            Question::Math => frame.view.math.map(|math| math.to_string()).unwrap_or_default(),
+            Question::Xy => frame.view.xy.map(|(x, y)| format!("{x} {y}")).unwrap_or_default(),
+            Question::PreTrigger => frame.trigger.settings.pre_per_cent.to_string(),
+            Question::Seek | Question::Speed | Question::HoldOff | Question::Window => String::new(),
+        };
+        let prompt = Prompt::new(question, now);
+        if rest.is_empty() {
+            self.over = Some(Over::Prompt(prompt));
+        } else {
+            self.prompt_key(prompt, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE), scope);
+        }
+    }
+
+    fn wish(&mut self, own: Own) -> Option<Wish> {
+        match own {
             Own::Mouse => {
                 self.options.mouse = !self.options.mouse;
                 let owner = if self.options.mouse { "the scope's" } else { "the terminal's" };
@@ -193,7 +293,39 @@ impl Front {
             }
             Own::Redraw => Some(Wish::Redraw),
             Own::Suspend => Some(Wish::Suspend),
+            _ => None,
         }
+    }
+
+    /// A mouse over a screen of this area. Returns whether anything may have changed.
+    fn pointer(&mut self, mouse: MouseEvent, scope: &mut Scope, area: Rect) -> bool {
+        let at = Position { x: mouse.column, y: mouse.row };
+        let hit = if self.over.is_some() { None } else { hit(&scope.frame(), area, at) };
+        let action = match (mouse.kind, hit) {
+            (MouseEventKind::Down(MouseButton::Left), Some(Hit::Picture { at, .. })) => {
+                self.drag = Some(Drag { from: at, to: at });
+                return true;
+            }
+            (MouseEventKind::Drag(MouseButton::Left), Some(Hit::Picture { at, .. })) => {
+                let Some(drag) = &mut self.drag else { return false };
+                drag.to = at;
+                return true;
+            }
+            (MouseEventKind::Up(MouseButton::Left), hit) => match (self.drag.take(), hit) {
+                (Some(drag), _) if (drag.to - drag.from).abs() >= LEAST_DRAG => zoom(scope, drag),
+                (Some(_), Some(Hit::Picture { at, hop, column })) => select(scope, at, hop, column),
+                _ => return true,
+            },
+            (MouseEventKind::Down(MouseButton::Left), Some(hit)) => return click(hit, scope),
+            (MouseEventKind::Down(MouseButton::Right), Some(_)) => Action::ZoomBack,
+            (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: -1, at },
+            (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: 1, at },
+            (MouseEventKind::ScrollUp, Some(_)) => by_what_is_shown(Own::Move(-1), scope),
+            (MouseEventKind::ScrollDown, Some(_)) => by_what_is_shown(Own::Move(1), scope),
+            _ => return false,
+        };
+        scope.apply(action);
+        true
     }
 
     /// Draws what `scope` shows, and what lies over it.
@@ -203,10 +335,85 @@ impl Front {
             over: self.over.as_ref(),
             notice: self.notice.as_deref(),
             frame_bytes: self.frame_bytes,
+            drag: self.drag.map(|drag| (drag.from, drag.to)),
+            measurements: self.measurements,
         };
         draw::draw(&scope.frame(), &self.options.theme, &extras, buffer, area);
         if self.options.ascii {
             ascii::translate(buffer);
         }
     }
+}
+
+/// Rows of a page.
+const PAGE: i32 = 10;
+
+/// The action of a command that depends on what is shown.
+fn by_what_is_shown(own: Own, scope: &Scope) -> Action {
+    let frame = scope.frame();
+    let view = frame.view;
+    let picture = view.room == Room::Scope;
+    match own {
+        Own::Move(by) if picture => Action::SelectJourney(by),
+        Own::Move(by) => Action::SelectRow(i32::from(by)),
+        Own::Page(by) if picture => Action::SelectHop(by),
+        Own::Page(by) => Action::SelectRow(i32::from(by) * PAGE),
+        Own::Open if picture => Action::ToggleInspector,
+        Own::Order => Action::OrderFlows(match view.order {
+            FlowOrder::Blame => FlowOrder::P99,
+            FlowOrder::P99 => FlowOrder::Bytes,
+            FlowOrder::Bytes => FlowOrder::Journeys,
+            FlowOrder::Journeys => FlowOrder::Bad,
+            FlowOrder::Bad => FlowOrder::Blame,
+        }),
+        Own::Roll => Action::SetRoll(match view.roll {
+            Roll::Auto => Roll::On,
+            Roll::On => Roll::Off,
+            Roll::Off => Roll::Auto,
+        }),
+        Own::Over => Action::MeasureOver(match view.over {
+            Stretch::View => Stretch::Cursors,
+            Stretch::Cursors => Stretch::View,
+        }),
+        Own::OtherCursor => Action::ChooseCursor(match view.cursors.map(|cursors| cursors.chosen) {
+            Some(CursorId::A) => CursorId::B,
+            _ => CursorId::A,
+        }),
+        _ => Action::TakeRow,
+    }
+}
+
+/// The instant at a place of the picture.
+fn instant(scope: &Scope, at: f64) -> u64 {
+    let frame = scope.frame();
+    let since = at.max(0.0) * frame.sweep.timebase.span_ns() as f64;
+    frame.sweep.origin_ns.saturating_add(since as u64)
+}
+
+fn zoom(scope: &Scope, drag: Drag) -> Action {
+    let (from, to) = (drag.from.min(drag.to), drag.from.max(drag.to));
+    Action::ZoomTo { from_ns: instant(scope, from), to_ns: instant(scope, to) }
+}
+
+/// A click selects what is drawn nearest; a finger is a few columns wide.
+fn select(scope: &Scope, at: f64, hop: Option<Hop>, column: f64) -> Action {
+    let span = scope.frame().sweep.timebase.span_ns() as f64;
+    Action::SelectAt { time_ns: instant(scope, at), within_ns: (3.0 * column * span) as u64, hop }
+}
+
+/// A click beside the picture. Returns whether anything may have changed.
+fn click(hit: Hit, scope: &mut Scope) -> bool {
+    let action = match hit {
+        Hit::Tab(room) => Action::Show(room),
+        Hit::Lane(hop) => Action::ChooseHop(Some(hop)),
+        Hit::Session(part) => Action::SeekPart(part.clamp(0.0, 1.0)),
+        Hit::Listed(row) => {
+            let Some(key) = scope.frame().table.get(row).map(|listed| listed.line.key()) else { return false };
+            Action::ChooseJourney(key)
+        }
+        Hit::Row(by) => Action::SelectRow(by),
+        Hit::Picture { .. } => return false,
+    };
+    scope.apply(action);
+    true
 }

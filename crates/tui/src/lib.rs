@@ -13,6 +13,7 @@ mod keyboard;
 pub mod keys;
 mod pace;
 mod palette;
+mod prompt;
 mod run;
 pub mod shot;
 mod signals;

@@ -84,8 +84,8 @@ mod tests {
         assert_eq!(find("").len(), COMMANDS.len());
         assert_eq!(first("quit"), Some("quit"));
         assert_eq!(first("scrsh"), Some("screenshot"));
-        assert_eq!(first("jabove"), Some("journey-above"));
-        assert_eq!(first("TIME"), Some("finer"));
+        assert_eq!(first("pcapt"), Some("previous-capture"));
+        assert_eq!(first("COARS"), Some("coarser"));
         assert_eq!(first("no such thing at all"), None);
     }
 

@@ -139,7 +139,7 @@ fn no_size_is_too_small() {
 #[test]
 fn a_command_is_found_by_some_of_its_letters() {
     let (mut scope, mut front) = (busy(), front());
-    press(&mut front, &mut scope, ":tim");
+    press(&mut front, &mut scope, ":finer");
     insta::assert_snapshot!(cells(&screen(&front, &scope, 80, 24)));
     let before = scope.frame().sweep.timebase;
     press(&mut front, &mut scope, "\n");

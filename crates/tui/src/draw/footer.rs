@@ -22,9 +22,15 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras
             x = canvas.put(counts, x, 0, words, style) + 3;
         }
     }
-    match extras.notice {
-        Some(words) => canvas.put_cut(keys, 1, 0, keys.width.saturating_sub(2), words, canvas.theme.accent),
-        None => draw_keys(canvas, keys, extras.keys),
+    let room = keys.width.saturating_sub(2);
+    match (extras.notice, &frame.view.message) {
+        (Some(words), _) => canvas.put_cut(keys, 1, 0, room, words, canvas.theme.accent),
+        (None, Some(message)) => {
+            // An error is no loss, so it is not red: the sign says what it is.
+            let words = format!("{}{}", if message.is_error { "✗ " } else { "" }, message.text);
+            canvas.put_cut(keys, 1, 0, room, &words, canvas.theme.selected);
+        }
+        (None, None) => draw_keys(canvas, keys, extras.keys),
     }
 }
 

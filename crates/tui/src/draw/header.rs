@@ -1,8 +1,8 @@
 //! The line at the top: which instrument, which nodes, whether time goes on, the timebase, the clock.
 
 use super::canvas::{Canvas, width};
-use magscope_scope::format::short_duration;
-use magscope_scope::{Align, Frame, State};
+use magscope_scope::format::{bytes, percent, short_duration};
+use magscope_scope::{Align, Frame, Persistence, Pick, State};
 use ratatui::layout::Rect;
 
 /// Draws the header.
@@ -17,31 +17,65 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     };
     let timebase = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
     let mut pieces = vec![
-        (" magnet-scope", theme.strong),
-        ("  ", theme.plain),
-        (header.nodes.as_str(), theme.plain),
-        ("   ", theme.plain),
-        (state, if view.paused { theme.accent } else { theme.strong }),
-        ("   ", theme.plain),
-        (timebase.as_str(), theme.plain),
-        (if view.timebase_fixed { "" } else { " auto" }, theme.dim),
+        (" magnet-scope".to_owned(), theme.strong),
+        (format!("  {}", header.nodes), theme.plain),
+        (format!("   {state}"), if view.paused { theme.accent } else { theme.strong }),
     ];
-    if view.align == Align::Start {
-        pieces.push(("   overlay", theme.accent));
+    let transport = &frame.transport;
+    if (transport.speed - 1.0).abs() > 1e-9 {
+        pieces.push((format!(" {}×", transport.speed), theme.accent));
     }
-    let proto = view.proto.map(|proto| format!("   {proto} only"));
-    if let Some(proto) = &proto {
-        pieces.push((proto, theme.accent));
+    if transport.seekable {
+        pieces.push((format!(" {}", percent(transport.part()).trim()), theme.dim));
     }
-    let recording = frame
-        .footer
-        .recording
-        .map(|r| format!("   ● {} {}", r.name, magscope_scope::format::bytes(r.bytes).trim_start()));
-    if let Some(recording) = &recording {
-        pieces.push((recording, theme.strong));
+    pieces.push((format!("   {timebase}"), theme.plain));
+    if !view.timebase_fixed {
+        pieces.push((" auto".to_owned(), theme.dim));
     }
+    if let Some(recording) = frame.footer.recording {
+        let words = format!("   ● {} {}", recording.name, bytes(recording.bytes).trim_start());
+        pieces.push((words, theme.strong));
+    }
+    // Whatever narrows what is shown is said, or an empty picture would lie.
+    let narrowed = narrowing(frame);
+    pieces.extend(narrowed.into_iter().map(|words| (format!("   {words}"), theme.accent)));
+    let pieces: Vec<_> = pieces.iter().map(|(words, style)| (words.as_str(), *style)).collect();
     let end = canvas.put_all(area, 0, 0, &pieces);
-    if end + 2 + width(header.clock) < area.width {
-        canvas.put_right(area, area.width - 1, 0, header.clock, theme.plain);
+    let clock = clock(frame);
+    if end + 2 + width(&clock) < area.width {
+        canvas.put_right(area, area.width - 1, 0, &clock, theme.plain);
     }
+}
+
+/// How sure times between the two ends are: `clock ±18 µs CERTIFIED`.
+fn clock(frame: &Frame) -> String {
+    match (frame.wire.state, frame.wire.half_width_ns) {
+        (None, _) => frame.header.clock.to_string(),
+        (Some(state), Some(ns)) => format!("clock ±{} {state}", short_duration(ns)),
+        (Some(state), None) => format!("clock {state}"),
+    }
+}
+
+/// What is not shown, by what was chosen instead.
+fn narrowing(frame: &Frame) -> Vec<String> {
+    let view = frame.view;
+    let mut words = Vec::new();
+    if view.align == Align::Start {
+        words.push("overlay".to_owned());
+    }
+    match view.persistence {
+        Persistence::Off => {}
+        Persistence::Fade(ns) => words.push(format!("persistence {}", short_duration(ns))),
+        Persistence::Endless => words.push("persistence endless".to_owned()),
+    }
+    words.extend(view.proto.map(|proto| format!("{proto} only")));
+    words.extend(view.filter.as_ref().map(|filter| format!("/ {filter}")));
+    words.extend(view.picks.iter().filter_map(|pick| match pick {
+        Pick::Nothing => None,
+        Pick::Flow(_) => Some("one flow".to_owned()),
+        Pick::Process(tgid) => Some(format!("process {tgid}")),
+        Pick::Container(_) => Some("one container".to_owned()),
+        Pick::Verdict(_) => Some("one verdict".to_owned()),
+    }));
+    words
 }

@@ -4,6 +4,8 @@ use super::canvas::Canvas;
 use super::help::window;
 use crate::keys::KeyMap;
 use crate::palette::Palette;
+use crate::prompt::Prompt;
+use magscope_scope::{Channel, Shown, Unit};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use tui_input::Input;
@@ -55,5 +57,46 @@ pub fn line(canvas: &mut Canvas, area: Rect, y: u16, before: &str, input: &Input
         && let Some(cell) = canvas.buffer.cell_mut((area.x + x, area.y + y))
     {
         cell.set_style(Style::new().add_modifier(Modifier::REVERSED));
+    }
+}
+
+/// Draws a prompt over the last rows of `area`.
+pub fn prompt(canvas: &mut Canvas, area: Rect, prompt: &Prompt) {
+    let height = 4.min(area.height);
+    let bottom = Rect { y: area.bottom() - height, height, ..area };
+    let title = format!(" {} ", prompt.question.title());
+    let inner = window(canvas, bottom, area.width.min(110), 2, &title);
+    line(canvas, inner, 0, "› ", &prompt.input);
+    let (words, style) = match &prompt.wrong {
+        Some(wrong) => (wrong.as_str(), canvas.theme.selected),
+        None => (prompt.question.example(), canvas.theme.dim),
+    };
+    canvas.put_cut(inner, 1, 1, inner.width.saturating_sub(2), words, style);
+}
+
+/// Draws the signals, those that are shown ticked, over the middle of `area`.
+pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, shown: &[Shown]) {
+    let theme = canvas.theme;
+    let inner = window(canvas, area, 40, Channel::ALL.len() as u16, " loadlines: Enter shows or hides ");
+    let from = (at + 1).saturating_sub(usize::from(inner.height).max(1));
+    for (i, channel) in Channel::ALL.iter().enumerate().skip(from).take(usize::from(inner.height)) {
+        let y = (i - from) as u16;
+        let style = if i == at { theme.selected } else { theme.plain };
+        let ticked = shown.iter().any(|shown| shown.channel == *channel);
+        canvas.put(inner, 0, y, if i == at { "▸" } else { " " }, style);
+        canvas.put(inner, 2, y, if ticked { "✓" } else { "·" }, if ticked { theme.accent } else { theme.dim });
+        canvas.put(inner, 4, y, channel.name(), style);
+        canvas.put_cut(inner, 22, y, inner.width.saturating_sub(23), unit(channel.unit()), theme.dim);
+    }
+}
+
+const fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Time => "time",
+        Unit::Bytes => "bytes",
+        Unit::BytesPerS => "bits a second",
+        Unit::PerS => "a second",
+        Unit::Count => "count",
+        Unit::Ratio => "per cent",
     }
 }

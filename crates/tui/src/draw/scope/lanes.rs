@@ -1,10 +1,11 @@
 //! Beside the picture: the names of the hops, and their numbers.
 
-use super::canvas::Canvas;
 use super::columns::GAP;
 use super::layout::{Layout, is_wire};
+use crate::draw::canvas::Canvas;
 use magscope_core::node::Service;
-use magscope_scope::format::utc_time;
+use magscope_scope::format::{duration, rate, short_duration, utc_time};
+use magscope_scope::look::CursorReading;
 use magscope_scope::{Align, Frame, Lane};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
@@ -24,7 +25,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let theme = canvas.theme;
     let area = layout.titles;
-    canvas.rule(area, 0, "─", theme.dim);
+    canvas.rule(area, 0, "─", theme.grid);
     let mut x = layout.numbers.x - area.x;
     for column in &layout.columns {
         x += GAP + column.width();
@@ -36,6 +37,9 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         }
         Align::Start => format!("{} journeys, each from its start ", frame.sweep.lifelines.len()),
     };
+    if let Some(cursors) = frame.cursors {
+        words = readout(cursors);
+    }
     if layout.hidden > 0 {
         _ = write!(words, "· {} hops hidden ", layout.hidden);
     }
@@ -43,6 +47,20 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     if !words.is_empty() {
         canvas.put(room, layout.picture.x - area.x, 0, &words, theme.dim);
     }
+}
+
+/// What the cursors say: the time between them, its inverse, and how sure that is.
+fn readout(cursors: CursorReading) -> String {
+    let sign = if cursors.delta_ns < 0 { "-" } else { "" };
+    let mut words = format!(" A→B {sign}{}", duration(cursors.delta_ns.unsigned_abs()));
+    if cursors.half_width_ns > 0 {
+        _ = write!(words, " ±{}", short_duration(cursors.half_width_ns));
+    }
+    if let Some(per_s) = cursors.per_s {
+        _ = write!(words, "  1/Δ {}", rate(per_s));
+    }
+    words.push(' ');
+    words
 }
 
 fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
@@ -87,10 +105,16 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
 fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
     if is_wire(lane) {
         let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
-        return Some(if receiver.is_empty() || sender == receiver {
+        let ends = if receiver.is_empty() || sender == receiver {
             "▴ receiver   ▾ sender".to_owned()
         } else {
             format!("▴ {receiver}   ▾ {sender}")
+        };
+        return Some(match (frame.wire.half_width_ns, frame.wire.state) {
+            (Some(0), _) => ends,
+            (Some(ns), Some(state)) => format!("±{} {state}   {ends}", short_duration(ns)),
+            (Some(ns), None) => format!("±{}   {ends}", short_duration(ns)),
+            (None, _) => format!("not joined   {ends}"),
         });
     }
     match &lane.service {

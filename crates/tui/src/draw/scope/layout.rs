@@ -21,11 +21,14 @@ pub struct Row {
     pub top: u16,
 }
 
+/// From so many columns on measurements stand beside the table.
+const WIDE: u16 = 150;
+/// What they take.
+const SIDE: u16 = 58;
+
 /// Which panel stands where. Panels there is no room for are empty.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
-    /// Title line.
-    pub header: Rect,
     /// The rule with the columns' titles.
     pub titles: Rect,
     /// Names of the hops.
@@ -36,12 +39,16 @@ pub struct Layout {
     pub numbers: Rect,
     /// The time axis.
     pub axis: Rect,
+    /// All there is in a line; as wide as the picture.
+    pub minimap: Rect,
+    /// Loadlines, from the labels to the numbers.
+    pub loads: Rect,
+    /// Rows each of them has.
+    pub load_height: u16,
     /// Slowest or recent journeys.
     pub table: Rect,
-    /// Losses and own cost.
-    pub footer: Rect,
-    /// Keys.
-    pub keys: Rect,
+    /// Measurements.
+    pub side: Rect,
     /// The lanes shown, top first.
     pub rows: Vec<Row>,
     /// Rows each of them has.
@@ -53,66 +60,72 @@ pub struct Layout {
 }
 
 /// Rows of each panel, from the top.
+#[derive(Debug, Default)]
 struct Heights {
-    header: u16,
     titles: u16,
     lanes: u16,
     axis: u16,
+    minimap: u16,
+    loads: u16,
     table: u16,
-    footer: u16,
-    keys: u16,
 }
 
 impl Heights {
-    /// Shares out `height` rows: first what must never be missing, then the lanes, then comfort.
-    fn new(height: u16, lanes: u16) -> Self {
+    /// Shares out `height` rows among the panels, with so many lanes and loadlines: first the lanes, then comfort.
+    fn new(height: u16, lanes: u16, loads: u16) -> Self {
         let mut left = height;
         let mut take = |wanted: u16| {
             let given = wanted.min(left);
             left -= given;
             given
         };
-        let header = take(1);
-        let footer = take(1); // losses are always there
-        let mut lane_rows = take(5);
-        let axis = take(1);
-        let titles = take(1);
-        let keys = take(1);
-        lane_rows += take(5);
-        let mut table = take(4);
-        if table < 2 {
-            lane_rows += table;
-            table = 0;
+        let mut h = Heights { lanes: take(5), axis: take(1), titles: take(1), ..Heights::default() };
+        h.lanes += take(5);
+        h.table = take(4);
+        if h.table < 2 {
+            h.lanes += std::mem::take(&mut h.table);
         }
-        lane_rows += take(lanes.saturating_sub(lane_rows));
-        table += take(if table > 0 { 7 } else { 0 });
-        // A second and third row for every lane, or none.
-        while lane_rows > 0 && lane_rows / lanes.max(1) < 3 && left >= lanes {
-            lane_rows += lanes;
+        h.loads = take(loads.min(2));
+        h.lanes += take(lanes.saturating_sub(h.lanes));
+        h.minimap = take(1);
+        h.loads += take(loads.saturating_sub(h.loads));
+        h.table += take(if h.table > 0 { 3 } else { 0 });
+        // A second row for every lane, or none.
+        if h.lanes > 0 && left >= lanes {
+            h.lanes += lanes;
             left -= lanes;
         }
-        table += left;
-        Heights { header, titles, lanes: lane_rows, axis, table, footer, keys }
+        while loads > 0 && h.loads / loads < 3 && left >= loads + 3 {
+            h.loads += loads;
+            left -= loads;
+        }
+        if h.table > 0 {
+            h.table += left;
+        } else {
+            h.lanes += left;
+        }
+        h
     }
 }
 
 impl Layout {
     /// The layout of `frame` in `area`.
     pub fn new(area: Rect, frame: &Frame) -> Self {
-        let heights = Heights::new(area.height, frame.lanes.len() as u16);
+        let loads = frame.view.channels.len() + usize::from(frame.view.math.is_some());
+        let loads = loads.min(usize::from(u8::MAX)) as u16;
+        let heights = Heights::new(area.height, frame.lanes.len() as u16, loads);
         let mut y = area.y;
         let mut band = |height: u16| {
             let rect = Rect { y, height, ..area };
             y += height;
             rect
         };
-        let header = band(heights.header);
         let titles = band(heights.titles);
         let lanes = band(heights.lanes);
         let axis = band(heights.axis);
-        let table = band(heights.table);
-        let footer = band(heights.footer);
-        let keys = band(heights.keys);
+        let load_rows = band(heights.loads);
+        let minimap = band(heights.minimap);
+        let bottom = band(heights.table);
 
         let label_width = LABELS.min(area.width);
         let beside = area.width - label_width;
@@ -124,17 +137,19 @@ impl Layout {
         let picture_width = beside - numbers_width - margin;
         let column = |x: u16, width: u16, of: Rect| Rect { x: area.x + x, width, ..of };
 
+        let side = if area.width >= WIDE && bottom.height >= 5 { SIDE } else { 0 };
         let (rows, lane_height) = rows(frame.lanes, heights.lanes);
         Layout {
-            header,
             titles,
             labels: column(0, label_width, lanes),
             picture: column(label_width, picture_width, lanes),
             numbers: column(label_width + picture_width, numbers_width, lanes),
             axis: column(label_width, picture_width, axis),
-            table,
-            footer,
-            keys,
+            minimap: column(label_width, picture_width, minimap),
+            loads: load_rows,
+            load_height: heights.loads.checked_div(loads).unwrap_or(0).max(1),
+            table: Rect { width: bottom.width - side, ..bottom },
+            side: Rect { x: bottom.x + bottom.width - side, width: side, ..bottom },
             hidden: frame.lanes.len() - rows.len(),
             rows,
             lane_height,
@@ -207,18 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_given_to_someone_and_losses_first() {
+    fn every_row_is_given_to_someone() {
         for height in 0..100 {
-            let h = Heights::new(height, 20);
-            let sum = h.header + h.titles + h.lanes + h.axis + h.table + h.footer + h.keys;
-            assert_eq!(sum, height);
-            assert_eq!(h.footer, u16::from(height >= 2));
+            for loads in [0, 1, 3, 20] {
+                let h = Heights::new(height, 20, loads);
+                let sum = h.titles + h.lanes + h.axis + h.minimap + h.loads + h.table;
+                assert_eq!(sum, height, "{h:?}");
+            }
         }
-        let at_24 = Heights::new(24, 20);
-        assert_eq!((at_24.lanes, at_24.table), (15, 4));
-        let at_36 = Heights::new(36, 20);
-        assert_eq!((at_36.lanes, at_36.table), (20, 11));
-        let at_60 = Heights::new(60, 20);
-        assert_eq!((at_60.lanes, at_60.table), (40, 15));
+        let at_24 = Heights::new(20, 20, 2);
+        assert_eq!((at_24.lanes, at_24.table, at_24.loads), (12, 4, 2));
+        let at_60 = Heights::new(56, 20, 3);
+        assert_eq!((at_60.lanes, at_60.minimap), (40, 1));
     }
 }

@@ -3,14 +3,15 @@
 //! Every journey is a thin line; the one the picture was taken for stands out in the accent with its events marked. A
 //! lane's line is reached when the event happened there, so flat stretches are where the time went.
 
-use super::canvas::Canvas;
+use super::density;
 use super::layout::{Layout, is_wire};
 use super::raster::Raster;
+use crate::draw::canvas::Canvas;
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
 use magscope_core::journey::Rung;
 use magscope_scope::format::short_duration;
-use magscope_scope::{DIVISIONS, Frame, Lifeline};
+use magscope_scope::{DIVISIONS, Detail, Frame, Lifeline};
 use ratatui::layout::Rect;
 
 /// Lines through a cell from which on it is drawn at full weight.
@@ -25,6 +26,9 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         return;
     }
     graticule(canvas, layout, frame);
+    if frame.detail != Detail::Lifelines {
+        density::draw(canvas, layout, frame);
+    }
     let rows = dot_rows(layout, frame);
     let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.id()) == frame.sweep.anchor);
     let others = frame.sweep.lifelines.iter().filter(|line| Some(line.id()) != frame.sweep.anchor);
@@ -62,10 +66,12 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let lane = &frame.lanes[row.lane];
         let y = row.top + layout.middle();
         if is_wire(lane) {
-            canvas.rule(area, y, "╌", theme.dim);
+            // Where the clocks differ the wire is as thick as nobody knows how thin it is.
+            let certain = frame.wire.half_width_ns == Some(0);
+            canvas.rule(area, y, if certain { "╌" } else { "░" }, theme.grid);
         } else if lane.is_served() {
             for n in 0..DIVISIONS {
-                canvas.put(area, division(area, n), y, "·", theme.dim);
+                canvas.put(area, division(area, n), y, "·", theme.grid);
             }
         }
     }
@@ -110,7 +116,7 @@ fn crowd<'a>(
     }
     for (x, y, dots) in raster.cells() {
         let style = if dots.lines >= DENSE { theme.plain } else { theme.dim };
-        set(canvas, area, x, y, dots.symbol(), style);
+        density::set(canvas, area, x, y, dots.symbol(), style);
     }
 }
 
@@ -119,11 +125,11 @@ fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: 
     let mut raster = Raster::new(area.width, area.height);
     trace(&mut raster, area, frame, rows, line, 0);
     for (x, y, dots) in raster.cells() {
-        set(canvas, area, x, y, dots.symbol(), theme.accent);
+        density::set(canvas, area, x, y, dots.symbol(), theme.accent);
     }
     for (x, y, _) in points(area, frame, rows, line) {
         if let Some((x, y)) = cell(area, x, y) {
-            set(canvas, area, x, y, '●', theme.accent);
+            density::set(canvas, area, x, y, '●', theme.accent);
         }
     }
 }
@@ -134,7 +140,7 @@ fn cross(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &
     if let Some((x, y, _)) = points(area, frame, rows, line).last()
         && let Some((x, y)) = cell(area, x, y)
     {
-        set(canvas, area, x, y, '✕', theme.bad);
+        density::set(canvas, area, x, y, '✕', theme.bad);
     }
 }
 
@@ -143,13 +149,6 @@ fn cell(area: Rect, x: f64, y: f64) -> Option<(u16, u16)> {
     let (column, row) = (x / 2.0, y / 4.0);
     let inside = column >= 0.0 && column < f64::from(area.width) && row >= 0.0 && row < f64::from(area.height);
     inside.then_some((column as u16, row as u16))
-}
-
-fn set(canvas: &mut Canvas, area: Rect, x: u16, y: u16, symbol: char, style: ratatui::style::Style) {
-    if let Some(cell) = canvas.buffer.cell_mut((area.x + x, area.y + y)) {
-        cell.reset();
-        cell.set_char(symbol).set_style(style);
-    }
 }
 
 /// Time from the left edge, at every second division.
@@ -161,8 +160,10 @@ fn axis(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let label = if n == 0 { "╵0".to_owned() } else { format!("╵{}", short_duration(n * per_division)) };
         canvas.put(area, division(area, n), 0, &label, theme.dim);
     }
-    if frame.sweep.left_out > 0 {
-        let words = format!(" {} more not drawn", frame.sweep.left_out);
-        canvas.put_right(area, area.width, 0, &words, theme.dim);
-    }
+    let words = match frame.detail {
+        Detail::Reading => " reading …".to_owned(),
+        Detail::Lifelines if frame.sweep.left_out > 0 => format!(" {} more not drawn", frame.sweep.left_out),
+        _ => String::new(),
+    };
+    canvas.put_right(area, area.width, 0, &words, theme.dim);
 }

@@ -1,8 +1,7 @@
 //! The ladder of one journey: every hop with its time, its step, its CPU and who was there.
 
-use super::canvas::Canvas;
-use super::help::window;
-use super::layout::Layout;
+use crate::draw::canvas::Canvas;
+use crate::draw::help::window;
 use magscope_core::Direction;
 use magscope_scope::format::{bytes, duration};
 use magscope_scope::{Frame, Inspector};
@@ -11,14 +10,13 @@ use std::fmt::Write as _;
 
 const COLUMNS: u16 = 66;
 
-/// Draws the ladder over the right part of the lanes, so that the line it is about stays in sight.
-pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
+/// Draws the ladder over the right part of `area`, so that the line it is about stays in sight.
+pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let Some(inspector) = &frame.inspector else { return };
     let theme = canvas.theme;
-    let lanes = layout.labels.union(layout.numbers).union(layout.table).union(layout.titles);
     let rows = inspector.rungs.len() as u16 + 5;
-    let wide = lanes.width > COLUMNS + 50;
-    let area = if wide { Rect { x: lanes.right() - COLUMNS - 2, width: COLUMNS + 2, ..lanes } } else { lanes };
+    let wide = area.width > COLUMNS + 50;
+    let area = if wide { Rect { x: area.right() - COLUMNS - 2, width: COLUMNS + 2, ..area } } else { area };
     let inner = window(canvas, area, COLUMNS, rows, &format!(" journey #{} ", inspector.line.id()));
     let mut y = 0;
     for words in facts(inspector) {

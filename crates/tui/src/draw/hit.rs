@@ -1,0 +1,67 @@
+//! What stands at a place of the screen: what a mouse points at.
+
+use super::bar::room_at;
+use super::rooms;
+use super::scope::Layout;
+use super::shell::Shell;
+use magscope_core::Hop;
+use magscope_scope::{Frame, Room};
+use ratatui::layout::{Position, Rect};
+
+/// What stands at a place of the screen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Hit {
+    /// The name of a room.
+    Tab(Room),
+    /// The picture: where on the time axis, in which lane, and how wide a column is on the axis.
+    Picture {
+        /// 0 the left edge, 1 the right one.
+        at: f64,
+        /// The lane's hop.
+        hop: Option<Hop>,
+        /// Of the whole width.
+        column: f64,
+    },
+    /// The name or the numbers of a lane.
+    Lane(Hop),
+    /// The line of all there is: a part of it.
+    Session(f64),
+    /// A row of the table below the picture, from 0.
+    Listed(usize),
+    /// A row of a room's table: so many below the selected one.
+    Row(i32),
+}
+
+/// What stands at `at` of a screen of this `area`.
+pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
+    let shell = Shell::new(area);
+    if shell.bar.contains(at) {
+        return room_at(at.x - shell.bar.x).map(Hit::Tab);
+    }
+    if !shell.body.contains(at) {
+        return None;
+    }
+    if frame.view.room != Room::Scope {
+        let row = i32::from(at.y - shell.body.y) - 1;
+        return Some(Hit::Row(row - rooms::selected_row(frame, shell.body)? as i32)).filter(|_| row >= 0);
+    }
+    let layout = Layout::new(shell.body, frame);
+    let part = |of: Rect| (f64::from(at.x - of.x) + 0.5) / f64::from(of.width.max(1));
+    let lane = |y: u16| {
+        let row = layout.rows.iter().find(|row| (row.top..row.top + layout.lane_height).contains(&y))?;
+        frame.lanes.get(row.lane)?.hop()
+    };
+    if layout.picture.contains(at) || layout.axis.contains(at) {
+        let hop = at.y.checked_sub(layout.picture.y).and_then(lane);
+        let column = 1.0 / f64::from(layout.picture.width.max(1));
+        return Some(Hit::Picture { at: part(layout.picture), hop, column });
+    }
+    if layout.labels.contains(at) || layout.numbers.contains(at) {
+        return lane(at.y - layout.labels.y).map(Hit::Lane);
+    }
+    if layout.minimap.contains(at) {
+        return Some(Hit::Session(part(layout.minimap)));
+    }
+    let row = layout.table.contains(at).then(|| usize::from(at.y - layout.table.y))?;
+    row.checked_sub(1).filter(|row| *row < frame.table.len()).map(Hit::Listed)
+}

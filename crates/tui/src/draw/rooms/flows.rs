@@ -1,0 +1,88 @@
+//! The flows: who talks to whom, how fast, and whose the time is.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::grid::{Column, Grid, number, words};
+use crate::draw::shade::{bar, spark_of};
+use magscope_scope::Frame;
+use magscope_scope::format::{amount, bytes, count, duration, percent};
+use magscope_scope::look::{FlowOrder, FlowRow};
+use ratatui::layout::Rect;
+
+const COLUMNS: &[Column] = &[
+    words("flow", 34, 2, 0),
+    words("processes", 19, 1, 6),
+    number("journeys", 6, 3),
+    number("bad", 6, 2),
+    number("resent", 6, 8),
+    number("bytes", 7, 5),
+    number("p50", 7, 7),
+    number("p99", 7, 1),
+    number("max", 7, 9),
+    words("most of its time", 24, 1, 4),
+    words("share", 8, 0, 10),
+    words("longest, lately", 20, 1, 11),
+];
+
+/// Draws the room.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = canvas.theme;
+    let table = frame.flows(usize::from(area.height.saturating_sub(1)));
+    let grid = Grid::new(COLUMNS, area);
+    grid.titles(canvas, 0);
+    if table.rows.is_empty() {
+        canvas.put(area, 2, 1, "no flow yet", theme.dim);
+        return;
+    }
+    for (y, row) in table.rows.iter().take(usize::from(area.height.saturating_sub(1))).enumerate() {
+        one(canvas, &grid, y as u16 + 1, row);
+    }
+    let mut words = format!(" by {} ", order(table.order));
+    if table.left_out > 0 {
+        words = format!(" {} more are counted, not listed ·{words}", count(table.left_out));
+    }
+    canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
+}
+
+const fn order(order: FlowOrder) -> &'static str {
+    match order {
+        FlowOrder::Blame => "time in all",
+        FlowOrder::P99 => "p99",
+        FlowOrder::Bytes => "bytes",
+        FlowOrder::Journeys => "journeys",
+        FlowOrder::Bad => "what went wrong",
+    }
+}
+
+fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
+    let theme = canvas.theme;
+    let style = if row.selected { theme.selected } else { theme.plain };
+    if row.selected {
+        grid.mark(canvas, y);
+    }
+    let ends = row.ends.map_or_else(|| row.route.clone(), |(from, to)| format!("{from}→{to}"));
+    grid.put(canvas, 0, y, &format!("{} {ends}", row.proto), style);
+    let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
+    let (sender, reader) = &row.processes;
+    grid.put(canvas, 1, y, &format!("{}→{}", or_dot(sender), or_dot(reader)), style);
+    grid.put(canvas, 2, y, &amount(row.journeys), style);
+    grid.put(canvas, 3, y, &amount(row.bad), if row.bad > 0 { theme.bad } else { theme.dim });
+    grid.put(canvas, 4, y, &amount(row.resent), if row.resent > 0 { theme.series[0] } else { theme.dim });
+    grid.put(canvas, 5, y, &bytes(row.bytes), style);
+    for (at, ns) in [(6, row.times.p50_ns), (7, row.times.p99_ns), (8, row.times.max_ns)] {
+        if row.times.n > 0 {
+            grid.put(canvas, at, y, &duration(ns), style);
+        } else {
+            grid.put(canvas, at, y, "·", theme.dim);
+        }
+    }
+    if let Some((part, share)) = row.blame {
+        grid.put(canvas, 9, y, &format!("{} {}", percent(share).trim_start(), part.words()), style);
+        grid.put(canvas, 10, y, &bar(share, 8), theme.series[5]);
+    }
+    if let Some((_, width)) = grid.place(11) {
+        let most = row.trend_max_ns.iter().copied().max().unwrap_or(0) as f64;
+        let from = row.trend_max_ns.len().saturating_sub(usize::from(width));
+        let trend: String = row.trend_max_ns.iter().skip(from).map(|ns| spark_of(*ns as f64 / most)).collect();
+        grid.put(canvas, 11, y, &trend, theme.series[4]);
+    }
+}

@@ -1,0 +1,203 @@
+//! The hops: the latency of every pair of them as a heat map, latency upwards (logarithmic), time to the right.
+//!
+//! Every pair has a row; the selected one has what is left of the height, so that its distribution can be seen.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::shade::{shade, spark, step};
+use magscope_scope::Frame;
+use magscope_scope::format::{amount, duration, short_duration};
+use magscope_scope::look::{HeatMap, HeatRow};
+use ratatui::layout::Rect;
+
+/// Columns of the pairs' names.
+const LABELS: u16 = 24;
+/// Columns of a number with its gap.
+const NUMBER: u16 = 9;
+/// The picture is not narrowed below this for the sake of numbers.
+const NARROWEST: u16 = 28;
+/// Classes of latency that are asked for: as many as the tallest row can show.
+const CLASSES: usize = 24;
+
+/// Draws the room.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = canvas.theme;
+    let numbers = numbers_width(area.width);
+    let width = area.width.saturating_sub(LABELS + numbers + 1);
+    let map = frame.heat_map(usize::from(width), CLASSES);
+    titles(canvas, area, frame, &map, width);
+    if map.rows.is_empty() {
+        canvas.put(area, 2, 1, "no journey yet", theme.dim);
+        return;
+    }
+    let selected = frame.view.row.min(map.rows.len() - 1);
+    let heights = heights(area.height.saturating_sub(1), map.rows.len(), selected);
+    let mut y = 1;
+    for (at, (row, height)) in map.rows.iter().zip(heights).enumerate() {
+        if height > 0 {
+            let place = Rect { y: area.y + y, height, ..area };
+            one(canvas, place, row, &map, at == selected, width);
+        }
+        y += height;
+    }
+}
+
+/// Rows of each pair: all the same where that gives three or more, else one each and the rest to the selected one. Where
+/// not even one each fits, those around the selected one.
+fn heights(rows: u16, pairs: usize, selected: usize) -> Vec<u16> {
+    let all = pairs as u16;
+    let most = CLASSES as u16;
+    if rows < all {
+        let from = selected.saturating_sub(usize::from(rows) / 2).min(pairs - usize::from(rows));
+        return (0..pairs).map(|at| u16::from((from..from + usize::from(rows)).contains(&at))).collect();
+    }
+    let each = (rows / all).min(4);
+    if each >= 3 {
+        return (0..pairs)
+            .map(|at| if at == selected { (rows - each * (all - 1)).min(most) } else { each })
+            .collect();
+    }
+    let left = rows - all;
+    (0..pairs).map(|at| 1 + if at == selected { left.min(most - 1) } else { 0 }).collect()
+}
+
+fn numbers_width(width: u16) -> u16 {
+    let room = width.saturating_sub(LABELS + NARROWEST + 1);
+    (room / NUMBER).min(4) * NUMBER
+}
+
+fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: u16) {
+    let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
+    canvas.rule(area, 0, "─", grid);
+    canvas.put(area, 1, 0, " latency ↑ by time → ", dim);
+    let span = short_duration(map.to_ns.saturating_sub(map.from_ns));
+    let at =
+        crate::draw::time_of_day(frame, map.from_ns).map_or_else(String::new, |time| format!("{time} UTC + "));
+    canvas.put_cut(area, LABELS, 0, width, &format!(" {at}{span} "), dim);
+    let mut x = LABELS + width;
+    for title in titles_of(numbers_width(area.width)) {
+        x += NUMBER;
+        canvas.put_right(area, x, 0, &format!(" {title}"), dim);
+    }
+}
+
+/// The numbers there is room for, in the order they stand.
+fn titles_of(width: u16) -> &'static [&'static str] {
+    match width / NUMBER {
+        0 => &[],
+        1 => &["p99"],
+        2 => &["p50", "p99"],
+        3 => &["p50", "p99", "max"],
+        _ => &["p50", "p99", "max", "n"],
+    }
+}
+
+fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: bool, width: u16) {
+    let theme = canvas.theme;
+    let style = if selected { theme.selected } else { theme.plain };
+    let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
+    let middle = area.height / 2;
+    if selected {
+        canvas.put(area, 0, middle, "▸", style);
+    }
+    canvas.put_cut(area, 1, middle, LABELS - 2, &name, style);
+    let picture = Rect { x: area.x + LABELS, width, ..area };
+    if area.height == 1 {
+        line(canvas, picture, row, map);
+    } else {
+        field(canvas, picture, row, map);
+        scale(canvas, area, row, map);
+    }
+    let mut x = LABELS + width;
+    for title in titles_of(numbers_width(area.width)) {
+        x += NUMBER;
+        let text = match *title {
+            _ if row.times.n == 0 => "·".to_owned(),
+            "p50" => duration(row.times.p50_ns),
+            "p99" => duration(row.times.p99_ns),
+            "max" => duration(row.times.max_ns),
+            _ => amount(row.times.n),
+        };
+        canvas.put_right(area, x, middle, &text, style);
+    }
+}
+
+/// The classes of a row that are not empty over all the picture: first and last.
+fn used(row: &HeatRow) -> Option<(usize, usize)> {
+    let any = |class: &Vec<u32>| class.iter().any(|n| *n > 0);
+    Some((row.cells.iter().position(any)?, row.cells.iter().rposition(any)?))
+}
+
+/// One row of characters: the height is that of the longest latency, the shade says how many.
+fn line(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
+    let Some((first, last)) = used(row) else { return };
+    let span = (last - first).max(1) as f64;
+    for x in 0..usize::from(area.width) {
+        let count = |class: &Vec<u32>| class.get(x).copied().unwrap_or(0);
+        let Some(longest) = row.cells.iter().rposition(|class| count(class) > 0) else { continue };
+        let total: u32 = row.cells.iter().map(count).sum();
+        let Some(step) = step(f64::from(total), f64::from(map.max_count)) else { continue };
+        let height = 1 + ((longest - first) as f64 / span * 7.0).round() as usize;
+        let style = canvas.theme.density[step];
+        canvas.put(area, x as u16, 0, spark(height).encode_utf8(&mut [0; 4]), style);
+    }
+}
+
+/// Several rows of characters, each some classes of latency: the shade says how many.
+fn field(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
+    let Some((first, last)) = used(row) else { return };
+    let classes = last - first + 1;
+    let rows = usize::from(area.height);
+    for y in 0..rows {
+        // Row 0 is the top, the longest latencies.
+        let from = first + (rows - 1 - y) * classes / rows;
+        let to = (first + (rows - y) * classes / rows).max(from + 1).min(last + 1);
+        // With fewer classes than rows some rows would repeat a class: it is drawn once.
+        if classes < rows && y + 1 < rows && first + (rows - 2 - y) * classes / rows == from {
+            continue;
+        }
+        for x in 0..usize::from(area.width) {
+            let bins = row.cells.get(from..to).unwrap_or_default();
+            let count: u32 = bins.iter().filter_map(|class| class.get(x)).sum();
+            if let Some(step) = step(f64::from(count), f64::from(map.max_count)) {
+                let (glyph, style) = shade(canvas.theme, step);
+                canvas.put(area, x as u16, y as u16, glyph.encode_utf8(&mut [0; 4]), style);
+            }
+        }
+    }
+}
+
+/// The longest and the shortest latency of a tall row, beside it.
+fn scale(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
+    let Some((first, last)) = used(row) else { return };
+    if area.height < 3 {
+        return;
+    }
+    let dim = canvas.theme.dim;
+    let edge = |at: usize| map.edges_ns.get(at).map(|ns| short_duration(*ns));
+    for (y, at) in [(0, last + 1), (area.height - 1, first)] {
+        if let Some(words) = edge(at) {
+            canvas.put_right(area, LABELS - 1, y, &words, dim);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_has_a_row_where_there_is_room_and_the_selected_one_always() {
+        for rows in 1..80 {
+            for pairs in 1..30_usize {
+                for selected in [0, pairs / 2, pairs - 1] {
+                    let heights = heights(rows, pairs, selected);
+                    assert!(heights.iter().sum::<u16>() <= rows, "{rows} {pairs} {selected}");
+                    assert!(heights[selected] >= 1);
+                    assert!(rows < pairs as u16 || heights.iter().all(|height| *height >= 1));
+                }
+            }
+        }
+        assert_eq!(heights(18, 16, 3)[3], 3);
+        assert_eq!(heights(56, 16, 0)[..2], [11, 3]);
+    }
+}

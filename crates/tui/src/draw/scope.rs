@@ -1,0 +1,50 @@
+//! The scope's room: lanes and lifelines, loadlines below them, all of the session in a line, and the journeys.
+
+mod columns;
+mod density;
+mod inspector;
+mod lanes;
+mod layout;
+mod lifelines;
+mod loadlines;
+mod marks;
+mod measurements;
+mod minimap;
+mod raster;
+pub mod table;
+mod xy;
+
+pub use inspector::inspect;
+pub use layout::Layout;
+pub use raster::Raster;
+
+use super::Extras;
+use super::canvas::Canvas;
+use magscope_scope::{Frame, Persistence};
+use ratatui::layout::Rect;
+
+/// Draws the room.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
+    let layout = Layout::new(area, frame);
+    lanes::draw(canvas, &layout, frame);
+    if frame.view.persistence == Persistence::Off {
+        lifelines::draw(canvas, &layout, frame);
+    } else {
+        density::persistence(canvas, &layout, frame);
+    }
+    marks::draw(canvas, &layout, frame, extras);
+    xy::draw(canvas, &layout, frame);
+    loadlines::draw(canvas, &layout, frame);
+    minimap::draw(canvas, &layout, frame);
+    table::draw(canvas, layout.table, frame);
+    if layout.side.is_empty() {
+        if extras.measurements {
+            measurements::over(canvas, area, frame);
+        }
+    } else {
+        measurements::draw(canvas, layout.side, frame);
+    }
+    if frame.inspector.is_some() {
+        inspect(canvas, area, frame);
+    }
+}

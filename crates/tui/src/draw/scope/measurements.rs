@@ -1,0 +1,96 @@
+//! Measurements over the picture or between the cursors.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::help::window;
+use magscope_scope::format::{amount, bit_rate, count, duration, percent, rate, short_duration};
+use magscope_scope::{Frame, Over};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Columns of the window.
+const COLUMNS: u16 = 66;
+
+/// Draws them over the right of `area`, where there is no room for them beside the table.
+pub fn over(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let rows = lines(frame).len() as u16;
+    let width = (COLUMNS + 2).min(area.width);
+    let area = Rect { x: area.right() - width, width, ..area };
+    let inner = window(canvas, area, COLUMNS, rows, "");
+    body(canvas, inner, frame);
+}
+
+/// Draws them into `area`, under a rule.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    body(canvas, area, frame);
+}
+
+/// A line: words, numbers ending at fixed columns, and whether it is bad.
+struct Line {
+    words: String,
+    numbers: Vec<String>,
+    bad: bool,
+}
+
+fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = canvas.theme;
+    let (grid, dim) = (theme.grid, theme.dim);
+    canvas.rule(area, 0, "─", grid);
+    for (y, line) in lines(frame).iter().enumerate().take(usize::from(area.height)) {
+        let style: Style = match (y, line.bad) {
+            (0, _) => dim,
+            (_, true) => theme.bad,
+            _ => theme.plain,
+        };
+        let y = y as u16;
+        let mut end = area.width.saturating_sub(1);
+        for number in line.numbers.iter().rev() {
+            canvas.put_right(area, end, y, number, style);
+            end = end.saturating_sub(9);
+        }
+        canvas.put_cut(area, 1, y, end.saturating_sub(1), &line.words, style);
+    }
+}
+
+fn lines(frame: &Frame) -> Vec<Line> {
+    let m = frame.measurements();
+    let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false };
+    let where_to = match m.over {
+        Over::View => "picture",
+        Over::Cursors => "cursors",
+    };
+    let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
+    let titles = ["p50", "p99", "max", "jitter", "a second"];
+    let titles = titles.iter().map(|title| format!(" {title} ")).collect();
+    let mut lines = vec![line(format!(" {where_to} {span} "), titles)];
+    let counted = |words: &str, n: u64, bad: bool| Line {
+        words: format!("{words} {}", count(n)),
+        numbers: Vec::new(),
+        bad: bad && n > 0,
+    };
+    let loss = m.loss_ratio.map_or_else(String::new, |ratio| format!("   lost {}", percent(ratio).trim()));
+    lines.push(line(format!("journeys {}{loss}", count(m.journeys)), Vec::new()));
+    // What went wrong comes before what went slowly.
+    let wrong = [("dropped", m.drops), ("events lost", m.lost_events)];
+    lines.extend(wrong.into_iter().filter(|(_, n)| *n > 0).map(|(words, n)| counted(words, n, true)));
+    if m.retransmits > 0 {
+        lines.push(counted("sent again", m.retransmits, false));
+    }
+    for pair in &m.pairs {
+        let words = pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
+        let times = pair.times;
+        let jitter = pair.jitter_ns.map_or_else(|| "·".to_owned(), |ns| duration(ns.max(0.0) as u64));
+        let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(duration).into();
+        numbers.push(jitter);
+        numbers.push(rate(pair.per_s));
+        lines.push(line(words, numbers));
+    }
+    for layer in &m.layers {
+        let words = format!("payload at {}", layer.hop);
+        lines.push(line(words, vec![bit_rate(layer.bytes_per_s), rate(layer.per_s)]));
+    }
+    let n: u64 = m.pairs.first().map_or(0, |pair| pair.times.n);
+    if m.pairs.iter().any(|pair| !pair.times.exact) {
+        lines.push(line(format!("percentiles within 5 %, n {}", amount(n).trim()), Vec::new()));
+    }
+    lines
+}

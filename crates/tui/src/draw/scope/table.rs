@@ -1,0 +1,103 @@
+//! Tables of journeys: below the picture, and in the room of their own.
+
+use crate::draw::canvas::Canvas;
+use crate::draw::grid::{Column, Grid, number, words};
+use crate::draw::time_of_day;
+use magscope_core::Verdict;
+use magscope_scope::format::{bytes, duration};
+use magscope_scope::{Frame, List, Listed};
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// The columns.
+pub const COLUMNS: &[Column] = &[
+    words("", 9, 0, 0),
+    number("total", 7, 1),
+    words("blame", 27, 2, 2),
+    number("of which", 8, 3),
+    number("bytes", 7, 5),
+    words("flow", 37, 1, 4),
+    words("began (UTC)", 16, 0, 6),
+];
+
+/// Draws the table below the picture: the slowest journeys, the most recent, or those that went wrong.
+pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    if area.is_empty() {
+        return;
+    }
+    let grid = Grid::new(COLUMNS, area);
+    grid.titles(canvas, 0);
+    list_titles(canvas, area, frame);
+    for (y, row) in frame.table.iter().take(usize::from(area.height - 1)).enumerate() {
+        journey(canvas, &grid, y as u16 + 1, row, frame);
+    }
+    if frame.table.is_empty() && area.height > 1 {
+        canvas.put(area, 2, 1, nothing(frame), canvas.theme.dim);
+    }
+}
+
+/// What is said where there is no journey.
+pub fn nothing(frame: &Frame) -> &'static str {
+    match frame.view.list {
+        List::Bad => "none dropped, none lost",
+        _ => "no journey yet",
+    }
+}
+
+/// The lists there are, the shown one strong, over the titles of the first columns.
+pub fn list_titles(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+    let theme = canvas.theme;
+    let of = |list| if frame.view.list == list { theme.strong } else { theme.dim };
+    let dot = (" · ", theme.grid);
+    let pieces = [
+        (" ", theme.plain),
+        ("slowest", of(List::Slowest)),
+        dot,
+        ("recent", of(List::Recent)),
+        dot,
+        ("bad", of(List::Bad)),
+        (" ", theme.plain),
+    ];
+    canvas.put_all(area, 1, 0, &pieces);
+}
+
+/// A journey in row `y`.
+pub fn journey(canvas: &mut Canvas, grid: &Grid, y: u16, row: &Listed, frame: &Frame) {
+    let theme = canvas.theme;
+    let style = match (row.selected, row.anchor) {
+        (true, _) => theme.selected,
+        (false, true) => theme.accent,
+        (false, false) => theme.plain,
+    };
+    if row.selected {
+        grid.mark(canvas, y);
+    }
+    let line = row.line;
+    grid.put(canvas, 0, y, &format!("#{}", line.id()), style);
+    grid.put(canvas, 1, y, &duration(line.total_ns()), style);
+    let (words, ns, blamed) = blame(canvas, row, style);
+    grid.put(canvas, 2, y, &words, blamed);
+    if let Some(ns) = ns {
+        grid.put(canvas, 3, y, &duration(ns), style);
+    }
+    grid.put(canvas, 4, y, &bytes(line.journey.bytes()), style);
+    let flow = line.ends.map(|(from, to)| format!("{} {from}→{to}", line.journey.proto));
+    grid.put(canvas, 5, y, &flow.unwrap_or_else(|| line.journey.proto.to_string()), style);
+    if let Some(time) = time_of_day(frame, line.start_ns()) {
+        grid.put(canvas, 6, y, &time, theme.dim);
+    }
+}
+
+/// What to blame and for how long; red for what went wrong.
+fn blame(canvas: &Canvas, row: &Listed, style: Style) -> (String, Option<u64>, Style) {
+    let bad = canvas.theme.bad;
+    match (row.line.journey.verdict, &row.blame) {
+        (Verdict::BrokenByEventLoss { .. }, _) => ("✕ events of it were lost".to_owned(), None, bad),
+        (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
+            (format!("✕ {verdict}"), None, bad)
+        }
+        (verdict, None) => (verdict.to_string(), None, style),
+        (verdict, Some((words, ns))) if verdict.is_whole() => (words.clone(), Some(*ns), style),
+        (verdict, Some((words, ns))) => (format!("{verdict}: {words}"), Some(*ns), style),
+    }
+}

@@ -1,0 +1,55 @@
+//! What stands around every room: the line at the top, the rooms' line, losses and own cost, keys.
+
+use ratatui::layout::Rect;
+
+/// What stands around a room, and what is left for it. Parts there is no room for are empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shell {
+    /// Title line.
+    pub header: Rect,
+    /// The rooms and the trigger.
+    pub bar: Rect,
+    /// The room.
+    pub body: Rect,
+    /// Losses and own cost.
+    pub footer: Rect,
+    /// Keys.
+    pub keys: Rect,
+}
+
+/// From so many rows on the rooms have a line of their own.
+const ROWS_FOR_A_BAR: u16 = 20;
+
+impl Shell {
+    /// Shares out `area`: first what must never be missing.
+    pub fn new(area: Rect) -> Self {
+        let height = area.height;
+        let header = height.min(1);
+        let footer = u16::from(height >= 2); // losses are always there
+        let keys = u16::from(height >= 9);
+        let bar = u16::from(height >= ROWS_FOR_A_BAR);
+        let body = height - header - footer - keys - bar;
+        let mut y = area.y;
+        let mut band = |height: u16| {
+            let rect = Rect { y, height, ..area };
+            y += height;
+            rect
+        };
+        Shell { header: band(header), bar: band(bar), body: band(body), footer: band(footer), keys: band(keys) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_given_to_someone_and_losses_are_always_there() {
+        for height in 0..100 {
+            let shell = Shell::new(Rect::new(0, 0, 80, height));
+            let parts = [shell.header, shell.bar, shell.body, shell.footer, shell.keys];
+            assert_eq!(parts.iter().map(|part| part.height).sum::<u16>(), height);
+            assert_eq!(shell.footer.height, u16::from(height >= 2));
+        }
+    }
+}
