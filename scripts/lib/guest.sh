@@ -8,22 +8,48 @@ guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
 
 skip() { echo "skipped, because $*"; exit 0; }
 
-# Leaves, and says why, where the machines cannot be built.
-guest_needs() {
-    [ "$(uname -m)" = x86_64 ] || skip "the virtual machines are x86_64"
-    local tool
-    for tool in qemu-system-x86_64 busybox cpio depmod modprobe xz apt-get dpkg "$@"; do
-        command -v "$tool" >/dev/null || skip "there is no $tool"
-    done
+# Runs a command as root, if that can be had without asking.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-# The newest kernel of a series, unpacked in the cache; prints where. Where Debian's lists are not there, what was fetched before
-# serves.
+# Leaves, and says why, where the machines cannot be built. What is missing is installed where Debian's packages can be.
+guest_needs() {
+    [ "$(uname -m)" = x86_64 ] || skip "the virtual machines are x86_64"
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "there is no apt-get: the kernels are Debian's packages"
+    local tool missing=()
+    for tool in qemu-system-x86_64 busybox cpio depmod modprobe xz "$@"; do
+        command -v "$tool" >/dev/null && continue
+        case $tool in
+            qemu-system-x86_64) missing+=(qemu-system-x86) ;;
+            busybox) missing+=(busybox-static) ;;
+            depmod | modprobe) missing+=(kmod) ;;
+            xz) missing+=(xz-utils) ;;
+            ip | tc) missing+=(iproute2) ;;
+            *) missing+=("$tool") ;;
+        esac
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    echo "missing for virtual machines: ${missing[*]}" >&2
+    { as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >/dev/null 2>&1 ||
+        skip "these packages are missing and could not be installed: ${missing[*]}"
+}
+
+guest_package() {
+    apt-cache search --names-only "^linux-image-${1//./\\.}\\..*-cloud-amd64\$" 2>/dev/null | cut -d' ' -f1 | sort -V | tail -n 1
+}
+
+# The newest kernel of a series, unpacked in the cache; prints where. Where Debian's lists are not there and cannot be had, what was
+# fetched before serves.
 guest_kernel() {
     local package folder
-    package=$(apt-cache search --names-only "^linux-image-${1//./\\.}\\..*-cloud-amd64\$" 2>/dev/null | cut -d' ' -f1 | sort -V | tail -n 1)
+    package=$(guest_package "$1")
     [ -n "$package" ] ||
         package=$(cd "$guest_cache" 2>/dev/null && ls -d "linux-image-$1."*-cloud-amd64 2>/dev/null | sort -V | tail -n 1)
+    if [ -z "$package" ] && as_root apt-get update -qq >/dev/null 2>&1; then
+        package=$(guest_package "$1")
+    fi
     [ -n "$package" ] || return 1
     folder=$guest_cache/$package
     if [ ! -d "$folder" ]; then
@@ -40,7 +66,7 @@ guest_kernel() {
 guest_root() {
     rm -rf "$work/root"
     mkdir -p "$work/root"/{bin,proc,sys,dev,tmp,run,lib/modules}
-    cp "$(command -v busybox)" "$work/root/bin/busybox"
+    guest_add "$(command -v busybox)" busybox
 }
 
 # A program and every library it is linked with: guest_add PATH NAME

@@ -22,6 +22,7 @@ pub mod journey;
 pub mod node;
 pub mod places;
 pub mod report;
+pub mod sampled;
 pub mod size;
 pub mod source;
 pub mod stats;

@@ -4,7 +4,7 @@ mod common;
 
 use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
 use magscope_core::hop::HopSet;
-use magscope_core::{CaptureFilter, Event, Hop, HopCount};
+use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
 use magscope_probe::{CaptureOptions, Counters, Sampler, Setting};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -268,6 +268,83 @@ fn by_flow_journeys_stay_whole_and_both_ends_agree() {
         assert_eq!(of(&counters, hop).seen(), 200, "{hop}");
         assert_eq!(of(&counters, hop).sampled, 200 - kept.len() as u64 * 5, "{hop}");
     }
+}
+
+/// What a sampled capture says of a hop's events and bytes, against what there was: events to the last one, because the
+/// kernel counts them; bytes within five standard deviations of a random choice, each unit of which weighs `units` bytes.
+fn estimated_right(recording: &Recording, counters: &Counters, hop: Hop, sent: [u64; 2], units: &[u64]) {
+    let mut builder = ReportBuilder::new(recording.info()).throughput();
+    recording.batches.iter().for_each(|batch| _ = builder.batch(batch));
+    let report = builder.finish();
+    let seconds = report.duration_ns as f64 / 1e9;
+    let row = report.hops.iter().find(|row| row.hop == hop).expect("a row");
+    let seen = of(counters, hop).seen();
+    assert_eq!(seen, sent[0], "the kernel saw every one");
+    let said = row.events_per_s * seconds;
+    assert!(row.estimated && (said / seen as f64 - 1.0).abs() < 1e-9, "{hop}: {said} of {seen}");
+
+    let weight = of(counters, hop).weight();
+    let sigma =
+        (weight * (weight - 1.0) * units.iter().map(|bytes| (bytes * bytes) as f64).sum::<f64>()).sqrt();
+    let layers = report.throughput.as_ref().expect("asked for");
+    let udp = layers.protocols.iter().find(|protocol| protocol.proto == Proto::UDP).expect("UDP");
+    let border = udp.borders.iter().find(|border| border.hop == hop).expect("a border");
+    let said = border.bytes_per_s * seconds;
+    println!("{hop}: 1 of {weight:.2}; {said:.0} bytes for {} ± {sigma:.0}", sent[1]);
+    assert!(border.estimated && (said - sent[1] as f64).abs() < 5.0 * sigma, "{hop}: {said} ± {sigma}");
+    let text = report.to_string();
+    assert!(text.contains("≈"), "{text}");
+}
+
+#[test]
+fn rates_of_a_sampled_capture_are_those_of_all_there_was() {
+    if !can_capture() {
+        return;
+    }
+    let net = quiet();
+    let at = hops(&[Hop::DevXmit, Hop::DevRecv]);
+    // datagrams of very different sizes, one in ten of them at one hop
+    let pair = Pair::new(&net, CLIENT, SERVER, 5800);
+    let samplers = vec![(Hop::DevXmit, Sampler { one_in: 10, ..Sampler::default() })];
+    let recording = net.capture_with(CaptureOptions { hops: at, samplers, ..CaptureOptions::default() });
+    let (mut state, mut bytes) = (7_u64, 0);
+    for _ in 0..5_000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let size = 1 + (state >> 33) as usize % 1_400;
+        pair.send(1, size);
+        bytes += size as u64;
+    }
+    let (recording, counters) = finish(recording);
+    let kept = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| u64::from(e.len));
+    estimated_right(&recording, &counters, Hop::DevXmit, [5_000, bytes], &kept.collect::<Vec<_>>());
+    let mut builder = ReportBuilder::new(recording.info());
+    recording.batches.iter().for_each(|batch| _ = builder.batch(batch));
+    let plain = builder.finish().hops.into_iter().find(|row| row.hop == Hop::DevRecv).expect("a row");
+    assert!(!plain.estimated, "nothing was left out there");
+
+    // whole flows of very different weight, one in four of them
+    let pairs: Vec<Pair> = (0..150).map(|i| Pair::new(&net, CLIENT, SERVER, 6_500 + 2 * i)).collect();
+    let recording = net.capture_with(CaptureOptions { hops: at, flow_one_in: 4, ..CaptureOptions::default() });
+    let (mut sent, mut bytes) = (0, 0);
+    for (i, pair) in pairs.iter().enumerate() {
+        let (count, size) = (1 + i % 9, 100 + 7 * i);
+        pair.send(count, size);
+        sent += count as u64;
+        bytes += (count * size) as u64;
+    }
+    let (recording, counters) = finish(recording);
+    let mut flows = std::collections::BTreeMap::<u64, u64>::new();
+    for event in recording.events.iter().filter(|e| e.hop == Hop::DevRecv) {
+        *flows.entry(event.flow.0).or_default() += u64::from(event.len);
+    }
+    assert!(flows.len() < 150 && !flows.is_empty());
+    estimated_right(
+        &recording,
+        &counters,
+        Hop::DevRecv,
+        [sent, bytes],
+        &flows.into_values().collect::<Vec<_>>(),
+    );
 }
 
 #[test]

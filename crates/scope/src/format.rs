@@ -80,6 +80,17 @@ pub fn bit_rate(bytes_per_s: f64) -> String {
     format!("{digits} {:1}b/s", SI[step])
 }
 
+/// A rate as an estimate, in as many columns: `≈18.2k/s`, `≈412  /s`.
+pub fn estimate(rate: &str) -> String {
+    let digits = rate.trim_start();
+    let (spare, digits) = match rate.len() - digits.len() {
+        // no blank in front of it: the one behind the digits
+        0 => (0, digits.replacen(' ', "", 1)),
+        blanks => (blanks - 1, digits.to_owned()),
+    };
+    format!("{}≈{digits}", " ".repeat(spare))
+}
+
 /// Bytes in 7 columns: `81.9 kB`, ` 412  B`.
 pub fn bytes(count: u64) -> String {
     if count < 1000 {
@@ -157,6 +168,10 @@ mod tests {
         {
             assert_eq!(rate(value), text);
         }
+        assert_eq!(
+            (estimate("18.2 k/s"), estimate(" 412  /s")),
+            ("≈18.2k/s".to_owned(), "≈412  /s".to_owned())
+        );
         assert_eq!(bit_rate(9.41e9 / 8.0), "9.41 Gb/s");
         assert_eq!(bit_rate(0.0), "   0  b/s");
         assert_eq!(bytes(81_920), "81.9 kB");
@@ -166,6 +181,8 @@ mod tests {
             assert_eq!(rate(value).chars().count(), RATE_WIDTH, "{value}");
             assert_eq!(bit_rate(value).chars().count(), BIT_RATE_WIDTH, "{value}");
             assert_eq!(bytes(value as u64).chars().count(), BYTES_WIDTH, "{value}");
+            assert_eq!(estimate(&rate(value)).chars().count(), RATE_WIDTH, "{value}");
+            assert_eq!(estimate(&bit_rate(value)).chars().count(), BIT_RATE_WIDTH, "{value}");
         }
     }
 

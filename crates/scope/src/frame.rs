@@ -61,8 +61,11 @@ pub struct Footer<'a> {
     pub totals: Totals,
     /// Events lost within the window.
     pub lost_lately: u64,
-    /// Journeys a second over the window.
+    /// Journeys a second over the window; `None` also where single events are left out, and with them unknown parts of
+    /// journeys.
     pub journeys_per_s: Option<f64>,
+    /// Whether that is an estimate of all there were, because flows are left out.
+    pub journeys_estimated: bool,
     /// Journeys that have begun and not ended.
     pub in_flight: usize,
     /// How long the window is.

@@ -19,6 +19,7 @@ use crate::window::BUCKET_NS;
 use magscope_core::clock::ClockSample;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
+use magscope_core::sampled::Sampled;
 use magscope_core::{Batch, Correlator, Journey, Limits, Proto};
 
 /// Bucket edges a picture is held for: a second.
@@ -43,6 +44,7 @@ pub struct Scope {
     state: State,
     view: View,
     correlator: Correlator,
+    sampled: Sampled,
     journeys: Vec<Journey>,
     stats: Stats,
     totals: Totals,
@@ -67,11 +69,18 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// What a sampler leaves out: each rate is to be multiplied by a weight of it, and to say that it is an estimate.
+    pub const fn sampled(&self) -> &Sampled {
+        &self.sampled
+    }
+
     /// A scope for what `info` describes.
     pub fn new(info: NodeInfo, options: Options) -> Self {
         let correlator = Correlator::of_node(&info, options.limits);
+        let sampled = Sampled::of(&info);
         let mut scope = Scope {
             info,
+            sampled,
             state: options.state,
             view: View::default(),
             correlator,
@@ -102,6 +111,7 @@ impl Scope {
     /// Takes in the next batch.
     pub fn ingest(&mut self, batch: &Batch) {
         self.correlator.push(batch, &mut self.journeys);
+        self.sampled.batch(batch);
         self.clock = batch.clock.last().copied().or(self.clock);
         let mut edges = 0;
         for event in &batch.events {
@@ -197,6 +207,7 @@ impl Scope {
             let service = self.info.coverage.of(hop).cloned().unwrap_or(Service::Off);
             let served = matches!(service, Service::Served { .. });
             let stats = if served { self.stats.read(hop, sides) } else { None };
+            let stats = stats.map(|stats| stats.standing_for(self.sampled.weight_lately(hop)));
             let seen = self.seen.contains(hop);
             if self.view.proto.is_none_or(|proto| passes(hop, proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });

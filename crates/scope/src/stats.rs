@@ -32,8 +32,23 @@ pub struct HopStats {
     pub events_per_s: f64,
     /// Payload bytes a second; `None` where events of the hop carry none.
     pub bytes_per_s: Option<f64>,
+    /// Whether these two are estimates of all there was, because a sampler leaves events out.
+    pub estimated: bool,
     /// Latency from the hop below; `None` while no journey passed both.
     pub latency: Option<Latency>,
+}
+
+impl HopStats {
+    /// Where each event that came stands for `weight` of them.
+    #[must_use]
+    pub fn standing_for(self, weight: f64) -> Self {
+        HopStats {
+            events_per_s: self.events_per_s * weight,
+            bytes_per_s: self.bytes_per_s.map(|bytes| bytes * weight),
+            estimated: weight > 1.0,
+            ..self
+        }
+    }
 }
 
 /// Which nodes' windows to read: those a hop of either direction belongs to. `None` is all of them.
@@ -159,6 +174,7 @@ impl Stats {
         Some(HopStats {
             events_per_s: events as f64 / secs,
             bytes_per_s: carries.then(|| bytes as f64 / secs),
+            estimated: false,
             latency: self.merged.latency(),
         })
     }
@@ -202,6 +218,8 @@ mod tests {
         let server = stats.read(Hop::DevXmit, Some((Some(20), None))).unwrap();
         assert_eq!(server.events_per_s as u64, 50);
         assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 250);
+        let meant = stats.read(Hop::DevXmit, None).unwrap().standing_for(4.0);
+        assert_eq!((meant.events_per_s as u64, meant.estimated), (1_000, true));
         assert_eq!(stats.read(Hop::DevRecv, Some((Some(10), None))), None, "the receiver is outside");
         // Silence empties the window, however long it is.
         stats.advance(4000 * S);

@@ -15,6 +15,7 @@ use crate::hop::{Direction, Hop, HopSet};
 use crate::journey::{Journey, Verdict};
 use crate::node::{NodeInfo, Service};
 use crate::places::Places;
+use crate::sampled::Sampled;
 use crate::stats::layers::Layers;
 use crate::stats::running::Window;
 use crate::stats::{HopPairStats, HopRate, Quantiles, per_second};
@@ -69,6 +70,8 @@ pub struct ReportBuilder {
     span: Option<(u64, u64)>,
     events: u64,
     all: HopSums,
+    /// By recording: what it left out by sampling, and what came of each hop.
+    sampled: Vec<(Sampled, [HopRate; HOPS])>,
     nodes: Vec<((u16, u32), HopSums)>,
     elsewhere: u64,
     known: Map<(u16, FlowId), Flow>,
@@ -102,6 +105,7 @@ impl ReportBuilder {
             span: None,
             events: 0,
             all: HopSums::new(),
+            sampled: infos.iter().map(|info| (Sampled::of(info), [HopRate::default(); HOPS])).collect(),
             nodes: Vec::new(),
             elsewhere: 0,
             known: Map::default(),
@@ -164,6 +168,9 @@ impl ReportBuilder {
         if let Some(receives) = &mut self.receives {
             batch.tasks.iter().for_each(|task| receives.name((node, task.tid), &task.comm));
         }
+        if let Some((sampled, _)) = self.sampled.get_mut(usize::from(node)) {
+            sampled.batch(batch);
+        }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.event(node, event);
@@ -183,6 +190,9 @@ impl ReportBuilder {
         self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
         let bytes = u64::from(event.len);
         self.all.of(event.hop).rate.count(bytes);
+        if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
+            rates[event.hop as usize].count(bytes);
+        }
         let known = &self.known;
         let places = self.places.get_mut(usize::from(node));
         let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
@@ -269,14 +279,17 @@ impl ReportBuilder {
         self.nodes.sort_unstable_by_key(|(netns, _)| *netns);
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
-        let hops = rows.map(|hop| self.hop_row(*hop, duration_ns)).collect();
+        let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns)).collect();
+        let weight = |hop: Hop| weight(&self.sampled, hop);
+        let journey_weight = journey_weight(&self.sampled);
         let verdicts: Vec<_> =
             self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
         let flows = self.flows.ranking(self.top);
         let groups = self.groups.map(|(by, groups)| match groups {
-            Some(groups) => groups::table(by, &groups.ranking(self.top), duration_ns),
-            None => groups::table(by, &flows, duration_ns),
+            Some(groups) => groups::table(by, &groups.ranking(self.top), duration_ns, journey_weight),
+            // a flow that was kept is whole
+            None => groups::table(by, &flows, duration_ns, journey_weight.map(|_| 1.0)),
         });
         let mut losses = self.losses;
         losses.causes = LossCause::ALL
@@ -314,11 +327,11 @@ impl ReportBuilder {
             verdicts,
             blame,
             flows_total: flows.rows.len() as u64 + flows.others,
-            flows_rest_bytes: flows.rest.figures(duration_ns).bytes,
+            flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
-            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns)),
-            running: self.receives.map(|receives| receives.finish(self.top)),
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
+            running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             losses,
             missing: missing.collect(),
             denominator,
@@ -344,7 +357,8 @@ impl ReportBuilder {
             hop,
             events: sum.rate.events,
             bytes: sum.rate.bytes,
-            events_per_s: per_second(sum.rate.events, duration_ns),
+            events_per_s: per_second(sum.rate.events, duration_ns) * weight(&self.sampled, hop),
+            estimated: weight(&self.sampled, hop) > 1.0,
             latency: sum.quantiles(),
             half_width: sum.half_width.as_ref().and_then(|widths| widths.quantiles()),
             histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
@@ -385,6 +399,24 @@ impl ReportBuilder {
     }
 }
 
+/// How many events each of a hop stands for, over all recordings.
+fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+    let (mut seen, mut meant) = (0.0, 0.0);
+    for (sampled, rates) in sampled {
+        let events = rates[hop as usize].events as f64;
+        seen += events;
+        meant += events * sampled.weight(hop);
+    }
+    if seen > 0.0 { meant / seen } else { 1.0 }
+}
+
+/// How many journeys each stands for, if that is the same for all recordings.
+fn journey_weight(sampled: &[(Sampled, [HopRate; HOPS])]) -> Option<f64> {
+    let mut weights = sampled.iter().map(|(sampled, _)| sampled.journey_weight());
+    let first = weights.next().unwrap_or(Some(1.0));
+    weights.all(|weight| weight == first).then_some(first).flatten()
+}
+
 /// What a person calls a namespace of a recording.
 fn place(infos: &[NodeInfo], node: u16, netns: u32) -> String {
     infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1, node))
@@ -402,7 +434,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {
-    let figures = sum.figures(duration_ns);
+    let figures = sum.figures(duration_ns, None);
     let ends = if let Label::Flow(ends) = &sum.label { (**ends).clone() } else { FlowEnds::default() };
     FlowRow {
         ends,

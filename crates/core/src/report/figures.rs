@@ -31,10 +31,15 @@ pub(super) fn bytes(n: u64) -> String {
     }
 }
 
-/// Bytes a second, ten columns wide.
-pub(super) fn rate(bytes_per_s: f64) -> String {
+/// Bytes a second, ten columns wide; `≈` marks an estimate.
+pub(super) fn rate(bytes_per_s: f64, estimated: bool) -> String {
     let text = bytes(bytes_per_s.round().max(0.0) as u64);
-    format!("{:>10}", format!("{}/s", text.trim_end()))
+    format!("{:>10}", format!("{}{}/s", about(estimated), text.trim()))
+}
+
+/// What stands before an estimate.
+pub(super) fn about(estimated: bool) -> &'static str {
+    if estimated { "≈" } else { "" }
 }
 
 /// A count with thin groups: `1 234 567`.
@@ -123,7 +128,7 @@ mod tests {
         for ns in [0, 7, 999, 1_000, 9_994, 9_996, 41_200, 99_949, 99_960, 999_499, 1_000_000, 5_300_000_000] {
             assert_eq!(time(ns).chars().count(), 8, "{ns}: {:?}", time(ns));
             assert_eq!(bytes(ns).chars().count(), 8, "{ns}: {:?}", bytes(ns));
-            assert_eq!(rate(ns as f64).chars().count(), 10, "{ns}: {:?}", rate(ns as f64));
+            assert_eq!(rate(ns as f64, true).chars().count(), 10, "{ns}: {:?}", rate(ns as f64, true));
             assert_eq!(count_in(ns, 9).chars().count(), 9, "{ns}");
         }
         assert_eq!(time(41_200), " 41.2 µs");

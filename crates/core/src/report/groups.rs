@@ -132,8 +132,11 @@ pub struct FlowEnds {
 pub struct Figures {
     /// Payload bytes.
     pub bytes: u64,
-    /// The same a second, over the whole capture.
-    pub bytes_per_s: f64,
+    /// The same a second, over the whole capture; of all that there were, where a sampler left flows out. `None` where it left
+    /// single events out: nobody knows then what share of a journey was seen.
+    pub bytes_per_s: Option<f64>,
+    /// Whether that is an estimate. All else is of what came.
+    pub estimated: bool,
     /// Journeys in all.
     pub journeys: u64,
     /// Journeys that were seen to their end, which the times are about.
@@ -219,7 +222,7 @@ impl Sum {
         }
     }
 
-    pub fn figures(&self, duration_ns: u64) -> Figures {
+    pub fn figures(&self, duration_ns: u64, weight: Option<f64>) -> Figures {
         let all_ns: u64 = self.parts_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
         let share =
             |part: Part| Share { part, share: self.parts_ns[part as usize] as f64 / all_ns.max(1) as f64 };
@@ -228,7 +231,8 @@ impl Sum {
         blame.sort_by(|a, b| b.share.total_cmp(&a.share));
         Figures {
             bytes: self.bytes,
-            bytes_per_s: per_second(self.bytes, duration_ns),
+            bytes_per_s: weight.map(|weight| per_second(self.bytes, duration_ns) * weight),
+            estimated: weight.is_some_and(|weight| weight > 1.0),
             journeys: self.kinds.iter().sum(),
             whole: Verdict::whole_of(&self.kinds),
             left_out: LeftOut::of(&self.kinds),
@@ -394,7 +398,7 @@ impl FlowEnds {
 }
 
 /// The table of what was counted.
-pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64) -> GroupTable {
+pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64, weight: Option<f64>) -> GroupTable {
     let row = |row: &crate::stats::heaviest::Row<Key, Sum>| GroupRow {
         label: row.value.label.clone(),
         role: match row.key {
@@ -403,11 +407,11 @@ pub(super) fn table(by: By, ranking: &Ranking<Key, Sum>, duration_ns: u64) -> Gr
                 Some(role)
             }
         },
-        figures: row.value.figures(duration_ns),
+        figures: row.value.figures(duration_ns, weight),
         may_be_more: row.may_be_more,
     };
     let rows = ranking.rows.iter().map(row).collect();
-    GroupTable { by, rows, others: ranking.others, rest: ranking.rest.figures(duration_ns) }
+    GroupTable { by, rows, others: ranking.others, rest: ranking.rest.figures(duration_ns, weight) }
 }
 
 impl By {

@@ -81,8 +81,10 @@ pub struct HopRow {
     pub events: u64,
     /// Payload bytes of those events; a byte sent again counts again.
     pub bytes: u64,
-    /// Events a second over the capture.
+    /// Events a second over the capture; of all that there were, where a sampler left some out.
     pub events_per_s: f64,
+    /// Whether that is an estimate, because a sampler left events out. All else in this row is of those that came.
+    pub estimated: bool,
     /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
     pub latency: Option<Quantiles>,
     /// Where the hop before is on another clock: how far each such latency can be from the truth.

@@ -61,6 +61,8 @@ pub struct RunningRow {
     pub series: Vec<Point>,
     /// First seen after others had been let go, and may be one of them: part of it may be among the others.
     pub may_be_more: bool,
+    /// Whether all that is a second here is an estimate, because a sampler left events out.
+    pub estimated: bool,
 }
 
 /// A flow, or a socket that has none.
@@ -155,22 +157,30 @@ impl Receives {
         }
     }
 
-    pub fn finish(self, top: usize) -> RunningTable {
-        let row = |ends: FlowEnds, running: &Running| RunningRow {
-            ends,
-            receives: running.receives,
-            bytes: running.bytes,
-            overall_bytes_per_s: running.overall_bytes_per_s(),
-            lowest: running.lowest,
-            highest: running.highest,
-            latest: running.latest,
-            series: running.points().to_vec(),
-            may_be_more: false,
+    /// The table. An event of a hop stands for `weight` of them; `whole_flows` says that the flows that are there are whole.
+    pub fn finish(self, top: usize, weight: impl Fn(Hop) -> f64, whole_flows: bool) -> RunningTable {
+        // two hops are those of TCP and UDP: what stands for more is taken for both
+        let all = self.hops.iter().map(weight).fold(1.0, f64::max);
+        let own = if whole_flows { 1.0 } else { all };
+        let row = |ends: FlowEnds, running: &Running, weight: f64| {
+            let scaled = |point: Point| Point { bytes_per_s: point.bytes_per_s * weight, ..point };
+            RunningRow {
+                ends,
+                receives: running.receives,
+                bytes: running.bytes,
+                overall_bytes_per_s: running.overall_bytes_per_s().map(|per_s| per_s * weight),
+                lowest: running.lowest.map(scaled),
+                highest: running.highest.map(scaled),
+                latest: running.latest.map(scaled),
+                series: running.points().iter().copied().map(scaled).collect(),
+                may_be_more: false,
+                estimated: weight > 1.0,
+            }
         };
         let ranking = self.sums.ranking(top);
         let rows = ranking.rows.into_iter().filter_map(|kept| {
             let running = kept.value.running?;
-            Some(RunningRow { may_be_more: kept.may_be_more, ..row(kept.value.ends, &running) })
+            Some(RunningRow { may_be_more: kept.may_be_more, ..row(kept.value.ends, &running, own) })
         });
         let (window_receives, window_ns) = match self.window {
             Window::Receives(n) => (Some(n), None),
@@ -180,7 +190,7 @@ impl Receives {
             window_receives,
             window_ns,
             hops: self.hops.iter().collect(),
-            all: row(FlowEnds::default(), &self.all),
+            all: row(FlowEnds::default(), &self.all, all),
             rows: rows.collect(),
             others: ranking.others,
             other_receives: ranking.rest.receives,
@@ -246,7 +256,8 @@ fn row(
     [name_width, width]: [usize; 2],
     span: (u64, u64),
 ) -> fmt::Result {
-    let known = |per_s: Option<f64>| per_s.map_or_else(|| format!("{:>10}", "·"), rate);
+    let known =
+        |per_s: Option<f64>| per_s.map_or_else(|| format!("{:>10}", "·"), |per_s| rate(per_s, row.estimated));
     let at = |point: Option<Point>| known(point.map(|point| point.bytes_per_s));
     writeln!(
         out,

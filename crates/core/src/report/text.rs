@@ -1,6 +1,6 @@
 //! A report as text, readable at 80 columns: one unit a figure, columns that stay where they are.
 
-use super::figures::{bytes, count, count_in, fit, plural, time, wrap};
+use super::figures::{about, bytes, count, count_in, fit, plural, time, wrap};
 use super::{FlowRow, HopRow, Report};
 use crate::hop::{Direction, Hop};
 use crate::stats::Quantiles;
@@ -84,6 +84,11 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         side = Some(here);
         write_hop(out, row, width)?;
     }
+    if report.hops.iter().any(|row| row.estimated) {
+        let how = "≈ is an estimate of all there was: the sampler left most of it out. Events, bytes, journeys and times are \
+                   of what it kept.";
+        wrap(out, how, width, "")?;
+    }
     if report.events_elsewhere > 0 {
         let n = plural(report.events_elsewhere, "event", "events");
         writeln!(out, "{n} of further namespaces are in the sums only.")?;
@@ -92,7 +97,8 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
 }
 
 fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
-    let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9);
+    let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9 - usize::from(row.estimated));
+    let rate = format!("{:>9}", format!("{}{}", about(row.estimated), rate.trim_start()));
     let on_path = row.hop.direction() != Direction::Off;
     let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady);
     let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };

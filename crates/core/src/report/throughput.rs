@@ -55,10 +55,12 @@ pub struct Border {
     pub largest_bytes: u64,
     /// Mean time between neighbouring units of one flow, nanoseconds; `None` where no flow had two.
     pub spacing_ns: Option<f64>,
-    /// Payload a second, over the whole capture.
+    /// Payload a second, over the whole capture; of all that there was, where a sampler left events out.
     pub bytes_per_s: f64,
-    /// Units a second, over the whole capture.
+    /// Units a second, likewise.
     pub units_per_s: f64,
+    /// Whether these two are estimates, because a sampler left events out. All else is of those that came.
+    pub estimated: bool,
     /// Packets on the wire that the units are; 0 where a hop has no packets.
     pub segments: u64,
     /// Events without payload: acknowledgements, SYN, FIN, empty datagrams.
@@ -94,8 +96,8 @@ const fn place(hop: Hop) -> &'static str {
 }
 
 impl Throughput {
-    /// What was counted of a capture from `start_ns` to `end_ns`.
-    pub(super) fn of(layers: Layers, start_ns: u64, end_ns: u64) -> Self {
+    /// What was counted of a capture from `start_ns` to `end_ns`, in which each event of a hop stands for `weight` of them.
+    pub(super) fn of(layers: Layers, start_ns: u64, end_ns: u64, weight: impl Fn(Hop) -> f64) -> Self {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let other_events = layers.others();
         let border = |(hop, units): (Hop, Units)| Border {
@@ -107,8 +109,9 @@ impl Throughput {
             smallest_bytes: if units.units == 0 { 0 } else { units.smallest_bytes },
             largest_bytes: units.largest_bytes,
             spacing_ns: units.spacing_ns(),
-            bytes_per_s: per_second(units.bytes, duration_ns),
-            units_per_s: per_second(units.units, duration_ns),
+            bytes_per_s: per_second(units.bytes, duration_ns) * weight(hop),
+            units_per_s: per_second(units.units, duration_ns) * weight(hop),
+            estimated: weight(hop) > 1.0,
             segments: units.segments,
             empty: units.empty,
             beside: units.beside,
@@ -121,7 +124,7 @@ impl Throughput {
                 .collect(),
             slice_ns: units.strip.slice_ns(),
             slices: units.strip.slices().collect(),
-            columns: units.strip.columns(start_ns, end_ns, COLUMNS),
+            columns: units.strip.columns(start_ns, end_ns, COLUMNS).iter().map(|n| n * weight(hop)).collect(),
         };
         let protocols = layers.finish().into_iter().map(|(proto, borders)| ProtocolThroughput {
             proto,
@@ -208,7 +211,7 @@ fn row(
         count_in(units, 9),
         bytes(border.bytes),
         bytes(mean.round() as u64),
-        rate(border.bytes_per_s)
+        rate(border.bytes_per_s, border.estimated)
     )
 }
 
@@ -225,7 +228,8 @@ fn drawing(out: &mut String, protocol: &ProtocolThroughput, duration_ns: u64) ->
     if highest <= 0.0 || column_ns == 0 {
         return Ok(());
     }
-    let per_s = rate(highest * 1e9 / column_ns as f64);
+    let estimated = borders.iter().any(|border| border.estimated);
+    let per_s = rate(highest * 1e9 / column_ns as f64, estimated);
     writeln!(out, "bytes over time, {} a column, full height {}", time(column_ns).trim(), per_s.trim())?;
     for border in borders {
         writeln!(out, "{:<NAME$} {}", border.hop.name(), heights(&border.columns, highest).trim_end())?;

@@ -11,6 +11,7 @@ pub mod wire;
 
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Journey, Limits};
+use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, Hop};
 use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
@@ -141,6 +142,11 @@ impl Recording {
     /// Changes what is captured.
     pub fn change(&mut self, setting: &magscope_probe::Setting) -> Result<(), magscope_probe::ProbeError> {
         self.capture.as_mut().expect("running").change(setting)
+    }
+
+    /// What the capture says of itself.
+    pub fn info(&self) -> &NodeInfo {
+        self.capture.as_ref().expect("running").info()
     }
 
     /// The capture itself.

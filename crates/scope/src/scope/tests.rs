@@ -2,7 +2,7 @@ use super::*;
 use crate::action::Action;
 use crate::view::{Align, Top};
 use magscope_core::node::{Backend, Coverage, NetnsName};
-use magscope_core::{Direction, Event, Flow, FlowId, Hop, Loss, LossCause, Verdict};
+use magscope_core::{Direction, Event, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict};
 
 const MS: u64 = 1_000_000;
 
@@ -58,6 +58,36 @@ fn busy() -> Scope {
         feed(&mut scope, message(n, at, if n == 90 { 5 * MS } else { 2_000 }), at + 9 * MS);
     }
     scope
+}
+
+#[test]
+fn rates_of_a_sampled_capture_are_of_all_there_was_and_say_so() {
+    let mut scope = busy();
+    let count = |hop, kept, sampled| HopCount { time_ns: 0, hop, kept, filtered: 0, undecided: 0, sampled };
+    let counts = vec![count(Hop::DevRecv, 200, 600), count(Hop::DevXmit, 200, 0)];
+    scope.ingest(&Batch { counts, watermark_ns: 1_991 * MS, ..Batch::default() });
+    scope.end();
+    let frame = scope.frame();
+    let lane = |hop| frame.lanes.iter().find(|lane| lane.hop() == Some(hop)).unwrap().stats.unwrap();
+    let (recv, xmit) = (lane(Hop::DevRecv), lane(Hop::DevXmit));
+    assert_eq!((recv.estimated, xmit.estimated), (true, false));
+    assert!((recv.events_per_s / xmit.events_per_s - 4.0).abs() < 0.2, "{recv:?} {xmit:?}");
+    assert!((recv.bytes_per_s.unwrap() / xmit.bytes_per_s.unwrap() - 4.0).abs() < 0.2);
+    assert_eq!((frame.footer.journeys_per_s.is_some(), frame.footer.journeys_estimated), (true, false));
+
+    let sampled = |setting: &str| {
+        let mut scope =
+            Scope::new(NodeInfo { settings: vec![setting.to_owned()], ..info() }, Options::default());
+        for n in 0..200_u32 {
+            let at = u64::from(n) * 10 * MS;
+            feed(&mut scope, message(n, at, 2_000), at + 9 * MS);
+        }
+        (scope.frame().footer.journeys_per_s, scope.frame().footer.journeys_estimated)
+    };
+    let (whole, _) = sampled("watermark screen");
+    let (flows, estimated) = sampled("sample flows 1/16");
+    assert!(estimated && (flows.unwrap() / whole.unwrap() - 16.0).abs() < 0.01, "{flows:?} {whole:?}");
+    assert_eq!(sampled("sample 1/10 dev.recv"), (None, false), "nobody knows of how many a part was seen");
 }
 
 #[test]

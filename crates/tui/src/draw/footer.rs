@@ -51,6 +51,7 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     }
     facts.push(own_cost(theme, frame));
     let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
+    let per_s = if footer.journeys_estimated { format!("≈{per_s}") } else { per_s };
     facts.push((format!("{per_s:>6} journeys/s"), theme.plain));
     facts.push((format!("resent {}", count(totals.retransmitted)), theme.plain));
     if totals.late > 0 {

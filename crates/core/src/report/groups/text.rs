@@ -87,7 +87,8 @@ fn names(row: &GroupRow) -> (String, Option<String>) {
 
 /// How fast, what the times are about, who took the time.
 fn words(figures: &Figures) -> Vec<String> {
-    let mut words = vec![rate(figures.bytes_per_s).trim().to_owned()];
+    let per_s = figures.bytes_per_s.map(|per_s| rate(per_s, figures.estimated).trim().to_owned());
+    let mut words = vec![per_s.unwrap_or_else(|| "rate unknown: single events were left out".to_owned())];
     if figures.retransmits > 0 {
         words.push(format!("{} resent", count(figures.retransmits)));
     }

@@ -51,9 +51,10 @@ impl Column {
     /// What stands in it; `None` where nothing was measured.
     pub fn text(self, stats: &HopStats) -> Option<String> {
         let latency = stats.latency;
+        let shown = |rate: String| if stats.estimated { format::estimate(&rate) } else { rate };
         match self {
-            Self::Rate => Some(format::rate(stats.events_per_s)),
-            Self::Bits => stats.bytes_per_s.map(format::bit_rate),
+            Self::Rate => Some(shown(format::rate(stats.events_per_s))),
+            Self::Bits => stats.bytes_per_s.map(format::bit_rate).map(shown),
             Self::P50 => latency.map(|l| format::duration(l.p50_ns)),
             Self::P99 => latency.map(|l| format::duration(l.p99_ns)),
             Self::Max => latency.map(|l| format::duration(l.max_ns)),

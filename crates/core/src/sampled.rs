@@ -1,0 +1,165 @@
+//! What the events of a sampled capture stand for.
+//!
+//! A sampler leaves events out, and the kernel counts them (`Batch::counts`): of `kept + sampled` events at a hop `kept` came
+//! along. So each that came stands for `(kept + sampled) / kept`, and a rate of what came is that much too low. For all
+//! events of a hop the corrected count is what the kernel counted. For a part of them (a namespace, a protocol, their bytes) it is
+//! an estimate: the sampler chooses without looking at what it leaves out, but chance, or a rhythm that it shares with the traffic, may
+//! have given a part more or less than its share. What a *filter* leaves out is not wanted, and not added.
+
+use crate::batch::Batch;
+use crate::change::HopCount;
+use crate::hop::Hop;
+use crate::node::NodeInfo;
+
+/// One more than the largest number of a hop.
+const HOPS: usize = 64;
+
+/// Kept and sampled out between two readings of the kernel's counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ratio {
+    kept: u64,
+    sampled: u64,
+}
+
+impl Ratio {
+    fn between(from: Option<HopCount>, to: HopCount) -> Self {
+        let (kept, sampled) = from.map_or((0, 0), |from| (from.kept, from.sampled));
+        Ratio { kept: to.kept.saturating_sub(kept), sampled: to.sampled.saturating_sub(sampled) }
+    }
+
+    /// How many events each kept one stands for.
+    fn weight(self) -> Option<f64> {
+        (self.kept > 0).then(|| (self.kept as f64 + self.sampled as f64) / self.kept as f64)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct HopState {
+    first: Option<HopCount>,
+    last: Option<HopCount>,
+    lately: Ratio,
+}
+
+/// Follows what one capture leaves out by sampling. Of fixed size.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    hops: Box<[HopState; HOPS]>,
+    flow_one_in: u32,
+    flows_changed: bool,
+    tears: bool,
+}
+
+impl Sampled {
+    /// As the capture began.
+    pub fn of(info: &NodeInfo) -> Self {
+        let mut sampled = Sampled {
+            hops: Box::new([HopState::default(); HOPS]),
+            flow_one_in: 1,
+            flows_changed: false,
+            tears: false,
+        };
+        info.settings.iter().for_each(|setting| sampled.setting(setting));
+        sampled
+    }
+
+    fn setting(&mut self, setting: &str) {
+        let Some(how) = setting.strip_prefix("sample ") else { return };
+        match how.strip_prefix("flows ") {
+            Some(flows) => {
+                self.flow_one_in =
+                    flows.trim().strip_prefix("1/").and_then(|n| n.parse().ok()).unwrap_or(1).max(1);
+            }
+            None => self.tears |= !how.starts_with("off"),
+        }
+    }
+
+    /// Takes a batch's counts and changes.
+    pub fn batch(&mut self, batch: &Batch) {
+        for change in &batch.changes {
+            let before = self.flow_one_in;
+            self.setting(&change.what);
+            self.flows_changed |= before != self.flow_one_in;
+        }
+        for count in &batch.counts {
+            let state = &mut self.hops[count.hop as usize % HOPS];
+            state.lately = Ratio::between(state.last, *count);
+            state.first.get_or_insert(*count);
+            state.last = Some(*count);
+        }
+    }
+
+    /// How many events each one of a hop stands for, over all that was seen. 1 where nothing was sampled out.
+    pub fn weight(&self, hop: Hop) -> f64 {
+        let state = &self.hops[hop as usize % HOPS];
+        let Some(last) = state.last else { return 1.0 };
+        // a part of a recording begins in the middle of the counters
+        let part = Ratio::between(state.first, last).weight();
+        part.or_else(|| Ratio::between(None, last).weight()).unwrap_or(1.0)
+    }
+
+    /// The same between the last two readings of the counters, about a second apart: what holds on a live screen.
+    pub fn weight_lately(&self, hop: Hop) -> f64 {
+        let state = &self.hops[hop as usize % HOPS];
+        state.lately.weight().unwrap_or_else(|| self.weight(hop))
+    }
+
+    /// How many journeys each one stands for, as far as that can be told: 1 where no flow is left out; nothing where single
+    /// events are, because nobody knows then what share of a journey was seen, or where it was changed meanwhile.
+    pub fn journey_weight(&self) -> Option<f64> {
+        (!self.tears && !self.flows_changed).then(|| f64::from(self.flow_one_in))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Change;
+    use crate::generator::{Generator, GeneratorOptions};
+    use crate::source::Source;
+
+    fn info(settings: &[&str]) -> NodeInfo {
+        let info = Generator::new(GeneratorOptions::default()).info().clone();
+        NodeInfo { settings: settings.iter().map(|s| (*s).to_owned()).collect(), ..info }
+    }
+
+    fn counts(hop: Hop, kept: u64, sampled: u64) -> Batch {
+        let count = HopCount { time_ns: 0, hop, kept, filtered: 1_000, undecided: 7, sampled };
+        Batch { counts: vec![count], ..Batch::default() }
+    }
+
+    #[test]
+    fn a_weight_is_the_counters_and_lately_only_of_the_last_stretch() {
+        let mut sampled = Sampled::of(&info(&["sample 1/10 dev.xmit"]));
+        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        close(sampled.weight(Hop::DevXmit), 1.0);
+        sampled.batch(&counts(Hop::DevXmit, 100, 900));
+        close(sampled.weight(Hop::DevXmit), 10.0);
+        close(sampled.weight(Hop::DevRecv), 1.0);
+        sampled.batch(&counts(Hop::DevXmit, 200, 900));
+        close(sampled.weight_lately(Hop::DevXmit), 1.0);
+        // in a part that begins with the first of the two readings nothing was left out
+        close(sampled.weight(Hop::DevXmit), 1.0);
+        sampled.batch(&counts(Hop::DevXmit, 300, 1200));
+        close(sampled.weight(Hop::DevXmit), 2.5);
+        close(sampled.weight_lately(Hop::DevXmit), 4.0);
+        sampled.batch(&counts(Hop::DevXmit, 300, 1200));
+        close(sampled.weight_lately(Hop::DevXmit), 2.5);
+        assert_eq!(sampled.journey_weight(), None);
+    }
+
+    #[test]
+    fn whole_flows_make_journeys_worth_so_many() {
+        let mut sampled = Sampled::of(&info(&["filter port = 443", "sample flows 1/16"]));
+        assert_eq!(sampled.journey_weight(), Some(16.0));
+        let change = |what: &str| Batch {
+            changes: vec![Change { from_ns: 1, to_ns: 2, what: what.to_owned() }],
+            ..Batch::default()
+        };
+        sampled.batch(&change("filter off"));
+        assert_eq!(sampled.journey_weight(), Some(16.0));
+        sampled.batch(&change("sample flows 1/4"));
+        assert_eq!(sampled.journey_weight(), None, "part of them counts 16, part 4");
+        assert_eq!(Sampled::of(&info(&[])).journey_weight(), Some(1.0));
+        assert_eq!(Sampled::of(&info(&["sample flows 1/0"])).journey_weight(), Some(1.0));
+    }
+}
