@@ -249,7 +249,12 @@ struct cred {
 	kuid_t uid;
 };
 
+struct nsproxy {
+	struct net *net_ns;
+};
+
 struct task_struct {
+	struct nsproxy *nsproxy;
 	struct files_struct *files;
 	const struct cred *cred;
 	struct css_set *cgroups;

@@ -41,6 +41,8 @@ enum mag_hop {
 	MAG_SCHED_FORK = 38,
 	MAG_SCHED_EXIT = 39,
 	MAG_SCHED_SWITCHED = 40,
+	MAG_HEADS = 47,	 /* no hop: the place where payload heads are counted */
+	MAG_CUSTOM = 48, /* no hop either: from here on custom probes, by their number */
 	MAG_HOPS = 64,
 };
 
@@ -50,6 +52,8 @@ enum mag_kind {
 	MAG_KIND_FLOW = 129,
 	MAG_KIND_TASK = 130,
 	MAG_KIND_TCP = 131,
+	MAG_KIND_HIT = 132,
+	MAG_KIND_HEAD = 133,
 };
 
 enum mag_flag {
@@ -70,7 +74,7 @@ enum mag_resend {
 	MAG_RESEND_PROBE = 3,   /* by the timer of the tail loss probe */
 };
 
-/* Every record begins so. Events and TCP samples are numbered per CPU whether or not they found room, so that a
+/* Every record begins so. Events, TCP samples, hits and heads are numbered per CPU whether or not they found room, so that a
  * step of more than one is a loss; the other kinds carry the number of the event that follows them. */
 struct mag_header {
 	unsigned char hop;   /* enum mag_hop, or enum mag_kind */
@@ -160,6 +164,60 @@ struct mag_tcp {
 	unsigned char ca_state;
 	unsigned short pad;
 	unsigned int pad2;
+};
+
+/* A custom probe was passed. What could not be learnt is 0. */
+#define MAG_VALUES 4
+#define MAG_CUSTOMS 16
+struct mag_hit {
+	struct mag_header h;
+	unsigned long long cookie;
+	unsigned long long flow;
+	unsigned int seq; /* as in mag_event */
+	unsigned int len;
+	unsigned int tgid; /* who ran; in the kernel perhaps only whom an interrupt stopped */
+	unsigned int tid;
+	unsigned short ip_id;
+	unsigned char probe; /* which */
+	unsigned char known; /* a bit a value that could be read */
+	unsigned char proto;
+	unsigned char pad[3];
+	unsigned long long value[MAG_VALUES];
+};
+
+/* How a custom probe's program comes by its values: user space looks the types up and writes down where to go. It is
+ * read-only once the program is loaded, so the verifier knows every step and drops what is not there. */
+#define MAG_STEPS 8
+enum mag_base {
+	MAG_BASE_ARG = 0,    /* an argument, by `arg` */
+	MAG_BASE_RETURN = 1, /* what the function returns */
+	MAG_BASE_RECORD = 2, /* the tracepoint's record */
+};
+struct mag_read {
+	unsigned char base;  /* enum mag_base */
+	unsigned char arg;
+	unsigned char steps; /* of `offset`: each is added to an address, and what stands there is read: an address, or at last the value */
+	unsigned char bytes; /* of the value: 1, 2, 4, 8 */
+	unsigned char sign;  /* whether it has one */
+	unsigned char shift; /* a bit-field: its first bit in those bytes, and how many; 0 for all */
+	unsigned char bits;
+	unsigned char pad;
+	int offset[MAG_STEPS];
+};
+enum mag_side { MAG_SIDE_UNKNOWN = 0, MAG_SIDE_TX = 1, MAG_SIDE_RX = 2 };
+struct mag_plan {
+	unsigned char number; /* of the probe */
+	unsigned char values;
+	unsigned char side;    /* enum mag_side: which way packets go here */
+	unsigned char process; /* whether whoever runs is whose doing it is */
+	unsigned char has_skb; /* what there is to learn identity from, each with how to come by it */
+	unsigned char has_sock;
+	unsigned char has_dev;
+	unsigned char pad;
+	struct mag_read skb;
+	struct mag_read sock;
+	struct mag_read dev;
+	struct mag_read value[MAG_VALUES];
 };
 
 /* What user space sets before load. Read-only after it, so the verifier removes what is switched off. What can change

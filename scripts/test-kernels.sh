@@ -24,7 +24,7 @@ guest_needs ip tc
 
 # What runs in the guests. `backends` is there for the kinds of probes and `disturbed` for its netem, which the kernel that
 # tests are developed on may lack.
-short=(backends exact switches)
+short=(backends exact switches custom)
 suites=("${short[@]}")
 [ $full = no ] || suites+=(journeys traffic disturbed)
 arguments=()

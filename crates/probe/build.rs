@@ -23,6 +23,7 @@ fn main() {
     let objects = [
         ("magnet.bpf.c", "magnet.bpf.o", "-UMAGNET_PROBE_READ"),
         ("magnet.bpf.c", "magnet-probe-read.bpf.o", "-DMAGNET_PROBE_READ"),
+        ("custom.bpf.c", "custom.bpf.o", "-DMAGNET_PROBE_READ"),
         ("trial.bpf.c", "trial.bpf.o", "-UMAGNET_PROBE_READ"),
         ("bench/floor.bpf.c", "floor.bpf.o", "-UMAGNET_PROBE_READ"),
     ];

@@ -2,8 +2,10 @@
 
 use crate::change::{Change, HopCount};
 use crate::clock::ClockSample;
+use crate::custom::ProbeHit;
 use crate::event::Event;
 use crate::flow::{Flow, Task, TcpSample};
+use crate::head::PayloadHead;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -19,6 +21,10 @@ pub struct Batch {
     pub tasks: Vec<Task>,
     /// TCP state samples, in order of time.
     pub tcp: Vec<TcpSample>,
+    /// Hits of custom probes, in order of time.
+    pub hits: Vec<ProbeHit>,
+    /// Payload heads, in order of time.
+    pub heads: Vec<PayloadHead>,
     /// Losses, in order of their end.
     pub losses: Vec<Loss>,
     /// How the clocks of this node stood.
@@ -41,6 +47,8 @@ impl Batch {
         self.flows.clear();
         self.tasks.clear();
         self.tcp.clear();
+        self.hits.clear();
+        self.heads.clear();
         self.losses.clear();
         self.clock.clear();
         self.changes.clear();
@@ -54,10 +62,17 @@ impl Batch {
             && self.flows.is_empty()
             && self.tasks.is_empty()
             && self.tcp.is_empty()
+            && self.hits.is_empty()
+            && self.heads.is_empty()
             && self.losses.is_empty()
             && self.clock.is_empty()
             && self.changes.is_empty()
             && self.counts.is_empty()
+    }
+
+    /// Records that carry a number of their CPU's stream: events, TCP samples, hits and heads.
+    pub fn numbered(&self) -> u64 {
+        (self.events.len() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
     }
 
     /// Events lost within this batch, whatever the cause.

@@ -88,6 +88,7 @@ impl Generator {
             ],
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             settings: Vec::new(),
+            probes: Vec::new(),
             coverage: Coverage::full(Backend::Generator),
         };
         let mut generator = Generator {

@@ -1,5 +1,6 @@
 //! What a source knows about the node its events come from.
 
+use crate::custom::CustomProbe;
 use crate::hop::{Hop, HopSet};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -153,6 +154,9 @@ pub struct NodeInfo {
     /// What was left out from the beginning, in the words of the command line: `filter port = 443`, `sample flows 1/16`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// Probes that a person named; a hit carries its probe's place in this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<CustomProbe>,
     /// How each hop is served.
     pub coverage: Coverage,
 }

@@ -127,6 +127,8 @@ fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
     batch.events.iter_mut().for_each(|event| shift(&mut event.time_ns));
     batch.tcp.iter_mut().for_each(|sample| shift(&mut sample.time_ns));
+    batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));
+    batch.heads.iter_mut().for_each(|head| shift(&mut head.time_ns));
     for loss in &mut batch.losses {
         shift(&mut loss.from_ns);
         shift(&mut loss.to_ns);

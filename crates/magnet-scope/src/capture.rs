@@ -59,6 +59,7 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         every_netns: namespaces.every,
         ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
         backend: args.backend,
+        probes: args.probe.clone(),
     };
     let capture = Capture::start(options).map_err(explain)?;
     let missing = missing(&capture.info().coverage, hops);
@@ -148,6 +149,9 @@ pub fn explain(error: ProbeError) -> anyhow::Error {
             "the kernel was built without something, or a security policy forbids it",
             "`magnet-scope doctor` says what this kernel has; leave the hop out with `--hops -NAME`",
         ),
+        ProbeError::Custom { .. } => {
+            ("", "`magnet-scope hops --probe PLACE` says what there is to read; docs/probes.md has examples")
+        }
         ProbeError::Filter(_) => ("", "docs/filters.md has every word, `magnet-scope hops` every hop"),
         _ => ("", "`magnet-scope doctor` says what this host has"),
     };

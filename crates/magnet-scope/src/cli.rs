@@ -7,9 +7,9 @@ use crate::commands::{
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
-use magscope_core::CaptureFilter;
 use magscope_core::journey::Limits;
 use magscope_core::node::Backend;
+use magscope_core::{CaptureFilter, CustomProbe};
 use magscope_probe::Setting;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -118,6 +118,10 @@ pub struct CaptureArgs {
     /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
+    /// Stand at a place of your own too, and read values there: `fentry:tcp_rcv_established after=tcp.recv skb->len`
+    /// (docs/probes.md); can be given several times
+    #[arg(long, value_name = "PLACE", value_parser = probe)]
+    pub probe: Vec<CustomProbe>,
     /// React at once: wake up at every event, at a cost to the traffic
     #[arg(long, conflicts_with = "bulk")]
     pub latency: bool,
@@ -128,6 +132,11 @@ pub struct CaptureArgs {
 
 fn filter(text: &str) -> Result<CaptureFilter, String> {
     CaptureFilter::parse(text).map_err(|error| error.to_string())
+}
+
+/// A custom probe in words.
+pub fn probe(text: &str) -> Result<CustomProbe, String> {
+    text.parse().map_err(|error: magscope_core::custom::BadProbe| error.to_string())
 }
 
 fn sampling(text: &str) -> Result<Setting, String> {

@@ -7,6 +7,7 @@ use crate::candidates::{Candidate, is_at_function};
 use crate::change::teachers;
 use crate::clock::{ClockSampler, monotonic_ns};
 use crate::control::{Control, Sampler, Watermark};
+use crate::custom::{self, Attached};
 use crate::decode::{Record, decode, decode_event};
 use crate::doorbell::Doorbell;
 use crate::error::ProbeError;
@@ -18,12 +19,13 @@ use crate::messages;
 use crate::netns::NetnsTarget;
 use crate::order::{HOLD_NS, Sorter};
 use crate::plan::{Plan, plan_by};
-use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_HOPS};
+use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HOPS};
 use crate::symbols;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject,
     ProgramAttachType, ProgramMut, RingBuffer, RingBufferBuilder,
 };
+use magscope_core::custom::CustomProbe;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
@@ -64,6 +66,8 @@ pub struct CaptureOptions {
     pub flow_one_in: u32,
     /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
     pub switchable: HopSet,
+    /// Probes that a person named.
+    pub probes: Vec<CustomProbe>,
 }
 
 impl Default for CaptureOptions {
@@ -79,6 +83,7 @@ impl Default for CaptureOptions {
             samplers: Vec::new(),
             flow_one_in: 1,
             switchable: HopSet::EMPTY,
+            probes: Vec::new(),
         }
     }
 }
@@ -92,14 +97,31 @@ pub struct Counters {
     pub hops: Vec<HopCount>,
     /// Of those, how many found no room, by hop.
     pub lost_by_hop: BTreeMap<Hop, u64>,
+    /// What became of every hit of a custom probe, in their order.
+    pub probes: Vec<ProbeCount>,
     /// Of those lost, how many no loss record has reported yet.
     pub unreported: u64,
+}
+
+/// What became of the hits of a custom probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCount {
+    /// Became records, or should have.
+    pub kept: u64,
+    /// Left out by the filter.
+    pub filtered: u64,
+    /// Left out because the filter asks for something that could not be known.
+    pub undecided: u64,
+    /// Left out by a sampler.
+    pub sampled: u64,
+    /// Of those kept, found no room.
+    pub lost: u64,
 }
 
 impl Counters {
     /// Events that found no room.
     pub fn lost(&self) -> u64 {
-        self.lost_by_hop.values().sum()
+        self.lost_by_hop.values().sum::<u64>() + self.probes.iter().map(|probe| probe.lost).sum::<u64>()
     }
 }
 
@@ -139,6 +161,10 @@ impl Collector {
                 self.numbered(cpu, number, bytes.len());
                 self.aside.tcp.push(sample);
             }
+            Ok(Record::Hit(hit)) => {
+                self.numbered(hit.cpu, hit.record, bytes.len());
+                self.aside.hits.push(hit);
+            }
             Ok(Record::Loss(loss)) => {
                 if let Some(gaps) = self.gaps.get_mut(usize::from(loss.cpu)) {
                     gaps.explained(loss.count);
@@ -154,6 +180,7 @@ impl Collector {
 pub struct Capture {
     // Dropped in this order: links first, so that nothing runs while the rest goes.
     pub(crate) links: Links,
+    customs: Vec<Attached>,
     rings: RingBuffer<'static>,
     pub(crate) object: Object,
     _ring_maps: Vec<MapHandle>,
@@ -233,6 +260,8 @@ impl Capture {
                 Err(error) => return Err(error),
             }
         };
+        let config = config(&facts, &loaded, &options);
+        let (probes, customs) = custom::attach_all(&facts, &object, &config, &options.probes)?;
         let collector = Rc::new(RefCell::new(Collector {
             gaps: vec![Gaps::default(); facts.cpus as usize],
             taken: vec![0; facts.cpus as usize],
@@ -252,6 +281,7 @@ impl Capture {
             netns,
             cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
             settings: Vec::new(),
+            probes,
             coverage: plan.coverage.clone(),
         };
         control.set_watermark(options.watermark);
@@ -264,6 +294,7 @@ impl Capture {
         }
         let mut capture = Capture {
             links,
+            customs,
             rings,
             object,
             _ring_maps: ring_maps,
@@ -286,6 +317,7 @@ impl Capture {
         };
         capture.info.settings = capture.in_force();
         capture.rewire(plan.served())?;
+        capture.control.set_custom(capture.customs.len());
         // all at once, and only now that every one is attached
         capture.control.set_hops(plan.served());
         capture.complete_from_ns = monotonic_ns();
@@ -295,8 +327,10 @@ impl Capture {
     /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
     pub fn stop(&mut self) {
         self.stopped_at_ns.get_or_insert_with(monotonic_ns);
+        self.control.set_custom(0);
         self.control.set_hops(HopSet::EMPTY);
         self.links.clear();
+        self.customs.clear();
     }
 
     /// Events left out because they came while probes were still being attached or already detached.
@@ -340,6 +374,15 @@ impl Capture {
                     *counters.lost_by_hop.entry(*hop).or_default() += lost;
                 }
             }
+            counters.probes.resize(self.info.probes.len(), ProbeCount::default());
+            for (number, probe) in counters.probes.iter_mut().enumerate() {
+                let of = |offset: usize| word(bytes, offset / 8 + mag_hop_MAG_CUSTOM as usize + number);
+                probe.kept += of(std::mem::offset_of!(mag_cpu, kept));
+                probe.filtered += of(std::mem::offset_of!(mag_cpu, filtered));
+                probe.undecided += of(std::mem::offset_of!(mag_cpu, undecided));
+                probe.sampled += of(std::mem::offset_of!(mag_cpu, sampled));
+                probe.lost += of(std::mem::offset_of!(mag_cpu, lost_by_hop));
+            }
             // one hop after the other, as the counters stand in the kernel's structure
             for hop in Hop::ALL {
                 let of = |offset: usize| word(bytes, offset / 8 + *hop as usize);
@@ -381,6 +424,8 @@ impl Capture {
         batch.losses.append(&mut aside.losses);
         batch.tcp.append(&mut aside.tcp);
         batch.tcp.sort_by_key(|t| t.time_ns);
+        batch.hits.append(&mut aside.hits);
+        batch.hits.sort_by_key(|hit| hit.time_ns);
 
         let stopping = self.stopped_at_ns.is_some();
         let watermark = if stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
@@ -449,7 +494,7 @@ impl Source for Capture {
 
 /// Leaves out what is not within the two times, and returns how many numbered records that were.
 fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
-    let before = batch.events.len() + batch.tcp.len();
+    let before = batch.numbered();
     let outside = |time_ns: u64| time_ns < from_ns || time_ns > to_ns;
     // in order of time: mostly nothing has to be touched
     if batch.events.first().is_some_and(|e| outside(e.time_ns))
@@ -458,7 +503,8 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
         batch.events.retain(|e| !outside(e.time_ns));
     }
     batch.tcp.retain(|t| !outside(t.time_ns));
-    (before - batch.events.len() - batch.tcp.len()) as u64
+    batch.hits.retain(|hit| !outside(hit.time_ns));
+    before - batch.numbered()
 }
 
 /// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
@@ -498,6 +544,19 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
             _ => {}
         }
     }
+    let config = config(facts, plan, options);
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "rings" {
+            map.set_max_entries(facts.cpus).map_err(refused)?;
+        } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
+            write_config(&mut map, &config)?;
+        }
+    }
+    open.load().map_err(refused)
+}
+
+fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config {
         hops: plan.served().0,
@@ -511,24 +570,22 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
             *slot = target.inode;
         }
     }
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "rings" {
-            map.set_max_entries(facts.cpus).map_err(refused)?;
-        } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
-            write_config(&mut map, &config)?;
-        }
+    config
+}
+
+/// The bytes that the kernel side reads.
+pub(crate) fn bytes_of_config(config: &mag_config) -> &[u8] {
+    // SAFETY: mag_config is plain integers without padding.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>())
     }
-    open.load().map_err(refused)
 }
 
 fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Result<(), ProbeError> {
     let failed = |cause: &str| ProbeError::Map { operation: "write", map: "config", cause: cause.to_owned() };
     let value = map.initial_value_mut().ok_or_else(|| failed("it has no initial value"))?;
-    // SAFETY: mag_config is plain integers without padding; its bytes are what the kernel side reads.
-    #[allow(unsafe_code)]
-    let bytes =
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>()) };
+    let bytes = bytes_of_config(config);
     value.get_mut(..bytes.len()).ok_or_else(|| failed("it is too small"))?.copy_from_slice(bytes);
     Ok(())
 }

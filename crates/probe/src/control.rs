@@ -6,7 +6,7 @@
 
 use crate::error::ProbeError;
 use crate::filter::Program;
-use crate::record::{MAG_FILTER_SLOTS, mag_control, mag_filter};
+use crate::record::{MAG_CUSTOMS, MAG_FILTER_SLOTS, mag_control, mag_filter, mag_hop_MAG_CUSTOM};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
@@ -63,6 +63,8 @@ pub(crate) struct Control {
     ring: MapHandle,
     program: Option<Program>,
     flow_one_in: u32,
+    /// Bits of custom probes, which are on as long as the capture runs.
+    custom: u64,
 }
 
 impl Control {
@@ -82,13 +84,14 @@ impl Control {
             ring: MapHandle::try_from(ring).map_err(|e| failed("rings", e.to_string()))?,
             program: None,
             flow_one_in: 1,
+            custom: 0,
         };
         control.memory.word32(std::mem::offset_of!(mag_control, flow_limit)).store(u32::MAX, SeqCst);
         Ok(control)
     }
 
     pub(crate) fn hops(&self) -> HopSet {
-        HopSet(self.memory.word64(std::mem::offset_of!(mag_control, hops)).load(SeqCst))
+        HopSet(self.memory.word64(std::mem::offset_of!(mag_control, hops)).load(SeqCst) & HopSet::all().0)
     }
 
     pub(crate) fn set_hops(&self, hops: HopSet) {
@@ -96,8 +99,13 @@ impl Control {
         if self.learning(hops) {
             self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
         }
-        self.memory.word64(std::mem::offset_of!(mag_control, hops)).store(hops.0, SeqCst);
+        self.memory.word64(std::mem::offset_of!(mag_control, hops)).store(hops.0 | self.custom, SeqCst);
         self.settle();
+    }
+
+    /// From the next [`Control::set_hops`] on, so many custom probes are on too.
+    pub(crate) fn set_custom(&mut self, count: usize) {
+        self.custom = ((1_u64 << count.min(MAG_CUSTOMS as usize)) - 1) << mag_hop_MAG_CUSTOM;
     }
 
     /// Whether sockets have to be remembered.

@@ -1,10 +1,10 @@
 //! Bytes of a ring to what they mean. Pure, and safe on any bytes.
 
 use crate::record::{
-    mag_event, mag_flow, mag_header, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK,
-    mag_kind_MAG_KIND_TCP, mag_loss, mag_task, mag_tcp,
+    mag_event, mag_flow, mag_header, mag_hit, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_HIT,
+    mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss, mag_task, mag_tcp,
 };
-use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
+use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, ProbeHit, Proto, Task, TcpSample};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What one record says.
@@ -25,6 +25,8 @@ pub enum Record {
         /// Number in this CPU's stream.
         number: u32,
     },
+    /// A custom probe was passed.
+    Hit(ProbeHit),
     /// Records that found no room.
     Loss(Loss),
 }
@@ -54,13 +56,14 @@ unsafe trait Plain: Copy {}
 // SAFETY: bindgen made them of `struct`s in record.h, which hold unsigned integers and arrays of integers alone.
 #[allow(unsafe_code)]
 mod plain {
-    use super::{Plain, mag_event, mag_flow, mag_header, mag_loss, mag_task, mag_tcp};
+    use super::{Plain, mag_event, mag_flow, mag_header, mag_hit, mag_loss, mag_task, mag_tcp};
     unsafe impl Plain for mag_header {}
     unsafe impl Plain for mag_event {}
     unsafe impl Plain for mag_loss {}
     unsafe impl Plain for mag_flow {}
     unsafe impl Plain for mag_task {}
     unsafe impl Plain for mag_tcp {}
+    unsafe impl Plain for mag_hit {}
 }
 
 #[inline]
@@ -99,6 +102,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
         kind if kind == mag_kind_MAG_KIND_TCP => {
             Ok(Record::Tcp { sample: tcp(&read(bytes)?), cpu: header.cpu, number: header.number })
         }
+        kind if kind == mag_kind_MAG_KIND_HIT => Ok(Record::Hit(hit(&read(bytes)?))),
         kind if kind == mag_kind_MAG_KIND_LOSS => Ok(Record::Loss(loss(&read(bytes)?))),
         _ => Err(DecodeError::UnknownKind(header.hop)),
     }
@@ -188,6 +192,25 @@ fn tcp(t: &mag_tcp) -> TcpSample {
         recv_queue_bytes: t.rcv_nxt.wrapping_sub(t.copied_seq),
         state: t.state,
         ca_state: t.ca_state,
+    }
+}
+
+fn hit(h: &mag_hit) -> ProbeHit {
+    ProbeHit {
+        time_ns: h.h.time_ns,
+        socket: h.cookie,
+        flow: FlowId(h.flow),
+        seq: h.seq,
+        len: h.len,
+        tgid: h.tgid,
+        tid: h.tid,
+        record: h.h.number,
+        cpu: h.h.cpu,
+        ip_id: h.ip_id,
+        probe: h.probe,
+        proto: Proto(h.proto),
+        known: h.known,
+        values: h.value.map(|value| value as i64),
     }
 }
 

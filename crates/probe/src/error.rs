@@ -83,6 +83,14 @@ pub enum ProbeError {
         /// What the kernel said.
         cause: String,
     },
+    /// A custom probe cannot be attached.
+    #[error("the probe `{probe}`: {cause}")]
+    Custom {
+        /// Where it should stand.
+        probe: String,
+        /// What is not there, or what the kernel said.
+        cause: String,
+    },
     /// The filter cannot be put into the kernel.
     #[error(transparent)]
     Filter(#[from] crate::filter::FilterError),

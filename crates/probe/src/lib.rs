@@ -10,6 +10,7 @@ pub mod change;
 pub mod clock;
 pub mod control;
 pub mod cost;
+pub mod custom;
 pub mod decode;
 mod doorbell;
 pub mod error;
@@ -25,7 +26,7 @@ pub mod setting;
 mod symbols;
 mod trial;
 
-pub use capture::{Capture, CaptureOptions, Counters};
+pub use capture::{Capture, CaptureOptions, Counters, ProbeCount};
 pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;

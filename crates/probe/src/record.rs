@@ -72,8 +72,13 @@ mod tests {
     #[test]
     fn records_are_whole_words_and_a_plain_event_has_64_bytes() {
         assert_eq!(size_of::<mag_event>(), 64);
-        for size in [size_of::<mag_loss>(), size_of::<mag_flow>(), size_of::<mag_task>(), size_of::<mag_tcp>()]
-        {
+        for size in [
+            size_of::<mag_loss>(),
+            size_of::<mag_flow>(),
+            size_of::<mag_task>(),
+            size_of::<mag_tcp>(),
+            size_of::<mag_hit>(),
+        ] {
             assert_eq!(size % 8, 0);
         }
     }

@@ -2,55 +2,13 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
-use magscope_core::hop::HopSet;
+use common::{CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, hops, quiet};
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
 use magscope_probe::{CaptureOptions, Counters, Sampler, Setting};
-use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
-
-fn hops(hops: &[Hop]) -> HopSet {
-    hops.iter().copied().collect()
-}
 
 fn filter(text: &str) -> CaptureFilter {
     CaptureFilter::parse(text).expect(text)
-}
-
-/// Two sockets, each connected to the other.
-struct Pair {
-    client: UdpSocket,
-    server: UdpSocket,
-}
-
-impl Pair {
-    fn new(net: &Net, from: &str, to: &str, port: u16) -> Self {
-        let at = |ip: &str, port: u16| SocketAddr::new(ip.parse().expect("an address"), port);
-        let server = net.server.run(|| UdpSocket::bind(at(to, port)).expect("bind"));
-        let client = net.client.run(|| UdpSocket::bind(at(from, port + 1)).expect("bind"));
-        client.connect(at(to, port)).expect("connect");
-        server.connect(at(from, port + 1)).expect("connect");
-        server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
-        Pair { client, server }
-    }
-
-    /// Sends datagrams, each read before the next.
-    fn send(&self, count: usize, size: usize) {
-        let (payload, mut buffer) = (vec![7u8; size], vec![0u8; 2048]);
-        for _ in 0..count {
-            assert_eq!(self.client.send(&payload).expect("send"), size);
-            assert_eq!(self.server.recv(&mut buffer).expect("recv"), size);
-        }
-    }
-}
-
-/// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here.
-fn quiet() -> Net {
-    let net = Net::new();
-    for host in [&net.client, &net.server] {
-        host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there"));
-    }
-    net
 }
 
 fn finish(mut recording: Recording) -> (Recording, Counters) {

@@ -29,11 +29,15 @@ pub enum Table {
     Changes = 7,
     /// What the kernel counted at hops where events were left out.
     Counts = 8,
+    /// Hits of custom probes.
+    Hits = 9,
+    /// First bytes of payload, where they were asked for.
+    Heads = 10,
 }
 
 impl Table {
     /// Every table, the index last: it is written after what it points at.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 11] = [
         Self::Events,
         Self::Flows,
         Self::Tasks,
@@ -42,6 +46,8 @@ impl Table {
         Self::Clock,
         Self::Changes,
         Self::Counts,
+        Self::Hits,
+        Self::Heads,
         Self::Index,
     ];
 
@@ -50,7 +56,9 @@ impl Table {
         match self {
             Self::Changes => 6,
             Self::Counts => 7,
-            Self::Index => 8,
+            Self::Hits => 8,
+            Self::Heads => 9,
+            Self::Index => 10,
             _ => self as usize,
         }
     }
@@ -67,6 +75,8 @@ impl Table {
             Self::Index => "index",
             Self::Changes => "changes",
             Self::Counts => "counts",
+            Self::Hits => "hits",
+            Self::Heads => "heads",
         }
     }
 

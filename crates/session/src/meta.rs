@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The session format this library writes, and the newest it reads.
 ///
-/// 2 has more columns in the clock table, and the tables of changes and counts.
+/// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads.
 pub const FORMAT: u32 = 2;
 
 /// A `meta.toml` longer than this is not read: it holds a table of hops and some names.

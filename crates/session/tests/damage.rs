@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Traffic, change, clock_sample, drain, hop_count, loss, node, tcp_sample};
+use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, tcp_sample};
 use magscope_core::{Batch, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session, Table};
 use std::fs;
@@ -42,6 +42,8 @@ impl Small {
             batch.tcp.push(tcp_sample(batch.watermark_ns));
             batch.losses.push(loss(batch.watermark_ns, 3));
             batch.clock.push(clock_sample(batch.watermark_ns));
+            batch.hits.push(hit(batch.watermark_ns));
+            batch.heads.push(head(batch.watermark_ns));
             batch.changes.push(change(batch.watermark_ns));
             batch.counts.push(hop_count(batch.watermark_ns));
             recorder.append(&batch).unwrap();
@@ -50,6 +52,8 @@ impl Small {
             recorded.tcp.extend_from_slice(&batch.tcp);
             recorded.losses.extend_from_slice(&batch.losses);
             recorded.clock.extend_from_slice(&batch.clock);
+            recorded.hits.extend_from_slice(&batch.hits);
+            recorded.heads.extend_from_slice(&batch.heads);
             recorded.changes.extend_from_slice(&batch.changes);
             recorded.counts.extend_from_slice(&batch.counts);
         }
@@ -179,6 +183,8 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
             let same = replayed.flows == all.flows
                 && replayed.tcp == all.tcp
                 && replayed.clock == all.clock
+                && replayed.hits == all.hits
+                && replayed.heads == all.heads
                 && replayed.changes == all.changes
                 && replayed.counts == all.counts
                 && told == all.losses;
@@ -237,7 +243,7 @@ fn a_missing_or_wrong_index_is_done_without() {
         assert_eq!(replayed.losses, small.recorded.losses, "{what}");
         assert!(said.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {said:?}");
         // And it can be written again.
-        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 6 + 2, "{what}");
+        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 8 + 2, "{what}");
         let (replayed, said) = replay(&small.open());
         assert_eq!((replayed.events, said), (small.recorded.events.clone(), Vec::new()), "{what}");
     }

@@ -1,6 +1,7 @@
 //! Adds up batches and journeys to a report.
 
 use super::blame::BlameSum;
+use super::custom::Customs;
 use super::groups::{self, By, FlowEnds, Groups, Label};
 use super::running::Receives;
 use super::throughput::Throughput;
@@ -80,6 +81,7 @@ pub struct ReportBuilder {
     groups: Option<(By, Option<Groups>)>,
     layers: Option<Layers>,
     receives: Option<Receives>,
+    customs: Customs,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
     blame: BTreeMap<Proto, BlameSum>,
@@ -114,6 +116,7 @@ impl ReportBuilder {
             groups: None,
             layers: None,
             receives: None,
+            customs: Customs::of(infos),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
@@ -174,6 +177,11 @@ impl ReportBuilder {
         self.events += batch.events.len() as u64;
         for event in &batch.events {
             self.event(node, event);
+        }
+        for hit in &batch.hits {
+            let (from, to) = self.span.unwrap_or((hit.time_ns, hit.time_ns));
+            self.span = Some((from.min(hit.time_ns), to.max(hit.time_ns)));
+            self.customs.hit(node, hit);
         }
         for loss in &batch.losses {
             self.losses.records += loss.count;
@@ -332,6 +340,7 @@ impl ReportBuilder {
             groups,
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
+            probes: self.customs.finish(start_ns, end_ns),
             losses,
             missing: missing.collect(),
             denominator,

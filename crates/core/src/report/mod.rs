@@ -5,6 +5,7 @@
 
 mod blame;
 mod builder;
+mod custom;
 mod figures;
 mod groups;
 mod running;
@@ -13,6 +14,7 @@ mod throughput;
 
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
+pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
@@ -64,6 +66,9 @@ pub struct Report {
     /// The running average of what was received, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<RunningTable>,
+    /// Custom probes, and what they read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ProbeRow>,
     /// Records that were lost.
     pub losses: Losses,
     /// Hops that no probe serves here, and why.

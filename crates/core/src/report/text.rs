@@ -58,6 +58,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     if let Some(table) = &report.running {
         super::running::write(out, table, report.start_ns, report.end_ns, width)?;
     }
+    super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
     write_losses(out, report)?;
     write_missing(out, report, width)
 }

@@ -1,10 +1,12 @@
 //! `magnet-scope hops`: the places where an event can be taken, and what serves each on this kernel.
 
 mod bench;
+mod probe;
 
 use crate::wrap::wrap;
 use crate::{output, reporting};
 use anyhow::Result;
+use magscope_core::CustomProbe;
 use magscope_core::hop::{Direction, Hop, HopSet, Layer};
 use magscope_core::node::Service;
 use magscope_probe::plan::is_per_packet;
@@ -20,6 +22,9 @@ pub struct Args {
     /// Measure every kind of probe that can serve each hop here, side by side; about a minute, as root
     #[arg(long, conflicts_with = "cost")]
     bench: bool,
+    /// Look up a place of your own instead: what it would read, and what there is to read; attaches nothing
+    #[arg(long, value_name = "PLACE", value_parser = crate::cli::probe, conflicts_with_all = ["cost", "bench"])]
+    probe: Vec<CustomProbe>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -88,6 +93,9 @@ fn once(hop: Hop) -> &'static str {
 /// Prints the table.
 pub fn run(args: &Args) -> Result<()> {
     let facts = HostFacts::read()?;
+    if !args.probe.is_empty() {
+        return probe::run(&facts, &args.probe, args.json);
+    }
     if args.bench {
         return bench::run(&facts, args.json);
     }

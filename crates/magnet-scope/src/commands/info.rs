@@ -107,6 +107,9 @@ fn text(info: &Info<'_>) -> String {
     for damage in &info.damage {
         line("damage", damage.clone());
     }
+    for probe in &node.probes {
+        line("probe", probe.to_string());
+    }
     for setting in &node.settings {
         line("only", setting.clone());
     }

@@ -12,6 +12,7 @@ use crate::recordings::Recordings;
 use crate::{output, reporting};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use magscope_core::beside::Beside;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::filter::Filter;
@@ -83,8 +84,13 @@ pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());
-    let (rows, counts, walked) = collector.read(|visit| recordings.walk(limits, visit))?;
+    let (rows, counts, walked, let_go) = collector.read(|visit| recordings.walk(limits, visit))?;
     reporting::note_evicted(&walked);
+    if let_go > 0 {
+        output::note(&format!(
+            "{let_go} hits and heads were let go before their journeys ended: too many were in flight"
+        ));
+    }
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
     if args.json {
         // The array is data; what it is a part of is said beside it.
@@ -102,23 +108,24 @@ struct Collector<'a> {
     utc: &'a UtcMap,
     counts: Counts,
     slowest: Slowest,
+    beside: Beside,
 }
 
 impl<'a> Collector<'a> {
     fn new(wanted: &'a Wanted, most: usize, utc: &'a UtcMap) -> Self {
-        Collector { wanted, utc, counts: Counts::default(), slowest: Slowest::new(most) }
+        let (slowest, beside) = (Slowest::new(most), Beside::default());
+        Collector { wanted, utc, counts: Counts::default(), slowest, beside }
     }
 
     fn read(
         mut self,
         walk: impl FnOnce(&mut dyn FnMut(Piece<'_>)) -> Result<Walked>,
-    ) -> Result<(Vec<Row>, Counts, Walked)> {
-        let walked = walk(&mut |piece| {
-            if let Piece::Journey(journey, _, known) = piece {
-                self.journey(journey, known);
-            }
+    ) -> Result<(Vec<Row>, Counts, Walked, u64)> {
+        let walked = walk(&mut |piece| match piece {
+            Piece::Batch(node, batch) => self.beside.take(node, batch),
+            Piece::Journey(journey, _, known) => self.journey(journey, known),
         })?;
-        Ok((self.slowest.into_rows(), self.counts, walked))
+        Ok((self.slowest.into_rows(), self.counts, walked, self.beside.let_go()))
     }
 
     fn journey(&mut self, journey: &Journey, known: &dyn Context) {
@@ -129,7 +136,7 @@ impl<'a> Collector<'a> {
         self.counts.matching += 1;
         self.counts.without_total += u64::from(journey.total_ns().is_none());
         if self.slowest.wants(journey) {
-            self.slowest.push(journey, Row::of(journey, known, self.utc));
+            self.slowest.push(journey, Row::of(journey, known, self.utc, &self.beside));
         }
     }
 }
@@ -157,7 +164,7 @@ mod tests {
         let utc = UtcMap::new();
         let collector = Collector::new(wanted, most, &utc);
         let read = collector.read(|visit| reporting::walk(&mut source, Limits::default(), visit));
-        let (rows, counts, _) = read.expect("a generator never fails");
+        let (rows, counts, ..) = read.expect("a generator never fails");
         (rows, counts)
     }
 

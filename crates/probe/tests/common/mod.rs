@@ -17,7 +17,7 @@ use magscope_core::{Batch, Event, Flow, Hop};
 use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts, NetnsTarget};
 use std::collections::HashMap;
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
@@ -97,6 +97,46 @@ impl Net {
         options.netns = vec![self.client.target.clone(), self.server.target.clone()];
         Recording::start(options)
     }
+}
+
+pub fn hops(hops: &[Hop]) -> HopSet {
+    hops.iter().copied().collect()
+}
+
+/// Two sockets, each connected to the other.
+pub struct Pair {
+    pub client: UdpSocket,
+    pub server: UdpSocket,
+}
+
+impl Pair {
+    pub fn new(net: &Net, from: &str, to: &str, port: u16) -> Self {
+        let at = |ip: &str, port: u16| SocketAddr::new(ip.parse().expect("an address"), port);
+        let server = net.server.run(|| UdpSocket::bind(at(to, port)).expect("bind"));
+        let client = net.client.run(|| UdpSocket::bind(at(from, port + 1)).expect("bind"));
+        client.connect(at(to, port)).expect("connect");
+        server.connect(at(from, port + 1)).expect("connect");
+        server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        Pair { client, server }
+    }
+
+    /// Sends datagrams, each read before the next.
+    pub fn send(&self, count: usize, size: usize) {
+        let (payload, mut buffer) = (vec![7u8; size], vec![0u8; 2048]);
+        for _ in 0..count {
+            assert_eq!(self.client.send(&payload).expect("send"), size);
+            assert_eq!(self.server.recv(&mut buffer).expect("recv"), size);
+        }
+    }
+}
+
+/// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here.
+pub fn quiet() -> Net {
+    let net = Net::new();
+    for host in [&net.client, &net.server] {
+        host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there"));
+    }
+    net
 }
 
 pub fn ip(arguments: &[&str]) {
@@ -180,7 +220,13 @@ impl Recording {
 
     /// Records that carry a number: events and TCP samples.
     pub fn numbered(&self) -> u64 {
-        self.events.len() as u64 + self.batches.iter().map(|b| b.tcp.len() as u64).sum::<u64>()
+        // a batch of its own keeps its events too
+        self.batches.iter().map(Batch::numbered).sum()
+    }
+
+    /// Hits of custom probes.
+    pub fn hits(&self) -> impl Iterator<Item = &magscope_core::ProbeHit> {
+        self.batches.iter().flat_map(|batch| &batch.hits)
     }
 
     /// Events at `hop` seen on the host with this namespace, of flows (or sockets) on `port` at either end.

@@ -48,7 +48,7 @@ pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[
     for field in schema.fields() {
         let kind = field.data_type();
         let mut lengths = [rows.div_ceil(8), 0, 0];
-        if *kind == DataType::Utf8 {
+        if is_text(kind) {
             lengths[1] = (rows + 1) * 4;
             lengths[2] = MAX_TEXT;
         } else {
@@ -68,7 +68,12 @@ pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[
 }
 
 fn buffers_of(kind: &DataType) -> usize {
-    if *kind == DataType::Utf8 { 3 } else { 2 }
+    if is_text(kind) { 3 } else { 2 }
+}
+
+/// Whether values differ in length, so that a buffer says where each ends.
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::Binary)
 }
 
 /// Checks one buffer and returns where in the body it ends.

@@ -11,7 +11,7 @@ use crate::table::Announced;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Change, Flow, HopCount, Loss, LossCause, Task, TcpSample};
+use magscope_core::{Batch, Change, Flow, HopCount, Loss, LossCause, PayloadHead, ProbeHit, Task, TcpSample};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ struct Open {
     flows: Cursor<Announced<Flow>>,
     tasks: Cursor<Announced<Task>>,
     tcp: Cursor<TcpSample>,
+    hits: Cursor<ProbeHit>,
+    heads: Cursor<PayloadHead>,
     losses: Cursor<Loss>,
     clock: Cursor<ClockSample>,
     changes: Cursor<Change>,
@@ -58,6 +60,8 @@ impl Open {
             flows: Cursor::new(segment.table(Table::Flows), damage),
             tasks: Cursor::new(segment.table(Table::Tasks), damage),
             tcp: Cursor::new(segment.table(Table::Tcp), damage),
+            hits: Cursor::new(segment.table(Table::Hits), damage),
+            heads: Cursor::new(segment.table(Table::Heads), damage),
             losses: Cursor::new(segment.table(Table::Losses), damage),
             clock: Cursor::new(segment.table(Table::Clock), damage),
             changes: Cursor::new(segment.table(Table::Changes), damage),
@@ -170,8 +174,20 @@ impl Replay {
                 batch.tcp.push(t);
             }
         };
-        let lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
-        open.tcp.until(until_ns, damage, keep_tcp, lost);
+        let mut lost = |u: Unread| losses.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
+        open.tcp.until(until_ns, damage, keep_tcp, &mut lost);
+        let keep_hit = |hit: ProbeHit| {
+            if window.contains(&hit.time_ns) {
+                batch.hits.push(hit);
+            }
+        };
+        open.hits.until(until_ns, damage, keep_hit, &mut lost);
+        let keep_head = |head: PayloadHead| {
+            if window.contains(&head.time_ns) {
+                batch.heads.push(head);
+            }
+        };
+        open.heads.until(until_ns, damage, keep_head, &mut lost);
         let mut told = Vec::new();
         let lost = |u: Unread| told.push(damaged(u.range_ns.0, u.range_ns.1, u.rows));
         open.losses.until(until_ns, damage, |l| losses.push(l), lost);
@@ -180,9 +196,10 @@ impl Replay {
         losses.sort_by_key(|l| l.to_ns);
     }
 
-    /// Samples and losses that are hidden in gaps of their tables: their place in time is that of the segment.
+    /// Samples, hits, heads and losses that are hidden in gaps of their tables: their place in time is that of the segment.
     fn hidden(&self, segment: &SegmentMap, batch: &mut Batch) {
-        let rows = hidden(segment.table(Table::Tcp)) + hidden(segment.table(Table::Losses));
+        let numbered = [Table::Tcp, Table::Hits, Table::Heads, Table::Losses];
+        let rows: u64 = numbered.into_iter().map(|table| hidden(segment.table(table))).sum();
         if rows > 0 {
             let (from_ns, to_ns) = segment.range_ns().unwrap_or((self.watermark_ns, self.watermark_ns));
             batch.losses.push(damaged(from_ns, to_ns, rows));

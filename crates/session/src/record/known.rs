@@ -6,7 +6,7 @@
 //! what was forgotten comes back.
 
 use crate::table::Announced;
-use magscope_core::{Event, Flow, FlowId, Task, TcpSample};
+use magscope_core::{Event, Flow, FlowId, PayloadHead, ProbeHit, Task, TcpSample};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -123,6 +123,16 @@ impl Known {
     pub(super) fn used_by_tcp(&mut self, samples: &[TcpSample]) {
         for TcpSample { flow: FlowId(flow), time_ns, .. } in samples {
             self.flows.used(*flow, *time_ns, self.segment);
+        }
+    }
+
+    pub(super) fn used_by_custom(&mut self, hits: &[ProbeHit], heads: &[PayloadHead]) {
+        for hit in hits {
+            self.flows.used(hit.flow.0, hit.time_ns, self.segment);
+            self.tasks.used(task_key(hit.tgid, hit.tid), hit.time_ns, self.segment);
+        }
+        for head in heads {
+            self.flows.used(head.flow.0, head.time_ns, self.segment);
         }
     }
 

@@ -15,8 +15,10 @@ const MOST_CHANGES: usize = 1_000;
 impl Overflow {
     /// Counts the records of a batch that is dropped, and keeps the losses it told of.
     pub(super) fn drop_batch(&mut self, batch: &Batch) -> u64 {
-        let dropped = (batch.events.len() + batch.tcp.len()) as u64;
+        let dropped = batch.numbered();
         let times = batch.events.iter().map(|e| e.time_ns).chain(batch.tcp.iter().map(|t| t.time_ns));
+        let asked = batch.hits.iter().map(|h| h.time_ns).chain(batch.heads.iter().map(|h| h.time_ns));
+        let times = times.chain(asked);
         let range = times.fold(None, |range: Option<(u64, u64)>, t| {
             Some(range.map_or((t, t), |(from, to)| (from.min(t), to.max(t))))
         });

@@ -9,7 +9,7 @@ use crate::summary::Summary;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Change, Event, Flow, HopCount, Loss, Task, TcpSample};
+use magscope_core::{Batch, Change, Event, Flow, HopCount, Loss, PayloadHead, ProbeHit, Task, TcpSample};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,8 @@ impl Shared {
             + batch.flows.len() * size_of::<Flow>()
             + batch.tasks.len() * size_of::<Task>()
             + batch.tcp.len() * size_of::<TcpSample>()
+            + batch.hits.len() * size_of::<ProbeHit>()
+            + batch.heads.iter().map(|head| size_of::<PayloadHead>() + head.bytes.len()).sum::<usize>()
             + batch.losses.len() * size_of::<Loss>()
             + batch.clock.len() * size_of::<ClockSample>()
             + batch.changes.iter().map(|change| size_of::<Change>() + change.what.len()).sum::<usize>()
@@ -55,7 +57,7 @@ pub struct RecorderStatus {
     pub events: u64,
     /// Bytes the directory takes.
     pub bytes_on_disk: u64,
-    /// Records (events and TCP samples) dropped because the queue was full.
+    /// Records (events, TCP samples, hits and heads) dropped because the queue was full.
     pub lost: u64,
     /// Bytes waiting in the queue.
     pub queue_bytes: usize,
@@ -149,6 +151,8 @@ impl Recorder {
             piece.flows.extend_from_slice(&batch.flows);
             piece.tasks.extend_from_slice(&batch.tasks);
             piece.tcp.extend_from_slice(&batch.tcp);
+            piece.hits.extend_from_slice(&batch.hits);
+            piece.heads.extend_from_slice(&batch.heads);
             piece.losses.extend_from_slice(&batch.losses);
             piece.clock.extend_from_slice(&batch.clock);
             piece.changes.extend_from_slice(&batch.changes);

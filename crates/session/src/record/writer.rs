@@ -13,7 +13,7 @@ use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Change, HopCount, Loss, TcpSample};
+use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, TcpSample};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(super) struct Writer {
     pace: Pace,
     events: EventColumns,
     tcp: Vec<TcpSample>,
+    hits: Vec<ProbeHit>,
+    heads: Vec<PayloadHead>,
     losses: Vec<Loss>,
     clock: Vec<ClockSample>,
     changes: Vec<Change>,
@@ -69,6 +71,8 @@ impl Writer {
             pace: Pace::new(),
             events: EventColumns::default(),
             tcp: Vec::new(),
+            hits: Vec::new(),
+            heads: Vec::new(),
             losses: Vec::new(),
             clock: Vec::new(),
             changes: Vec::new(),
@@ -105,7 +109,10 @@ impl Writer {
         let from_ns = batch.events.first().map_or(self.now_ns, |e| e.time_ns);
         self.known.announce(&batch.flows, &batch.tasks, from_ns);
         self.known.used_by_tcp(&batch.tcp);
+        self.known.used_by_custom(&batch.hits, &batch.heads);
         self.tcp.extend_from_slice(&batch.tcp);
+        self.hits.extend_from_slice(&batch.hits);
+        self.heads.extend_from_slice(&batch.heads);
         self.losses.extend_from_slice(&batch.losses);
         self.clock.extend_from_slice(&batch.clock);
         self.changes.extend_from_slice(&batch.changes);
@@ -128,6 +135,9 @@ impl Writer {
         self.now_ns = batch.events.last().map_or(self.now_ns, |e| self.now_ns.max(e.time_ns));
         let side_bytes = self.known.fresh_bytes()
             + size_of_val(&self.tcp[..])
+            + size_of_val(&self.hits[..])
+            + size_of_val(&self.heads[..])
+            + self.heads.iter().map(|head| head.bytes.len()).sum::<usize>()
             + size_of_val(&self.losses[..])
             + size_of_val(&self.clock[..])
             + size_of_val(&self.changes[..])
@@ -146,6 +156,8 @@ impl Writer {
         side(encoder, out, &self.known.fresh_flows()).map_err(encode)?;
         side(encoder, out, &self.known.fresh_tasks()).map_err(encode)?;
         side(encoder, out, &self.tcp).map_err(encode)?;
+        side(encoder, out, &self.hits).map_err(encode)?;
+        side(encoder, out, &self.heads).map_err(encode)?;
         side(encoder, out, &self.losses).map_err(encode)?;
         side(encoder, out, &self.clock).map_err(encode)?;
         side(encoder, out, &self.changes).map_err(encode)?;
@@ -170,6 +182,8 @@ impl Writer {
             self.segment.totals.losses.add(loss.cause, loss.count);
         }
         self.tcp.clear();
+        self.hits.clear();
+        self.heads.clear();
         self.clock.clear();
         self.changes.clear();
         self.counts.clear();

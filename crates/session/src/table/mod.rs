@@ -5,6 +5,7 @@
 //! costs nothing.
 
 mod change;
+mod custom;
 pub(crate) mod event;
 mod index;
 mod side;
@@ -69,6 +70,8 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
             Table::Clock => magscope_core::clock::ClockSample::fields(),
             Table::Changes => magscope_core::Change::fields(),
             Table::Counts => magscope_core::HopCount::fields(),
+            Table::Hits => magscope_core::ProbeHit::fields(),
+            Table::Heads => magscope_core::PayloadHead::fields(),
             Table::Index => IndexRow::fields(),
         };
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()

@@ -5,7 +5,9 @@ use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
+use magscope_core::{
+    Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
+};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ pub fn node() -> NodeInfo {
         clock: "monotonic".into(),
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
         settings: Vec::new(),
+        probes: Vec::new(),
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
     }
@@ -216,6 +219,41 @@ pub fn hop_count(time_ns: u64) -> HopCount {
     HopCount { time_ns, hop: Hop::DevXmit, kept: time_ns / 1_000, filtered: 3, undecided: 0, sampled: 7 }
 }
 
+pub fn hit(time_ns: u64) -> ProbeHit {
+    ProbeHit {
+        time_ns,
+        socket: 77_000,
+        flow: FlowId(9),
+        seq: 3,
+        len: 1_448,
+        tgid: 1_000,
+        tid: 1_001,
+        record: 5,
+        cpu: 1,
+        ip_id: 9,
+        probe: 2,
+        proto: Proto::TCP,
+        known: 0b0111,
+        values: [-1, i64::MAX, i64::MIN, time_ns as i64],
+    }
+}
+
+pub fn head(time_ns: u64) -> PayloadHead {
+    PayloadHead {
+        time_ns,
+        flow: FlowId(9),
+        seq: 3,
+        of_bytes: 1_448,
+        event: 6,
+        record: 7,
+        cpu: 1,
+        ip_id: 9,
+        hop: Hop::DevRecv,
+        proto: Proto::TCP,
+        bytes: (0..time_ns % 65).map(|i| (time_ns + i) as u8).collect(),
+    }
+}
+
 pub fn loss(to_ns: u64, count: u64) -> Loss {
     Loss { cpu: 1, from_ns: to_ns.saturating_sub(500), to_ns, count, cause: LossCause::RingFull }
 }
@@ -234,6 +272,8 @@ pub fn drain(source: &mut impl Source) -> (Batch, usize) {
         all.flows.append(&mut batch.flows);
         all.tasks.append(&mut batch.tasks);
         all.tcp.append(&mut batch.tcp);
+        all.hits.append(&mut batch.hits);
+        all.heads.append(&mut batch.heads);
         all.losses.append(&mut batch.losses);
         all.clock.append(&mut batch.clock);
         all.changes.append(&mut batch.changes);

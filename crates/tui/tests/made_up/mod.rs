@@ -34,6 +34,7 @@ pub fn info() -> NodeInfo {
         clock: "monotonic".to_owned(),
         netns: vec![name(CLIENT, "client"), name(SERVER, "server")],
         settings: Vec::new(),
+        probes: Vec::new(),
         cgroups: Vec::new(),
         coverage,
     }

@@ -1,10 +1,12 @@
 //! A journey with the names of everything in it, as it is listed and as it stands in JSON.
 
 use crate::sessions;
+use magscope_core::beside::Beside;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
+use magscope_core::custom::{Mark, ProbeValue};
 use magscope_core::journey::{Across, Branch, Latency, Resend};
-use magscope_core::{Flow, FlowId, Hop, Journey, Loss, Proto, Task, Verdict};
+use magscope_core::{Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
 use magscope_scope::format::duration;
 use serde::{Serialize, Serializer};
 
@@ -33,7 +35,7 @@ pub struct Row {
     /// When it was first seen, RFC 3339; absent if the recording has no clock samples.
     pub start_utc: Option<String>,
     /// The same on `CLOCK_MONOTONIC`, nanoseconds.
-    start_ns: Option<u64>,
+    pub start_ns: Option<u64>,
     /// First hop to last, nanoseconds; absent with fewer than two, and between two clocks of which nothing is known.
     pub total_ns: Option<u64>,
     /// How far from the truth that can be, because its ends stand on two clocks.
@@ -61,6 +63,50 @@ pub struct Row {
     rungs: Vec<Place>,
     /// The time between neighbouring hops.
     latencies: Vec<Step>,
+    /// Custom probes that are shown as hops, and saw its bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<Passed>,
+    /// The first bytes of its packets, where they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heads: Vec<Head>,
+}
+
+/// Custom probes and heads that a row has at most.
+const MOST_BESIDE: usize = 64;
+
+/// A custom probe that saw its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Passed {
+    /// What the probe is called.
+    pub probe: String,
+    /// The hop that it stands behind.
+    pub after: Option<Hop>,
+    /// When, nanoseconds of `CLOCK_MONOTONIC` of the first recording.
+    pub time_ns: u64,
+    cpu: u16,
+    /// Its values with their names, in the probe's order; absent where one could not be read.
+    values: Vec<(String, Option<i64>)>,
+    /// The same in words.
+    #[serde(skip)]
+    pub told: String,
+}
+
+/// The first bytes of one of its packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Head {
+    /// Where they were taken.
+    pub hop: Hop,
+    /// When.
+    pub time_ns: u64,
+    /// First byte of the packet's range in sequence numbers; the journey may be a part of it.
+    pub seq: u32,
+    /// Payload bytes of the packet.
+    pub of_bytes: u32,
+    /// Those that were kept.
+    pub bytes: Vec<u8>,
+    /// In hexadecimal digits and as text.
+    #[serde(skip)]
+    pub dump: Vec<String>,
 }
 
 /// From whom to whom; empty where it is not known.
@@ -134,7 +180,7 @@ pub struct Step {
 
 impl Row {
     /// Names everything now: what the correlator knows of a flow it may forget later.
-    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap) -> Self {
+    pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Beside) -> Self {
         let step = |Latency { from, to, ns, half_width_ns }| Step { from, to, ns, half_width_ns };
         let latencies: Vec<Step> = journey.latencies().map(step).collect();
         let start_ns = journey.start_ns();
@@ -173,6 +219,39 @@ impl Row {
                 })
                 .collect(),
             latencies,
+            probes: Passed::all(journey, known, beside),
+            heads: beside.heads_of(journey).into_iter().take(MOST_BESIDE).map(Head::of).collect(),
+        }
+    }
+}
+
+impl Passed {
+    fn all(journey: &Journey, known: &dyn Context, beside: &Beside) -> Vec<Self> {
+        let named = |(node, hit): (u16, ProbeHit)| {
+            let probe = known.info(node)?.probes.get(usize::from(hit.probe))?;
+            let value = |(i, value): (usize, &ProbeValue)| (value.name.clone(), hit.value(i));
+            (probe.mark == Mark::Hop).then(|| Passed {
+                probe: probe.name.clone(),
+                after: probe.after,
+                time_ns: hit.time_ns,
+                cpu: hit.cpu,
+                values: probe.values.iter().enumerate().map(value).collect(),
+                told: probe.told(&hit),
+            })
+        };
+        beside.hits_of(journey).into_iter().filter_map(named).take(MOST_BESIDE).collect()
+    }
+}
+
+impl Head {
+    fn of(head: &PayloadHead) -> Self {
+        Head {
+            hop: head.hop,
+            time_ns: head.time_ns,
+            seq: head.seq,
+            of_bytes: head.of_bytes,
+            bytes: head.bytes.clone(),
+            dump: head.dump(),
         }
     }
 }

@@ -7,6 +7,9 @@ use magscope_core::journey::{Across, Resend};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
+/// Custom probes, and heads of payload, that are printed of a journey.
+const MOST_BESIDE: usize = 8;
+
 /// Columns in front of what is said below the first line of a journey.
 const INDENT: &str = "          ";
 
@@ -79,6 +82,29 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
     pack(text, &parts, width);
+    let since = |ns: u64| match ns.checked_sub(row.start_ns.unwrap_or(ns)) {
+        Some(after) => format!("+{}", duration(after)),
+        None => "before".to_owned(),
+    };
+    for passed in row.probes.iter().take(MOST_BESIDE) {
+        let place = passed.after.map_or_else(String::new, |hop| format!(" after {hop}"));
+        let said = format!("{}{place} {} {}", passed.probe, since(passed.time_ns), passed.told);
+        pack(text, &[said.trim_end().to_owned()], width);
+    }
+    for head in row.heads.iter().take(MOST_BESIDE) {
+        let (kept, of) = (head.bytes.len(), head.of_bytes);
+        let said = format!("head at {} {}: {kept} of {of} bytes", head.hop, since(head.time_ns));
+        pack(text, &[said], width);
+        for line in &head.dump {
+            let line = format!("    {line}");
+            text.extend(line.chars().take(width));
+            text.push('\n');
+        }
+    }
+    let left = [row.probes.len(), row.heads.len()].map(|n| n.saturating_sub(MOST_BESIDE)).iter().sum::<usize>();
+    if left > 0 {
+        pack(text, &[format!("and {left} more probes and heads (`--json` has them)")], width);
+    }
 }
 
 /// Why it was sent again, as far as the kernel told: ` (timeout, fast)`.

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Bytes of a packet, wherever they lie: in its linear part, or in pages behind it.
+ *
+ * A page has no address of its own to read at, but pages and the kernel's map of all memory run side by side: the
+ * address of a page is that of its `struct page`, scaled, and a constant that find_pages has found.
+ */
+#ifndef MAGNET_BYTES_H
+#define MAGNET_BYTES_H
+
+#include "emit.h"
+
+#define PAGE_SHIFT 12
+#define MAX_FRAGS 17
+
+/* Room to put bytes together in. An interrupt may need some while the program that it interrupts still does. */
+#define NESTING 4
+struct scratch {
+	__u8 bytes[NESTING][2 * MAG_SNAP_MAX + sizeof(struct mag_head)];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* Takes a place; NULL where four are taken already. Each is given back by give_back. */
+INLINE __u8 *take_scratch(struct mag_cpu *state)
+{
+	__u32 zero = 0, level = __sync_fetch_and_add(&state->nested, 1);
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
+	return s && level < NESTING ? s->bytes[level & (NESTING - 1)] : NULL;
+}
+
+INLINE void give_back(struct mag_cpu *state)
+{
+	__sync_fetch_and_add(&state->nested, -1);
+}
+
+/* The same in every kernel since 5.4, whatever its members are called. */
+struct frag {
+	__u64 page;
+	__u32 len;
+	__u32 offset;
+};
+
+/* Copies what lies from `at` (in the linear part, or at its end) on to `to`, which has room for 2 * MAG_SNAP_MAX bytes.
+ * Returns how many bytes could be read. */
+static __noinline __u32 copy_bytes(__u64 skb_at, __u64 at, __u8 *to, __u32 want)
+{
+	const struct sk_buff *skb = (const void *)skb_at;
+	if (!to || !skb || !at)
+		return 0;
+	__u64 head = (__u64)BPF_CORE_READ(skb, head), tail = head + BPF_CORE_READ(skb, tail);
+	if (at > tail || at < head)
+		return 0;
+	if (want > MAG_SNAP_MAX)
+		want = MAG_SNAP_MAX;
+	__u32 done = tail - at < want ? tail - at : want;
+	if (done && bpf_probe_read_kernel(to, done & (2 * MAG_SNAP_MAX - 1), (const void *)at))
+		return 0;
+	__u64 base = control.page_base;
+	if (done >= want || !base || !BPF_CORE_READ(skb, data_len))
+		return done;
+	const struct skb_shared_info *shared = (const void *)(head + BPF_CORE_READ(skb, end));
+	const void *frags = (const void *)shared + bpf_core_field_offset(struct skb_shared_info, frags);
+	__u32 count = BPF_CORE_READ(shared, nr_frags);
+	for (__u32 i = 0; i < MAX_FRAGS; i++) {
+		struct frag f;
+		if (i >= count || done >= want || bpf_probe_read_kernel(&f, sizeof(f), frags + i * sizeof(f)))
+			break;
+		/* memory of a device has no page */
+		if (!f.page || f.page & 1)
+			break;
+		__u64 from = base + f.page / bpf_core_type_size(struct page) * (1 << PAGE_SHIFT) + f.offset;
+		__u32 more = want - done < f.len ? want - done : f.len;
+		if (bpf_probe_read_kernel(to + (done & (MAG_SNAP_MAX - 1)), more & (MAG_SNAP_MAX - 1) ? more & (MAG_SNAP_MAX - 1) : MAG_SNAP_MAX - 1,
+					  (const void *)from))
+			break;
+		done += more;
+	}
+	return done;
+}
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Custom probes: one program a kind of attachment, which reads what its plan says. The plan is this object's own read-only
+ * data, so each probe is an object of its own, sharing rings, counters and controls with all others; and no compiler is needed.
+ */
+#include "packet.h"
+
+SEC(".rodata.plan") const volatile struct mag_plan plan = {};
+
+/* Where a kind of program has its arguments. */
+enum call { CALL_TRAMPOLINE, CALL_REGISTERS, CALL_RAW, CALL_RECORD };
+
+/* In assembly, because the verifier wants offsets into a context to be constants, and a compiler would calculate them. */
+#define LOAD(n, offset)                                                                            \
+	case n:                                                                                    \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(ctx), "i"(offset));       \
+		break
+
+INLINE __u64 from_registers(void *ctx, __u32 n)
+{
+	__u64 value = 0;
+	switch (n) { /* the calling conventions; the last is what a function returns */
+#ifdef __TARGET_ARCH_x86
+		LOAD(0, 112);
+		LOAD(1, 104);
+		LOAD(2, 96);
+		LOAD(3, 88);
+		LOAD(4, 72);
+		LOAD(5, 64);
+		LOAD(16, 80);
+#else
+		LOAD(0, 0);
+		LOAD(1, 8);
+		LOAD(2, 16);
+		LOAD(3, 24);
+		LOAD(4, 32);
+		LOAD(5, 40);
+		LOAD(6, 48);
+		LOAD(7, 56);
+		LOAD(16, 0);
+#endif
+	}
+	return value;
+}
+
+INLINE __u64 from_raw(void *ctx, __u32 n)
+{
+	__u64 value = 0;
+	switch (n) {
+		LOAD(0, 0);
+		LOAD(1, 8);
+		LOAD(2, 16);
+		LOAD(3, 24);
+		LOAD(4, 32);
+		LOAD(5, 40);
+		LOAD(6, 48);
+		LOAD(7, 56);
+		LOAD(8, 64);
+		LOAD(9, 72);
+		LOAD(10, 80);
+		LOAD(11, 88);
+	}
+	return value;
+}
+
+INLINE __u64 base_of(enum call call, void *ctx, const volatile struct mag_read *read)
+{
+	__u64 value = 0;
+	__u8 base = read->base, arg = read->arg;
+	if (call == CALL_TRAMPOLINE) {
+		if (base == MAG_BASE_RETURN)
+			bpf_get_func_ret(ctx, &value);
+		else
+			bpf_get_func_arg(ctx, arg, &value);
+	} else if (call == CALL_REGISTERS) {
+		value = from_registers(ctx, base == MAG_BASE_RETURN ? 16 : arg);
+	} else if (call == CALL_RAW) {
+		value = from_raw(ctx, arg);
+	}
+	return value;
+}
+
+/* Goes where a plan leads; false where an address on the way is not there. */
+INLINE bool follow(enum call call, void *ctx, const volatile struct mag_read *read, __u64 *out)
+{
+	__u8 steps = read->steps, bytes = read->bytes;
+	__u64 at = 0;
+	if (call == CALL_RECORD) {
+		/* the record is the context itself; its fields are one step away */
+		const void *from = ctx + read->offset[0];
+		if (bytes == 1 ? bpf_probe_read_kernel(&at, 1, from)
+		    : bytes == 2 ? bpf_probe_read_kernel(&at, 2, from)
+		    : bytes == 4 ? bpf_probe_read_kernel(&at, 4, from)
+				 : bpf_probe_read_kernel(&at, 8, from))
+			return false;
+	} else {
+		at = base_of(call, ctx, read);
+#pragma unroll
+		for (int i = 0; i < MAG_STEPS; i++) {
+			if (i >= steps)
+				break;
+			const void *from = (const void *)(at + (__s64)read->offset[i]);
+			__u32 size = i + 1 < steps ? 8 : bytes;
+			if (!at)
+				return false;
+			at = 0;
+			if (size == 1 ? bpf_probe_read_kernel(&at, 1, from)
+			    : size == 2 ? bpf_probe_read_kernel(&at, 2, from)
+			    : size == 4 ? bpf_probe_read_kernel(&at, 4, from)
+					: bpf_probe_read_kernel(&at, 8, from))
+				return false;
+		}
+	}
+	__u32 bits = read->bits ? read->bits : bytes * 8;
+	at >>= read->shift & 63;
+	if (bits < 64) {
+		__u32 spare = (64 - bits) & 63;
+		at <<= spare;
+		at = read->sign ? (__u64)((__s64)at >> spare) : at >> spare;
+	}
+	*out = at;
+	return true;
+}
+
+/* What packet or socket it is about. */
+struct about {
+	struct packet packet;
+	__u64 cookie;
+	__u32 ifindex;
+	bool flow;  /* the tuple is known */
+	bool netns; /* its namespace is */
+	bool range; /* the packet's bytes are */
+};
+
+/* The IP header of a packet that any layer may have in hand: where the network header is set, if that is one, else at the
+ * data. Before IP has made the header there is none. */
+INLINE bool parse_anywhere(const struct sk_buff *skb, __u32 netns, struct packet *p)
+{
+	__u8 first = 0;
+	const void *head = READ(skb, head), *data = READ(skb, data);
+	__u16 network = READ(skb, network_header);
+	const void *at = network && network != 0xffff ? head + network : data;
+	bpf_probe_read_kernel(&first, 1, at);
+	__be16 protocol = first >> 4 == 4 ? bpf_htons(ETH_P_IP) : first >> 4 == 6 ? bpf_htons(ETH_P_IPV6) : 0;
+	__be16 told = READ(skb, protocol);
+	if (!protocol || (told && told != protocol))
+		return false;
+	__u8 side = plan.side;
+	bool tx = side ? side == MAG_SIDE_TX : READ(skb, skb_iif) == 0;
+	return tx ? parse(skb, at, protocol, netns, TX, p) : parse(skb, at, protocol, netns, RX, p);
+}
+
+/* False for what is not of a wanted namespace. */
+INLINE bool learn_about(__u64 skb_at, __u64 sk_at, __u64 dev_at, struct about *a)
+{
+	const struct sk_buff *skb = (const void *)skb_at;
+	const struct sock *sk = (const void *)sk_at;
+	const struct net_device *dev = (const void *)dev_at;
+	__u32 netns = 0;
+	if (skb) {
+		__u8 side = plan.side;
+		if (!dev)
+			dev = READ(skb, dev);
+		/* on its way in a packet may still carry its sender's socket */
+		if (!sk && (side ? side == MAG_SIDE_TX : READ(skb, skb_iif) == 0))
+			sk = READ(skb, sk);
+	}
+	__u16 family = sk ? READ(sk, __sk_common.skc_family) : 0;
+	if (family != AF_INET && family != AF_INET6)
+		sk = NULL;
+	if (sk)
+		netns = netns_of_socket(sk);
+	else if (dev)
+		netns = netns_of_device(dev);
+	if (dev)
+		a->ifindex = READ(dev, ifindex);
+	a->netns = netns != 0;
+	if (a->netns && !netns_wanted(netns))
+		return false;
+	a->packet.t.netns = netns;
+	if (sk)
+		a->cookie = cookie_of(UNTYPED, sk);
+	if (skb && a->netns && parse_anywhere(skb, netns, &a->packet)) {
+		a->flow = a->range = true;
+	} else if (sk) {
+		__builtin_memset(&a->packet, 0, sizeof(a->packet));
+		a->flow = socket_tuple(sk, &a->packet.t);
+	}
+	return true;
+}
+
+/* A program's own namespace, for those whose process is the one that runs. */
+INLINE __u32 netns_of_task(void)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	return READ(task, nsproxy, net_ns, ns.inum);
+}
+
+static __noinline int admitted(struct about *a, __u64 now)
+{
+	if (!a)
+		return 0;
+	struct subject s;
+	__u32 hop = MAG_CUSTOM + (plan.number & (MAG_CUSTOMS - 1));
+	subject_of(&s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	s.way = plan.side == MAG_SIDE_TX ? WAY_TX : plan.side == MAG_SIDE_RX ? WAY_RX : WAY_UNKNOWN;
+	s.flow = a->flow ? flow_id(&a->packet.t) : 0;
+	s.ifindex = a->ifindex;
+	s.len = a->packet.len;
+	if (a->range)
+		s.ends |= LENGTH;
+	if (!plan.process)
+		return admit(&s, NULL, now);
+	struct mag_who who;
+	who_is(&who, bpf_get_current_task_btf());
+	return admit(&s, &who, now);
+}
+
+INLINE int on_hit(enum call call, void *ctx)
+{
+	__u32 number = plan.number & (MAG_CUSTOMS - 1), hop = MAG_CUSTOM + number;
+	struct mag_cpu *state = this_cpu();
+	if (!state || !wanted(hop))
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), skb = 0, sk = 0, dev = 0, pid_tgid = bpf_get_current_pid_tgid();
+	struct about a = {};
+	if (plan.has_skb)
+		follow(call, ctx, &plan.skb, &skb);
+	if (plan.has_sock)
+		follow(call, ctx, &plan.sock, &sk);
+	if (plan.has_dev)
+		follow(call, ctx, &plan.dev, &dev);
+	if ((skb || sk || dev) && !learn_about(skb, sk, dev, &a))
+		return 0;
+	if (plan.process) {
+		a.packet.t.netns = netns_of_task();
+		if (!netns_wanted(a.packet.t.netns))
+			return 0;
+	}
+	if (control.gate && !admitted(&a, now))
+		return 0;
+	__u64 flow = a.flow ? flow_of(state, &a.packet.t, now) : 0;
+	if (plan.process)
+		announce_task(state, pid_tgid, now);
+	struct mag_hit *h = reserve(state, hop, MAG_KIND_HIT, sizeof(*h), now);
+	if (!h)
+		return 0;
+	h->cookie = a.cookie;
+	h->flow = flow;
+	h->seq = a.range ? a.packet.seq : 0;
+	h->len = a.range ? a.packet.len : 0;
+	h->tgid = pid_tgid >> 32;
+	h->tid = pid_tgid;
+	h->ip_id = a.packet.ip_id;
+	h->probe = number;
+	h->proto = a.packet.t.proto;
+	h->pad[0] = h->pad[1] = h->pad[2] = 0;
+	__u8 known = 0;
+#pragma unroll
+	for (int i = 0; i < MAG_VALUES; i++) {
+		__u64 value = 0;
+		if (i < plan.values && follow(call, ctx, &plan.value[i], &value))
+			known |= 1 << i;
+		h->value[i] = value;
+	}
+	h->known = known;
+	submit(state, h, sizeof(*h));
+	return 0;
+}
+
+SEC("fentry")
+int custom_fentry(void *ctx)
+{
+	return on_hit(CALL_TRAMPOLINE, ctx);
+}
+
+SEC("fexit")
+int custom_fexit(void *ctx)
+{
+	return on_hit(CALL_TRAMPOLINE, ctx);
+}
+
+/* kprobe, kretprobe, uprobe and uretprobe: breakpoints that all give registers */
+SEC("kprobe")
+int custom_breakpoint(void *ctx)
+{
+	return on_hit(CALL_REGISTERS, ctx);
+}
+
+SEC("raw_tp")
+int custom_raw(void *ctx)
+{
+	return on_hit(CALL_RAW, ctx);
+}
+
+SEC("tp")
+int custom_tracepoint(void *ctx)
+{
+	return on_hit(CALL_RECORD, ctx);
+}
+
+char LICENSE[] SEC("license") = "GPL";

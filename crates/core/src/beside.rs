@@ -1,0 +1,217 @@
+//! What was asked for by hand, kept until the journeys it belongs to have ended: hits of custom probes and heads of payload.
+//!
+//! A hit or head belongs to a journey by its flow and its bytes; where bytes say nothing, by its time as well. Memory is
+//! bounded: beyond [`MOST`] the oldest are let go, and counted.
+
+use crate::batch::Batch;
+use crate::custom::ProbeHit;
+use crate::flow::{FlowId, Proto};
+use crate::hash::Map;
+use crate::head::PayloadHead;
+use crate::journey::Journey;
+use std::collections::VecDeque;
+
+/// Hits and heads kept at most.
+pub const MOST: usize = 1 << 18;
+/// How far beyond a journey's ends in time something can be that its bytes name: longer than retransmissions take, shorter
+/// than identifications take to come again.
+const SLACK_NS: u64 = 1_000_000_000;
+
+/// One of the two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kept {
+    Hit(ProbeHit),
+    Head(PayloadHead),
+}
+
+/// Which bytes, and when.
+struct Mark {
+    time_ns: u64,
+    seq: u32,
+    len: u32,
+    ip_id: u16,
+}
+
+impl Kept {
+    const fn mark(&self) -> Mark {
+        match self {
+            Self::Hit(hit) => Mark { time_ns: hit.time_ns, seq: hit.seq, len: hit.len, ip_id: hit.ip_id },
+            Self::Head(head) => {
+                Mark { time_ns: head.time_ns, seq: head.seq, len: head.of_bytes, ip_id: head.ip_id }
+            }
+        }
+    }
+}
+
+/// Keeps hits and heads by flow.
+#[derive(Debug, Default)]
+pub struct Beside {
+    flows: Map<(u16, FlowId), VecDeque<Kept>>,
+    order: VecDeque<(u16, FlowId)>,
+    let_go: u64,
+}
+
+impl Beside {
+    /// Keeps what a batch of a recording has.
+    pub fn take(&mut self, node: u16, batch: &Batch) {
+        let hits = batch.hits.iter().map(|hit| (hit.flow, Kept::Hit(*hit)));
+        let heads = batch.heads.iter().map(|head| (head.flow, Kept::Head(head.clone())));
+        for (flow, kept) in hits.chain(heads).filter(|(flow, _)| *flow != FlowId::NONE) {
+            if self.order.len() >= MOST {
+                self.let_go_of_oldest();
+            }
+            self.flows.entry((node, flow)).or_default().push_back(kept);
+            self.order.push_back((node, flow));
+        }
+    }
+
+    fn let_go_of_oldest(&mut self) {
+        let Some(key) = self.order.pop_front() else { return };
+        self.let_go += 1;
+        if let Some(kept) = self.flows.get_mut(&key) {
+            kept.pop_front();
+            if kept.is_empty() {
+                self.flows.remove(&key);
+            }
+        }
+    }
+
+    /// How many were let go before anybody could ask for them.
+    pub const fn let_go(&self) -> u64 {
+        self.let_go
+    }
+
+    fn of<'a>(&'a self, journey: &'a Journey) -> impl Iterator<Item = (u16, &'a Kept)> {
+        let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
+        let ends = ends.into_iter().enumerate().filter(move |(i, end)| *i == 0 || ends[0] != *end);
+        ends.flat_map(move |(_, end)| {
+            let kept = self.flows.get(&end).into_iter().flatten();
+            kept.filter(move |kept| belongs(&kept.mark(), journey)).map(move |kept| (end.0, kept))
+        })
+    }
+
+    /// The hits of custom probes that saw this journey's bytes, each with its recording, in order of time.
+    pub fn hits_of(&self, journey: &Journey) -> Vec<(u16, ProbeHit)> {
+        let hit =
+            |(node, kept): (u16, &Kept)| if let Kept::Hit(hit) = kept { Some((node, *hit)) } else { None };
+        let mut hits: Vec<_> = self.of(journey).filter_map(hit).collect();
+        hits.sort_by_key(|(_, hit)| hit.time_ns);
+        hits
+    }
+
+    /// The heads of this journey's packets, in order of time.
+    pub fn heads_of<'a>(&'a self, journey: &'a Journey) -> Vec<&'a PayloadHead> {
+        let mut heads = Vec::new();
+        for (_, kept) in self.of(journey) {
+            if let Kept::Head(head) = kept {
+                heads.push(head);
+            }
+        }
+        heads.sort_by_key(|head| head.time_ns);
+        heads
+    }
+}
+
+fn belongs(mark: &Mark, journey: &Journey) -> bool {
+    let named = if journey.proto == Proto::TCP {
+        // a hit that knows a socket and no packet has no bytes; a packet without any is an acknowledgement, say
+        if mark.len == 0 && mark.seq == 0 {
+            None
+        } else {
+            let ahead = mark.seq.wrapping_sub(journey.range.start as u32) as i32;
+            Some(i64::from(ahead) < journey.bytes() as i64 && i64::from(ahead) + i64::from(mark.len) > 0)
+        }
+    } else if mark.ip_id != 0 && journey.ip_id != 0 {
+        // a super-packet is a run of datagrams with running identifications
+        let nth = u64::from(journey.ip_id.wrapping_sub(mark.ip_id));
+        Some(nth * journey.bytes() < u64::from(mark.len).max(1))
+    } else if mark.len == 0 {
+        None
+    } else {
+        Some(u64::from(mark.len) >= journey.bytes()).filter(|fits| !fits)
+    };
+    let slack_ns = if named.is_some() { SLACK_NS } else { 0 };
+    let (Some(start), Some(end)) = (journey.start_ns(), journey.end_ns()) else { return false };
+    named != Some(false)
+        && (start.saturating_sub(slack_ns)..=end.saturating_add(slack_ns)).contains(&mark.time_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hop::Hop;
+    use crate::source::{Progress, Source};
+    use crate::{Correlator, Generator, GeneratorOptions, Limits};
+    use std::time::Duration;
+
+    #[test]
+    fn a_hit_stands_with_the_journey_whose_bytes_it_saw() {
+        let mut source =
+            Generator::new(GeneratorOptions { events: 20_000, flows: 4, ..GeneratorOptions::default() });
+        let mut correlator = Correlator::new(source.info().coverage.served(), Limits::default());
+        let (mut beside, mut done) = (Beside::default(), Vec::new());
+        let mut batch = Batch::default();
+        while source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More {
+            let passed = batch.events.iter().filter(|event| event.hop == Hop::DevRecv);
+            let hit = |event: &crate::Event| ProbeHit {
+                time_ns: event.time_ns,
+                socket: 0,
+                flow: event.flow,
+                seq: event.seq,
+                len: event.len,
+                tgid: 0,
+                tid: 0,
+                record: 0,
+                cpu: event.cpu,
+                ip_id: event.ip_id,
+                probe: 0,
+                proto: event.proto,
+                known: 1,
+                values: [event.time_ns as i64, 0, 0, 0],
+            };
+            batch.hits = passed.map(hit).collect();
+            beside.take(0, &batch);
+            correlator.push(&batch, &mut done);
+        }
+        correlator.finish(&mut done);
+        let mut matched = 0;
+        for journey in done.iter().filter(|journey| journey.rungs.has(Hop::DevRecv)) {
+            let at = journey.rungs.time_ns(Hop::DevRecv).expect("passed");
+            let hits = beside.hits_of(journey);
+            assert!(
+                hits.iter().any(|(_, hit)| hit.time_ns == at),
+                "journey {} has {} hits",
+                journey.id,
+                hits.len()
+            );
+            matched += 1;
+        }
+        assert!(matched > 100, "{matched}");
+        assert_eq!(beside.let_go(), 0);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_let_go_is_counted() {
+        let mut beside = Beside::default();
+        let mut batch = Batch::default();
+        for i in 0..MOST as u64 + 10 {
+            let head = PayloadHead {
+                time_ns: i,
+                flow: FlowId(1 + i % 3),
+                seq: 0,
+                of_bytes: 1,
+                event: 0,
+                record: 0,
+                cpu: 0,
+                ip_id: 0,
+                hop: Hop::DevXmit,
+                proto: Proto::UDP,
+                bytes: Vec::new(),
+            };
+            batch.heads = vec![head];
+            beside.take(0, &batch);
+        }
+        assert_eq!((beside.order.len(), beside.let_go()), (MOST, 10));
+        assert_eq!(beside.flows.values().map(VecDeque::len).sum::<usize>(), MOST);
+    }
+}

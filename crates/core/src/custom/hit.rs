@@ -1,0 +1,75 @@
+//! One time that a custom probe was passed.
+
+use super::MOST_VALUES;
+use crate::flow::{FlowId, Proto};
+use serde::{Deserialize, Serialize};
+
+/// What the number of a value means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueKind {
+    /// A number with a sign.
+    Signed,
+    /// A number without one; beyond 63 bits it stands as its two's complement.
+    #[default]
+    Unsigned,
+    /// An address: not to be calculated with.
+    Address,
+}
+
+impl ValueKind {
+    /// In digits.
+    pub fn show(self, number: i64) -> String {
+        match self {
+            Self::Signed => number.to_string(),
+            Self::Unsigned => (number as u64).to_string(),
+            Self::Address => format!("{:#x}", number as u64),
+        }
+    }
+
+    /// To calculate with.
+    pub fn number(self, number: i64) -> f64 {
+        if self == Self::Signed { number as f64 } else { number as u64 as f64 }
+    }
+}
+
+/// One time that a custom probe was passed. What the probe was given no packet or socket to learn from is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeHit {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The socket's cookie.
+    pub socket: u64,
+    /// The flow as seen from the end that the packet is leaving or coming to.
+    pub flow: FlowId,
+    /// First byte of the packet's range, as in [`crate::Event::seq`].
+    pub seq: u32,
+    /// Payload bytes of the packet.
+    pub len: u32,
+    /// The process that ran. At a probe in the kernel that can be one that was interrupted.
+    pub tgid: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// Number in this CPU's stream of records, modulo 2³².
+    pub record: u32,
+    /// The CPU it happened on.
+    pub cpu: u16,
+    /// IPv4 identification of the packet.
+    pub ip_id: u16,
+    /// Which probe: its place in [`crate::node::NodeInfo::probes`].
+    pub probe: u8,
+    /// Protocol of the packet or socket.
+    pub proto: Proto,
+    /// A bit a value that could be read.
+    pub known: u8,
+    /// The values, in the probe's order.
+    pub values: [i64; MOST_VALUES],
+}
+
+impl ProbeHit {
+    /// One of its values, if it could be read.
+    pub fn value(&self, index: usize) -> Option<i64> {
+        let known = index < MOST_VALUES && self.known >> index & 1 != 0;
+        known.then(|| self.values[index])
+    }
+}

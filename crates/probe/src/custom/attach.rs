@@ -1,0 +1,115 @@
+//! A custom probe's program: an object of its own that shares everything but its plan with the capture's.
+
+use super::resolve::{Place, Resolved};
+use crate::messages;
+use crate::record::{mag_config, mag_plan};
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, ProgramMut, TracepointCategory, UprobeOpts};
+use magscope_core::custom::Attach;
+use std::os::fd::AsFd;
+
+/// Aligned, because libbpf reads it in place.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+static CUSTOM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/custom.bpf.o")));
+
+/// A probe that is attached. Links first, so that nothing runs while the rest goes.
+pub struct Attached {
+    _link: Link,
+    _object: Object,
+}
+
+const fn program_of(attach: Attach) -> &'static str {
+    match attach {
+        Attach::Fentry => "custom_fentry",
+        Attach::Fexit => "custom_fexit",
+        Attach::Kprobe | Attach::Kretprobe | Attach::Uprobe | Attach::Uretprobe => "custom_breakpoint",
+        Attach::Tracepoint => "custom_tracepoint",
+        Attach::TpBtf => "custom_raw",
+    }
+}
+
+/// Loads and attaches a probe that writes into the rings of `main`.
+///
+/// # Errors
+/// What the kernel said.
+pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result<Attached, String> {
+    messages::keep();
+    let failed = |error: libbpf_rs::Error| {
+        let said = messages::last();
+        if said.is_empty() { error.to_string() } else { format!("{error}; the kernel said: {said}") }
+    };
+    let wanted = program_of(resolved.probe.attach);
+    let mut open: OpenObject = ObjectBuilder::default().open_memory(&CUSTOM.0).map_err(failed)?;
+    for mut program in open.progs_mut() {
+        let chosen = program.name() == wanted;
+        program.set_autoload(chosen);
+        if chosen
+            && let (Place::Function(name), Attach::Fentry | Attach::Fexit) =
+                (&resolved.place, resolved.probe.attach)
+        {
+            program.set_attach_target(0, Some(name.clone())).map_err(failed)?;
+        }
+    }
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.ends_with(".rodata.plan") {
+            fill(&mut map, bytes_of_plan(&resolved.plan))?;
+        } else if name.ends_with(".rodata.config") {
+            fill(&mut map, crate::capture::bytes_of_config(config))?;
+        } else if let Some(shared) = main.maps().find(|other| same(&other.name().to_string_lossy(), &name)) {
+            map.reuse_fd(shared.as_fd()).map_err(failed)?;
+        }
+    }
+    let object = open.load().map_err(failed)?;
+    let link = {
+        let program = object.progs_mut().find(|program| program.name() == wanted);
+        let program = program.ok_or_else(|| "its program is not in the object".to_owned())?;
+        link(&program, resolved).map_err(failed)?
+    };
+    Ok(Attached { _link: link, _object: object })
+}
+
+/// Whether two objects' maps are the same one. Data sections carry the name of their object before their own.
+fn same(a: &str, b: &str) -> bool {
+    let section = |name: &str| name.find('.').map(|at| name[at..].to_owned());
+    match (section(a), section(b)) {
+        // only what both sides write is shared; constants belong to an object
+        (Some(a), Some(b)) => a == b && a == ".data.control",
+        (None, None) => a == b,
+        _ => false,
+    }
+}
+
+fn link(program: &ProgramMut<'_>, resolved: &Resolved) -> libbpf_rs::Result<Link> {
+    let at_return = matches!(resolved.probe.attach, Attach::Kretprobe | Attach::Uretprobe);
+    match &resolved.place {
+        Place::Function(name) if matches!(resolved.probe.attach, Attach::Kprobe | Attach::Kretprobe) => {
+            program.attach_kprobe(at_return, name)
+        }
+        Place::Function(_) => program.attach(),
+        Place::Raw(name) => program.attach_raw_tracepoint(name),
+        Place::Tracepoint(category, name) => {
+            program.attach_tracepoint(TracepointCategory::Custom(category.clone()), name)
+        }
+        Place::Program(path, offset) => {
+            let options = UprobeOpts { retprobe: at_return, ..UprobeOpts::default() };
+            program.attach_uprobe_with_opts(-1, path, *offset as usize, options)
+        }
+    }
+}
+
+fn fill(map: &mut libbpf_rs::OpenMapMut<'_>, bytes: &[u8]) -> Result<(), String> {
+    let value = map.initial_value_mut().ok_or("its map has no initial value")?;
+    value.get_mut(..bytes.len()).ok_or("its map is too small")?.copy_from_slice(bytes);
+    Ok(())
+}
+
+fn bytes_of_plan(plan: &mag_plan) -> &[u8] {
+    // SAFETY: plain integers without padding (checked below), all of them set.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(plan).cast::<u8>(), size_of::<mag_plan>())
+    }
+}
+
+const _: () = assert!(size_of::<mag_plan>() == 8 + 7 * 40 && size_of::<crate::record::mag_read>() == 40);

@@ -1,0 +1,283 @@
+//! Custom probes: what they read is what was sent, to the last hit, in the kernel's own counters.
+
+mod common;
+
+use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, hops, quiet};
+use magscope_core::custom::{CustomProbe, ProbeHit};
+use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::custom::{Resolved, Resolver};
+use magscope_probe::facts::Mechanism;
+use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+fn probe(text: &str) -> CustomProbe {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn options(probes: &[&str], at: &[Hop]) -> CaptureOptions {
+    CaptureOptions {
+        hops: hops(at),
+        probes: probes.iter().map(|text| probe(text)).collect(),
+        ..CaptureOptions::default()
+    }
+}
+
+fn finish(mut recording: Recording) -> (Recording, Counters) {
+    recording.drain(Duration::from_millis(60));
+    let counters = recording.stop();
+    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
+    assert_eq!(recording.lost(), 0);
+    for (number, count) in counters.probes.iter().enumerate() {
+        let seen = recording.hits().filter(|hit| usize::from(hit.probe) == number).count() as u64;
+        assert_eq!(seen, count.kept, "probe {number}: what the kernel kept is what came");
+    }
+    (recording, counters)
+}
+
+fn of(recording: &Recording, number: u8) -> Vec<ProbeHit> {
+    recording.hits().filter(|hit| hit.probe == number).copied().collect()
+}
+
+/// Hosts that know each other: a custom probe sees packets that are not IP as well, and these would ask for addresses.
+fn acquainted() -> Net {
+    let net = quiet();
+    Pair::new(&net, CLIENT, SERVER, 5000).send(1, 1);
+    net
+}
+
+#[test]
+fn tracepoints_of_both_kinds_see_what_the_hop_sees() {
+    if !can_capture() {
+        return;
+    }
+    let net = acquainted();
+    let recording = net.capture_with(options(
+        &[
+            "tp_btf:net_dev_start_xmit name=raw after=dev.queue skb->len dev->ifindex netns=dev->nd_net.net->ns.inum",
+            "tracepoint:net:net_dev_start_xmit name=classic as=point len protocol",
+            "tp_btf:netif_receive_skb name=in after=dev.recv skb->pkt_type kind=skb->protocol",
+        ],
+        &[Hop::DevXmit],
+    ));
+    let (one, two) = (Pair::new(&net, CLIENT, SERVER, 5100), Pair::new(&net, CLIENT, SERVER, 5200));
+    one.send(100, 300);
+    two.send(50, 900);
+    let (recording, counters) = finish(recording);
+    assert_eq!(counters.probes.iter().map(|count| count.kept).collect::<Vec<_>>(), [150, 150, 150]);
+    let sent: Vec<_> = recording.events.iter().filter(|event| event.hop == Hop::DevXmit).collect();
+    // Ethernet, IP and UDP come before the payload
+    let headers = 14 + 20 + 8;
+    for (number, values) in [(0, 3), (1, 2)] {
+        let hits = of(&recording, number);
+        assert_eq!(hits.len(), sent.len());
+        for (hit, event) in hits.iter().zip(&sent) {
+            assert_eq!((hit.flow, hit.len, hit.ip_id), (event.flow, event.len, event.ip_id), "probe {number}");
+            assert_eq!(hit.value(0), Some(i64::from(event.len) + headers));
+            assert_eq!(hit.known, (1 << values) - 1);
+            assert!(hit.time_ns.abs_diff(event.time_ns) < 50_000_000);
+        }
+    }
+    for (hit, event) in of(&recording, 0).iter().zip(&sent) {
+        assert_eq!(hit.value(1), Some(i64::from(event.ifindex)));
+        assert_eq!(hit.value(2), Some(i64::from(net.client.target.inode)));
+    }
+    for hit in of(&recording, 2) {
+        let flow = recording.flows[&hit.flow.0];
+        assert_eq!((flow.netns, flow.local.ip().to_string()), (net.server.target.inode, SERVER.to_owned()));
+        assert_eq!(hit.value(0), Some(0), "PACKET_HOST, a bit-field");
+        assert_eq!(hit.value(1), Some(8), "ETH_P_IP as on the wire");
+    }
+}
+
+#[test]
+fn a_socket_is_read_as_deep_as_its_types_go() {
+    if !can_capture() {
+        return;
+    }
+    let net = quiet();
+    let recording = net.capture_with(options(
+        &["tp_btf:tcp_probe name=probe after=tcp.recv cwnd=sk:tcp_sock->snd_cwnd port=sk->__sk_common.skc_num \
+           tp=sk:tcp_sock->inet_conn.icsk_inet.sk.sk_protocol skb->len"],
+        &[Hop::TcpRecv, Hop::TcpState],
+    ));
+    let listener = net.server.run(|| TcpListener::bind((SERVER, 5300)).expect("bind"));
+    let mut near = net.client.run(|| TcpStream::connect((SERVER, 5300)).expect("connect"));
+    let (mut far, _) = listener.accept().expect("accept");
+    let mut buffer = [0; 4096];
+    for _ in 0..50 {
+        near.write_all(&[1; 700]).expect("send");
+        far.read_exact(&mut buffer[..700]).expect("recv");
+    }
+    let (recording, _) = finish(recording);
+    let hits = of(&recording, 0);
+    let segments: Vec<_> = recording.events.iter().filter(|event| event.hop == Hop::TcpRecv).collect();
+    assert!(hits.len() >= 50 && hits.len() == segments.len(), "{} hits", hits.len());
+    for (hit, event) in hits.iter().zip(&segments) {
+        assert_eq!((hit.flow, hit.seq, hit.len, hit.socket), (event.flow, event.seq, event.len, event.socket));
+        let local = recording.flows[&hit.flow.0].local.port();
+        assert_eq!((hit.value(1), hit.value(2)), (Some(i64::from(local)), Some(6)));
+    }
+    let samples: Vec<_> = recording.batches.iter().flat_map(|batch| &batch.tcp).collect();
+    let mut held = 0;
+    for sample in samples {
+        // taken by two programs at one place, one after the other
+        let hit = hits.iter().filter(|hit| hit.socket == sample.socket);
+        if let Some(hit) = hit.min_by_key(|hit| hit.time_ns.abs_diff(sample.time_ns)) {
+            assert_eq!(hit.value(0), Some(i64::from(sample.cwnd)));
+            held += 1;
+        }
+    }
+    assert!(held > 0);
+}
+
+#[test]
+fn a_filter_and_a_namespace_hold_for_custom_probes_too() {
+    if !can_capture() {
+        return;
+    }
+    let net = acquainted();
+    let mut asked = options(&["tp_btf:net_dev_start_xmit after=dev.xmit skb->len"], &[Hop::DevXmit]);
+    asked.filter = Some(CaptureFilter::parse("port 5100").expect("a filter"));
+    let recording = net.capture_with(asked);
+    let elsewhere = acquainted();
+    let (one, two) = (Pair::new(&net, CLIENT, SERVER, 5100), Pair::new(&net, CLIENT, SERVER, 5200));
+    let other = Pair::new(&elsewhere, CLIENT, SERVER, 5100);
+    one.send(30, 100);
+    two.send(20, 100);
+    other.send(10, 100);
+    let (_, counters) = finish(recording);
+    let count = counters.probes[0];
+    assert_eq!((count.kept, count.filtered, count.undecided, count.lost), (30, 20, 0, 0));
+}
+
+/// Something of a program's own to stand at.
+// a name that no other program has
+#[allow(unsafe_code)]
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn magscope_probe_me(free: u64, sign: i64, third: u32) -> u64 {
+    std::hint::black_box(free + sign.unsigned_abs() + u64::from(third))
+}
+
+#[test]
+fn a_function_of_a_program_tells_its_arguments_and_its_return() {
+    if !can_capture() {
+        return;
+    }
+    let net = quiet();
+    let own = std::env::current_exe().expect("a path");
+    let own = own.display();
+    let recording = net.capture_with(options(
+        &[
+            &format!("uprobe:{own}:magscope_probe_me name=call free=arg0 sign=arg1 third=arg2"),
+            &format!("uretprobe:{own}:magscope_probe_me name=return sum=retval"),
+        ],
+        &[Hop::DevXmit],
+    ));
+    net.client.run(|| {
+        for i in 0..40_u32 {
+            magscope_probe_me(u64::from(i) << 40, -5, i);
+        }
+    });
+    // a process of another namespace is not of this capture
+    magscope_probe_me(1, 2, 3);
+    let (recording, _) = finish(recording);
+    let (calls, returns) = (of(&recording, 0), of(&recording, 1));
+    assert_eq!((calls.len(), returns.len()), (40, 40));
+    for (i, (call, back)) in calls.iter().zip(&returns).enumerate() {
+        let i = i as i64;
+        assert_eq!((call.value(0), call.value(1)), (Some(i << 40), Some(-5)));
+        assert_eq!(call.value(2).map(|third| third as u32), Some(i as u32));
+        assert_eq!(back.value(0), Some((i << 40) + 5 + i));
+        assert_eq!((call.tgid, call.tid), (std::process::id(), back.tid));
+        assert!(call.time_ns <= back.time_ns);
+    }
+    let named = |tid: u32| recording.batches.iter().flat_map(|batch| &batch.tasks).any(|task| task.tid == tid);
+    assert!(named(calls[0].tid), "who called is named");
+}
+
+#[test]
+fn functions_are_stood_at_where_the_kernel_lets_us() {
+    if !can_capture() {
+        return;
+    }
+    let facts = HostFacts::read().expect("/proc");
+    let (trampoline, breakpoint) = (facts.fentry == Mechanism::Works, facts.kprobe == Mechanism::Works);
+    let kinds: Vec<&str> =
+        [("fentry", trampoline), ("kprobe", breakpoint)].iter().filter(|k| k.1).map(|k| k.0).collect();
+    if kinds.is_empty() {
+        println!("skipped, because kernel {} has neither fentry nor kprobes", facts.kernel);
+        return;
+    }
+    let net = quiet();
+    let mut asked = Vec::new();
+    for kind in &kinds {
+        asked.push(format!(
+            "{kind}:udp_sendmsg name={kind}-send after=app.send len sk->sk_wmem_alloc.refs.counter"
+        ));
+        asked.push(format!("{kind}:tcp_rcv_established name={kind}-est after=ip.in skb->len sk->sk_rcvbuf"));
+    }
+    for (kind, there) in [("fexit", trampoline), ("kretprobe", breakpoint)] {
+        if there {
+            asked.push(format!("{kind}:udp_sendmsg name={kind}-sent sent=retval"));
+        }
+    }
+    let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+    let recording = net.capture_with(options(&asked, &[Hop::DevXmit]));
+    Pair::new(&net, CLIENT, SERVER, 5100).send(60, 333);
+    let (recording, counters) = finish(recording);
+    for (number, text) in asked.iter().enumerate() {
+        let hits = of(&recording, number as u8);
+        let expected = if text.contains("established") { 0 } else { 60 };
+        assert_eq!((hits.len(), counters.probes[number].kept), (expected, expected as u64), "{text}");
+        assert!(hits.iter().all(|hit| hit.value(0) == Some(333)), "{text}: {:?}", hits[0]);
+    }
+    println!("  custom probes by {}: 60 hits each", kinds.join(" and "));
+}
+
+fn refused(text: &str) -> String {
+    let mut facts = HostFacts::read().expect("/proc");
+    // what is looked up is the same on a kernel that would not attach it
+    (facts.fentry, facts.kprobe) = (Mechanism::Works, Mechanism::Works);
+    let resolver = Resolver::new(&facts).expect("types");
+    resolver.resolve(0, &probe(text)).map(|resolved: Resolved| resolved.place).expect_err(text)
+}
+
+#[test]
+fn what_is_not_there_is_said_with_names_near_it() {
+    let facts = HostFacts::read().expect("/proc");
+    if !facts.btf {
+        println!("skipped, because kernel {} lacks BTF", facts.kernel);
+        return;
+    }
+    let libc = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let libc =
+        libc.lines().filter_map(|line| line.split_whitespace().last()).find(|path| path.contains("libc.so"));
+    let malloc = libc.map(|path| format!("uprobe:{path}:maloc"));
+    for (text, parts) in [
+        ("fentry:tcp_rcv_establised", &["has a function", "`tcp_rcv_established`"][..]),
+        ("kprobe:tcp_rcv_established skb->lenn", &["`sk_buff` has no field `lenn`", "`len`"]),
+        ("kprobe:tcp_rcv_established skk->len", &["no argument `skk`", "`skb`", "`struct sk_buff *skb`"]),
+        ("kprobe:tcp_rcv_established sk->sk_prot.name.x", &["`sk->sk_prot.name.x`"]),
+        ("kprobe:tcp_rcv_established sk->sk_receive_queue", &["is a structure", "`qlen`"]),
+        ("kprobe:tcp_rcv_established sk:tcp_sok->snd_cwnd", &["no structure", "`tcp_sock`"]),
+        ("tp_btf:net_dev_start_xmitt", &["no tracepoint", "`net_dev_start_xmit`"]),
+        (malloc.as_deref().unwrap_or("uprobe:/proc/self/exe:maloc"), &["no function `maloc`"]),
+        ("uprobe:/nowhere/at/all:f", &["cannot open /nowhere/at/all"]),
+        ("uprobe:/proc/self/status:f", &["no program"]),
+    ] {
+        let error = refused(text);
+        assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
+    }
+    if can_capture() {
+        let error = refused("tracepoint:nett:net_dev_start_xmit");
+        assert!(error.contains("`net`"), "{error}");
+        let error = refused("tracepoint:net:net_dev_start_xmit lenn");
+        assert!(error.contains("`len`"), "{error}");
+        let twice = options(&["tp_btf:tcp_probe", "tp_btf:tcp_probe"], &[Hop::DevXmit]);
+        let error = Capture::start(twice).err().expect("a name twice").to_string();
+        assert!(error.contains("name=other-tcp_probe"), "{error}");
+    }
+}
