@@ -41,7 +41,7 @@ pub trait Feed: Source {
 /// Shows what `feed` gives until it is quit.
 pub fn show(feed: &mut impl Feed, state: State, limits: Limits, args: &ScreenArgs) -> Result<()> {
     let options = args.options()?;
-    let mut scope = Scope::new(feed.info().clone(), Options { state, limits });
+    let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
     let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start() };
     match magscope_tui::run(&mut pump, &mut scope, options) {
         Ok(_) => Ok(()),

@@ -35,8 +35,8 @@ pub struct Header {
     pub receiver: String,
     /// Whether time goes on.
     pub state: State,
-    /// How the clocks stand to each other, `one clock`.
-    pub clock: &'static str,
+    /// How the clocks stand to each other: `one clock`, `clock ±18 µs CERTIFIED`.
+    pub clock: String,
     /// UTC time of day at the left edge of the picture, nanoseconds since midnight, where it is known.
     pub origin_utc_ns: Option<u64>,
 }

@@ -1,5 +1,6 @@
 //! A lifeline: a journey with the names of its ends, as the scope keeps and draws it.
 
+use crate::names::Seat;
 use magscope_core::journey::{Journey, Rung};
 use magscope_core::{Endpoint, Hop, Verdict};
 
@@ -21,10 +22,10 @@ pub struct Lifeline {
     pub journey: Journey,
     /// Sender and receiver, where a flow of it is known.
     pub ends: Option<(Endpoint, Endpoint)>,
-    /// Network namespace of the sender, if seen.
-    pub from: Option<u32>,
-    /// Network namespace of the receiver, if seen.
-    pub to: Option<u32>,
+    /// Node of the sender, if seen.
+    pub from: Option<Seat>,
+    /// Node of the receiver, if seen.
+    pub to: Option<Seat>,
 }
 
 impl Lifeline {
@@ -124,7 +125,8 @@ pub(crate) mod tests {
         journey.id = id;
         journey.verdict = Verdict::Complete;
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
-        Lifeline { journey, ends, from: Some(1), to: Some(2) }
+        let seat = |netns| Some(Seat { node: 0, netns });
+        Lifeline { journey, ends, from: seat(1), to: seat(2) }
     }
 
     #[test]

@@ -1,4 +1,10 @@
-//! Measurements: over which stretch of time.
+//! Measurements over a stretch of time: exact from the journeys that are kept, else from the pyramid.
+
+use crate::lifeline::Lifeline;
+use crate::look::{PairReading, Percentiles};
+use crate::pyramid::{Lane, Pyramid};
+use magscope_core::Hop;
+use magscope_core::hop::PATH_HOPS;
 
 /// Over which stretch of time it is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,4 +14,161 @@ pub enum Over {
     View,
     /// Between the cursors; the picture where there are none.
     Cursors,
+}
+
+/// The hop below each hop, as journeys passed them.
+pub type Below = [Option<Hop>; PATH_HOPS];
+
+/// Exact percentiles, by the nearest rank.
+pub fn percentiles(times: &mut [u64]) -> Percentiles {
+    times.sort_unstable();
+    let at = |part: f64| {
+        let rank = (times.len() as f64 * part).ceil() as usize;
+        times.get(rank.max(1) - 1).copied().unwrap_or(0)
+    };
+    Percentiles {
+        n: times.len() as u64,
+        min_ns: at(0.0),
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        max_ns: at(1.0),
+        exact: true,
+    }
+}
+
+/// Instants and how long it took then, nanoseconds.
+type Times = Vec<(u64, u64)>;
+
+/// Mean difference between one time and the next (RFC 3550, without its smoothing), of times in the order of their instants.
+fn jitter(times: &[(u64, u64)]) -> Option<f64> {
+    let pairs = times.windows(2).map(|pair| pair[1].1.abs_diff(pair[0].1) as f64);
+    let n = pairs.len();
+    (n > 0).then(|| pairs.sum::<f64>() / n as f64)
+}
+
+/// The whole journey, then every pair of hops that was seen. A journey counts by its beginning, a pair by the instant at its upper
+/// hop; both ends of the stretch belong to it.
+pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
+    let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
+    let mut whole = Vec::new();
+    let mut pairs: Vec<(Hop, Hop, Times)> = Vec::new();
+    for line in lines {
+        if line.journey.verdict.is_whole()
+            && inside(line.start_ns())
+            && let Some(total_ns) = line.journey.total_ns()
+        {
+            whole.push((line.start_ns(), total_ns));
+        }
+        for step in line.steps() {
+            let Some(at_ns) = line.journey.rungs.time_ns(step.to).filter(|at| inside(*at)) else { continue };
+            match pairs.iter_mut().find(|(from, to, _)| (*from, *to) == (step.from, step.to)) {
+                Some((_, _, times)) => times.push((at_ns, step.ns)),
+                None => pairs.push((step.from, step.to, vec![(at_ns, step.ns)])),
+            }
+        }
+    }
+    pairs.sort_by_key(|(from, to, _)| (to.path_index(), from.path_index()));
+    let s = (to_ns.saturating_sub(from_ns)).max(1) as f64 / 1e9;
+    let reading = |pair, mut times: Vec<(u64, u64)>| {
+        times.sort_unstable();
+        let jitter_ns = jitter(&times);
+        let mut only: Vec<u64> = times.into_iter().map(|(_, ns)| ns).collect();
+        let times = percentiles(&mut only);
+        PairReading { pair, times, per_s: times.n as f64 / s, jitter_ns }
+    };
+    let pairs = pairs.into_iter().map(|(from, to, times)| reading(Some((from, to)), times));
+    std::iter::once(reading(None, whole)).chain(pairs).collect::<Vec<_>>()
+}
+
+/// The same from the pyramid, to within its classes and tiles.
+pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
+    let s = (to_ns.saturating_sub(from_ns)).max(1) as f64 / 1e9;
+    let reading = |pair, lane| {
+        let times = pyramid.total(lane, from_ns, to_ns).percentiles();
+        PairReading { pair, times, per_s: times.n as f64 / s, jitter_ns: None }
+    };
+    let pairs = Hop::path().iter().zip(below).filter_map(|(to, from)| {
+        Some(reading(Some(((*from)?, *to)), Lane::Latency(*to))).filter(|reading| reading.times.n > 0)
+    });
+    std::iter::once(reading(None, Lane::Journeys)).chain(pairs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use crate::look::Exemplar;
+    use crate::pyramid::Keep;
+    use proptest::prelude::*;
+
+    /// When it was sent, how long the wire took, how long the reader.
+    type Made = (u64, u64, u64);
+
+    proptest! {
+        #[test]
+        fn measurements_equal_brute_force(
+            journeys in prop::collection::vec((1_000_000_000..2_000_000_000_u64, 0..5_000_000_u64, 1..9_000_000_u64), 1..60),
+            from in 900_000_000..1_500_000_000_u64,
+            width in 1..1_200_000_000_u64,
+        ) {
+            let to = from + width;
+            let marks = |(at, wire, read): &(u64, u64, u64)| {
+                [(Hop::DevXmit, *at), (Hop::DevRecv, at + wire), (Hop::AppRecv, at + wire + read)]
+            };
+            let lines: Vec<_> = journeys.iter().zip(1..).map(|(j, id)| lifeline(id, &marks(j))).collect();
+            let seen = exact(lines.iter(), from, to);
+            let inside = |t: u64| t >= from && t <= to;
+            let truth = |of: &dyn Fn(&Made) -> (u64, u64)| {
+                let mut times: Vec<_> = journeys.iter().map(of).filter(|(t, _)| inside(*t)).collect();
+                times.sort_unstable();
+                times
+            };
+            let wire = truth(&|(at, wire, _)| (at + wire, *wire));
+            let read = truth(&|(at, wire, read)| (at + wire + read, *read));
+            let whole = truth(&|(at, wire, read)| (*at, wire + read));
+            for (pair, truth) in [(Some((Hop::DevXmit, Hop::DevRecv)), wire), (Some((Hop::DevRecv, Hop::AppRecv)), read), (None, whole)] {
+                let reading = seen.iter().find(|reading| reading.pair == pair);
+                let Some(reading) = reading else { prop_assert!(truth.is_empty()); continue };
+                let mut sorted: Vec<u64> = truth.iter().map(|(_, ns)| *ns).collect();
+                sorted.sort_unstable();
+                prop_assert_eq!(reading.times.n, truth.len() as u64);
+                for (part, ns) in [(0.5, reading.times.p50_ns), (0.9, reading.times.p90_ns), (0.99, reading.times.p99_ns)] {
+                    // At least that part is at most the percentile, and no smaller value does as well.
+                    let needed = (sorted.len() as f64 * part).ceil() as usize;
+                    prop_assert!(sorted.iter().filter(|t| **t <= ns).count() >= needed);
+                    prop_assert!(sorted.is_empty() || sorted.iter().filter(|t| **t < ns).count() < needed.max(1));
+                }
+                prop_assert_eq!(reading.times.max_ns, sorted.last().copied().unwrap_or(0));
+                let s = width as f64 / 1e9;
+                prop_assert!((reading.per_s - truth.len() as f64 / s).abs() < 1e-6);
+                let steps: Vec<f64> = truth.windows(2).map(|p| p[0].1.abs_diff(p[1].1) as f64).collect();
+                let mean = (!steps.is_empty()).then(|| steps.iter().sum::<f64>() / steps.len() as f64);
+                prop_assert_eq!(reading.jitter_ns, mean);
+            }
+        }
+
+        #[test]
+        fn the_pyramid_says_the_same_to_within_its_classes(
+            times in prop::collection::vec((0..60_000_000_000_u64, 1..1_000_000_000_u64), 50..400),
+        ) {
+            let mut pyramid = Pyramid::new(Keep::All);
+            for (at, ns) in &times {
+                pyramid.count(Lane::Latency(Hop::DevRecv), *at, *ns);
+                pyramid.journey(Exemplar { key: *at, start_ns: *at, total_ns: *ns, x: 0.0 });
+            }
+            pyramid.settle();
+            let mut below: Below = Default::default();
+            below[Hop::DevRecv.path_index().unwrap()] = Some(Hop::DevXmit);
+            let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
+            let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
+            for reading in &seen {
+                prop_assert_eq!((reading.times.n, reading.times.max_ns), (truth.n, truth.max_ns));
+                for (seen, truth) in [(reading.times.p50_ns, truth.p50_ns), (reading.times.p99_ns, truth.p99_ns)] {
+                    prop_assert!(seen.abs_diff(truth) as f64 <= truth as f64 * 0.0626 + 1.0, "{} for {}", seen, truth);
+                }
+            }
+            prop_assert_eq!(seen.len(), 2);
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! The journeys a scope keeps: the most recent, the slowest of the last half minute, and those that went wrong.
 //!
-//! All three are bounded by number. Only journeys seen to their end can be slow: of the others the end is not known.
+//! All three are bounded by number, about half a kilobyte each. Only journeys seen to their end can be slow: of the others the end is not known.
 
 use crate::lifeline::Lifeline;
 use std::collections::VecDeque;
 
 /// Recent journeys kept.
-pub const RECENT: usize = 4096;
+pub const RECENT: usize = 16_384;
 /// Slowest journeys kept.
 pub const SLOWEST: usize = 32;
 /// Dropped and lost journeys kept.
@@ -71,11 +71,6 @@ impl Memory {
         self.recent = recent;
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Memory::default();
-    }
-
     /// The most recent, newest first.
     pub fn recent(&self) -> impl Iterator<Item = &Lifeline> {
         self.recent.iter().rev()
@@ -91,9 +86,14 @@ impl Memory {
         self.bad.iter().rev()
     }
 
-    /// The journey with this number, if it is still kept.
-    pub fn get(&self, id: u64) -> Option<&Lifeline> {
-        self.slowest.iter().chain(self.recent()).chain(self.bad()).find(|line| line.id() == id)
+    /// Every one of them; some twice.
+    pub fn all(&self) -> impl Iterator<Item = &Lifeline> {
+        self.slowest.iter().chain(self.bad()).chain(self.recent())
+    }
+
+    /// When the oldest of the recent ones began, once older ones had to go.
+    pub fn reaches_back_to(&self) -> Option<u64> {
+        self.recent.front().filter(|_| self.recent.len() >= RECENT).map(Lifeline::start_ns)
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_the_slowest_stay() {
         let mut memory = Memory::default();
-        for id in 0..10_000 {
+        for id in 0..40_000 {
             let ns = if id == 17 { 1_000_000 } else { id % 100 };
             memory.push(lasting(id, ns), true);
         }
@@ -118,7 +118,8 @@ mod tests {
         assert_eq!(memory.slowest().len(), SLOWEST);
         assert_eq!(memory.slowest()[0].id(), 17);
         assert!(memory.slowest().is_sorted_by(|a, b| a.total_ns() >= b.total_ns()));
-        assert!(memory.get(17).is_some() && memory.get(3).is_none());
+        let kept = |id| memory.all().any(|line| line.id() == id);
+        assert!(kept(17) && !kept(3) && memory.reaches_back_to() == Some(40_000 - RECENT as u64));
         memory.age(2 * SLOWEST_FOR_NS);
         assert!(memory.slowest().is_empty());
     }

@@ -1,6 +1,9 @@
 //! Picks: choosing by pointing instead of by writing a filter.
 
+use crate::lifeline::Lifeline;
+use crate::names::Names;
 use magscope_core::FlowId;
+use magscope_core::context::Context;
 
 /// What a user points at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,4 +18,76 @@ pub enum Pick {
     Container(u64),
     /// Journeys that ended so: a number of [`magscope_core::Verdict::kind`].
     Verdict(usize),
+}
+
+impl Pick {
+    /// Whether a journey has to do with it.
+    pub fn means(&self, line: &Lifeline, names: &Names) -> bool {
+        let journey = &line.journey;
+        let context: &dyn Context = names;
+        match self {
+            Self::Nothing => true,
+            Self::Flow(flow) => {
+                let own = |known: FlowId| !known.is_none() && known == *flow;
+                own(journey.tx_flow) || own(journey.rx_flow) || Self::is_the_other_way(*flow, line, names)
+            }
+            Self::Process(tgid) => {
+                [journey.sender, journey.reader].into_iter().flatten().any(|who| who.tgid == *tgid)
+            }
+            Self::Container(id) => [context.sender(journey), context.reader(journey)]
+                .into_iter()
+                .flatten()
+                .any(|task| task.cgroup == *id),
+            Self::Verdict(kind) => journey.verdict.kind() == *kind,
+        }
+    }
+
+    /// Whether two picks are of one kind, so that the later takes the place of the earlier.
+    pub fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// The answers to the picked flow have its ends the other way round.
+    fn is_the_other_way(flow: FlowId, line: &Lifeline, names: &Names) -> bool {
+        let nodes = 0..names.infos().len().max(1) as u16;
+        let known = nodes.into_iter().find_map(|node| names.flow(node, flow));
+        known.zip(line.ends).is_some_and(|(flow, (from, to))| {
+            flow.proto == line.journey.proto
+                && ((flow.local, flow.remote) == (from, to) || (flow.remote, flow.local) == (from, to))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use magscope_core::journey::Who;
+    use magscope_core::{Batch, Flow, Hop, Proto, Task, Verdict};
+
+    #[test]
+    fn each_kind_of_pick() {
+        let mut names = Names::default();
+        let task = Task { tgid: 70, tid: 71, uid: 0, cgroup: 9, comm: "x".to_owned() };
+        let (local, remote) = ("10.0.0.2:80".parse().unwrap(), "10.0.0.1:1000".parse().unwrap());
+        let back = Flow { id: FlowId(99), netns: 2, proto: Proto::TCP, local, remote };
+        names.learn(0, &Batch { flows: vec![back], tasks: vec![task], ..Batch::default() });
+        let mut line = lifeline(1, &[(Hop::DevXmit, 1), (Hop::AppRecv, 2)]);
+        line.journey.reader = Some(Who { tgid: 70, tid: 71 });
+        let table = [
+            (Pick::Nothing, true),
+            (Pick::Flow(line.journey.tx_flow), true),
+            (Pick::Flow(FlowId(99)), true),
+            (Pick::Flow(FlowId(98)), false),
+            (Pick::Process(70), true),
+            (Pick::Process(71), false),
+            (Pick::Container(9), true),
+            (Pick::Container(8), false),
+            (Pick::Verdict(Verdict::Complete.kind()), true),
+            (Pick::Verdict(Verdict::InFlight.kind()), false),
+        ];
+        for (pick, means) in table {
+            assert_eq!(pick.means(&line, &names), means, "{pick:?}");
+        }
+    }
 }

@@ -3,12 +3,12 @@
 use crate::timebase::Timebase;
 
 /// From this timebase on the picture rolls by itself, nanoseconds a division.
-pub const SLOW_NS: u64 = 100_000_000;
+pub(crate) const SLOW_NS: u64 = 100_000_000;
 
 /// Whether the picture rolls with time or stands until the next sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Roll {
-    /// Where the user chose a timebase of [`SLOW_NS`] or more.
+    /// Where the user chose a timebase of 100 ms or more.
     #[default]
     Auto,
     /// Always.

@@ -1,60 +1,114 @@
 //! The scope: takes batches in, keeps what a screen needs, hands out frames.
 
 mod apply;
-mod pending;
+mod ingest;
+mod measured;
+mod picture;
+mod pictures;
 mod read;
+mod recording;
+mod rooms;
+mod time;
+mod trigger;
 
-use crate::blame::passes;
+use crate::clocks::Clocks;
+use crate::flows::Flows;
 use crate::frame::State;
+use crate::horizon::Horizon;
+use crate::journal::Journal;
 use crate::lane::{Lane, Place, places};
 use crate::lifeline::Lifeline;
+use crate::look::{ClockPair, LossRow};
+use crate::measure::Below;
 use crate::memory::Memory;
+use crate::names::Names;
 use crate::overhead::{Overhead, Recording};
+use crate::persistence::Overlay;
+use crate::pyramid::{Keep, Pyramid};
+use crate::recorded::{Recorded, Window};
+use crate::signals::Signals;
 use crate::stats::{Sides, Stats};
 use crate::sweep::Sweep;
 use crate::totals::{Lately, Totals};
-use crate::trigger::Settings;
-use crate::view::{List, Route, View};
-use crate::window::BUCKET_NS;
-use magscope_core::clock::ClockSample;
+use crate::transport::Playhead;
+use crate::trigger::{Capture, Watch};
+use crate::view::{Route, View};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
+use magscope_core::places::Places;
 use magscope_core::sampled::Sampled;
-use magscope_core::{Batch, Correlator, Journey, Limits, Proto};
+use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
+use std::collections::{HashMap, VecDeque};
 
 /// Bucket edges a picture is held for: a second.
 const HOLD_EDGES: u64 = 2;
 /// Journeys the table lists at most.
-const LISTED: usize = 32;
+const LISTED: usize = 64;
 /// Routes that can be chosen.
 const MAX_ROUTES: usize = 64;
+/// Hop numbers of the record contract are below this.
+const HOP_IDS: usize = 64;
 
 /// How a scope begins.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Whether the source is live or a recording.
     pub state: State,
     /// What its correlator may keep.
     pub limits: Limits,
+    /// Of a recording that can be read again from anywhere: all of it. See [`Scope::survey`].
+    pub recorded: Option<Window>,
+    /// How fast it plays at first, times that of events.
+    pub speed: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { state: State::default(), limits: Limits::default(), recorded: None, speed: 1.0 }
+    }
 }
 
 /// A software oscilloscope without a screen.
 pub struct Scope {
+    /// Of the first recording.
     info: NodeInfo,
+    names: Names,
     state: State,
     view: View,
+    horizon: Horizon,
+    playhead: Playhead,
+    /// Of a recording that can be read again.
+    recorded: Option<Recorded>,
+    /// Joins events to journeys, where nobody else does.
     correlator: Correlator,
     sampled: Sampled,
     journeys: Vec<Journey>,
+    /// One a recording: numbers of threads and sockets mean nothing elsewhere.
+    places: Vec<Places>,
+    // What was counted.
     stats: Stats,
     totals: Totals,
     lately: Lately,
     memory: Memory,
+    pyramid: Pyramid,
+    signals: Signals,
+    flows: Flows,
+    journal: Journal,
+    clocks: Clocks,
+    watch: Watch,
+    overlay: Option<Overlay>,
+    below: Below,
     seen: HopSet,
+    hop_events: [u64; HOP_IDS],
+    drops: HashMap<u32, u64>,
+    losses: Vec<LossRow>,
     routes: Vec<Route>,
+    // What was told from outside.
     overhead: Option<Overhead>,
+    own: VecDeque<(u64, Overhead)>,
     recording: Option<Recording>,
-    clock: Option<ClockSample>,
+    // Time.
+    begin_ns: Option<u64>,
     now_ns: u64,
     /// Bucket edges since the last sweep, and when that was.
     held_edges: u64,
@@ -65,134 +119,87 @@ pub struct Scope {
     sweep: Sweep,
     listed: Vec<Lifeline>,
     selected: Option<Lifeline>,
-    trigger: Settings,
+    /// The window of a trigger that is shown: its number.
+    shown: Option<u64>,
+    /// The newest trigger whose picture is still to be taken: when, and the journey.
+    fired: Option<(u64, Option<u64>)>,
+    /// Windows that were closed and not yet fetched.
+    captured: Vec<Capture>,
 }
 
 impl Scope {
-    /// What a sampler leaves out: each rate is to be multiplied by a weight of it, and to say that it is an estimate.
-    pub const fn sampled(&self) -> &Sampled {
-        &self.sampled
-    }
-
     /// A scope for what `info` describes.
     pub fn new(info: NodeInfo, options: Options) -> Self {
+        Self::of_several(vec![info], options)
+    }
+
+    /// A scope for several recordings on one time line: that of the first. Their journeys come joined, see [`Scope::ingest_journey`].
+    pub fn of_several(infos: Vec<NodeInfo>, options: Options) -> Self {
+        let info = infos.first().cloned().unwrap_or_default();
         let correlator = Correlator::of_node(&info, options.limits);
         let sampled = Sampled::of(&info);
+        let keep = if options.recorded.is_some() { Keep::All } else { Keep::Newest };
+        let recorded =
+            options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
+        let head_ns = options.recorded.map_or(0, |all| all.from_ns);
         let mut scope = Scope {
             info,
-            sampled,
+            places: infos.iter().map(|_| Places::default()).collect(),
+            names: Names::new(infos),
             state: options.state,
             view: View::default(),
+            horizon: Horizon::default(),
+            playhead: Playhead::new(head_ns, recorded.is_none(), options.speed),
+            recorded,
             correlator,
+            sampled,
             journeys: Vec::new(),
             stats: Stats::default(),
             totals: Totals::default(),
             lately: Lately::default(),
             memory: Memory::default(),
+            pyramid: Pyramid::new(keep),
+            signals: Signals::new(keep),
+            flows: Flows::default(),
+            journal: Journal::default(),
+            clocks: Clocks::default(),
+            watch: Watch::default(),
+            overlay: None,
+            below: Below::default(),
             seen: HopSet::EMPTY,
+            hop_events: [0; HOP_IDS],
+            drops: HashMap::new(),
+            losses: LossCause::ALL.map(|cause| LossRow { cause, count: 0, last_ns: None }).to_vec(),
             routes: Vec::new(),
             overhead: None,
+            own: VecDeque::new(),
             recording: None,
-            clock: None,
+            begin_ns: options.recorded.map(|all| all.from_ns),
             now_ns: 0,
             held_edges: 0,
-            swept_ns: 0,
+            swept_ns: head_ns,
             revision: 0,
             lanes: Vec::new(),
             sweep: Sweep::default(),
             listed: Vec::new(),
             selected: None,
-            trigger: Settings::default(),
+            shown: None,
+            fired: None,
+            captured: Vec::new(),
         };
+        scope.horizon.go(head_ns, 0.0);
         scope.measure();
         scope
     }
 
-    /// Takes in the next batch.
-    pub fn ingest(&mut self, batch: &Batch) {
-        self.correlator.push(batch, &mut self.journeys);
-        self.sampled.batch(batch);
-        self.clock = batch.clock.last().copied().or(self.clock);
-        let mut edges = 0;
-        for event in &batch.events {
-            edges += self.stats.advance(event.time_ns);
-            let correlator = &self.correlator;
-            self.stats.event(event, |flow| correlator.flow(flow).map(|f| f.netns));
-            self.seen.insert(event.hop);
-        }
-        // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
-        if batch.watermark_ns != u64::MAX {
-            edges += self.stats.advance(batch.watermark_ns);
-            self.now_ns = self.now_ns.max(batch.watermark_ns);
-        }
-        self.now_ns = batch.events.last().map_or(self.now_ns, |event| self.now_ns.max(event.time_ns));
-        self.totals.batch(batch);
-        if !batch.losses.is_empty() {
-            self.revision += 1; // a loss is shown at once
-        }
-        self.take_journeys();
-        self.reach(edges);
+    /// What a sampler leaves out: each rate is to be multiplied by a weight of it, and to say that it is an estimate.
+    pub const fn sampled(&self) -> &Sampled {
+        &self.sampled
     }
 
-    /// Takes in the journeys that ended.
-    fn take_journeys(&mut self) {
-        let mut journeys = std::mem::take(&mut self.journeys);
-        for journey in journeys.drain(..) {
-            let line = self.lifeline(journey);
-            self.stats.journey(&line);
-            self.totals.journey(&line.journey);
-            let route = Route { from: line.from, to: line.to };
-            let new = line.journey.verdict.is_whole() && !self.routes.contains(&route);
-            if new && self.routes.len() < MAX_ROUTES {
-                self.routes.push(route);
-            }
-            if !self.view.paused {
-                let listed = self.view.accepts(&line);
-                self.memory.push(line, listed);
-            }
-        }
-        self.journeys = journeys;
-    }
-
-    /// A journey with the names of its ends.
-    fn lifeline(&self, journey: Journey) -> Lifeline {
-        let (tx, rx) = (self.correlator.flow(journey.tx_flow), self.correlator.flow(journey.rx_flow));
-        let ends =
-            tx.map(|flow| (flow.local, flow.remote)).or_else(|| rx.map(|flow| (flow.remote, flow.local)));
-        let (from, to) = (tx.map(|flow| flow.netns), rx.map(|flow| flow.netns));
-        Lifeline { journey, ends, from, to }
-    }
-
-    /// After bucket edges were crossed the numbers are taken again, and once a second the picture.
-    fn reach(&mut self, edges: u64) {
-        if edges > 0 {
-            self.lately.edge(self.totals, edges);
-            self.held_edges += edges;
-            self.revision += 1;
-        }
-        if self.view.paused {
-            return;
-        }
-        if edges > 0 {
-            self.measure();
-        }
-        let nothing_yet = self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some();
-        if self.held_edges >= HOLD_EDGES || nothing_yet {
-            self.memory.age(self.now_ns);
-            self.retake();
-        }
-    }
-
-    /// The source has no more: what is still in flight is closed and everything shown.
-    pub fn end(&mut self) {
-        self.state = State::Ended;
-        self.correlator.finish(&mut self.journeys);
-        self.take_journeys();
-        self.now_ns += BUCKET_NS;
-        let edges = self.stats.advance(self.now_ns);
-        self.held_edges = HOLD_EDGES;
-        self.reach(edges);
-        self.revision += 1;
+    /// Whether it can be read again from anywhere.
+    pub(super) const fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
     }
 
     /// Reads the windows into the lanes.
@@ -204,51 +211,33 @@ impl Scope {
                 self.lanes.push(Lane { place, service: Service::Off, seen: true, stats: None });
                 continue;
             };
-            let service = self.info.coverage.of(hop).cloned().unwrap_or(Service::Off);
+            let service = self.service(hop).clone();
             let served = matches!(service, Service::Served { .. });
-            let stats = if served { self.stats.read(hop, sides) } else { None };
+            let stats = match (served, self.is_recorded()) {
+                (false, _) => None,
+                (true, false) => self.stats.read(hop, sides),
+                (true, true) => self.lately_recorded(hop),
+            };
             let stats = stats.map(|stats| stats.standing_for(self.sampled.weight_lately(hop)));
             let seen = self.seen.contains(hop);
-            if self.view.proto.is_none_or(|proto| passes(hop, proto)) {
+            if self.view.proto.is_none_or(|proto| magscope_core::blame::passes(hop, proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
             }
         }
     }
 
-    /// Takes the picture and the list again.
-    fn retake(&mut self) {
-        self.sweep.take(&self.memory, &mut self.view, self.swept_ns);
-        self.swept_ns = self.now_ns;
-        self.held_edges = 0;
-        self.relist();
-        self.revision += 1;
-    }
-
-    fn relist(&mut self) {
-        let view = &self.view;
-        let accepted = |line: &&Lifeline| view.accepts(line);
-        self.listed.clear();
-        match view.list {
-            List::Slowest => {
-                self.listed.extend(self.memory.slowest().iter().filter(accepted).take(LISTED).cloned());
-            }
-            List::Recent => self.listed.extend(self.memory.recent().filter(accepted).take(LISTED).cloned()),
-            List::Bad => self.listed.extend(self.memory.bad().filter(accepted).take(LISTED).cloned()),
-        }
-        if let Some(selected) = &self.selected
-            && !self.listed.iter().any(|line| line.id() == selected.id())
-        {
-            self.listed.insert(0, selected.clone());
-            self.listed.truncate(LISTED);
-        }
-    }
-
     /// Tells the scope what the instrument costs.
     pub fn set_overhead(&mut self, overhead: Overhead) {
+        const MOST: usize = 4096;
+        if self.own.len() >= MOST {
+            self.own.pop_front();
+        }
+        self.own.push_back((self.now_ns, overhead));
         if self.overhead != Some(overhead) {
             self.overhead = Some(overhead);
             self.revision += 1;
         }
+        self.watch_overhead(overhead);
     }
 
     /// Tells the scope of a recording that runs beside it, or that none does.
@@ -257,6 +246,18 @@ impl Scope {
             self.recording = recording;
             self.revision += 1;
         }
+    }
+
+    /// Tells the scope how the clocks of its recordings stand to each other.
+    pub fn set_clock_pairs(&mut self, pairs: Vec<ClockPair>) {
+        self.clocks.pairs = pairs;
+        self.revision += 1;
+    }
+
+    /// Tells the user that something they asked for did not work, or that it did.
+    pub fn tell(&mut self, text: String, is_error: bool) {
+        self.view.message = Some(crate::view::Message { text, is_error });
+        self.revision += 1;
     }
 
     /// Grows with every change a screen should show.
@@ -275,7 +276,12 @@ impl Scope {
         self.view.recording
     }
 
-    /// What the source knows about its node.
+    /// Tells the scope that no recording runs, whatever the user wanted.
+    pub const fn stop_recording(&mut self) {
+        self.view.recording = false;
+    }
+
+    /// What the source knows about its node; the first one's where there are several.
     pub const fn info(&self) -> &NodeInfo {
         &self.info
     }

@@ -4,10 +4,10 @@
 //! ones, and those whose node is unknown, are counted together and show only while all nodes are shown.
 
 use crate::lifeline::Lifeline;
+use crate::names::Seat;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
-use magscope_core::places::Places;
-use magscope_core::{Direction, Event, EventFlags, FlowId, Hop};
+use magscope_core::{Direction, Event, EventFlags, Hop};
 
 /// Nodes with windows of their own.
 pub const MAX_NODES: usize = 16;
@@ -15,14 +15,19 @@ pub const MAX_NODES: usize = 16;
 const ELSEWHERE: u8 = 0;
 
 struct Node {
-    netns: Option<u32>,
+    seat: Option<Seat>,
     hops: [HopWindow; PATH_HOPS],
 }
 
 impl Node {
-    fn new(netns: Option<u32>) -> Self {
-        Node { netns, hops: std::array::from_fn(|_| HopWindow::default()) }
+    fn new(seat: Option<Seat>) -> Self {
+        Node { seat, hops: std::array::from_fn(|_| HopWindow::default()) }
     }
+}
+
+/// Payload bytes that an event moved: a peek reads bytes that will be read again.
+pub fn payload(event: &Event) -> u64 {
+    if event.flags.contains(EventFlags::PEEK) { 0 } else { u64::from(event.len) }
 }
 
 /// What is shown of one hop, over the whole buckets of the window.
@@ -52,12 +57,11 @@ impl HopStats {
 }
 
 /// Which nodes' windows to read: those a hop of either direction belongs to. `None` is all of them.
-pub type Sides = Option<(Option<u32>, Option<u32>)>;
+pub type Sides = Option<(Option<Seat>, Option<Seat>)>;
 
 /// The windows of all nodes.
 pub struct Stats {
     nodes: Vec<Node>,
-    places: Places,
     /// Number of the bucket being filled, in event time.
     bucket: Option<u64>,
     /// Whole buckets in the window so far.
@@ -67,20 +71,14 @@ pub struct Stats {
 
 impl Default for Stats {
     fn default() -> Self {
-        Stats {
-            nodes: vec![Node::new(None)],
-            places: Places::default(),
-            bucket: None,
-            whole: 0,
-            merged: Merged::default(),
-        }
+        Stats { nodes: vec![Node::new(None)], bucket: None, whole: 0, merged: Merged::default() }
     }
 }
 
 impl Stats {
-    /// The network namespaces seen, in order of appearance.
-    pub fn netns(&self) -> impl Iterator<Item = u32> + '_ {
-        self.nodes.iter().filter_map(|node| node.netns)
+    /// The nodes seen, in order of appearance.
+    pub fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
+        self.nodes.iter().filter_map(|node| node.seat)
     }
 
     /// Lets the window reach `time_ns`. Returns how many bucket edges that crossed. Time never goes back: what is
@@ -117,31 +115,29 @@ impl Stats {
         Self::slot(self.bucket.unwrap_or(0))
     }
 
-    /// Counts an event. `netns_of` tells the network namespace of a flow that is not yet known here.
-    pub fn event(&mut self, event: &Event, netns_of: impl FnOnce(FlowId) -> Option<u32>) {
+    /// Counts an event of a node.
+    pub fn event(&mut self, event: &Event, seat: Option<Seat>) {
         let Some(index) = event.hop.path_index() else { return };
-        let node = self.places.of(event, netns_of).map_or(ELSEWHERE, |netns| self.node(netns));
+        let node = seat.map_or(ELSEWHERE, |seat| self.node(seat));
         let at = self.filling();
-        // A peek reads bytes that will be read again.
-        let bytes = if event.flags.contains(EventFlags::PEEK) { 0 } else { u64::from(event.len) };
-        self.nodes[usize::from(node)].hops[index].event(at, bytes);
+        self.nodes[usize::from(node)].hops[index].event(at, payload(event));
     }
 
-    fn node(&mut self, netns: u32) -> u8 {
-        if let Some(at) = self.nodes.iter().position(|node| node.netns == Some(netns)) {
+    fn node(&mut self, seat: Seat) -> u8 {
+        if let Some(at) = self.nodes.iter().position(|node| node.seat == Some(seat)) {
             return at as u8;
         }
         if self.nodes.len() > MAX_NODES {
             return ELSEWHERE;
         }
-        self.nodes.push(Node::new(Some(netns)));
+        self.nodes.push(Node::new(Some(seat)));
         (self.nodes.len() - 1) as u8
     }
 
     /// Counts the latencies of a journey, each at the node of its upper hop.
     pub fn journey(&mut self, line: &Lifeline) {
-        let from = line.from.map_or(ELSEWHERE, |netns| self.node(netns));
-        let to = line.to.map_or(ELSEWHERE, |netns| self.node(netns));
+        let from = line.from.map_or(ELSEWHERE, |seat| self.node(seat));
+        let to = line.to.map_or(ELSEWHERE, |seat| self.node(seat));
         let at = self.filling();
         for step in line.steps() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };
@@ -163,7 +159,7 @@ impl Stats {
         };
         let (mut events, mut bytes) = (0, 0);
         self.merged.clear();
-        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.netns == wanted) {
+        for node in self.nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
             let window = &node.hops[index];
             events += window.events();
             bytes += window.bytes();
@@ -187,17 +183,13 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn event(hop: Hop, time_ns: u64, flow: u64, len: u32) -> Event {
-        Event { flow: FlowId(flow), len, ..Event::at(hop, time_ns) }
+    fn event(hop: Hop, time_ns: u64, len: u32) -> Event {
+        Event { len, ..Event::at(hop, time_ns) }
     }
 
-    /// Flow 1 is in namespace 10, flow 2 in 20.
-    fn netns(flow: FlowId) -> Option<u32> {
-        match flow.0 {
-            1 => Some(10),
-            2 => Some(20),
-            _ => None,
-        }
+    #[allow(clippy::unnecessary_wraps)] // as windows are asked for
+    fn seat(netns: u32) -> Option<Seat> {
+        Some(Seat { node: 0, netns })
     }
 
     #[test]
@@ -206,36 +198,24 @@ mod tests {
         for i in 0..400 {
             let time = i * S / 100;
             stats.advance(time);
-            stats.event(&event(Hop::DevXmit, time, 1, 1000), netns);
+            stats.event(&event(Hop::DevXmit, time, 1000), seat(10));
             if i % 2 == 0 {
-                stats.event(&event(Hop::DevXmit, time, 2, 10), netns);
+                stats.event(&event(Hop::DevXmit, time, 10), seat(20));
             }
-            stats.event(&event(Hop::DevXmit, time, 9, 1), netns);
+            stats.event(&event(Hop::DevXmit, time, 1), None);
         }
         stats.advance(4 * S);
-        let client = stats.read(Hop::DevXmit, Some((Some(10), None))).unwrap();
+        let client = stats.read(Hop::DevXmit, Some((seat(10), None))).unwrap();
         assert_eq!((client.events_per_s as u64, client.bytes_per_s.map(|b| b as u64)), (100, Some(100_000)));
-        let server = stats.read(Hop::DevXmit, Some((Some(20), None))).unwrap();
+        let server = stats.read(Hop::DevXmit, Some((seat(20), None))).unwrap();
         assert_eq!(server.events_per_s as u64, 50);
         assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 250);
         let meant = stats.read(Hop::DevXmit, None).unwrap().standing_for(4.0);
         assert_eq!((meant.events_per_s as u64, meant.estimated), (1_000, true));
-        assert_eq!(stats.read(Hop::DevRecv, Some((Some(10), None))), None, "the receiver is outside");
+        assert_eq!(stats.read(Hop::DevRecv, Some((seat(10), None))), None, "the receiver is outside");
         // Silence empties the window, however long it is.
         stats.advance(4000 * S);
         assert_eq!(stats.read(Hop::DevXmit, None).unwrap().events_per_s as u64, 0);
-    }
-
-    #[test]
-    fn a_wake_up_belongs_to_the_node_of_its_reader() {
-        let mut stats = Stats::default();
-        stats.advance(0);
-        stats.event(&Event { tid: 7, ..event(Hop::AppRecv, 0, 2, 1) }, netns);
-        stats.event(&Event { tid: 7, ..Event::at(Hop::TaskWake, 1) }, netns);
-        stats.event(&Event { tid: 8, ..Event::at(Hop::TaskWake, 1) }, netns);
-        stats.advance(S / 2);
-        let wake = stats.read(Hop::TaskWake, Some((None, Some(20)))).unwrap();
-        assert_eq!((wake.events_per_s as u64, wake.bytes_per_s), (2, None));
     }
 
     #[test]
@@ -243,24 +223,24 @@ mod tests {
         let mut stats = Stats::default();
         stats.advance(0);
         let mut line = lifeline(1, &[(Hop::DevQueue, 0), (Hop::DevXmit, 1_000), (Hop::DevRecv, 6_000)]);
-        (line.from, line.to) = (Some(10), Some(20));
+        (line.from, line.to) = (seat(10), seat(20));
         stats.journey(&line);
         stats.advance(S);
-        let xmit = stats.read(Hop::DevXmit, Some((Some(10), Some(20)))).unwrap().latency.unwrap();
+        let xmit = stats.read(Hop::DevXmit, Some((seat(10), seat(20)))).unwrap().latency.unwrap();
         assert_eq!((xmit.from, xmit.n), (Hop::DevQueue, 1));
-        let recv = stats.read(Hop::DevRecv, Some((Some(10), Some(20)))).unwrap().latency.unwrap();
+        let recv = stats.read(Hop::DevRecv, Some((seat(10), seat(20)))).unwrap().latency.unwrap();
         assert_eq!((recv.from, recv.n), (Hop::DevXmit, 1));
-        assert_eq!(stats.read(Hop::DevRecv, Some((Some(20), Some(10)))).unwrap().latency, None);
+        assert_eq!(stats.read(Hop::DevRecv, Some((seat(20), seat(10)))).unwrap().latency, None);
     }
 
     #[test]
     fn nodes_are_bounded() {
         let mut stats = Stats::default();
         stats.advance(0);
-        for flow in 1..1000 {
-            stats.event(&event(Hop::IpOut, 0, flow, 1), |f| Some(f.0 as u32));
+        for netns in 1..1000 {
+            stats.event(&event(Hop::IpOut, 0, 1), seat(netns));
         }
-        assert_eq!(stats.netns().count(), MAX_NODES);
+        assert_eq!(stats.seats().count(), MAX_NODES);
         stats.advance(S / 2);
         assert_eq!(stats.read(Hop::IpOut, None).unwrap().events_per_s as u64, 1998);
     }

@@ -1,17 +1,19 @@
 //! The sweep: the lifelines on the screen and the stretch of time they stand on.
 //!
 //! A live network has more journeys a second than an eye can follow, so the picture does not run with them. Like an
-//! oscilloscope in auto mode it waits for something to look at (the slowest journey since the last sweep), shows that
-//! with what happened around it, and holds the picture for a second.
+//! oscilloscope in auto mode it waits for something to look at (the trigger, or else the slowest journey since the last sweep), shows
+//! that with what happened around it, and holds the picture for a second.
 
+use crate::horizon::Horizon;
 use crate::lifeline::Lifeline;
-use crate::memory::Memory;
 use crate::timebase::Timebase;
-use crate::view::{Align, View};
+use crate::view::Align;
 use std::collections::HashSet;
 
-/// Lifelines a sweep has at most.
-pub const MAX_LIFELINES: usize = 512;
+/// Lifelines a sweep has at most. More of them make no picture: then it has the slowest, for density to be drawn below.
+pub const MAX_LIFELINES: usize = 1024;
+/// Of too many, so many of the slowest.
+const SLOWEST: usize = 64;
 
 /// The lifelines on the screen and the stretch of time they stand on.
 #[derive(Clone, Debug, Default)]
@@ -22,14 +24,12 @@ pub struct Sweep {
     pub timebase: Timebase,
     /// Where lifelines stand.
     pub align: Align,
-    /// The journey it was taken for.
+    /// The [key](Lifeline::key) of the journey it was taken for.
     pub anchor: Option<u64>,
-    /// The anchor, then the newest first.
+    /// The anchor first.
     pub lifelines: Vec<Lifeline>,
     /// Journeys that were in the stretch, and not taken because there were too many.
     pub left_out: usize,
-    /// Where the anchor stood before any pan, so that a pan is by whole divisions.
-    start_ns: u64,
 }
 
 impl Sweep {
@@ -43,70 +43,54 @@ impl Sweep {
         since as f64 / self.timebase.span_ns() as f64
     }
 
-    /// A sweep with nothing on it.
-    pub fn empty(view: &View) -> Self {
-        Sweep { timebase: view.timebase, align: view.align, ..Sweep::default() }
+    /// Position on the screen of a time that belongs to no journey.
+    pub fn x_of(&self, time_ns: u64) -> f64 {
+        let since = i128::from(time_ns) - i128::from(self.origin_ns);
+        since as f64 / self.timebase.span_ns() as f64
     }
 
-    /// Takes the picture again: for the selected journey, else for the slowest that ended after `since_ns`, else for
-    /// the one it was taken for before.
-    pub fn take(&mut self, memory: &Memory, view: &mut View, since_ns: u64) {
-        let selected = view.journey.and_then(|id| memory.get(id));
-        let fresh = || {
-            let new = memory.recent().filter(|line| view.accepts(line) && line.end_ns() >= since_ns);
-            new.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns()))
-        };
-        let before = std::mem::take(&mut self.lifelines);
-        let held = || {
-            let id = view.journey.or(self.anchor)?;
-            memory.get(id).or_else(|| before.iter().find(|line| line.id() == id))
-        };
-        let Some(anchor) = selected.or_else(fresh).or_else(held) else {
-            *self = Sweep::empty(view);
-            return;
-        };
-        let total = anchor.total_ns();
-        if !view.timebase_fixed {
-            view.timebase = auto_timebase(view.timebase, total, view.align);
-        }
-        self.timebase = view.timebase;
-        self.align = view.align;
-        self.anchor = Some(anchor.id());
-        let span = self.timebase.span_ns();
-        let ahead = (span.saturating_sub(total) / 2).max(span / 10);
-        self.start_ns = anchor.start_ns().saturating_sub(ahead);
-        self.origin_ns = self.panned(view.pan);
-        self.fill(memory, view, &before);
-    }
-
-    fn panned(&self, divisions: i64) -> u64 {
-        let by = i128::from(divisions) * i128::from(self.timebase.per_division_ns());
-        let origin = i128::from(self.start_ns) + by;
-        u64::try_from(origin.max(0)).unwrap_or(u64::MAX)
-    }
-
-    /// Gathers what lies in the stretch: from memory, and from the picture before, which memory may have let go of.
-    fn fill(&mut self, memory: &Memory, view: &View, before: &[Lifeline]) {
-        self.left_out = 0;
-        let (from, to) = (self.origin_ns, self.origin_ns.saturating_add(self.timebase.span_ns()));
-        let is_anchor = |line: &Lifeline| Some(line.id()) == self.anchor;
-        let inside = |line: &&Lifeline| {
-            (self.align == Align::Start || line.overlaps(from, to)) && (view.accepts(line) || is_anchor(line))
-        };
-        let mut ids = HashSet::new();
-        // The anchor comes first, so that it is in whatever else is not.
-        let anchor = self.anchor.and_then(|id| memory.get(id));
-        for line in anchor.into_iter().chain(memory.recent()).chain(before).filter(inside) {
-            if self.lifelines.len() >= MAX_LIFELINES {
-                if self.align == Align::Start {
+    /// Takes the lifelines of the horizon from those there are, which may be there twice.
+    pub fn fill<'a>(
+        &mut self,
+        horizon: &Horizon,
+        align: Align,
+        lines: impl Iterator<Item = &'a Lifeline>,
+        accepts: impl Fn(&Lifeline) -> bool,
+    ) {
+        (self.origin_ns, self.timebase, self.align) = (horizon.begin_ns(), horizon.timebase(), align);
+        let (from_ns, to_ns) = (horizon.begin_ns(), horizon.end_ns());
+        let (mut seen, mut taken) = (HashSet::new(), Vec::new());
+        for line in lines {
+            let inside = align == Align::Start || line.overlaps(from_ns, to_ns);
+            let key = line.key();
+            if inside && (Some(key) == self.anchor || accepts(line)) && seen.insert(key) {
+                taken.push(line);
+                if align == Align::Start && taken.len() >= MAX_LIFELINES {
                     break; // the picture of the last so many: nothing is left out of it
                 }
-                self.left_out += usize::from(!ids.contains(&line.id()));
-            } else if ids.insert(line.id()) {
-                self.lifelines.push(line.clone());
             }
         }
+        let all = taken.len();
+        if all > MAX_LIFELINES {
+            taken.sort_by_key(|line| (Some(line.key()) != self.anchor, std::cmp::Reverse(line.total_ns())));
+            taken.truncate(SLOWEST);
+        } else if let Some(at) = taken.iter().position(|line| Some(line.key()) == self.anchor) {
+            taken.swap(0, at);
+        }
+        self.left_out = all - taken.len();
+        let taken: Vec<Lifeline> = taken.into_iter().cloned().collect();
+        self.lifelines = taken;
     }
+}
+
+/// Puts the horizon around a journey; where the timebase is not fixed, on one that shows it well.
+pub fn stand(horizon: &mut Horizon, fixed: bool, align: Align, anchor: &Lifeline) {
+    let total = anchor.total_ns();
+    let now = horizon.timebase();
+    let timebase = if fixed { now } else { auto_timebase(now, total, align) };
+    let span = timebase.span_ns();
+    let ahead = (span.saturating_sub(total) / 2).max(span / 10);
+    horizon.stand(anchor.start_ns().saturating_sub(ahead), 0.0, timebase);
 }
 
 /// A timebase on which `total_ns` takes a good part of the screen. Keeps the one there is while that is good enough,
@@ -134,53 +118,39 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn memory() -> Memory {
-        let mut memory = Memory::default();
-        for id in 1..=50 {
-            let ns = if id == 25 { 4 * MS } else { MS / 20 };
-            memory.push(lifeline(id, &[(Hop::AppSend, id * MS), (Hop::AppRecv, id * MS + ns)]), true);
-        }
-        memory
+    fn lines(n: u64) -> Vec<Lifeline> {
+        let ns = |id| if id == 25 { 4 * MS } else { MS / 20 };
+        (1..=n).map(|id| lifeline(id, &[(Hop::AppSend, id * MS), (Hop::AppRecv, id * MS + ns(id))])).collect()
     }
 
     #[test]
-    fn the_slowest_is_in_the_middle_with_its_neighbours() {
-        let mut view = View::default();
-        let mut sweep = Sweep::default();
-        sweep.take(&memory(), &mut view, 0);
-        assert_eq!(sweep.anchor, Some(25));
+    fn the_journey_is_in_the_middle_with_its_neighbours() {
+        let (lines, mut horizon) = (lines(50), Horizon::default());
+        let anchor = &lines[24];
+        stand(&mut horizon, false, Align::Time, anchor);
+        let mut sweep = Sweep { anchor: Some(anchor.key()), ..Sweep::default() };
+        sweep.fill(&horizon, Align::Time, lines.iter().chain(&lines), |_| true);
         assert_eq!(sweep.timebase.per_division_ns(), MS);
         assert_eq!(sweep.origin_ns, 22 * MS);
         let mut ids: Vec<_> = sweep.lifelines.iter().map(Lifeline::id).collect();
+        assert_eq!(ids[0], 25);
         ids.sort_unstable();
         assert_eq!(ids, (22..=32).collect::<Vec<_>>());
-        let line = sweep.lifelines.iter().find(|l| l.id() == 25).unwrap();
-        assert!((sweep.x(line, line.start_ns()) - 0.3).abs() < 1e-9);
-        assert!((sweep.x(line, line.end_ns()) - 0.7).abs() < 1e-9);
+        assert!((sweep.x(anchor, anchor.start_ns()) - 0.3).abs() < 1e-9);
+        assert!((sweep.x(anchor, anchor.end_ns()) - 0.7).abs() < 1e-9);
+        assert!((sweep.x_of(27 * MS) - 0.5).abs() < 1e-9);
+        sweep.fill(&horizon, Align::Time, lines.iter(), |line| line.id() == 30);
+        assert_eq!(sweep.lifelines.iter().map(Lifeline::id).collect::<Vec<_>>(), [25, 30], "the anchor stays");
     }
 
     #[test]
-    fn without_anything_new_the_picture_is_held() {
-        let mut view = View::default();
-        let mut sweep = Sweep::default();
-        let memory = memory();
-        sweep.take(&memory, &mut view, 0);
-        sweep.take(&memory, &mut view, 1_000 * MS);
-        assert_eq!(sweep.anchor, Some(25));
-        view.journey = Some(40);
-        sweep.take(&memory, &mut view, 1_000 * MS);
-        assert_eq!(sweep.anchor, Some(40));
-    }
-
-    #[test]
-    fn a_pan_moves_by_divisions_and_stops_at_zero() {
-        let mut view = View { pan: 2, timebase_fixed: true, ..View::default() };
-        let mut sweep = Sweep::default();
-        sweep.take(&memory(), &mut view, 0);
-        assert_eq!(sweep.origin_ns, 24 * MS);
-        view.pan = -1_000_000;
-        sweep.take(&memory(), &mut view, 0);
-        assert_eq!(sweep.origin_ns, 0);
+    fn of_too_many_the_slowest_stay() {
+        let (lines, mut horizon) = (lines(3000), Horizon::default());
+        horizon.show(0, 4_000 * MS);
+        let mut sweep = Sweep { anchor: Some(lines[7].key()), ..Sweep::default() };
+        sweep.fill(&horizon, Align::Time, lines.iter(), |_| true);
+        assert_eq!((sweep.lifelines.len(), sweep.left_out), (SLOWEST, 3000 - SLOWEST));
+        assert_eq!((sweep.lifelines[0].id(), sweep.lifelines[1].id()), (8, 25));
     }
 
     #[test]

@@ -6,19 +6,19 @@ use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, Room};
 use crate::math::Math;
 use crate::measure::Over;
+use crate::names::{Names, Seat};
 use crate::persistence::Persistence;
 use crate::pick::Pick;
 use crate::roll::Roll;
-use crate::timebase::Timebase;
 use magscope_core::{Filter, Hop, Proto};
 
 /// From which node to which; `None` is outside, where nothing is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Network namespace of the sender.
-    pub from: Option<u32>,
-    /// Network namespace of the receiver.
-    pub to: Option<u32>,
+    /// Node of the sender.
+    pub from: Option<Seat>,
+    /// Node of the receiver.
+    pub to: Option<Seat>,
 }
 
 /// Which journeys the table lists.
@@ -80,14 +80,10 @@ pub struct View {
     pub room: Room,
     /// Whether the picture stands still.
     pub paused: bool,
-    /// Time a division.
-    pub timebase: Timebase,
     /// The user chose the timebase; else the scope does.
     pub timebase_fixed: bool,
     /// Where lifelines stand.
     pub align: Align,
-    /// Divisions the picture was moved by.
-    pub pan: i64,
     /// Only journeys of this route.
     pub route: Option<Route>,
     /// Only journeys of this protocol.
@@ -96,7 +92,7 @@ pub struct View {
     pub list: List,
     /// The hop whose details are shown.
     pub hop: Option<Hop>,
-    /// The selected journey.
+    /// The [key](Lifeline::key) of the selected journey.
     pub journey: Option<u64>,
     /// What lies on top.
     pub top: Top,
@@ -124,6 +120,8 @@ pub struct View {
     pub order: FlowOrder,
     /// The selected row of the room's table.
     pub row: usize,
+    /// In the events' room: so many events after the one in the middle of the picture.
+    pub event: i64,
     /// The user wants a recording to run.
     pub recording: bool,
     /// What to tell the user.
@@ -133,13 +131,20 @@ pub struct View {
 }
 
 impl View {
-    /// Whether the filters let a journey through.
-    pub fn accepts(&self, line: &Lifeline) -> bool {
+    /// Whether filters and picks let a journey through.
+    pub fn accepts(&self, line: &Lifeline, names: &Names) -> bool {
         // Of a journey that was not seen to its end the other side may only be missing.
-        let side = |wanted: Option<u32>, seen: Option<u32>| {
+        let side = |wanted: Option<Seat>, seen: Option<Seat>| {
             wanted == seen || (seen.is_none() && !line.journey.verdict.is_whole())
         };
         self.proto.is_none_or(|proto| proto == line.journey.proto)
             && self.route.is_none_or(|route| side(route.from, line.from) && side(route.to, line.to))
+            && self.picks.iter().all(|pick| pick.means(line, names))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(&line.journey, names))
+    }
+
+    /// Whether anything is left out.
+    pub fn is_narrowed(&self) -> bool {
+        self.proto.is_some() || self.route.is_some() || !self.picks.is_empty() || self.filter.is_some()
     }
 }

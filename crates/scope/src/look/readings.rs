@@ -20,7 +20,7 @@ pub struct Percentiles {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Percentiles are exact; else they are from classes an eighth of an octave wide, so off by at most 5 %.
+    /// Percentiles are exact; else they are from classes an eighth of an octave wide, so off by at most 6.25 %.
     pub exact: bool,
 }
 

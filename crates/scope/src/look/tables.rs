@@ -107,7 +107,11 @@ pub struct FlowTable {
     pub order: FlowOrder,
     /// In that order.
     pub rows: Vec<FlowRow>,
-    /// Flows that are counted and not listed, because there were too many: they are in no row.
+    /// How many flows there are in all.
+    pub flows: usize,
+    /// Place of the first row among them.
+    pub first: usize,
+    /// Journeys of flows that have no row, because there were too many flows.
     pub left_out: u64,
 }
 

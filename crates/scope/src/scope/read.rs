@@ -2,10 +2,13 @@
 
 use super::Scope;
 use crate::blame::blame_words;
+use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed};
 use crate::lifeline::Lifeline;
+use crate::names::Seat;
 use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
+use magscope_core::{Direction, Hop};
 use std::time::Duration;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -31,15 +34,14 @@ impl Scope {
     }
 
     fn header(&self) -> Header {
-        let named =
-            |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
+        let named = |seat: Option<Seat>| self.names.seat(seat);
         let (nodes, sender, receiver) = if let Some(route) = self.view.route {
             let (from, to) = (named(route.from), named(route.to));
             (format!("{from} → {to}"), from, to)
         } else {
-            let all: Vec<_> = self.stats.netns().map(|netns| self.info.netns_name(netns)).collect();
+            let all: Vec<_> = self.seats().into_iter().map(|seat| named(Some(seat))).collect();
             match all.as_slice() {
-                [] => (self.info.host.clone(), String::new(), String::new()),
+                [] => (self.info().host.clone(), String::new(), String::new()),
                 [one] => (one.clone(), one.clone(), one.clone()),
                 [a, b] => (format!("{a} ↔ {b}"), String::new(), String::new()),
                 [a, b, rest @ ..] => {
@@ -47,13 +49,12 @@ impl Scope {
                 }
             }
         };
-        // One source is one kernel: every node of it reads the same CLOCK_MONOTONIC.
         Header {
             nodes,
             sender,
             receiver,
             state: self.state,
-            clock: "one clock",
+            clock: self.clock_words(),
             origin_utc_ns: self.origin_utc_ns(),
         }
     }
@@ -62,7 +63,7 @@ impl Scope {
         if self.sweep.align == Align::Start || self.sweep.lifelines.is_empty() {
             return None;
         }
-        let clock = self.clock.as_ref()?;
+        let clock = self.clocks.last(0)?;
         let since = i128::from(self.sweep.origin_ns) - i128::from(clock.monotonic_ns);
         let utc = i128::from(clock.realtime_ns) + since;
         u64::try_from(utc.rem_euclid(i128::from(DAY_NS))).ok()
@@ -70,26 +71,51 @@ impl Scope {
 
     fn blame(&self, line: &Lifeline) -> Option<(String, u64)> {
         let step = line.blame()?;
-        Some((blame_words(line, step, |tid| self.comm(tid)), step.ns))
+        Some((blame_words(line, step, |tid| self.comm_at(line, step.to, tid)), step.ns))
     }
 
-    fn comm(&self, tid: u32) -> Option<&str> {
-        self.correlator.task(tid).map(|task| task.comm.as_str())
+    /// Name of the thread of a rung: a sender's hop has it of the sender's recording.
+    fn comm_at(&self, line: &Lifeline, hop: Hop, tid: u32) -> Option<&str> {
+        let sends = hop.direction() == Direction::Tx;
+        let node = if sends { line.journey.tx_node } else { line.journey.rx_node };
+        self.names.comm(node, tid)
     }
 
-    fn listed<'a>(&'a self, line: &'a Lifeline) -> Listed<'a> {
+    /// The nodes that journeys began or ended at, in order of appearance.
+    fn seats(&self) -> Vec<Seat> {
+        let mut seats: Vec<Seat> = self.stats.seats().collect();
+        for seat in self.routes.iter().flat_map(|route| [route.from, route.to]).flatten() {
+            if !seats.contains(&seat) {
+                seats.push(seat);
+            }
+        }
+        seats
+    }
+
+    fn clock_words(&self) -> String {
+        let wire = self.wire();
+        match (wire.state, wire.half_width_ns) {
+            (None, Some(0)) => "one clock".to_owned(),
+            (state, half_width_ns) => {
+                let state = state.map_or_else(String::new, |state| format!(" {state}"));
+                let bound = half_width_ns
+                    .map_or_else(|| "clock ?".to_owned(), |ns| format!("clock ±{}", short_duration(ns)));
+                format!("{bound}{state}")
+            }
+        }
+    }
+
+    pub(super) fn listed<'a>(&'a self, line: &'a Lifeline) -> Listed<'a> {
         Listed {
             line,
-            selected: self.view.journey == Some(line.id()),
-            anchor: self.sweep.anchor == Some(line.id()),
+            selected: self.view.journey == Some(line.key()),
+            anchor: self.sweep.anchor == Some(line.key()),
             blame: self.blame(line),
         }
     }
 
     fn route_words(&self, route: Route) -> String {
-        let named =
-            |netns: Option<u32>| netns.map_or_else(|| "outside".to_owned(), |n| self.info.netns_name(n));
-        format!("{} → {}", named(route.from), named(route.to))
+        format!("{} → {}", self.names.seat(route.from), self.names.seat(route.to))
     }
 
     fn inspector(&self) -> Option<Inspector<'_>> {
@@ -97,7 +123,7 @@ impl Scope {
         let blamed = line.blame();
         let rungs = line.marks().map(|mark| {
             let step = line.steps().find(|step| step.to == mark.hop);
-            let who = match (mark.tid, self.comm(mark.tid)) {
+            let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
                 (0, _) => String::new(),
                 (tid, None) => tid.to_string(),
                 (tid, Some(comm)) => format!("{comm}/{tid}"),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::action::Action;
 use crate::view::{Align, Top};
+use magscope_core::Batch;
 use magscope_core::node::{Backend, Coverage, NetnsName};
 use magscope_core::{Direction, Event, Flow, FlowId, Hop, HopCount, Loss, LossCause, Verdict};
 

@@ -1,5 +1,13 @@
 //! The trigger: what the picture waits for.
 
+mod edge;
+mod text;
+mod watch;
+
+pub use text::TriggerError;
+pub use watch::MOST_CAPTURES;
+pub(crate) use watch::{Kept, Watch};
+
 use crate::channel::Channel;
 use magscope_core::{Filter, Hop};
 use std::fmt;

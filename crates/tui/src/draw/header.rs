@@ -50,7 +50,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 /// How sure times between the two ends are: `clock ±18 µs CERTIFIED`.
 fn clock(frame: &Frame) -> String {
     match (frame.wire.state, frame.wire.half_width_ns) {
-        (None, _) => frame.header.clock.to_string(),
+        (None, _) => frame.header.clock.clone(),
         (Some(state), Some(ns)) => format!("clock ±{} {state}", short_duration(ns)),
         (Some(state), None) => format!("clock {state}"),
     }

@@ -30,8 +30,8 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         density::draw(canvas, layout, frame);
     }
     let rows = dot_rows(layout, frame);
-    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.id()) == frame.sweep.anchor);
-    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.id()) != frame.sweep.anchor);
+    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.key()) == frame.sweep.anchor);
+    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.key()) != frame.sweep.anchor);
     crowd(canvas, layout.picture, frame, &rows, others.clone());
     if let Some(anchor) = anchor {
         single(canvas, layout.picture, frame, &rows, anchor);

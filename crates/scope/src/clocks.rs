@@ -1,0 +1,76 @@
+//! What is known of the nodes' own clocks.
+
+use crate::look::{ClockPair, ClockRow};
+use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    first: Option<ClockSample>,
+    last: Option<ClockSample>,
+    samples: u64,
+}
+
+/// The clocks of all nodes, and how they stand to each other.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    nodes: Vec<Seen>,
+    /// As whoever aligned them says.
+    pub pairs: Vec<ClockPair>,
+}
+
+impl Clocks {
+    /// Takes a reading.
+    pub fn push(&mut self, node: u16, sample: ClockSample) {
+        let at = usize::from(node);
+        if self.nodes.len() <= at {
+            self.nodes.resize(at + 1, Seen::default());
+        }
+        if let Some(seen) = self.nodes.get_mut(at) {
+            seen.first = seen.first.or(Some(sample));
+            seen.last = Some(sample);
+            seen.samples += 1;
+        }
+    }
+
+    /// Forgets the readings.
+    pub fn clear(&mut self) {
+        self.nodes.clear();
+    }
+
+    /// The newest reading of a node.
+    pub fn last(&self, node: u16) -> Option<&ClockSample> {
+        self.nodes.get(usize::from(node))?.last.as_ref()
+    }
+
+    /// A row a node.
+    pub fn rows(&self, infos: &[NodeInfo]) -> Vec<ClockRow> {
+        let row = |(at, info): (usize, &NodeInfo)| {
+            let seen = self.nodes.get(at).copied().unwrap_or_default();
+            let drift_ppm = seen.first.zip(seen.last).and_then(|(first, last)| {
+                let ran = last.monotonic_ns.checked_sub(first.monotonic_ns).filter(|ns| *ns > 0)?;
+                let utc = i128::from(last.realtime_ns) - i128::from(first.realtime_ns);
+                Some((utc - i128::from(ran)) as f64 * 1e6 / ran as f64)
+            });
+            ClockRow { host: info.host.clone(), last: seen.last, samples: seen.samples, drift_ppm }
+        };
+        infos.iter().enumerate().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utc_that_runs_away_is_seen() {
+        let mut clocks = Clocks::default();
+        let sample =
+            |monotonic_ns, realtime_ns| ClockSample { monotonic_ns, realtime_ns, ..ClockSample::default() };
+        clocks.push(1, sample(0, 1_000));
+        clocks.push(1, sample(1_000_000_000, 1_000_021_000));
+        let rows = clocks.rows(&[NodeInfo::default(), NodeInfo::default()]);
+        assert_eq!((rows[0].samples, rows[0].drift_ppm), (0, None));
+        assert!((rows[1].drift_ppm.unwrap() - 20.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,197 @@
+//! The book of flows: what each direction of a connection carried, how long that took, and whose time it was.
+
+use crate::lifeline::Lifeline;
+use crate::look::{FlowOrder, FlowRow, FlowTable};
+use crate::names::Names;
+use crate::pyramid::Tile;
+use magscope_core::blame::{Blame, Part};
+use magscope_core::{Endpoint, FlowId, HopSet, Proto};
+use std::collections::HashMap;
+
+/// Flows with a page of their own, about 600 bytes each; journeys of others are counted together.
+pub const MOST: usize = 4096;
+/// Stretches of the trend.
+const TREND: usize = 24;
+/// How long each is, nanoseconds.
+const TREND_NS: u64 = 500_000_000;
+
+struct Page {
+    proto: Proto,
+    ends: Option<(Endpoint, Endpoint)>,
+    route: String,
+    processes: (String, String),
+    journeys: u64,
+    bad: u64,
+    resent: u64,
+    bytes: u64,
+    times: Tile,
+    parts_ns: [u64; Part::COUNT],
+    /// Number of a stretch and the longest in it.
+    trend: [(u64, u64); TREND],
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Flows {
+    pages: HashMap<FlowId, Page>,
+    left_out: u64,
+    newest_ns: u64,
+}
+
+impl Flows {
+    /// Enters a journey.
+    pub fn journey(&mut self, line: &Lifeline, served: HopSet, names: &Names) {
+        let journey = &line.journey;
+        let flow = if journey.tx_flow.is_none() { journey.rx_flow } else { journey.tx_flow };
+        if self.pages.len() >= MOST && !self.pages.contains_key(&flow) {
+            self.left_out += 1;
+            return;
+        }
+        let page = self.pages.entry(flow).or_insert_with(|| Page {
+            proto: journey.proto,
+            ends: line.ends,
+            route: format!("{} → {}", names.seat(line.from), names.seat(line.to)),
+            processes: (String::new(), String::new()),
+            journeys: 0,
+            bad: 0,
+            resent: 0,
+            bytes: 0,
+            times: Tile::default(),
+            parts_ns: [0; Part::COUNT],
+            trend: [(0, 0); TREND],
+        });
+        let comm = |node, who: Option<magscope_core::journey::Who>| names.comm(node, who?.tid);
+        for (place, known) in [
+            (&mut page.processes.0, comm(journey.tx_node, journey.sender)),
+            (&mut page.processes.1, comm(journey.rx_node, journey.reader)),
+        ] {
+            if place.is_empty()
+                && let Some(known) = known
+            {
+                known.clone_into(place);
+            }
+        }
+        page.journeys += 1;
+        page.bad += u64::from(line.is_bad());
+        page.resent += u64::from(journey.retransmits() > 0);
+        page.bytes = page.bytes.saturating_add(journey.bytes());
+        self.newest_ns = self.newest_ns.max(line.end_ns());
+        if !journey.verdict.is_whole() {
+            return;
+        }
+        if let Some(total_ns) = journey.total_ns() {
+            page.times.add(total_ns, true);
+            let stretch = line.end_ns() / TREND_NS;
+            if let Some(place) = page.trend.get_mut(stretch as usize % TREND) {
+                if place.0 < stretch {
+                    *place = (stretch, 0);
+                }
+                if place.0 == stretch {
+                    place.1 = place.1.max(total_ns);
+                }
+            }
+        }
+        if let Some(blame) = Blame::of(journey, served) {
+            for (part, ns) in blame.parts() {
+                page.parts_ns[part as usize] = page.parts_ns[part as usize].saturating_add(ns);
+            }
+        }
+    }
+
+    /// The flows in order, at most so many; `selected` is an index into all of them.
+    pub fn table(&self, order: FlowOrder, most: usize, selected: usize) -> FlowTable {
+        let mut all: Vec<(&FlowId, &Page)> = self.pages.iter().collect();
+        let rank = |page: &Page| match order {
+            FlowOrder::Blame => page.times.sum,
+            FlowOrder::P99 => page.times.percentiles().p99_ns,
+            FlowOrder::Bytes => page.bytes,
+            FlowOrder::Journeys => page.journeys,
+            FlowOrder::Bad => page.bad,
+        };
+        all.sort_by_cached_key(|(flow, page)| (std::cmp::Reverse(rank(page)), **flow));
+        let first = (selected + 1).saturating_sub(most.max(1));
+        let rows = all.iter().enumerate().skip(first).take(most);
+        let rows = rows.map(|(at, (flow, page))| self.row(**flow, page, at == selected)).collect();
+        FlowTable { order, rows, flows: all.len(), first, left_out: self.left_out }
+    }
+
+    /// The flow at a place in an order.
+    pub fn at(&self, order: FlowOrder, at: usize) -> Option<FlowId> {
+        self.table(order, at + 1, at).rows.last().map(|row| row.flow)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The flow that carried most journeys.
+    pub fn busiest(&self) -> Option<FlowId> {
+        let busy = self.pages.iter().max_by_key(|(flow, page)| (page.journeys, **flow));
+        busy.map(|(flow, _)| *flow)
+    }
+
+    fn row(&self, flow: FlowId, page: &Page, selected: bool) -> FlowRow {
+        let all: u64 = page.parts_ns.iter().sum();
+        let most = Part::ALL.into_iter().max_by_key(|part| page.parts_ns[*part as usize]);
+        let blame =
+            most.filter(|_| all > 0).map(|part| (part, page.parts_ns[part as usize] as f64 / all as f64));
+        let now = self.newest_ns / TREND_NS;
+        let trend = (0..TREND as u64).rev().map(|ago| {
+            let stretch = now.checked_sub(ago);
+            let place = stretch.and_then(|s| page.trend.get(s as usize % TREND).filter(|p| p.0 == s));
+            place.map_or(0, |place| place.1)
+        });
+        FlowRow {
+            flow,
+            proto: page.proto,
+            ends: page.ends,
+            route: page.route.clone(),
+            processes: page.processes.clone(),
+            journeys: page.journeys,
+            bad: page.bad,
+            resent: page.resent,
+            bytes: page.bytes,
+            times: page.times.percentiles(),
+            blame,
+            trend_max_ns: trend.collect(),
+            selected,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use magscope_core::Hop;
+
+    #[test]
+    fn flows_are_added_up_ordered_and_bounded() {
+        let (mut flows, names) = (Flows::default(), Names::default());
+        let line = |id, flow: u64, ns| {
+            let mut line = lifeline(id, &[(Hop::DevXmit, id * 1_000), (Hop::DevRecv, id * 1_000 + ns)]);
+            line.journey.tx_flow = FlowId(flow);
+            line
+        };
+        for id in 0..100 {
+            flows.journey(&line(id, 1, 10), HopSet::all(), &names);
+        }
+        flows.journey(&line(200, 2, 5_000), HopSet::all(), &names);
+        let by_time = flows.table(FlowOrder::Blame, 10, 0);
+        assert_eq!(by_time.rows.iter().map(|r| r.flow.0).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(by_time.rows[0].blame, Some((Part::Wire, 1.0)));
+        assert_eq!(by_time.rows[0].trend_max_ns.last(), Some(&5_000));
+        assert_eq!(
+            (by_time.rows[1].journeys, by_time.rows[1].times.n, by_time.rows[1].times.p50_ns),
+            (100, 100, 10)
+        );
+        assert_eq!(flows.table(FlowOrder::Journeys, 1, 0).rows[0].flow, FlowId(1));
+        assert_eq!(flows.table(FlowOrder::Journeys, 1, 1).rows[0].flow, FlowId(2), "the selected one is in it");
+        assert_eq!((flows.busiest(), flows.at(FlowOrder::Blame, 1)), (Some(FlowId(1)), Some(FlowId(1))));
+        for flow in 0..10_000 {
+            flows.journey(&line(flow, flow, 1), HopSet::all(), &names);
+        }
+        assert_eq!((flows.len(), flows.left_out), (MOST, 9_999 - MOST as u64));
+    }
+}

@@ -1,0 +1,216 @@
+//! The horizon: which stretch of the time line the picture shows.
+//!
+//! It is kept as an instant that stands still at one place of the screen, and a scale. Zooming changes the scale alone, so
+//! that out and in again is exactly where it was; only moving moves the instant.
+
+use crate::timebase::Timebase;
+
+/// Places on the screen are counted in parts of this.
+const WHOLE: u64 = 1 << 16;
+/// Stretches remembered to go back to.
+const MOST_BACK: usize = 32;
+
+/// Which stretch of the time line the picture shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Horizon {
+    at: Standing,
+    back: Vec<Standing>,
+}
+
+/// An instant at a place, and a scale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    anchor_ns: u64,
+    /// Where the anchor stands: 0 the left edge, [`WHOLE`] the right one.
+    place: u64,
+    /// What was chosen exactly, and steps of the knob since.
+    chosen: Timebase,
+    steps: i32,
+}
+
+impl Standing {
+    fn timebase(self) -> Timebase {
+        self.chosen.stepped(self.steps)
+    }
+
+    fn ahead_ns(self) -> u64 {
+        (u128::from(self.timebase().span_ns()) * u128::from(self.place) / u128::from(WHOLE)) as u64
+    }
+
+    fn origin_ns(self) -> u64 {
+        self.anchor_ns.saturating_sub(self.ahead_ns())
+    }
+}
+
+impl Horizon {
+    /// Time a division.
+    pub fn timebase(&self) -> Timebase {
+        self.at.timebase()
+    }
+
+    /// Time at the left edge.
+    pub fn begin_ns(&self) -> u64 {
+        self.at.origin_ns()
+    }
+
+    /// Time at the right edge.
+    pub fn end_ns(&self) -> u64 {
+        self.begin_ns().saturating_add(self.timebase().span_ns())
+    }
+
+    /// Whether an instant is on the screen.
+    pub fn holds(&self, time_ns: u64) -> bool {
+        (self.begin_ns()..=self.end_ns()).contains(&time_ns)
+    }
+
+    /// The instant at a place of the screen, 0 the left edge and 1 the right one.
+    pub fn time_at(&self, x: f64) -> u64 {
+        self.begin_ns().saturating_add_signed((x * self.timebase().span_ns() as f64) as i64)
+    }
+
+    /// Where an instant is on the screen, 0 the left edge and 1 the right one; beyond both it goes on.
+    pub fn x(&self, time_ns: u64) -> f64 {
+        let since = i128::from(time_ns) - i128::from(self.begin_ns());
+        since as f64 / self.timebase().span_ns() as f64
+    }
+
+    /// Widens or narrows by steps of the knob; what is at `x` stays there.
+    pub fn zoom(&mut self, steps: i32, x: f64) {
+        let place = if x.is_finite() { (x.clamp(0.0, 1.0) * WHOLE as f64) as u64 } else { WHOLE / 2 };
+        if place != self.at.place {
+            let origin_ns = self.at.origin_ns();
+            self.at.place = place;
+            self.at.anchor_ns = origin_ns.saturating_add(self.at.ahead_ns());
+        }
+        // At an end of the knob it stands still, and does not count on.
+        for _ in 0..steps.unsigned_abs().min(100) {
+            let now = self.at.timebase();
+            let next = self.at.steps + steps.signum();
+            let after = self.at.chosen.stepped(next);
+            if after == now {
+                return;
+            }
+            self.at.steps = next;
+        }
+    }
+
+    /// Chooses a scale; the middle stays where it is.
+    pub fn scale(&mut self, timebase: Timebase) {
+        let middle_ns = self.time_at(0.5);
+        self.at = Standing { anchor_ns: middle_ns, place: WHOLE / 2, chosen: timebase, steps: 0 };
+    }
+
+    /// Puts an instant at a part of the screen, 0 the left edge.
+    pub fn stand(&mut self, time_ns: u64, x: f64, timebase: Timebase) {
+        let place = (x.clamp(0.0, 1.0) * WHOLE as f64) as u64;
+        self.at = Standing { anchor_ns: time_ns, place, chosen: timebase, steps: 0 };
+    }
+
+    /// Moves an instant to a part of the screen and keeps the scale.
+    pub fn go(&mut self, time_ns: u64, x: f64) {
+        self.at.place = (x.clamp(0.0, 1.0) * WHOLE as f64) as u64;
+        self.at.anchor_ns = time_ns;
+    }
+
+    /// Moves by a part of the width, to later where positive. Stops at the beginning of time.
+    pub fn pan(&mut self, by: f64) {
+        if by.is_finite() {
+            let by_ns = (by * self.timebase().span_ns() as f64) as i64;
+            let least_ns = if by_ns < 0 { self.at.ahead_ns().min(self.at.anchor_ns) } else { 0 };
+            self.at.anchor_ns = self.at.anchor_ns.saturating_add_signed(by_ns).max(least_ns);
+        }
+    }
+
+    /// Shows a stretch, wider by what the whole nanoseconds of a division need.
+    pub fn show(&mut self, from_ns: u64, to_ns: u64) {
+        let (from_ns, to_ns) = (from_ns.min(to_ns), from_ns.max(to_ns));
+        self.stand(from_ns, 0.0, Timebase::of_span(to_ns - from_ns));
+    }
+
+    /// Remembers this stretch to come back to.
+    pub fn remember(&mut self) {
+        if self.back.last() != Some(&self.at) {
+            if self.back.len() >= MOST_BACK {
+                self.back.remove(0);
+            }
+            self.back.push(self.at);
+        }
+    }
+
+    /// Goes back to the stretch remembered last. Whether there was one.
+    pub fn back(&mut self) -> bool {
+        let before = self.back.pop();
+        self.at = before.unwrap_or(self.at);
+        before.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn out_and_in_again_is_where_it_was(
+            from in 1_u64 << 50..1 << 60,
+            span in 1..100_000_000_000_u64,
+            steps in -6..6_i32,
+            x in 0.0..1.0_f64,
+            other in 0.0..1.0_f64,
+        ) {
+            let mut horizon = Horizon::default();
+            horizon.show(from, from + span);
+            let before = (horizon.begin_ns(), horizon.end_ns());
+            horizon.zoom(steps, x);
+            let narrow = horizon.timebase();
+            prop_assume!(steps == 0 || narrow.finer() != narrow && narrow.coarser() != narrow);
+            let wide = (horizon.begin_ns(), horizon.end_ns());
+            // and again at another place, there and back
+            horizon.zoom(1, other);
+            horizon.zoom(-1, other);
+            prop_assert_eq!((horizon.begin_ns(), horizon.end_ns()), wide);
+            horizon.zoom(-steps, x);
+            prop_assert_eq!((horizon.begin_ns(), horizon.end_ns()), before);
+        }
+
+        #[test]
+        fn nothing_breaks_it(moves in prop::collection::vec((0..5_u8, any::<i32>(), any::<f64>(), any::<u64>()), 0..60)) {
+            let mut horizon = Horizon::default();
+            for (what, n, x, ns) in moves {
+                match what {
+                    0 => horizon.zoom(n % 100, x),
+                    1 => horizon.pan(x),
+                    2 => horizon.show(ns, ns.wrapping_mul(3)),
+                    3 => horizon.remember(),
+                    _ => { horizon.back(); }
+                }
+                prop_assert!(horizon.begin_ns() <= horizon.end_ns());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_pointed_at_stays() {
+        let mut horizon = Horizon::default();
+        horizon.show(1_000_000_000, 1_010_000_000);
+        horizon.zoom(-3, 0.25);
+        assert_eq!(horizon.timebase().per_division_ns(), 100_000);
+        assert!((horizon.x(1_002_500_000) - 0.25).abs() < 1e-3);
+        horizon.pan(-1e12);
+        assert_eq!(horizon.begin_ns(), 0);
+        horizon.pan(0.5);
+        assert_eq!(horizon.begin_ns(), 500_000);
+    }
+
+    #[test]
+    fn it_goes_back() {
+        let mut horizon = Horizon::default();
+        horizon.show(100, 2_000_100);
+        horizon.remember();
+        horizon.show(500, 1_000_500);
+        assert!(horizon.back());
+        assert_eq!(horizon.begin_ns(), 100);
+        assert!(!horizon.back());
+    }
+}

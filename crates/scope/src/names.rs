@@ -1,0 +1,80 @@
+//! What numbers stand for: flows, threads and namespaces of every recording, as they were announced.
+
+use magscope_core::context::Context;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Batch, Flow, FlowId, Task};
+use std::collections::HashMap;
+
+/// Flows and threads remembered, each. Beyond it that memory starts afresh: both are announced again now and then.
+const MOST: usize = 1 << 16;
+
+/// A node: a network namespace of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Seat {
+    /// Which recording, counted from 0.
+    pub node: u16,
+    /// Network namespace, its inode number.
+    pub netns: u32,
+}
+
+/// What numbers stand for.
+#[derive(Debug, Default)]
+pub struct Names {
+    infos: Vec<NodeInfo>,
+    flows: HashMap<(u16, FlowId), Flow>,
+    tasks: HashMap<(u16, u32), Task>,
+}
+
+impl Names {
+    /// For these recordings.
+    pub fn new(infos: Vec<NodeInfo>) -> Self {
+        Names { infos, ..Names::default() }
+    }
+
+    /// Learns what a batch announces.
+    pub fn learn(&mut self, node: u16, batch: &Batch) {
+        if self.flows.len() + batch.flows.len() > MOST {
+            self.flows.clear();
+        }
+        if self.tasks.len() + batch.tasks.len() > MOST {
+            self.tasks.clear();
+        }
+        self.flows.extend(batch.flows.iter().take(MOST).map(|flow| ((node, flow.id), *flow)));
+        self.tasks.extend(batch.tasks.iter().take(MOST).map(|task| ((node, task.tid), task.clone())));
+    }
+
+    /// The recordings.
+    pub fn infos(&self) -> &[NodeInfo] {
+        &self.infos
+    }
+
+    /// Name of a thread.
+    pub fn comm(&self, node: u16, tid: u32) -> Option<&str> {
+        self.tasks.get(&(node, tid)).map(|task| task.comm.as_str())
+    }
+
+    /// What a person calls a node; `outside` where nothing is probed.
+    pub fn seat(&self, seat: Option<Seat>) -> String {
+        let Some(seat) = seat else { return "outside".to_owned() };
+        let context: &dyn Context = self;
+        context.place(seat.node, seat.netns)
+    }
+}
+
+impl Context for Names {
+    fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&(node, id))
+    }
+
+    fn task(&self, node: u16, tid: u32) -> Option<&Task> {
+        self.tasks.get(&(node, tid))
+    }
+
+    fn info(&self, node: u16) -> Option<&NodeInfo> {
+        self.infos.get(usize::from(node))
+    }
+
+    fn nodes(&self) -> u16 {
+        self.infos.len() as u16
+    }
+}

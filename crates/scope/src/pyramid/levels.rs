@@ -1,0 +1,147 @@
+//! One lane of the pyramid: the same values in tiles of growing width.
+
+use super::tile::Part;
+use std::collections::VecDeque;
+
+/// Width of the finest tile is two to the power of this, nanoseconds: 65.5 µs.
+const BASE_BITS: u32 = 16;
+/// Four tiles make one of the next level.
+const FAN_OUT_BITS: u32 = 2;
+/// Levels: the widest tile is 2⁴⁶ ns, almost a day.
+pub const LEVELS: usize = 16;
+
+/// Width of a tile of a level, as a power of two nanoseconds.
+pub const fn bits(level: usize) -> u32 {
+    BASE_BITS + FAN_OUT_BITS * level as u32
+}
+
+/// Tiles of one level, by number. Those without anything are not there.
+#[derive(Debug)]
+struct Level<T> {
+    tiles: VecDeque<(u64, T)>,
+    /// What was added to the tile written last and is not in `tiles` nor in the level above yet.
+    open: (u64, T),
+    /// Tiles below this number may have been forgotten.
+    forgotten: u64,
+}
+
+impl<T: Part> Default for Level<T> {
+    fn default() -> Self {
+        Level { tiles: VecDeque::new(), open: (0, T::default()), forgotten: 0 }
+    }
+}
+
+/// All levels of one lane.
+#[derive(Debug)]
+pub struct Levels<T> {
+    levels: Vec<Level<T>>,
+}
+
+impl<T: Part> Default for Levels<T> {
+    fn default() -> Self {
+        Levels { levels: (0..LEVELS).map(|_| Level::default()).collect() }
+    }
+}
+
+impl<T: Part> Levels<T> {
+    /// Changes the tile of an instant. Instants may come in any order; in order is fastest. `lowest` is the finest level kept,
+    /// `most` the tiles kept at each.
+    pub fn add(&mut self, time_ns: u64, lowest: usize, most: usize, change: impl FnOnce(&mut T)) {
+        let number = time_ns >> bits(lowest);
+        if self.levels.get(lowest).is_some_and(|level| level.open.0 != number) {
+            self.flush(lowest, most);
+        }
+        if let Some(level) = self.levels.get_mut(lowest) {
+            level.open.0 = number;
+            change(&mut level.open.1);
+        }
+    }
+
+    /// Makes everything that was added readable.
+    pub fn settle(&mut self, lowest: usize, most: usize) {
+        for level in lowest..self.levels.len() {
+            self.flush(level, most);
+        }
+    }
+
+    /// Writes what is open at a level to its tiles, and hands it on to the level above.
+    fn flush(&mut self, at: usize, most: usize) {
+        let Some(level) = self.levels.get_mut(at) else { return };
+        if level.open.1.is_empty() {
+            return;
+        }
+        let (number, part) = (level.open.0, std::mem::take(&mut level.open.1));
+        level.write(number, &part, most);
+        let above = number >> FAN_OUT_BITS;
+        if self.levels.get(at + 1).is_some_and(|next| next.open.0 != above) {
+            self.flush(at + 1, most);
+        }
+        if let Some(next) = self.levels.get_mut(at + 1) {
+            next.open.0 = above;
+            next.open.1.merge(&part);
+        }
+    }
+
+    /// Tiles at a level.
+    pub fn len(&self, level: usize) -> usize {
+        self.levels.get(level).map_or(0, |level| level.tiles.len())
+    }
+
+    /// Forgets a level; those above it have all that was in it.
+    pub fn drop_level(&mut self, level: usize) {
+        if let Some(level) = self.levels.get_mut(level) {
+            level.tiles = VecDeque::new();
+        }
+    }
+
+    /// Whether a level still has everything since `from_ns`.
+    pub fn reaches(&self, level: usize, from_ns: u64) -> bool {
+        self.levels.get(level).is_some_and(|known| known.forgotten <= from_ns >> bits(level))
+    }
+
+    /// The tiles of a level that overlap `[from_ns, to_ns)`, with the instant each begins.
+    pub fn tiles(&self, level: usize, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u64, &T)> {
+        let bits = bits(level);
+        let (first, last) = (from_ns >> bits, to_ns.saturating_sub(1) >> bits);
+        let empty = from_ns >= to_ns;
+        let tiles = self.levels.get(level).map(|level| &level.tiles).filter(|_| !empty);
+        let begin = tiles.map_or(0, |tiles| tiles.partition_point(|(number, _)| *number < first));
+        tiles
+            .into_iter()
+            .flat_map(move |tiles| tiles.range(begin..))
+            .take_while(move |(number, _)| *number <= last)
+            .map(move |(number, tile)| (number << bits, tile))
+    }
+}
+
+impl<T: Part> Level<T> {
+    fn write(&mut self, number: u64, part: &T, most: usize) {
+        if number < self.forgotten {
+            return; // too late for this level; those above take it
+        }
+        match self.tiles.back_mut() {
+            Some((last, tile)) if *last == number => tile.merge(part),
+            Some((last, _)) if *last > number => {
+                let at = self.tiles.partition_point(|(known, _)| *known < number);
+                match self.tiles.get_mut(at) {
+                    Some((known, tile)) if *known == number => tile.merge(part),
+                    _ => {
+                        let mut tile = T::default();
+                        tile.merge(part);
+                        self.tiles.insert(at, (number, tile));
+                    }
+                }
+            }
+            _ => {
+                let mut tile = T::default();
+                tile.merge(part);
+                self.tiles.push_back((number, tile));
+            }
+        }
+        while self.tiles.len() > most {
+            if let Some((number, _)) = self.tiles.pop_front() {
+                self.forgotten = number + 1;
+            }
+        }
+    }
+}

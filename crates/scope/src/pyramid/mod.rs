@@ -1,0 +1,317 @@
+//! The tile pyramid: what a picture is made from when there is too much for lifelines.
+//!
+//! A lane is a signal that is counted over time: the latency of a hop, the payload at a hop, journeys, drops. Each is kept in
+//! tiles of 65 µs, those in tiles four times as wide, and so on to a day, each with count, sum, least, largest and log-spaced
+//! classes of value; the lane of journeys keeps the slowest of every tile as well. A picture is made from the level whose tiles are just finer than
+//! its columns, so its cost depends on its columns alone.
+//!
+//! **Bounded** either way: live, each level keeps its newest tiles, so that the past is coarser the older it is; of a recording
+//! everything is kept, and when the finest level has too many tiles it is given up.
+
+mod levels;
+mod tile;
+
+pub use levels::{LEVELS, bits};
+pub use tile::{Part, Slowest, Tile, edges_of};
+
+use crate::look::Exemplar;
+use levels::Levels;
+use magscope_core::Hop;
+use magscope_core::hop::PATH_HOPS;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Times to a hop from the hop below it, nanoseconds.
+    Latency(Hop),
+    /// Payload bytes of events at a hop.
+    Payload(Hop),
+    /// Whole journeys: their time, by their beginning.
+    Journeys,
+    /// Journeys that ended, whatever the verdict, by their end.
+    Ended,
+    /// Packets the kernel dropped.
+    Drops,
+    /// Byte ranges sent again.
+    Retransmits,
+    /// Events lost: how many, by the last instant at which that may have been.
+    Lost,
+    /// Every event.
+    Events,
+}
+
+const LANES: usize = 2 * PATH_HOPS + 6;
+
+impl Lane {
+    fn index(self) -> Option<usize> {
+        Some(match self {
+            Self::Latency(hop) => hop.path_index()?,
+            Self::Payload(hop) => PATH_HOPS + hop.path_index()?,
+            Self::Journeys => 2 * PATH_HOPS,
+            Self::Ended => 2 * PATH_HOPS + 1,
+            Self::Drops => 2 * PATH_HOPS + 2,
+            Self::Retransmits => 2 * PATH_HOPS + 3,
+            Self::Lost => 2 * PATH_HOPS + 4,
+            Self::Events => 2 * PATH_HOPS + 5,
+        })
+    }
+
+    /// Whether classes of its values are kept.
+    const fn has_classes(self) -> bool {
+        matches!(self, Self::Latency(_) | Self::Journeys)
+    }
+}
+
+/// What happens when there are too many tiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Each level forgets its oldest.
+    #[default]
+    Newest,
+    /// The finest level is given up, and everything stays.
+    All,
+}
+
+/// Tiles a level keeps of each lane, live: with every lane full on every level 44 × 16 × 2048 of them, about 150 bytes each; of
+/// the kind of traffic a host has, some ten megabytes.
+const MOST_LIVE: usize = 2048;
+/// The same of a recording, at the finest level; those above add a third.
+const MOST_RECORDED: usize = 32_768;
+
+/// See the module.
+pub struct Pyramid {
+    lanes: Vec<Levels<Tile>>,
+    slowest: Levels<Slowest>,
+    keep: Keep,
+    lowest: usize,
+    most: usize,
+}
+
+impl Pyramid {
+    /// An empty one.
+    pub fn new(keep: Keep) -> Self {
+        let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
+        Pyramid {
+            lanes: (0..LANES).map(|_| Levels::default()).collect(),
+            slowest: Levels::default(),
+            keep,
+            lowest: 0,
+            most,
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.keep);
+    }
+
+    /// Counts a value.
+    pub fn count(&mut self, lane: Lane, time_ns: u64, value: u64) {
+        let (lowest, most) = (self.lowest, self.limit());
+        if let Some(levels) = lane.index().and_then(|index| self.lanes.get_mut(index)) {
+            levels.add(time_ns, lowest, most, |tile| tile.add(value, lane.has_classes()));
+        }
+    }
+
+    /// Counts a whole journey.
+    pub fn journey(&mut self, exemplar: Exemplar) {
+        self.count(Lane::Journeys, exemplar.start_ns, exemplar.total_ns);
+        let (lowest, most) = (self.lowest, self.limit());
+        self.slowest.add(exemplar.start_ns, lowest, most, |slowest| slowest.add(exemplar));
+    }
+
+    fn limit(&self) -> usize {
+        if self.keep == Keep::All { usize::MAX } else { self.most }
+    }
+
+    /// Makes everything that was counted readable, and keeps to the bound. To be called after every batch.
+    pub fn settle(&mut self) {
+        let (lowest, most) = (self.lowest, self.limit());
+        self.lanes.iter_mut().for_each(|levels| levels.settle(lowest, most));
+        self.slowest.settle(lowest, most);
+        while self.keep == Keep::All
+            && self.lowest + 1 < LEVELS
+            && self.lanes.iter().any(|levels| levels.len(self.lowest) > self.most)
+        {
+            let given_up = self.lowest;
+            self.lanes.iter_mut().for_each(|levels| levels.drop_level(given_up));
+            self.slowest.drop_level(given_up);
+            self.lowest += 1;
+        }
+    }
+
+    /// The level to make `columns` columns of a stretch from: the widest tiles no wider than a column, that reach back far enough.
+    fn level(&self, levels: &Levels<impl Part>, from_ns: u64, to_ns: u64, columns: usize) -> usize {
+        let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
+        let fits = (self.lowest..LEVELS).take_while(|level| 1 << bits(*level) <= width).last();
+        let fits = fits.unwrap_or(self.lowest);
+        (fits..LEVELS).find(|level| levels.reaches(*level, from_ns)).unwrap_or(LEVELS - 1)
+    }
+
+    /// Visits the tiles of a lane over a stretch with the first and last column they are in. A tile that is wider than a
+    /// column is in several. Returns the tiles' width, nanoseconds.
+    pub fn columns(
+        &self,
+        lane: Lane,
+        (from_ns, to_ns): (u64, u64),
+        columns: usize,
+        mut visit: impl FnMut(usize, usize, &Tile),
+    ) -> u64 {
+        let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) else { return 0 };
+        let level = self.level(levels, from_ns, to_ns, columns);
+        let width = 1_u64 << bits(level);
+        for (begin, tile) in levels.tiles(level, from_ns, to_ns) {
+            let first = column_of(begin, (from_ns, to_ns), columns);
+            let last = column_of(begin + (width - 1), (from_ns, to_ns), columns);
+            // A tile over the edge of two narrow columns counts in the one it begins in.
+            let wide = width > to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
+            visit(first, if wide { last } else { first }, tile);
+        }
+        width
+    }
+
+    /// All of a lane over a stretch, to within 1/512 of it at each end.
+    pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
+        let mut total = Tile::default();
+        self.columns(lane, (from_ns, to_ns), 512, |_, _, tile| total.merge(tile));
+        total
+    }
+
+    /// The slowest journeys that began in a stretch, the slowest of each of `columns` parts of it, by time.
+    pub fn slowest(&self, from_ns: u64, to_ns: u64, columns: usize) -> Vec<Exemplar> {
+        let level = self.level(&self.slowest, from_ns, to_ns, columns);
+        let tiles = self.slowest.tiles(level, from_ns, to_ns);
+        let mut best: Vec<Option<Exemplar>> = vec![None; columns.max(1)];
+        for exemplar in tiles.flat_map(|(_, slowest)| slowest.iter()) {
+            let inside = (from_ns..to_ns).contains(&exemplar.start_ns);
+            let column = column_of(exemplar.start_ns, (from_ns, to_ns), columns.max(1));
+            if let Some(place) = best.get_mut(column).filter(|_| inside)
+                && place.is_none_or(|known| known.total_ns < exemplar.total_ns)
+            {
+                *place = Some(*exemplar);
+            }
+        }
+        best.into_iter().flatten().collect()
+    }
+}
+
+/// The column an instant is in, cut to those there are.
+fn column_of(time_ns: u64, (from_ns, to_ns): (u64, u64), columns: usize) -> usize {
+    let span = u128::from(to_ns.saturating_sub(from_ns).max(1));
+    let at = u128::from(time_ns.saturating_sub(from_ns)) * columns as u128 / span;
+    (at as usize).min(columns.saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exemplar(start_ns: u64, total_ns: u64) -> Exemplar {
+        Exemplar { key: start_ns, start_ns, total_ns, x: 0.0 }
+    }
+
+    /// Values over some time, mostly in order.
+    fn values() -> impl Strategy<Value = Vec<(u64, u64)>> {
+        let step = (0..2_000_000_u64, 0..50_000_000_u64, 0..100_u8);
+        prop::collection::vec(step, 1..400).prop_map(|steps| {
+            let mut now = 1_000_000_000;
+            steps
+                .into_iter()
+                .map(|(step, value, late)| {
+                    now += step;
+                    (if late < 10 { now - step * 7 % 900_000_000 } else { now }, value)
+                })
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_equals_counting_by_hand(values in values(), level in 0..LEVELS, first in 0..40_u64, tiles in 1..40_u64) {
+            let mut pyramid = Pyramid::new(Keep::All);
+            for (n, (time_ns, value)) in values.iter().enumerate() {
+                pyramid.count(Lane::Latency(Hop::DevRecv), *time_ns, *value);
+                if n % 97 == 0 {
+                    pyramid.settle();
+                }
+            }
+            pyramid.settle();
+            let levels = &pyramid.lanes[Lane::Latency(Hop::DevRecv).index().unwrap()];
+            let width = 1_u64 << bits(level);
+            let from = (1_000_000_000 / width + first) * width;
+            let to = from + tiles * width;
+            let mut seen = Tile::default();
+            levels.tiles(level, from, to).for_each(|(_, tile)| seen.merge(tile));
+            let mut truth = Tile::default();
+            values.iter().filter(|(t, _)| (from..to).contains(t)).for_each(|(_, value)| truth.add(*value, true));
+            prop_assert_eq!(seen, truth);
+        }
+
+        #[test]
+        fn the_slowest_of_all_is_seen_from_anywhere(values in values(), columns in 1..300_usize) {
+            let mut pyramid = Pyramid::new(Keep::All);
+            for (time_ns, value) in &values {
+                pyramid.journey(exemplar(*time_ns, *value));
+            }
+            pyramid.settle();
+            let end = values.iter().map(|(t, _)| *t).max().unwrap() + 1;
+            let seen = pyramid.slowest(0, end, columns);
+            let slowest = values.iter().map(|(_, value)| *value).max();
+            prop_assert_eq!(seen.iter().map(|e| e.total_ns).max(), slowest);
+            prop_assert!(seen.len() <= columns && seen.is_sorted_by_key(|e| e.start_ns));
+        }
+
+        #[test]
+        fn columns_hold_all_of_it(values in values(), columns in 1..300_usize) {
+            let mut pyramid = Pyramid::new(Keep::Newest);
+            for (time_ns, value) in &values {
+                pyramid.count(Lane::Payload(Hop::DevXmit), *time_ns, *value);
+            }
+            pyramid.settle();
+            let end = values.iter().map(|(t, _)| *t).max().unwrap() + 1;
+            let (mut count, mut sum) = (0, 0);
+            pyramid.columns(Lane::Payload(Hop::DevXmit), (0, end), columns, |first, last, tile| {
+                assert!(first <= last && last < columns);
+                count += tile.count;
+                sum += tile.sum;
+            });
+            prop_assert_eq!((count, sum), (values.len() as u64, values.iter().map(|(_, v)| *v).sum()));
+        }
+    }
+
+    #[test]
+    fn it_is_bounded_and_remembers_the_past_more_coarsely() {
+        let mut pyramid = Pyramid::new(Keep::Newest);
+        let hour = 3_600_000_000_000_u64;
+        for n in 0..40_000_u64 {
+            pyramid.count(Lane::Journeys, n * hour / 10_000, n);
+            if n % 100 == 0 {
+                pyramid.settle();
+            }
+        }
+        pyramid.settle();
+        let levels = &pyramid.lanes[Lane::Journeys.index().unwrap()];
+        assert!((0..LEVELS).all(|level| levels.len(level) <= MOST_LIVE));
+        let all = pyramid.total(Lane::Journeys, 0, 4 * hour);
+        assert_eq!((all.count, all.max), (40_000, 39_999));
+    }
+
+    #[test]
+    fn of_a_recording_everything_stays() {
+        let mut pyramid = Pyramid::new(Keep::All);
+        for n in 0..100_000_u64 {
+            pyramid.count(Lane::Journeys, n * 70_000, 1);
+            if n % 1_000 == 0 {
+                pyramid.settle();
+            }
+        }
+        pyramid.settle();
+        assert!(
+            pyramid.lowest >= 1
+                && pyramid.lanes.iter().all(|levels| levels.len(pyramid.lowest) <= MOST_RECORDED)
+        );
+        assert_eq!(pyramid.total(Lane::Journeys, 0, 100_000 * 70_000).count, 100_000);
+        assert_eq!(pyramid.total(Lane::Journeys, 0, u64::MAX).count, 100_000);
+    }
+}

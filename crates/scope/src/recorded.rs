@@ -1,0 +1,68 @@
+//! A recording below the scope: what was read of it and what is wanted.
+//!
+//! It is read twice. A *survey* goes through all of it once and fills the pyramid, the tables and the list of the slowest; a
+//! *stretch* is read again whenever single journeys are to be seen. Whoever feeds the scope reads; see [`crate::Scope::survey`] and
+//! [`crate::Scope::wants`].
+
+use crate::lifeline::Lifeline;
+use magscope_core::{Event, Journey};
+
+/// Journeys of a stretch at most: more of them are drawn as density anyway.
+pub const MOST_JOURNEYS: usize = 5_000;
+/// Events of a stretch that are kept at most.
+pub const MOST_EVENTS: usize = 1 << 16;
+
+/// A stretch of the time line, both ends included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Its first instant.
+    pub from_ns: u64,
+    /// Its last one.
+    pub to_ns: u64,
+}
+
+impl Window {
+    /// Whether all of another lies in it.
+    pub const fn holds(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.from_ns <= from_ns && to_ns <= self.to_ns
+    }
+}
+
+/// What was read of a stretch.
+#[derive(Clone, Debug, Default)]
+pub struct Stretch {
+    /// The stretch that was asked for.
+    pub window: Window,
+    /// Its journeys, those that overlap it, at most [`MOST_JOURNEYS`].
+    pub journeys: Vec<Journey>,
+    /// Its events by recording, in order of time, at most [`MOST_EVENTS`].
+    pub events: Vec<(u16, Event)>,
+    /// There were more journeys.
+    pub truncated: bool,
+}
+
+/// What the scope keeps of a recording besides.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// All of it.
+    pub all: Window,
+    /// Number of the survey; a new one forgets the one before.
+    pub survey: u64,
+    /// Up to where the survey has come.
+    pub read_ns: u64,
+    /// The stretch that was read last.
+    pub filled: Option<Filled>,
+    /// Wall time since the picture was taken, nanoseconds.
+    pub held_ns: u64,
+}
+
+/// A stretch as the scope keeps it.
+#[derive(Debug, Default)]
+pub struct Filled {
+    /// Which.
+    pub window: Window,
+    /// Its journeys.
+    pub lines: Vec<Lifeline>,
+    /// There were more.
+    pub truncated: bool,
+}

@@ -1,0 +1,251 @@
+//! What comes in.
+
+use super::{HOLD_EDGES, MAX_ROUTES, Scope};
+use crate::frame::State;
+use crate::journal::Mark;
+use crate::lifeline::Lifeline;
+use crate::look::{Exemplar, PointKind};
+use crate::names::Seat;
+use crate::pyramid::Lane;
+use crate::stats::payload;
+use crate::view::Route;
+use crate::window::BUCKET_NS;
+use magscope_core::context::Context;
+use magscope_core::{Batch, Direction, Event, Journey, Loss};
+
+/// Reasons of drops counted apart.
+const MOST_REASONS: usize = 256;
+
+impl Scope {
+    /// Takes in the next batch of the one source there is, and joins its events to journeys.
+    pub fn ingest(&mut self, batch: &Batch) {
+        self.correlator.push(batch, &mut self.journeys);
+        let edges = self.take_batch(0, batch);
+        self.take_journeys();
+        self.settle(edges, batch);
+    }
+
+    /// Takes in a batch of one of several recordings, its times on the common time line. Its journeys come by themselves, see
+    /// [`Scope::ingest_journey`].
+    pub fn ingest_batch(&mut self, node: u16, batch: &Batch) {
+        let edges = self.take_batch(node, batch);
+        self.settle(edges, batch);
+    }
+
+    /// Takes in a journey that ended.
+    pub fn ingest_journey(&mut self, journey: Journey) {
+        self.journeys.push(journey);
+        self.take_journeys();
+    }
+
+    /// Learns the names that a batch announces and nothing else.
+    pub fn learn(&mut self, node: u16, batch: &Batch) {
+        self.names.learn(node, batch);
+    }
+
+    /// Counts a batch, but for its journeys. Returns the bucket edges it crossed.
+    fn take_batch(&mut self, node: u16, batch: &Batch) -> u64 {
+        self.names.learn(node, batch);
+        batch.clock.iter().for_each(|sample| self.clocks.push(node, *sample));
+        if node == 0 {
+            self.sampled.batch(batch);
+        }
+        let mut edges = 0;
+        for event in &batch.events {
+            edges += self.stats.advance(event.time_ns);
+            self.take_event(node, event);
+        }
+        // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
+        if batch.watermark_ns != u64::MAX && batch.watermark_ns != 0 {
+            edges += self.stats.advance(batch.watermark_ns);
+            self.now_ns = self.now_ns.max(batch.watermark_ns);
+            self.begin_ns = self.begin_ns.or(Some(batch.watermark_ns));
+        }
+        self.now_ns = batch.events.last().map_or(self.now_ns, |event| self.now_ns.max(event.time_ns));
+        self.totals.batch(batch);
+        for sample in &batch.tcp {
+            self.signals.push(*sample);
+            let fires = self.watch.sample(node, sample);
+            self.fires(fires, sample.time_ns, None);
+        }
+        batch.losses.iter().for_each(|loss| self.take_loss(loss));
+        Mark::beside(batch).for_each(|mark| self.journal.mark(mark));
+        edges
+    }
+
+    fn take_event(&mut self, node: u16, event: &Event) {
+        let names = &self.names;
+        let netns = self
+            .places
+            .get_mut(usize::from(node))
+            .and_then(|places| places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns)));
+        let seat = netns.map(|netns| Seat { node, netns });
+        self.begin_ns = self.begin_ns.or(Some(event.time_ns));
+        self.seen.insert(event.hop);
+        if let Some(count) = self.hop_events.get_mut(usize::from(event.hop as u8)) {
+            *count += 1;
+        }
+        self.pyramid.count(Lane::Events, event.time_ns, 1);
+        if event.hop.path_index().is_some() && self.looks_at(event, seat) {
+            self.pyramid.count(Lane::Payload(event.hop), event.time_ns, payload(event));
+        }
+        if !self.is_recorded() {
+            self.stats.event(event, seat);
+            if !self.view.paused {
+                self.journal.event(node, event);
+            }
+        }
+        if let Some(mark) = Mark::of(event) {
+            match mark.kind {
+                PointKind::Drop(reason) => {
+                    self.pyramid.count(Lane::Drops, event.time_ns, 1);
+                    if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
+                        *self.drops.entry(reason).or_default() += 1;
+                    }
+                }
+                PointKind::Retransmit => self.pyramid.count(Lane::Retransmits, event.time_ns, 1),
+                _ => {}
+            }
+            self.journal.mark(mark);
+            let fires = self.watch.event(event);
+            self.fires(fires, event.time_ns, None);
+        }
+    }
+
+    /// Whether the filters let an event through, as far as they ask for what an event knows.
+    fn looks_at(&self, event: &Event, seat: Option<Seat>) -> bool {
+        let receiving = event.hop.direction() == Direction::Rx;
+        self.view.route.is_none_or(|route| seat == if receiving { route.to } else { route.from })
+            && self.view.proto.is_none_or(|proto| event.proto == proto)
+    }
+
+    fn take_loss(&mut self, loss: &Loss) {
+        self.revision += 1; // a loss is shown at once
+        self.pyramid.count(Lane::Lost, loss.to_ns, loss.count);
+        if let Some(row) = self.losses.iter_mut().find(|row| row.cause == loss.cause) {
+            row.count = row.count.saturating_add(loss.count);
+            row.last_ns = row.last_ns.max(Some(loss.to_ns));
+        }
+        let fires = self.watch.loss(loss);
+        self.fires(fires, loss.to_ns, None);
+    }
+
+    /// Takes in the journeys that ended.
+    pub(super) fn take_journeys(&mut self) {
+        let mut journeys = std::mem::take(&mut self.journeys);
+        for journey in journeys.drain(..) {
+            let line = self.lifeline(journey);
+            self.totals.journey(&line.journey);
+            let route = Route { from: line.from, to: line.to };
+            let new = line.journey.verdict.is_whole() && !self.routes.contains(&route);
+            if new && self.routes.len() < MAX_ROUTES {
+                self.routes.push(route);
+            }
+            let fires = self.watch.journey(&line, &self.names);
+            self.fires(fires, line.end_ns(), Some(&line));
+            let accepted = self.view.accepts(&line, &self.names);
+            if !self.is_recorded() {
+                self.stats.journey(&line);
+            }
+            if accepted {
+                self.count(&line);
+            }
+            if !self.view.paused || self.is_recorded() {
+                self.memory.push(line, accepted);
+            }
+        }
+        self.journeys = journeys;
+    }
+
+    /// A journey with the names of its ends.
+    pub(super) fn lifeline(&self, journey: Journey) -> Lifeline {
+        let context: &dyn Context = &self.names;
+        let (tx, rx) = (context.tx_flow(&journey), context.rx_flow(&journey));
+        let ends =
+            tx.map(|flow| (flow.local, flow.remote)).or_else(|| rx.map(|flow| (flow.remote, flow.local)));
+        let from = tx.map(|flow| Seat { node: journey.tx_node, netns: flow.netns });
+        let to = rx.map(|flow| Seat { node: journey.rx_node, netns: flow.netns });
+        Lifeline { journey, ends, from, to }
+    }
+
+    /// Counts a journey that is looked at.
+    pub(super) fn count(&mut self, line: &Lifeline) {
+        for step in line.steps() {
+            if let Some(at_ns) = line.journey.rungs.time_ns(step.to) {
+                self.pyramid.count(Lane::Latency(step.to), at_ns, step.ns);
+            }
+            if let Some(below) = step.to.path_index().and_then(|index| self.below.get_mut(index)) {
+                *below = Some(step.from);
+            }
+        }
+        self.pyramid.count(Lane::Ended, line.end_ns(), 1);
+        if line.journey.verdict.is_whole()
+            && let Some(total_ns) = line.journey.total_ns()
+        {
+            self.pyramid.journey(Exemplar { key: line.key(), start_ns: line.start_ns(), total_ns, x: 0.0 });
+        }
+        let node = if line.from.is_some() { line.journey.tx_node } else { line.journey.rx_node };
+        let served = self.names.info(node).map(|info| info.coverage.served()).unwrap_or_default();
+        self.flows.journey(line, served, &self.names);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.draw(line);
+        }
+    }
+
+    /// After a batch: what was counted becomes readable, windows of triggers close, and the picture goes on.
+    fn settle(&mut self, edges: u64, batch: &Batch) {
+        self.pyramid.settle();
+        if let Some(recorded) = &mut self.recorded {
+            let read_ns = if batch.watermark_ns == u64::MAX { self.now_ns } else { batch.watermark_ns };
+            recorded.read_ns = recorded.read_ns.max(read_ns).min(recorded.all.to_ns);
+        }
+        self.close_captures(self.now_ns);
+        self.reach(edges);
+    }
+
+    /// After bucket edges were crossed the numbers are taken again, and once a second the picture.
+    fn reach(&mut self, edges: u64) {
+        if edges > 0 {
+            self.lately.edge(self.totals, edges);
+            self.held_edges += edges;
+            self.revision += 1;
+            self.watch_rates();
+        }
+        if self.is_recorded() {
+            return; // its picture goes by the playhead
+        }
+        if !self.view.paused {
+            self.playhead.tick(0, self.now_ns);
+            if edges > 0 {
+                self.measure();
+            }
+            let nothing_yet = self.sweep.lifelines.is_empty() && self.memory.recent().next().is_some();
+            if self.held_edges >= HOLD_EDGES || nothing_yet || self.rolls() && edges > 0 {
+                self.memory.age(self.now_ns);
+                self.retake();
+            }
+        }
+    }
+
+    /// The source has no more: what is still in flight is closed and everything shown. Of a recording: the survey has
+    /// come to its end.
+    pub fn end(&mut self) {
+        self.correlator.finish(&mut self.journeys);
+        self.take_journeys();
+        self.pyramid.settle();
+        self.revision += 1;
+        if let Some(recorded) = &mut self.recorded {
+            recorded.read_ns = recorded.all.to_ns;
+            self.close_captures(u64::MAX);
+            self.measure();
+            self.relist();
+            return;
+        }
+        self.state = State::Ended;
+        self.now_ns += BUCKET_NS;
+        let edges = self.stats.advance(self.now_ns);
+        self.held_edges = HOLD_EDGES;
+        self.close_captures(u64::MAX);
+        self.reach(edges);
+    }
+}

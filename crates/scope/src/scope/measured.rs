@@ -1,0 +1,156 @@
+//! Numbers over a stretch of time.
+
+use super::Scope;
+use crate::channel::Channel;
+use crate::look::{CursorReading, LayerRate, Measurements, PairReading};
+use crate::measure::{Over, estimated, exact};
+use crate::pyramid::Lane;
+use crate::stats::HopStats;
+use crate::view::Align;
+use crate::window::{BUCKET_NS, BUCKETS, Latency};
+use magscope_core::{Direction, Hop, Layer};
+
+impl Scope {
+    /// The stretch that is measured over.
+    fn measured_stretch(&self) -> (u64, u64) {
+        match (self.view.over, &self.view.cursors) {
+            (Over::Cursors, Some(cursors)) => cursors.span(),
+            _ => (self.horizon.begin_ns(), self.horizon.end_ns()),
+        }
+    }
+
+    /// Whether every journey of a stretch is at hand.
+    fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.view.align == Align::Time
+            && self.horizon.begin_ns() <= from_ns
+            && to_ns <= self.horizon.end_ns()
+            && self.detail() == crate::frame::Detail::Lifelines
+    }
+
+    /// What is measured over the picture or between the cursors.
+    pub(crate) fn measurements(&self) -> Measurements {
+        let (from_ns, to_ns) = self.measured_stretch();
+        let pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
+            exact(self.sweep.lifelines.iter(), from_ns, to_ns)
+        } else {
+            estimated(&self.pyramid, &self.below, from_ns, to_ns.saturating_add(1))
+        };
+        let end_ns = to_ns.saturating_add(1);
+        let count = |lane| self.pyramid.total(lane, from_ns, end_ns).count;
+        let (journeys, drops) = (count(Lane::Ended), count(Lane::Drops));
+        let whole = count(Lane::Journeys);
+        Measurements {
+            over: self.view.over,
+            from_ns,
+            to_ns,
+            pairs,
+            layers: self.layer_rates(from_ns, end_ns),
+            journeys,
+            drops,
+            retransmits: count(Lane::Retransmits),
+            lost_events: self.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
+            loss_ratio: (journeys > 0).then(|| drops.min(journeys.max(whole)) as f64 / journeys as f64),
+        }
+    }
+
+    /// Payload through every layer, the sender's side and the receiver's apart.
+    fn layer_rates(&self, from_ns: u64, to_ns: u64) -> Vec<LayerRate> {
+        let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        let sides = [Direction::Tx, Direction::Rx];
+        let layers = [Layer::Socket, Layer::Transport, Layer::Ip, Layer::Device];
+        let mut rates: Vec<LayerRate> = Vec::new();
+        for side in sides {
+            for layer in layers {
+                let hops = Hop::path().iter().filter(|hop| hop.direction() == side && hop.layer() == layer);
+                let mut totals =
+                    hops.map(|hop| (*hop, self.pyramid.total(Lane::Payload(*hop), from_ns, to_ns)));
+                if let Some((hop, total)) = totals.find(|(_, total)| total.sum > 0) {
+                    let rate = LayerRate {
+                        layer,
+                        hop,
+                        bytes_per_s: total.sum as f64 / s,
+                        per_s: total.count as f64 / s,
+                    };
+                    rates.push(rate);
+                }
+            }
+        }
+        rates.sort_by_key(|rate| rate.hop.path_index());
+        rates
+    }
+
+    /// What is shown of a hop of a recording: the five seconds before the head, or the picture where that is later.
+    pub(super) fn lately_recorded(&self, hop: Hop) -> Option<HopStats> {
+        let recorded = self.recorded.as_ref()?;
+        let to_ns = self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns);
+        let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64).max(recorded.all.from_ns);
+        if to_ns <= from_ns || recorded.read_ns <= from_ns {
+            return None;
+        }
+        let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
+        let payload = self.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
+        let times = self.pyramid.total(Lane::Latency(hop), from_ns, to_ns).percentiles();
+        let below = hop.path_index().and_then(|index| self.below.get(index).copied().flatten());
+        let latency = below.filter(|_| times.n > 0).map(|from| Latency {
+            from,
+            n: times.n,
+            p50_ns: times.p50_ns,
+            p90_ns: times.p90_ns,
+            p99_ns: times.p99_ns,
+            max_ns: times.max_ns,
+        });
+        let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        Some(HopStats {
+            events_per_s: payload.count as f64 / s,
+            bytes_per_s: carries.then(|| payload.sum as f64 / s),
+            estimated: false,
+            latency,
+        })
+    }
+
+    /// A signal of everything over a stretch.
+    pub(super) fn rate(&self, channel: Channel, from_ns: u64, to_ns: u64) -> f64 {
+        let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        let total = |lane| self.pyramid.total(lane, from_ns, to_ns);
+        match channel {
+            Channel::Throughput(layer) => {
+                let lane = self.lane_of(layer);
+                lane.map_or(0.0, |lane| total(lane).sum as f64 / s)
+            }
+            Channel::Journeys => total(Lane::Ended).count as f64 / s,
+            Channel::Events => total(Lane::Events).count as f64 / s,
+            Channel::Losses => total(Lane::Lost).sum as f64 / s,
+            _ => 0.0,
+        }
+    }
+
+    /// The hop whose payload stands for a layer: the first on the path that any event was seen at.
+    pub(super) fn lane_of(&self, layer: Layer) -> Option<Lane> {
+        let hops = Hop::path().iter().filter(|hop| hop.layer() == layer);
+        hops.copied().find(|hop| self.seen.contains(*hop)).map(Lane::Payload)
+    }
+
+    /// Cursors as they are read.
+    pub(crate) fn cursor_reading(&self) -> Option<CursorReading> {
+        let cursors = self.view.cursors.as_ref()?;
+        // Two instants of one journey on both sides of the wire stand on two clocks.
+        let side = |at_ns: u64| {
+            let rungs = self.sweep.lifelines.iter().flat_map(crate::Lifeline::marks);
+            rungs.filter(|rung| rung.time_ns == at_ns).map(|rung| rung.hop.direction()).next()
+        };
+        let crosses = matches!(
+            (side(cursors.a_ns), side(cursors.b_ns)),
+            (Some(Direction::Tx), Some(Direction::Rx)) | (Some(Direction::Rx), Some(Direction::Tx))
+        );
+        Some(CursorReading {
+            a: self.horizon.x(cursors.a_ns),
+            b: self.horizon.x(cursors.b_ns),
+            a_ns: cursors.a_ns,
+            b_ns: cursors.b_ns,
+            delta_ns: cursors.delta_ns(),
+            per_s: cursors.per_s(),
+            half_width_ns: if crosses { self.wire().half_width_ns.unwrap_or(0) } else { 0 },
+            chosen: cursors.chosen,
+        })
+    }
+}

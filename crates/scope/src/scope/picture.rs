@@ -1,0 +1,180 @@
+//! Taking the picture: which lifelines stand on the screen, and which are listed below it.
+
+use super::{LISTED, Scope};
+use crate::frame::Detail;
+use crate::lifeline::Lifeline;
+use crate::persistence::{Overlay, Persistence};
+use crate::pyramid::Lane;
+use crate::sweep::stand;
+use crate::view::{Align, List};
+use std::collections::HashSet;
+
+/// Columns that the slowest of a recording are looked for in.
+const LISTED_COLUMNS: usize = LISTED;
+
+impl Scope {
+    /// Every lifeline there is; some twice.
+    fn lines(&self) -> impl Iterator<Item = &Lifeline> {
+        let filled = self.recorded.as_ref().and_then(|recorded| recorded.filled.as_ref());
+        let filled = filled.into_iter().flat_map(|filled| &filled.lines);
+        filled.chain(self.selected.as_ref()).chain(self.shown_lines()).chain(self.memory.all())
+    }
+
+    /// The lifeline of a key, if it is still kept.
+    pub(super) fn find(&self, key: u64) -> Option<Lifeline> {
+        let found = self.lines().chain(&self.sweep.lifelines).find(|line| line.key() == key);
+        found.cloned()
+    }
+
+    /// Takes the picture for what is new: the trigger's, or else the slowest journey since the last one.
+    pub(super) fn retake(&mut self) {
+        if self.rolls() {
+            self.horizon.go(self.now_ns, 1.0);
+            self.redraw();
+        } else if let Some((at_ns, key)) = self.fired.take() {
+            self.take_fired(at_ns, key);
+        } else if !self.waits_for_trigger() {
+            self.take_slowest();
+        }
+        self.swept_ns = self.now_ns;
+        self.held_edges = 0;
+        self.relist();
+        self.overlay_again();
+        self.revision += 1;
+    }
+
+    /// The trigger's picture: the instant stands where the pre-trigger says.
+    pub(super) fn take_fired(&mut self, at_ns: u64, key: Option<u64>) {
+        let line = key.and_then(|key| self.find(key));
+        self.sweep.anchor = line.as_ref().map(Lifeline::key);
+        if let Some(line) = line.filter(|_| !self.view.timebase_fixed) {
+            stand(&mut self.horizon, false, self.view.align, &line);
+        }
+        let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
+        self.horizon.go(at_ns, x.clamp(0.02, 0.98));
+        self.redraw();
+        if self.watch.is_stopped() {
+            self.view.paused = true;
+        }
+    }
+
+    /// For the selected journey, else for the slowest that ended since the last picture, else for the one before.
+    fn take_slowest(&mut self) {
+        let fresh = || {
+            let ended = |line: &&Lifeline| line.end_ns() >= self.swept_ns;
+            let new = self
+                .memory
+                .recent()
+                .take_while(|line| line.end_ns().saturating_add(2_000_000_000) >= self.swept_ns);
+            let new = new.filter(ended).filter(|line| self.view.accepts(line, &self.names));
+            new.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns())).map(Lifeline::key)
+        };
+        let key = self.view.journey.or_else(fresh).or(self.sweep.anchor);
+        let Some(line) = key.and_then(|key| self.find(key)) else { return self.redraw() };
+        self.take_for(&line);
+    }
+
+    /// Takes the picture for a journey.
+    pub(super) fn take_for(&mut self, line: &Lifeline) {
+        stand(&mut self.horizon, self.view.timebase_fixed, self.view.align, line);
+        self.sweep.anchor = Some(line.key());
+        self.redraw();
+    }
+
+    /// Takes the lifelines of the horizon again, where it is.
+    pub(super) fn redraw(&mut self) {
+        let mut sweep = std::mem::take(&mut self.sweep);
+        let before = std::mem::take(&mut sweep.lifelines);
+        let recent_first = self.view.align == Align::Start && !self.is_recorded();
+        let anchor = sweep.anchor.and_then(|key| self.lines().find(|line| line.key() == key));
+        let accepts = |line: &Lifeline| self.view.accepts(line, &self.names);
+        if recent_first {
+            let lines = anchor.into_iter().chain(self.memory.recent()).chain(&before);
+            sweep.fill(&self.horizon, self.view.align, lines, accepts);
+        } else {
+            let lines = anchor.into_iter().chain(self.lines()).chain(&before);
+            sweep.fill(&self.horizon, self.view.align, lines, accepts);
+        }
+        self.sweep = sweep;
+    }
+
+    /// Chooses what the table lists.
+    pub(super) fn relist(&mut self) {
+        let mut seen = HashSet::new();
+        let accepted = |line: &&Lifeline| self.view.accepts(line, &self.names) && seen.insert(line.key());
+        let listed: Vec<Lifeline> = match self.view.list {
+            List::Slowest => self.memory.slowest().iter().filter(accepted).take(LISTED).cloned().collect(),
+            List::Recent => match self.recorded.as_ref().and_then(|recorded| recorded.filled.as_ref()) {
+                Some(filled) => filled.lines.iter().rev().filter(accepted).take(LISTED).cloned().collect(),
+                None => self.memory.recent().filter(accepted).take(LISTED).cloned().collect(),
+            },
+            List::Bad => self.memory.bad().filter(accepted).take(LISTED).cloned().collect(),
+        };
+        self.listed = listed;
+        if let Some(selected) = &self.selected
+            && !self.listed.iter().any(|line| line.key() == selected.key())
+        {
+            self.listed.insert(0, selected.clone());
+            self.listed.truncate(LISTED);
+        }
+    }
+
+    /// Whether the picture rolls.
+    pub(super) fn rolls(&self) -> bool {
+        self.view.align == Align::Time
+            && self.view.roll.is_on(self.horizon.timebase(), self.view.timebase_fixed)
+    }
+
+    /// What the lanes are to be drawn as.
+    pub(crate) fn detail(&self) -> Detail {
+        if self.sweep.left_out > 0 {
+            return Detail::Density;
+        }
+        if self.view.align == Align::Start {
+            return Detail::Lifelines;
+        }
+        let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        if let Some(recorded) = &self.recorded {
+            let (from_ns, to_ns) = (from_ns.max(recorded.all.from_ns), to_ns.min(recorded.all.to_ns));
+            return match &recorded.filled {
+                Some(filled) if filled.window.holds(from_ns, to_ns) && !filled.truncated => Detail::Lifelines,
+                _ if self.wants().is_some() => Detail::Reading,
+                _ => Detail::Density,
+            };
+        }
+        match self.memory.reaches_back_to() {
+            Some(oldest_ns) if from_ns < oldest_ns && self.shown.is_none() => {
+                let older = self.pyramid.total(Lane::Ended, from_ns, oldest_ns.min(to_ns)).count;
+                if older > 0 { Detail::Density } else { Detail::Lifelines }
+            }
+            _ => Detail::Lifelines,
+        }
+    }
+
+    /// The overlay has to be drawn anew where persistence or scale are other ones.
+    pub(super) fn overlay_again(&mut self) {
+        let wanted = (self.view.persistence, self.horizon.timebase().span_ns());
+        if wanted.0 == Persistence::Off {
+            self.overlay = None;
+            return;
+        }
+        if self.overlay.as_ref().is_some_and(|overlay| overlay.is_for() == wanted) {
+            return;
+        }
+        let mut overlay = Overlay::new(wanted.0, wanted.1);
+        let mut lines: Vec<&Lifeline> = self.lines().filter(|l| self.view.accepts(l, &self.names)).collect();
+        lines.sort_by_key(|line| (line.end_ns(), line.key()));
+        lines.dedup_by_key(|line| line.key());
+        for line in lines {
+            overlay.draw(line);
+        }
+        self.overlay = Some(overlay);
+    }
+
+    /// The slowest journeys since the last picture of a recording that is played: the slowest between two instants.
+    pub(super) fn slowest_between(&self, from_ns: u64, to_ns: u64) -> Option<(u64, u64, u64)> {
+        let slowest = self.pyramid.slowest(from_ns, to_ns.max(from_ns + 1), LISTED_COLUMNS);
+        let slowest = slowest.into_iter().max_by_key(|e| (e.total_ns, std::cmp::Reverse(e.start_ns)))?;
+        Some((slowest.key, slowest.start_ns, slowest.total_ns))
+    }
+}

@@ -1,0 +1,275 @@
+//! Pictures made of columns.
+
+use super::Scope;
+use crate::channel::{Channel, Unit, Vertical};
+use crate::lane::{Lane as Row, Place};
+use crate::look::{
+    Cell, Column, Density, HeatMap, HeatRow, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn,
+    PersistenceMap, PersistenceRow, Point, XyPoint, XyTrace,
+};
+use crate::math::Math;
+use crate::pick::Pick;
+use crate::pyramid::{Lane, Part, Tile, edges_of};
+use crate::signals::{Series, columns, compute, held_together};
+use crate::view::Align;
+use magscope_core::context::Context;
+use magscope_core::{FlowId, Hop};
+
+/// Columns a picture has at most: no front end is wider.
+const MOST_COLUMNS: usize = 8192;
+/// A pair of hops, `None` the whole journey, and its lane.
+type HeatLane = (Option<(Hop, Hop)>, Lane);
+
+/// Columns the slowest are looked for in.
+const EXEMPLARS: usize = 64;
+
+impl Scope {
+    /// The stretch of the picture. Where lifelines stand at their start it is the one they are of.
+    fn stretch(&self) -> (u64, u64) {
+        (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1))
+    }
+
+    pub(crate) fn density(&self, columns: usize) -> Density {
+        let (columns, stretch) = (columns.clamp(1, MOST_COLUMNS), self.stretch());
+        let mut density = Density { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..Density::default() };
+        for lane in &self.lanes {
+            let mut cells = vec![Cell::default(); columns];
+            if let Some(hop) = lane.hop() {
+                // The first hop of the path has nothing below it: its events stand for it.
+                let latency = hop.path_index().is_some_and(|index| self.below[index].is_some());
+                let from = if latency { Lane::Latency(hop) } else { Lane::Payload(hop) };
+                let tile_ns = self.pyramid.columns(from, stretch, columns, |first, last, tile| {
+                    for cell in cells.iter_mut().take(last + 1).skip(first) {
+                        let (min_ns, max_ns) = if latency { (tile.min, tile.max) } else { (0, 0) };
+                        let none = cell.count == 0;
+                        *cell = Cell {
+                            count: cell.count + tile.count,
+                            min_ns: if none { min_ns } else { cell.min_ns.min(min_ns) },
+                            max_ns: cell.max_ns.max(max_ns),
+                        };
+                    }
+                });
+                density.tile_ns = density.tile_ns.max(tile_ns);
+            }
+            let most = cells.iter().map(|cell| cell.count).max().unwrap_or(0);
+            density.max_count = density.max_count.max(most);
+            density.lanes.push(LaneRow { place: lane.place, cells });
+        }
+        let mut slowest = self.pyramid.slowest(stretch.0, stretch.1, columns.min(EXEMPLARS));
+        for exemplar in &mut slowest {
+            exemplar.x = self.horizon.x(exemplar.start_ns);
+        }
+        density.exemplars = slowest;
+        density
+    }
+
+    pub(crate) fn points(&self) -> Vec<Point> {
+        if self.view.align == Align::Start {
+            return Vec::new();
+        }
+        let (from_ns, to_ns) = self.stretch();
+        let x = |at_ns| self.horizon.x(at_ns);
+        let marks = self.journal.marks(from_ns, to_ns).take(MOST_POINTS);
+        marks.map(|m| Point { time_ns: m.time_ns, kind: m.kind, hop: m.hop, x: x(m.time_ns) }).collect()
+    }
+
+    pub(crate) fn minimap(&self, columns: usize) -> Minimap {
+        let columns = columns.clamp(1, MOST_COLUMNS);
+        let (from_ns, to_ns) = self.extent();
+        let stretch = (from_ns, to_ns.max(from_ns).saturating_add(1));
+        let mut out = vec![MinimapColumn::default(); columns];
+        let mut each = |lane, add: &dyn Fn(&mut MinimapColumn, &Tile)| {
+            self.pyramid.columns(lane, stretch, columns, |first, last, tile| {
+                out.iter_mut().take(last + 1).skip(first).for_each(|column| add(column, tile));
+            });
+        };
+        each(Lane::Journeys, &|column, tile| {
+            column.journeys += tile.count;
+            column.max_ns = column.max_ns.max(tile.max);
+        });
+        each(Lane::Drops, &|column, tile| column.drops += tile.count);
+        each(Lane::Lost, &|column, tile| column.lost += tile.sum);
+        let part = |at_ns: u64| {
+            let since = i128::from(at_ns) - i128::from(from_ns);
+            (since as f64 / (stretch.1 - from_ns) as f64).clamp(0.0, 1.0)
+        };
+        if let Some(recorded) = &self.recorded {
+            let read = (part(recorded.read_ns) * columns as f64).ceil() as usize;
+            let unread = recorded.read_ns < recorded.all.to_ns;
+            out.iter_mut().skip(read).for_each(|column| column.unread = unread);
+        }
+        let (left, right) = self.stretch();
+        Minimap { from_ns, to_ns, columns: out, view: (part(left), part(right)) }
+    }
+
+    pub(crate) fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
+        let (columns, classes, stretch) =
+            (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, 256), self.stretch());
+        let pairs = Hop::path().iter().zip(&self.below);
+        let pairs = pairs.filter_map(|(to, from)| Some((Some(((*from)?, *to)), Lane::Latency(*to))));
+        let lanes: Vec<_> = std::iter::once((None, Lane::Journeys)).chain(pairs).collect();
+        let totals: Vec<Tile> =
+            lanes.iter().map(|(_, lane)| self.pyramid.total(*lane, stretch.0, stretch.1)).collect();
+        let seen = || totals.iter().filter(|tile| tile.count > 0);
+        let (Some(least), Some(most)) = (seen().map(|t| t.min).min(), seen().map(|t| t.max).max()) else {
+            return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
+        };
+        let (least, most) = (least.max(1) as f64, (most.max(1) as f64) * 1.01);
+        let factor = (most / least).ln() / classes as f64;
+        let class_of = |ns: u64| (((ns.max(1) as f64 / least).ln() / factor) as usize).min(classes - 1);
+        let edges_ns = (0..=classes).map(|n| (least * (factor * n as f64).exp()) as u64).collect();
+        let mut max_count = 1;
+        let row = |((pair, lane), total): (&HeatLane, &Tile)| {
+            let mut cells = vec![vec![0_u32; columns]; classes];
+            self.pyramid.columns(*lane, stretch, columns, |first, last, tile| {
+                for (class, n) in tile.classes() {
+                    let (low, high) = edges_of(class);
+                    let row = &mut cells[class_of(low + (high - low) / 2)];
+                    for cell in row.iter_mut().take(last + 1).skip(first) {
+                        *cell = cell.saturating_add(n);
+                        max_count = max_count.max(*cell);
+                    }
+                }
+            });
+            HeatRow { pair: *pair, cells, times: total.percentiles() }
+        };
+        let rows = lanes.iter().zip(&totals).filter(|(_, total)| total.count > 0).map(row).collect();
+        HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns, rows, max_count }
+    }
+
+    /// The connection whose signals are drawn: the picked one, as its sender sees it, or the busiest.
+    fn subject(&self) -> Option<FlowId> {
+        let picked = self.view.picks.iter().find_map(|pick| match pick {
+            Pick::Flow(flow) => Some(*flow),
+            _ => None,
+        });
+        let (from_ns, to_ns) = self.stretch();
+        let (begin_ns, _) = self.extent();
+        picked
+            .or_else(|| self.signals.busiest(from_ns, to_ns))
+            .or_else(|| self.signals.busiest(begin_ns, to_ns))
+    }
+
+    /// A signal over the picture, as finely as columns ask.
+    fn series(&self, channel: Channel, n: usize) -> Series {
+        let (from_ns, to_ns) = self.stretch();
+        if channel.is_of_connection() {
+            let Some(flow) = self.subject() else { return Series::new() };
+            return self.signals.series(channel, flow, from_ns, to_ns);
+        }
+        if let Channel::OwnCpu | Channel::RingFill = channel {
+            let value = |(at_ns, cost): &(u64, crate::Overhead)| {
+                let cpu = channel == Channel::OwnCpu;
+                (*at_ns, if cpu { cost.reader_cpu_ratio } else { cost.ring_fill_ratio })
+            };
+            return self.own.iter().filter(|(at, _)| *at <= to_ns).map(value).collect();
+        }
+        let (lane, sum) = match channel {
+            Channel::Throughput(layer) => (self.lane_of(layer), true),
+            Channel::Journeys => (Some(Lane::Ended), false),
+            Channel::Losses => (Some(Lane::Lost), true),
+            _ => (Some(Lane::Events), false),
+        };
+        let Some(lane) = lane else { return Series::new() };
+        let mut amounts = vec![Tile::default(); n];
+        let width_ns = ((to_ns - from_ns) / n.max(1) as u64).max(1);
+        let tile_ns = self.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {
+            for column in amounts.iter_mut().take(last + 1).skip(first) {
+                column.merge(tile);
+            }
+        });
+        // What is in a tile wider than a column is spread over all of the tile.
+        let s = tile_ns.max(width_ns) as f64 / 1e9;
+        let (begin_ns, end_ns) = self.extent();
+        let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
+        let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
+        at.filter(|(at_ns, _)| known(*at_ns))
+            .map(|(at_ns, tile)| (at_ns, if sum { tile.sum } else { tile.count } as f64 / s))
+            .collect()
+    }
+
+    /// What a signal is of, in words.
+    fn subject_words(&self, channel: Channel) -> String {
+        let Some(flow) = self.subject().filter(|_| channel.is_of_connection()) else { return String::new() };
+        let mut nodes = 0..self.names.nodes();
+        let known = nodes.find_map(|node| self.names.flow(node, flow));
+        known.map_or_else(|| flow.to_string(), |flow| format!("{}→{}", flow.local, flow.remote))
+    }
+
+    pub(crate) fn loadlines(&self, n: usize) -> Vec<Loadline> {
+        let n = n.clamp(1, MOST_COLUMNS);
+        let line = |(at, shown): (usize, &crate::Shown)| {
+            let columns = columns(&self.series(shown.channel, n), self.stretch(), n);
+            let (foot, top) = axis(&columns, shown.vertical);
+            Loadline {
+                channel: shown.channel,
+                of: self.subject_words(shown.channel),
+                unit: shown.channel.unit(),
+                last: columns.iter().flatten().next_back().map(|column| column.last),
+                columns,
+                foot,
+                top,
+                vertical: shown.vertical,
+                chosen: at == self.view.channel,
+            }
+        };
+        self.view.channels.iter().enumerate().map(line).collect()
+    }
+
+    pub(crate) fn math(&self, n: usize) -> Option<MathTrace> {
+        let (math, n) = (self.view.math?, n.clamp(1, MOST_COLUMNS));
+        let series = compute(math, |channel| self.series(channel, n));
+        let columns = columns(&series, self.stretch(), n);
+        let low = columns.iter().flatten().map(|column| column.min).fold(f64::INFINITY, f64::min);
+        let high = columns.iter().flatten().map(|column| column.max).fold(f64::NEG_INFINITY, f64::max);
+        let (foot, top) = if low < high { (low, high) } else { (low.min(0.0), low.max(0.0) + 1.0) };
+        let (foot, top) = if foot.is_finite() { (foot, top) } else { (0.0, 1.0) };
+        let unit = match math {
+            Math::Difference(a, _) | Math::Average(a, _) => a.unit(),
+            Math::Ratio(..) => Unit::Ratio,
+            Math::Rate(_) => Unit::PerS,
+        };
+        let last = columns.iter().flatten().next_back().map(|column| column.last);
+        Some(MathTrace { math, unit, columns, last, foot, top })
+    }
+
+    pub(crate) fn xy(&self) -> Option<XyTrace> {
+        let (x, y) = self.view.xy?;
+        let series = |channel| self.series(channel, XyTrace::MOST);
+        let both = held_together(&series(x), &series(y), |x, y| Some((x, y)));
+        let every = both.len().div_ceil(XyTrace::MOST).max(1);
+        let points = both.into_iter().step_by(every);
+        let points: Vec<_> = points.map(|(time_ns, (x, y))| XyPoint { x, y, time_ns }).collect();
+        let range = |of: fn(&XyPoint) -> f64| {
+            let low = points.iter().map(of).fold(f64::INFINITY, f64::min);
+            let high = points.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+            if low <= high { (low, high) } else { (0.0, 0.0) }
+        };
+        let (x_range, y_range) = (range(|p| p.x), range(|p| p.y));
+        Some(XyTrace { x, y, points, x_range, y_range })
+    }
+
+    pub(crate) fn persistence(&self, columns: usize) -> Option<PersistenceMap> {
+        let overlay = self.overlay.as_ref()?;
+        let columns = columns.clamp(1, MOST_COLUMNS);
+        let row = |lane: &Row| {
+            let weights = match lane.place {
+                Place::Hop(hop) => overlay.row(hop, columns, self.now_ns),
+                Place::Wire => vec![0.0; columns],
+            };
+            PersistenceRow { place: lane.place, weights }
+        };
+        let rows: Vec<_> = self.lanes.iter().map(row).collect();
+        let max_weight = rows.iter().flat_map(|row| &row.weights).fold(0.0_f32, |most, w| most.max(*w));
+        Some(PersistenceMap { span_ns: overlay.is_for().1, rows, max_weight, lifelines: overlay.lines() })
+    }
+}
+
+/// The least and largest value that an axis shows.
+fn axis(columns: &[Option<Column>], vertical: Vertical) -> (f64, f64) {
+    if let Some(per_division) = vertical.per_division {
+        return (vertical.foot, vertical.foot + per_division * crate::DIVISIONS as f64);
+    }
+    let high = columns.iter().flatten().map(|column| column.max).fold(0.0, f64::max);
+    (vertical.foot, if high > vertical.foot { high } else { vertical.foot + 1.0 })
+}

@@ -1,0 +1,120 @@
+//! What a recording is asked for: see [`crate::recorded`].
+
+use super::Scope;
+use crate::flows::Flows;
+use crate::journal::Journal;
+use crate::measure::Below;
+use crate::memory::Memory;
+use crate::pyramid::{Keep, Lane, Pyramid};
+use crate::recorded::{Filled, MOST_JOURNEYS, Stretch, Window};
+use crate::signals::Signals;
+use crate::stats::Stats;
+use crate::totals::{Lately, Totals};
+use crate::view::Align;
+
+impl Scope {
+    /// Number of the survey that is wanted: all of the recording, from its beginning, through [`Scope::ingest_batch`] and
+    /// [`Scope::ingest_journey`], and then [`Scope::end`]. Where the number has grown, the survey begins anew: other journeys are looked at.
+    pub fn survey(&self) -> u64 {
+        self.recorded.as_ref().map_or(0, |recorded| recorded.survey)
+    }
+
+    /// The stretch of the recording whose journeys are to be seen and are not here, if there is one: to be read and handed
+    /// to [`Scope::fill`].
+    pub fn wants(&self) -> Option<Window> {
+        let recorded = self.recorded.as_ref().filter(|_| self.view.align == Align::Time)?;
+        let all = recorded.all;
+        let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        let (from_ns, to_ns) = (from_ns.max(all.from_ns), to_ns.min(all.to_ns));
+        if from_ns > to_ns || recorded.filled.as_ref().is_some_and(|filled| filled.window.holds(from_ns, to_ns))
+        {
+            return None;
+        }
+        // Where the survey has been, what is too much is known without reading it.
+        if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_JOURNEYS as u64
+        {
+            return None;
+        }
+        let margin = (to_ns - from_ns) / 2;
+        let wide =
+            (from_ns.saturating_sub(margin).max(all.from_ns), to_ns.saturating_add(margin).min(all.to_ns));
+        let fits = self.pyramid.total(Lane::Journeys, wide.0, wide.1.min(recorded.read_ns)).count
+            <= MOST_JOURNEYS as u64 / 2
+            && wide.1 <= recorded.read_ns;
+        // A little more than is seen, so that small moves need no reading.
+        let (from_ns, to_ns) = if fits { wide } else { (from_ns, to_ns) };
+        Some(Window { from_ns, to_ns })
+    }
+
+    /// Takes in a stretch that was read. The flows and tasks of its batches are to be [learnt](Scope::learn) before.
+    pub fn fill(&mut self, stretch: Stretch) {
+        let mut lines: Vec<_> = stretch.journeys.into_iter().map(|journey| self.lifeline(journey)).collect();
+        // In a stretch alone numbers begin anew: those that are known keep the ones they have.
+        let known: std::collections::HashMap<u64, u64> =
+            self.memory.all().map(|line| (line.key(), line.id())).collect();
+        for line in &mut lines {
+            line.journey.id = known.get(&line.key()).copied().unwrap_or(0);
+        }
+        lines.sort_by_key(|line| (line.start_ns(), line.key()));
+        self.journal.clear_events();
+        stretch.events.iter().for_each(|(node, event)| self.journal.event(*node, event));
+        if let Some(recorded) = &mut self.recorded {
+            recorded.filled = Some(Filled { window: stretch.window, lines, truncated: stretch.truncated });
+        }
+        let anchor = self.sweep.anchor.and_then(|key| self.find(key));
+        if let Some(selected) = anchor.filter(|line| self.view.journey == Some(line.key())) {
+            self.selected = Some(selected);
+        }
+        self.redraw();
+        self.relist();
+        self.measure();
+        self.revision += 1;
+    }
+
+    /// Forgets what was counted, and counts again: other journeys are looked at. A recording is surveyed anew; live what is
+    /// kept is counted, and what comes.
+    pub(super) fn recount(&mut self) {
+        let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
+        self.pyramid = Pyramid::new(keep);
+        self.flows = Flows::default();
+        self.below = Below::default();
+        if let Some(recorded) = &mut self.recorded {
+            recorded.survey += 1;
+            recorded.read_ns = recorded.all.from_ns;
+            self.memory = Memory::default();
+            self.forget_counts();
+            return;
+        }
+        let kept = std::mem::take(&mut self.memory);
+        let mut recent: Vec<_> = kept.recent().collect();
+        recent.reverse();
+        for line in recent {
+            if self.view.accepts(line, &self.names) {
+                self.count(line);
+            }
+        }
+        self.memory = kept;
+        self.pyramid.settle();
+    }
+
+    /// Forgets every count since the start.
+    pub(super) fn forget_counts(&mut self) {
+        let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
+        self.stats = Stats::default();
+        self.totals = Totals::default();
+        self.lately = Lately::default();
+        self.signals = Signals::new(keep);
+        if self.is_recorded() {
+            self.clocks.clear();
+        }
+        self.hop_events = [0; super::HOP_IDS];
+        self.drops.clear();
+        self.journal = Journal::default();
+        for row in &mut self.losses {
+            (row.count, row.last_ns) = (0, None);
+        }
+        self.watch.clear();
+        self.fired = None;
+        self.shown = None;
+    }
+}

@@ -1,0 +1,118 @@
+//! The rooms that are tables, the clock's panel and that of losses.
+
+use super::Scope;
+use crate::look::{Clock, EventRow, EventTable, FlowTable, JourneyTable, LossPanel, Room, Served, Wire};
+use magscope_core::context::Context;
+use magscope_core::journey::Across;
+use magscope_core::node::Service;
+use magscope_core::{Direction, Event, Hop};
+
+impl Scope {
+    /// How a hop is served by the recordings: served if one of them does.
+    pub(super) fn service(&self, hop: Hop) -> &Service {
+        const OFF: &Service = &Service::Off;
+        let services = || self.names.infos().iter().filter_map(|info| info.coverage.of(hop));
+        let served = services().find(|service| matches!(service, Service::Served { .. }));
+        served.or_else(|| services().next()).unwrap_or(OFF)
+    }
+
+    pub(crate) fn flows(&self, most: usize) -> FlowTable {
+        let selected = if self.view.room == Room::Flows { self.view.row } else { 0 };
+        self.flows.table(self.view.order, most, selected)
+    }
+
+    pub(crate) fn journeys(&self, most: usize) -> JourneyTable<'_> {
+        let at = self.listed.iter().position(|line| self.view.journey == Some(line.key()));
+        let first = (at.unwrap_or(0) + 1).saturating_sub(most.max(1));
+        let rows = self.listed.iter().skip(first).take(most).map(|line| self.listed(line)).collect();
+        JourneyTable { rows, matching: self.listed.len(), first }
+    }
+
+    /// The place of the selected event: counted from the middle of the picture.
+    fn event_place(&self) -> usize {
+        let middle = match &self.view.cursors {
+            Some(cursors) => cursors.chosen_ns(),
+            None if self.view.paused || self.is_recorded() => self.horizon.time_at(0.5),
+            None => u64::MAX,
+        };
+        self.journal.place_of(middle).min(self.journal.len().saturating_sub(1))
+    }
+
+    /// The selected event.
+    pub(super) fn selected_event(&self) -> Option<&(u16, Event)> {
+        let at = self.event_place().saturating_add_signed(self.view.event as isize);
+        self.journal.get(at.min(self.journal.len().saturating_sub(1)))
+    }
+
+    pub(crate) fn events(&self, most: usize) -> EventTable<'_> {
+        let kept = self.journal.len();
+        let at = self.event_place().saturating_add_signed(self.view.event as isize).min(kept.saturating_sub(1));
+        let first = at.saturating_sub(most / 2).min(kept.saturating_sub(most));
+        let rows = self.journal.events(first, most).enumerate().map(|(n, (node, event))| {
+            let flow = self.names.flow(*node, event.flow);
+            let receiving = event.hop.direction() == Direction::Rx;
+            let ends = flow.map(|f| if receiving { (f.remote, f.local) } else { (f.local, f.remote) });
+            EventRow {
+                event,
+                node: *node,
+                comm: self.names.comm(*node, event.tid).filter(|_| event.tid != 0).unwrap_or(""),
+                ends,
+                selected: first + n == at,
+                of_journey: self.is_of_selected(event),
+            }
+        });
+        EventTable { rows: rows.collect(), kept, first }
+    }
+
+    /// Whether an event is a rung of the selected journey.
+    fn is_of_selected(&self, event: &Event) -> bool {
+        self.selected.as_ref().is_some_and(|line| {
+            line.journey
+                .rung(event.hop)
+                .is_some_and(|rung| rung.time_ns == event.time_ns && rung.cpu == event.cpu)
+        })
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        let pairs = self.clocks.pairs.clone();
+        Clock { nodes: self.clocks.rows(self.names.infos()), pairs, wire: self.wire() }
+    }
+
+    /// The wire: what the pair of clocks says, and how far off the journeys of the picture are at most.
+    pub(crate) fn wire(&self) -> Wire {
+        if self.names.infos().len() < 2 {
+            return Wire { state: None, half_width_ns: Some(0) };
+        }
+        let (mut widest, mut apart) = (None, false);
+        for line in &self.sweep.lifelines {
+            match line.journey.across {
+                Across::Bounded { half_width_ns } => widest = widest.max(Some(half_width_ns)),
+                Across::Apart => apart = true,
+                Across::OneClock => {}
+            }
+        }
+        let Some(pair) = self.clocks.pairs.first() else {
+            return Wire { state: None, half_width_ns: if apart { None } else { Some(widest.unwrap_or(0)) } };
+        };
+        Wire { state: pair.state, half_width_ns: widest.or(pair.half_width_ns) }
+    }
+
+    pub(crate) fn losses(&self) -> LossPanel<'_> {
+        let mut drops: Vec<(u32, u64)> = self.drops.iter().map(|(reason, n)| (*reason, *n)).collect();
+        drops.sort_by_key(|(reason, n)| (std::cmp::Reverse(*n), *reason));
+        let hops = Hop::ALL.iter().map(|hop| Served {
+            hop: *hop,
+            service: self.service(*hop),
+            events: self.hop_events.get(usize::from(*hop as u8)).copied().unwrap_or(0),
+        });
+        LossPanel {
+            totals: self.totals,
+            losses: self.losses.clone(),
+            drops,
+            overhead: self.overhead,
+            own_cpu: self.own.iter().map(|(_, own)| own.reader_cpu_ratio).collect(),
+            ring_fill: self.own.iter().map(|(_, own)| own.ring_fill_ratio).collect(),
+            hops: hops.collect(),
+        }
+    }
+}

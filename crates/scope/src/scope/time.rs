@@ -1,0 +1,203 @@
+//! Moving in time.
+
+use super::Scope;
+use crate::frame::State;
+use crate::lifeline::Lifeline;
+use crate::pyramid::Lane;
+use crate::timebase::Timebase;
+use crate::transport::Transport;
+use crate::view::Align;
+
+/// Wall time a picture of a recording is held for, nanoseconds.
+const HOLD_NS: u64 = 1_000_000_000;
+/// A picture that rolls is taken again after this.
+const ROLL_NS: u64 = 100_000_000;
+
+impl Scope {
+    /// First and last instant there is.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        match &self.recorded {
+            Some(recorded) => (recorded.all.from_ns, recorded.all.to_ns),
+            None => (self.begin_ns.unwrap_or(self.now_ns), self.now_ns),
+        }
+    }
+
+    /// Where in time the picture is.
+    pub(crate) fn transport(&self) -> Transport {
+        let (from_ns, to_ns) = self.extent();
+        let ended = self.state == State::Ended;
+        Transport {
+            from_ns,
+            to_ns,
+            read_ns: self.recorded.as_ref().map_or(to_ns, |recorded| recorded.read_ns),
+            head_ns: self.playhead.head_ns.clamp(from_ns, to_ns.max(from_ns)),
+            speed: self.playhead.speed(),
+            playing: !self.view.paused && !ended,
+            following: self.playhead.following && !self.view.paused,
+            seekable: self.is_recorded(),
+        }
+    }
+
+    /// Tells the scope how much time went by on the wall. Only what is played from the past moves by it: what is live
+    /// moves by its events.
+    pub fn tick(&mut self, elapsed_ns: u64) {
+        if self.view.paused || (self.playhead.following && !self.is_recorded()) {
+            return;
+        }
+        let (_, end_ns) = self.extent();
+        let before_ns = self.playhead.head_ns;
+        let ended = self.playhead.tick(elapsed_ns, end_ns);
+        if self.playhead.head_ns == before_ns && !ended {
+            return;
+        }
+        let rolls = self.rolls();
+        let Some(recorded) = &mut self.recorded else {
+            // The past of a live picture is shown as it passed, and at its end it is live again.
+            self.horizon.go(self.playhead.head_ns, 1.0);
+            self.playhead.following = ended;
+            self.redraw();
+            self.revision += 1;
+            return;
+        };
+        recorded.held_ns = recorded.held_ns.saturating_add(elapsed_ns);
+        if ended {
+            self.state = State::Ended;
+        }
+        let hold_ns = if rolls { ROLL_NS } else { HOLD_NS };
+        let nothing_yet = self.sweep.lifelines.is_empty() && recorded.filled.is_some();
+        if recorded.held_ns >= hold_ns || ended || nothing_yet {
+            self.retake_recorded();
+        }
+    }
+
+    /// The picture of a recording that is played, at its head.
+    fn retake_recorded(&mut self) {
+        let (head_ns, swept_ns) = (self.playhead.head_ns, self.swept_ns);
+        let Some(recorded) = &mut self.recorded else { return };
+        recorded.held_ns = 0;
+        self.revision += 1;
+        let fired = self.watch.kept().rev().map(|kept| &kept.capture);
+        let fired = fired.filter(|c| c.at_ns > swept_ns && c.at_ns <= head_ns).min_by_key(|c| c.at_ns).cloned();
+        if self.rolls() {
+            self.horizon.go(head_ns, 1.0);
+        } else if let Some(capture) = fired {
+            self.shown = Some(capture.number);
+            self.take_fired(capture.at_ns, capture.journey);
+        } else if self.watch.settings().condition.is_none()
+            && let Some((key, start_ns, total_ns)) = self.slowest_between(swept_ns, head_ns)
+        {
+            self.sweep.anchor = Some(key);
+            if !self.view.timebase_fixed {
+                self.horizon.scale(Timebase::holding(total_ns.saturating_mul(5) / 3));
+            }
+            let span = self.horizon.timebase().span_ns();
+            let ahead = (span.saturating_sub(total_ns) / 2).max(span / 10);
+            self.horizon.go(start_ns.saturating_sub(ahead), 0.0);
+        }
+        self.swept_ns = head_ns;
+        self.redraw();
+        self.measure();
+        self.relist();
+        self.overlay_again();
+    }
+
+    /// Goes to an instant and stops there.
+    pub(super) fn seek(&mut self, at_ns: u64) {
+        let (from_ns, to_ns) = self.extent();
+        let at_ns = at_ns.clamp(from_ns, to_ns.max(from_ns));
+        self.horizon.remember();
+        self.pause();
+        self.playhead.seek(at_ns);
+        self.swept_ns = at_ns;
+        if self.state == State::Ended && self.is_recorded() {
+            self.state = State::Replay;
+        }
+        self.view.align = Align::Time;
+        self.horizon.go(at_ns, 0.5);
+        self.moved();
+    }
+
+    /// Stops the picture.
+    pub(super) fn pause(&mut self) {
+        self.view.paused = true;
+    }
+
+    /// After the horizon moved: the picture and the numbers of what it shows now.
+    pub(super) fn moved(&mut self) {
+        self.redraw();
+        if self.is_recorded() {
+            self.measure();
+        }
+        self.overlay_again();
+    }
+
+    /// Goes to the end and follows it.
+    pub(super) fn follow(&mut self) {
+        let (_, to_ns) = self.extent();
+        if self.is_recorded() {
+            self.seek(to_ns);
+            self.horizon.go(to_ns, 1.0);
+            return self.moved();
+        }
+        self.playhead.following = true;
+        self.view.paused = false;
+        self.go_on();
+    }
+
+    /// Goes to the next or the previous journey.
+    pub(super) fn step(&mut self, by: i8) {
+        let at_ns = if self.sweep.anchor.is_some() && self.view.paused {
+            self.sweep.lifelines.iter().find(|l| Some(l.key()) == self.sweep.anchor).map(Lifeline::start_ns)
+        } else {
+            None
+        };
+        let at_ns = at_ns.unwrap_or_else(|| self.horizon.time_at(0.5));
+        self.pause();
+        let lines = self.sweep.lifelines.iter().map(|line| (line.start_ns(), line.key()));
+        let next = if by >= 0 {
+            lines.filter(|(start, _)| *start > at_ns).min()
+        } else {
+            lines.filter(|(start, _)| *start < at_ns).max()
+        };
+        if let Some(line) = next.and_then(|(_, key)| self.find(key)) {
+            self.sweep.anchor = Some(line.key());
+            self.playhead.seek(line.start_ns());
+            let x = self.horizon.x(line.start_ns());
+            self.horizon.go(line.start_ns(), if (0.1..=0.9).contains(&x) { x } else { 0.5 });
+        } else if let Some(start_ns) = self.next_beginning(at_ns, by) {
+            self.playhead.seek(start_ns);
+            self.sweep.anchor = None;
+            self.horizon.go(start_ns, 0.5);
+        }
+        self.moved();
+    }
+
+    /// When the next journey beyond the picture begins, to within a tile, by the pyramid.
+    fn next_beginning(&self, at_ns: u64, by: i8) -> Option<u64> {
+        let (from_ns, to_ns) = self.extent();
+        let span = self.horizon.timebase().span_ns();
+        let mut found = None;
+        // From near to far: each look is four times as wide, so that it is sharp where it is near.
+        for wide in (0..24).map(|n| span.saturating_mul(1 << (2 * n).min(40))) {
+            let (a, b) = if by >= 0 {
+                (at_ns.saturating_add(1), at_ns.saturating_add(wide).min(to_ns.saturating_add(1)))
+            } else {
+                (at_ns.saturating_sub(wide).max(from_ns), at_ns)
+            };
+            if a >= b {
+                return None;
+            }
+            let (mut first, mut last) = (None, None);
+            self.pyramid.columns(Lane::Journeys, (a, b), 512, |column, _, _| {
+                first = first.or(Some(column));
+                last = Some(column);
+            });
+            let column = if by >= 0 { first } else { last };
+            found = column.map(|column| a + (b - a) / 512 * column as u64);
+            if found.is_some() || (a <= from_ns && by < 0) || (b > to_ns && by >= 0) {
+                break;
+            }
+        }
+        found
+    }
+}

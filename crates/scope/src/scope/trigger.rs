@@ -1,0 +1,155 @@
+//! The trigger in the scope: what it watches beside single events, and the windows it keeps.
+
+use super::Scope;
+use crate::channel::Channel;
+use crate::lifeline::Lifeline;
+use crate::look::TriggerStatus;
+use crate::overhead::Overhead;
+use crate::trigger::{Capture, Kept, Mode};
+use crate::window::BUCKET_NS;
+
+/// Journeys kept of the window of one trigger: the slowest of them.
+const MOST_LINES: usize = 1024;
+
+impl Scope {
+    /// The trigger fired, or not.
+    pub(super) fn fires(&mut self, fires: bool, at_ns: u64, line: Option<&Lifeline>) {
+        if fires {
+            let newer = self.fired.is_none_or(|(before_ns, _)| before_ns <= at_ns);
+            if newer {
+                self.fired = Some((at_ns, line.map(Lifeline::key)));
+            }
+            self.revision += 1;
+        }
+    }
+
+    /// Holds what the instrument costs against the condition.
+    pub(super) fn watch_overhead(&mut self, overhead: Overhead) {
+        for (channel, value) in
+            [(Channel::OwnCpu, overhead.reader_cpu_ratio), (Channel::RingFill, overhead.ring_fill_ratio)]
+        {
+            let fires = self.watch.signal(channel, self.now_ns, value);
+            self.fires(fires, self.now_ns, None);
+        }
+    }
+
+    /// Holds a rate over the last whole bucket against the condition.
+    pub(super) fn watch_rates(&mut self) {
+        let Some(channel) = self.watch.wants().filter(|c| !matches!(c, Channel::OwnCpu | Channel::RingFill))
+        else {
+            return;
+        };
+        let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
+        let from_ns = to_ns.saturating_sub(BUCKET_NS);
+        self.pyramid.settle();
+        let value = self.rate(channel, from_ns, to_ns);
+        let fires = self.watch.signal(channel, to_ns, value);
+        self.fires(fires, to_ns, None);
+    }
+
+    /// Closes the windows that are full, with the journeys in them.
+    pub(super) fn close_captures(&mut self, now_ns: u64) {
+        let memory = &self.memory;
+        let lines = |capture: &Capture| {
+            let inside = |line: &&Lifeline| line.overlaps(capture.from_ns, capture.to_ns);
+            let mut lines: Vec<&Lifeline> = memory.all().filter(inside).collect();
+            // The one that did it first, then the slowest.
+            lines.sort_by_key(|line| {
+                (Some(line.key()) != capture.journey, std::cmp::Reverse(line.total_ns()), line.id())
+            });
+            lines.dedup_by_key(|line| line.key());
+            lines.into_iter().take(MOST_LINES).cloned().collect()
+        };
+        // Journeys end after they happened: what is in flight at the end of a window may still belong to it.
+        let settled_ns = now_ns.saturating_sub(BUCKET_NS / 2);
+        let settled_ns = if now_ns == u64::MAX { now_ns } else { settled_ns };
+        let closed = self.watch.close(settled_ns, lines);
+        if !closed.is_empty() {
+            self.revision += 1;
+            self.captured.extend(closed);
+            let too_many = self.captured.len().saturating_sub(crate::trigger::MOST_CAPTURES);
+            self.captured.drain(..too_many);
+        }
+    }
+
+    /// The windows that triggers closed since the last call, for whoever saves them. At most the last
+    /// [`crate::trigger::MOST_CAPTURES`].
+    pub fn take_captures(&mut self) -> Vec<Capture> {
+        std::mem::take(&mut self.captured)
+    }
+
+    /// The trigger, so that it can be set before anything comes.
+    pub fn set_trigger(&mut self, change: impl FnOnce(&mut crate::trigger::Settings)) {
+        self.watch.set(change);
+        self.revision += 1;
+    }
+
+    /// The journeys of the window that is shown.
+    pub(super) fn shown_lines(&self) -> impl Iterator<Item = &Lifeline> {
+        let shown = self.watch.kept().find(|kept| Some(kept.capture.number) == self.shown);
+        shown.into_iter().flat_map(|kept| &kept.lines)
+    }
+
+    /// Shows the window so many further on.
+    pub(super) fn next_capture(&mut self, by: i8) {
+        let kept: Vec<&Kept> = self.watch.kept().collect();
+        let now = kept.iter().position(|kept| Some(kept.capture.number) == self.shown);
+        let at = super::apply::step(now.or(kept.len().checked_sub(1).filter(|_| by < 0)), by, kept.len());
+        let next = if now.is_none() { kept.len().checked_sub(1) } else { at };
+        let Some(capture) = next.and_then(|at| kept.get(at)).map(|kept| kept.capture.clone()) else {
+            return self.tell("the trigger has kept nothing yet".to_owned(), false);
+        };
+        self.show_capture(&capture);
+    }
+
+    fn show_capture(&mut self, capture: &Capture) {
+        self.view.paused = true;
+        self.shown = Some(capture.number);
+        self.horizon.remember();
+        if let Some(line) = capture.journey.and_then(|key| self.find(key)) {
+            self.view.journey = capture.journey;
+            self.sweep.anchor = capture.journey;
+            self.selected = Some(line);
+        }
+        let x = f64::from(self.watch.settings().pre_per_cent) / 100.0;
+        if self.view.timebase_fixed {
+            self.horizon.go(capture.at_ns, x.clamp(0.02, 0.98));
+        } else {
+            self.horizon.show(capture.from_ns, capture.to_ns);
+        }
+        if let Some(recorded) = &self.recorded {
+            self.playhead.seek(capture.at_ns.min(recorded.all.to_ns));
+        }
+        self.redraw();
+    }
+
+    /// Whether the picture is the trigger's: then nothing else is taken.
+    pub(super) fn waits_for_trigger(&self) -> bool {
+        let settings = self.watch.settings();
+        settings.condition.is_some()
+            && match settings.mode {
+                Mode::Auto => {
+                    self.watch.last_ns().is_some_and(|last| self.now_ns < last.saturating_add(2 * BUCKET_NS))
+                }
+                Mode::Normal | Mode::Single => true,
+            }
+    }
+
+    /// The trigger as it stands.
+    pub(super) fn trigger_status(&self) -> TriggerStatus<'_> {
+        let settings = self.watch.settings();
+        let captures: Vec<&Capture> = self.watch.kept().map(|kept| &kept.capture).collect();
+        let shown = captures.iter().position(|capture| Some(capture.number) == self.shown);
+        let at_ns = shown.and_then(|at| captures.get(at)).map(|capture| capture.at_ns).or(self.watch.last_ns());
+        TriggerStatus {
+            settings,
+            text: settings.condition.as_ref().map(ToString::to_string).unwrap_or_default(),
+            standing: self.watch.standing(self.now_ns),
+            matches: self.watch.matches(),
+            fired: self.watch.fired(),
+            captures,
+            shown,
+            at: at_ns.filter(|at| self.horizon.holds(*at)).map(|at| self.horizon.x(at)),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Watching: holds every journey, sample and event against the condition, and keeps a window around each hit.
+//!
+//! Journeys are judged when they end, which is after they happened; the memory behind the scope makes up for that. What is
+//! watched may come in any order of time.
+
+use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, Standing};
+use crate::channel::Channel;
+use crate::format::short_duration;
+use crate::lifeline::Lifeline;
+use crate::names::Names;
+use magscope_core::{Event, FlowId, Hop, Loss, TcpSample};
+use std::collections::{HashMap, VecDeque};
+
+/// Windows kept; the oldest goes.
+pub const MOST_CAPTURES: usize = 64;
+/// Windows that wait for their end at a time. A hit beyond that counts, and has no window of its own.
+pub const MOST_OPEN: usize = 16;
+/// Flows whose value just before is remembered; beyond it that memory starts afresh.
+const MOST_FLOWS: usize = 1 << 14;
+
+/// A window and the journeys in it.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The window.
+    pub capture: Capture,
+    /// The journeys that overlap it.
+    pub lines: Vec<Lifeline>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Watch {
+    settings: Settings,
+    before: HashMap<(u16, FlowId), (u64, f64)>,
+    matches: u64,
+    fired: u64,
+    last_ns: Option<u64>,
+    /// Matches still to be left out.
+    skip: u64,
+    stopped: bool,
+    open: Vec<Capture>,
+    kept: VecDeque<Kept>,
+}
+
+impl Watch {
+    /// How it is set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sets it, and arms it.
+    pub fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+        self.arm();
+    }
+
+    /// Waits anew. What was kept stays.
+    pub fn arm(&mut self) {
+        self.before.clear();
+        self.last_ns = None;
+        self.skip = 0;
+        self.stopped = false;
+    }
+
+    /// Forgets what was kept and counted.
+    pub fn clear(&mut self) {
+        *self = Watch { settings: std::mem::take(&mut self.settings), ..Watch::default() };
+    }
+
+    /// How often the condition held.
+    pub const fn matches(&self) -> u64 {
+        self.matches
+    }
+
+    /// How often it fired.
+    pub const fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Whether a single shot was taken.
+    pub const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// When it fired last, by event time.
+    pub const fn last_ns(&self) -> Option<u64> {
+        self.last_ns
+    }
+
+    /// The windows kept, oldest first.
+    pub fn kept(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
+        self.kept.iter()
+    }
+
+    /// Where it stands.
+    pub fn standing(&self, now_ns: u64) -> Standing {
+        let held = match self.settings.hold_off {
+            HoldOff::Nothing => false,
+            HoldOff::Time(ns) => self.last_ns.is_some_and(|last| now_ns < last.saturating_add(ns)),
+            HoldOff::Matches(_) => self.skip > 0,
+        };
+        match (&self.settings.condition, self.stopped, self.open.is_empty()) {
+            (_, true, true) => Standing::Stopped,
+            (_, _, false) => Standing::Filling,
+            (None, false, true) => Standing::Off,
+            _ if held => Standing::HeldOff,
+            _ => Standing::Armed,
+        }
+    }
+
+    /// A journey ended.
+    pub fn journey(&mut self, line: &Lifeline, names: &Names) -> bool {
+        let hit = match &self.settings.condition {
+            Some(Condition::Latency { from, to, edge }) => {
+                let (from, to, edge) = (*from, *to, *edge);
+                let Some(ns) = line.journey.between_ns(from, to) else { return false };
+                let at_ns = line.journey.rung(to).map_or(line.end_ns(), |rung| rung.time_ns);
+                let of =
+                    if line.journey.tx_flow.is_none() { line.journey.rx_flow } else { line.journey.tx_flow };
+                if !self.edge(edge, (0, of), (at_ns, ns as f64)) {
+                    return false;
+                }
+                (at_ns, format!("hop({from},{to}) = {}", short_duration(ns)))
+            }
+            Some(Condition::Journey(filter)) if filter.matches(&line.journey, names) => {
+                (line.end_ns(), filter.to_string())
+            }
+            _ => return false,
+        };
+        self.hit(hit.0, Some(line.key()), hit.1)
+    }
+
+    /// A connection's state was sampled.
+    pub fn sample(&mut self, node: u16, sample: &TcpSample) -> bool {
+        let Some(Condition::Signal { channel, edge }) = self.settings.condition else { return false };
+        let Some(value) = channel.of_sample(sample) else { return false };
+        self.value(channel, edge, (node, sample.flow), (sample.time_ns, value))
+    }
+
+    /// A signal of everything has a new value.
+    pub fn signal(&mut self, channel: Channel, at_ns: u64, value: f64) -> bool {
+        match self.settings.condition {
+            Some(Condition::Signal { channel: wanted, edge }) if wanted == channel => {
+                self.value(channel, edge, (0, FlowId::NONE), (at_ns, value))
+            }
+            _ => false,
+        }
+    }
+
+    /// The signal it waits for, if that is one of everything and not of a connection.
+    pub fn wants(&self) -> Option<Channel> {
+        match self.settings.condition {
+            Some(Condition::Signal { channel, .. }) if !channel.is_of_connection() => Some(channel),
+            _ => None,
+        }
+    }
+
+    fn value(&mut self, channel: Channel, edge: Edge, of: (u16, FlowId), now: (u64, f64)) -> bool {
+        let text = super::text::written(now.1, channel.unit());
+        self.edge(edge, of, now) && self.hit(now.0, None, format!("{channel} = {text}"))
+    }
+
+    /// An event came.
+    pub fn event(&mut self, event: &Event) -> bool {
+        let because = match (&self.settings.condition, event.hop) {
+            (Some(Condition::Drop), Hop::SkbDrop) => format!("drop, reason {}", event.detail),
+            (Some(Condition::Retransmit), Hop::TcpRetransmit) => "retransmit".to_owned(),
+            _ => return false,
+        };
+        self.hit(event.time_ns, None, because)
+    }
+
+    /// Events were lost.
+    pub fn loss(&mut self, loss: &Loss) -> bool {
+        self.settings.condition == Some(Condition::EventLoss)
+            && self.hit(loss.to_ns, None, format!("{} events lost: {}", loss.count, loss.cause))
+    }
+
+    /// Fires now, whatever is held off.
+    pub fn force(&mut self, now_ns: u64) {
+        self.stopped = false;
+        self.fire(now_ns, None, "forced".to_owned());
+    }
+
+    fn edge(&mut self, edge: Edge, of: (u16, FlowId), now: (u64, f64)) -> bool {
+        if self.before.len() >= MOST_FLOWS && !self.before.contains_key(&of) {
+            self.before.clear();
+        }
+        let before = self.before.insert(of, now);
+        edge.passes(before, now)
+    }
+
+    /// The condition held. Whether it fires.
+    fn hit(&mut self, at_ns: u64, journey: Option<u64>, because: String) -> bool {
+        self.matches += 1;
+        if self.stopped {
+            return false;
+        }
+        match self.settings.hold_off {
+            HoldOff::Time(ns) if self.last_ns.is_some_and(|last| at_ns < last.saturating_add(ns)) => {
+                return false;
+            }
+            HoldOff::Matches(_) if self.skip > 0 => {
+                self.skip -= 1;
+                return false;
+            }
+            _ => {}
+        }
+        self.fire(at_ns, journey, because);
+        true
+    }
+
+    fn fire(&mut self, at_ns: u64, journey: Option<u64>, because: String) {
+        self.fired += 1;
+        self.last_ns = Some(self.last_ns.map_or(at_ns, |last| last.max(at_ns)));
+        if let HoldOff::Matches(n) = self.settings.hold_off {
+            self.skip = n;
+        }
+        self.stopped = self.settings.mode == Mode::Single;
+        if self.open.len() >= MOST_OPEN {
+            return;
+        }
+        let window = u128::from(self.settings.window_ns);
+        let pre_ns = (window * u128::from(self.settings.pre_per_cent.min(100)) / 100) as u64;
+        let (from_ns, to_ns) =
+            (at_ns.saturating_sub(pre_ns), at_ns.saturating_add(self.settings.window_ns - pre_ns));
+        self.open.push(Capture { number: self.fired, at_ns, from_ns, to_ns, journey, because });
+    }
+
+    /// Closes the windows that ended before `now_ns` with the journeys that `lines` finds. Returns the windows.
+    pub fn close(&mut self, now_ns: u64, mut lines: impl FnMut(&Capture) -> Vec<Lifeline>) -> Vec<Capture> {
+        let ended: Vec<Capture> = self.open.extract_if(.., |capture| capture.to_ns <= now_ns).collect();
+        for capture in &ended {
+            if self.kept.len() >= MOST_CAPTURES {
+                self.kept.pop_front();
+            }
+            self.kept.push_back(Kept { lines: lines(capture), capture: capture.clone() });
+        }
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifeline::tests::lifeline;
+    use proptest::prelude::*;
+
+    fn watch(condition: &str, hold_off: HoldOff) -> Watch {
+        let mut watch = Watch::default();
+        watch.set(|settings| {
+            settings.condition = Condition::parse(condition).unwrap();
+            settings.hold_off = hold_off;
+            settings.window_ns = 1_000;
+            settings.pre_per_cent = 25;
+        });
+        watch
+    }
+
+    fn slow(id: u64, at_ns: u64, ns: u64) -> Lifeline {
+        lifeline(id, &[(Hop::DevRecv, at_ns - ns), (Hop::AppRecv, at_ns)])
+    }
+
+    proptest! {
+        #[test]
+        fn it_never_misses_and_never_fires_within_hold_off(
+            journeys in prop::collection::vec((10_000..1_000_000_u64, 1..100_u64), 1..200),
+            hold in 0..50_000_u64,
+        ) {
+            let names = Names::default();
+            let mut free = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing);
+            let mut held = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Time(hold));
+            let mut counted = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Matches(hold % 5));
+            let mut fires: Vec<u64> = Vec::new();
+            for (n, (at_ns, ns)) in journeys.iter().enumerate() {
+                let line = slow(n as u64, *at_ns, *ns);
+                prop_assert_eq!(free.journey(&line, &names), *ns > 50);
+                counted.journey(&line, &names);
+                if held.journey(&line, &names) {
+                    prop_assert!(fires.iter().all(|before| at_ns.abs_diff(*before) >= hold || hold == 0));
+                    fires.push(*at_ns);
+                }
+            }
+            let matches = journeys.iter().filter(|(_, ns)| *ns > 50).count() as u64;
+            prop_assert_eq!((free.matches(), free.fired(), held.matches()), (matches, matches, matches));
+            prop_assert_eq!(counted.fired(), matches.div_ceil(hold % 5 + 1));
+            prop_assert!(fires.is_empty() == (matches == 0));
+        }
+    }
+
+    #[test]
+    fn the_window_lies_around_it() {
+        for (pre, window) in [(25, (9_750, 10_750)), (0, (10_000, 11_000)), (100, (9_000, 10_000))] {
+            let mut watch = watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing);
+            watch.set(|settings| settings.pre_per_cent = pre);
+            assert_eq!(watch.standing(0), Standing::Armed);
+            assert!(watch.journey(&slow(1, 10_000, 60), &Names::default()));
+            assert_eq!(watch.standing(10_000), Standing::Filling);
+            assert_eq!(watch.close(window.1 - 1, |_| Vec::new()), []);
+            let closed = watch.close(window.1, |_| vec![slow(7, 10_000, 60)]);
+            assert_eq!((closed[0].from_ns, closed[0].to_ns, closed[0].at_ns), (window.0, window.1, 10_000));
+            assert_eq!(watch.kept().next().map(|kept| kept.lines.len()), Some(1));
+            assert_eq!(closed[0].because, "hop(dev.recv,app.recv) = 60 ns");
+        }
+    }
+
+    #[test]
+    fn single_stops_until_it_is_armed_and_force_needs_nothing() {
+        let (mut watch, names) = (watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing), Names::default());
+        watch.set(|settings| settings.mode = Mode::Single);
+        assert!(watch.journey(&slow(1, 10_000, 60), &names) && !watch.journey(&slow(2, 20_000, 60), &names));
+        watch.close(u64::MAX, |_| Vec::new());
+        assert_eq!((watch.standing(30_000), watch.matches(), watch.fired()), (Standing::Stopped, 2, 1));
+        watch.arm();
+        assert!(watch.journey(&slow(3, 30_000, 60), &names));
+        watch.force(40_000);
+        assert_eq!(watch.fired(), 3);
+        let mut idle = Watch::default();
+        assert_eq!(idle.standing(0), Standing::Off);
+        idle.force(5);
+        assert_eq!(idle.close(u64::MAX, |_| Vec::new())[0].because, "forced");
+    }
+
+    #[test]
+    fn signals_events_and_losses() {
+        let sample = crate::signals::tests::sample;
+        let mut rising = watch("cwnd rises 15", HoldOff::Nothing);
+        let seen: Vec<bool> =
+            [10, 20, 30, 12, 16].iter().zip(1..).map(|(n, t)| rising.sample(0, &sample(1, t, *n, 9))).collect();
+        assert_eq!(seen, [false, true, false, false, true]);
+        assert!(!rising.sample(0, &sample(2, 9, 90, 9)), "another connection has another before");
+
+        let mut drop = watch("drop", HoldOff::Nothing);
+        assert!(drop.event(&Event::at(Hop::SkbDrop, 7)) && !drop.event(&Event::at(Hop::TcpRetransmit, 7)));
+        let mut loss = watch("loss", HoldOff::Nothing);
+        let cause = magscope_core::LossCause::Gap;
+        assert!(loss.loss(&Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 3, cause }));
+        let mut rate = watch("own_cpu > 5%", HoldOff::Nothing);
+        assert_eq!(rate.wants(), Some(Channel::OwnCpu));
+        assert!(rate.signal(Channel::OwnCpu, 1, 0.06) && !rate.signal(Channel::RingFill, 1, 0.9));
+        let mut verdict = watch("verdict = complete", HoldOff::Nothing);
+        assert!(verdict.journey(&slow(1, 100, 1), &Names::default()));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let (mut watch, names) = (watch("hop(dev.recv,app.recv) > 50ns", HoldOff::Nothing), Names::default());
+        for n in 0..10_000 {
+            assert!(watch.journey(&slow(n, 1_000 + n * 10, 60), &names));
+            if n % 100 == 0 {
+                watch.close(1_000 + n * 10, |_| Vec::new());
+            }
+        }
+        assert!(watch.open.len() <= MOST_OPEN && watch.kept().len() <= MOST_CAPTURES);
+        assert_eq!(watch.fired(), 10_000);
+    }
+}
