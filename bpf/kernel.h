@@ -148,8 +148,9 @@ struct tcp_sock {
 	u32 snd_cwnd;
 	u32 snd_ssthresh;
 	u32 srtt_us;
-	u32 rttvar_us;
+	u32 mdev_us;
 	u32 packets_out;
+	u32 retrans_out;
 	u32 total_retrans;
 	u32 rcv_wnd;
 	u32 snd_una;

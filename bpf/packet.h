@@ -34,6 +34,8 @@ struct packet {
 	__u16 segs;
 	__u8 flags;
 	__u8 tcp_flags;
+	__u8 ttl;
+	__u8 tos;
 };
 
 INLINE bool netns_wanted(__u32 netns)
@@ -157,6 +159,8 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		t->addr.q[2] = tx ? ip->daddr : ip->saddr;
 		t->addr.q[3] = 0;
 		p->ip_id = bpf_ntohs(ip->id);
+		p->ttl = ip->ttl;
+		p->tos = ip->tos;
 		__u32 header = (*(const __u8 *)ip & 15) * 4;
 		__u32 total = bpf_ntohs(ip->tot_len);
 		if (!total || tx == UNSEALED) /* a packet of more than 64 kB does not fit its own length field */
@@ -168,12 +172,16 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 		offset = (fragment & 0x1fff) * 8;
 		if (fragment & 0x2000)
 			p->flags |= MAG_F_MORE;
+		if (fragment & 0x4000)
+			p->flags |= MAG_F_WHOLE;
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
 		HEADER(ipv6hdr, ip, at);
 		if (linear < (__s64)sizeof(*ip))
 			return false;
 		t->proto = ip->nexthdr;
 		t->ipv6 = 1;
+		p->ttl = ip->hop_limit;
+		p->tos = bpf_ntohs(*(const __u16 *)ip) >> 4; /* between the version and the flow label */
 		p->flags |= MAG_F_IPV6;
 		const __u64 *source = (const __u64 *)&ip->saddr, *dest = (const __u64 *)&ip->daddr;
 		if (tx) {
@@ -337,9 +345,9 @@ INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow,
 	e->flags = p->flags;
 	e->tcp_flags = p->tcp_flags;
 	e->proto = p->t.proto;
-	e->pad = 0;
+	e->ttl = p->ttl;
 	e->a = a;
-	e->b = b;
+	e->b = b | (__u32)p->tos << 24;
 }
 
 /* What the filter gets to see of a flow. Where nothing is known yet it is zero; so is the address of a socket that takes
@@ -445,7 +453,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	e->flags = flags | (t.ipv6 ? MAG_F_IPV6 : 0);
 	e->tcp_flags = tcp_flags;
 	e->proto = t.proto;
-	e->pad = 0;
+	e->ttl = 0;
 	e->a = a;
 	e->b = b;
 	submit(state, e, sizeof(*e));

@@ -64,6 +64,7 @@ enum mag_flag {
 	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
 	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT this is the first */
 	MAG_F_GROUP = 64,    /* came as multicast or broadcast: others may have got it too */
+	MAG_F_WHOLE = 128,   /* IPv4: must not be fragmented */
 };
 
 /* Why TCP sent again. */
@@ -100,10 +101,11 @@ struct mag_event {
 	unsigned char flags;  /* enum mag_flag */
 	unsigned char tcp_flags;
 	unsigned char proto;
-	unsigned char pad;
+	unsigned char ttl; /* time to live, hop limit; 0 where there is no IP header */
 	/* Where the process is known (socket and sched layers, and ip.out for UDP) its tgid and tid; at the other
 	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code, at
-	 * tcp.retransmit an enum mag_resend, at sock.ready the thread in whose busy poll the data came. */
+	 * tcp.retransmit an enum mag_resend, at sock.ready the thread in whose busy poll the data came. At packet hops the
+	 * upper byte of `b` is the type of service, or traffic class: threads have numbers below 2^22. */
 	unsigned int a;
 	unsigned int b;
 };
@@ -162,8 +164,9 @@ struct mag_tcp {
 	unsigned int copied_seq;
 	unsigned char state;
 	unsigned char ca_state;
-	unsigned short pad;
-	unsigned int pad2;
+	unsigned char tcp_flags; /* of the segment that came */
+	unsigned char pad;
+	unsigned int retrans_out;
 };
 
 /* A custom probe was passed. What could not be learnt is 0. */

@@ -47,7 +47,7 @@ INLINE int on_udp_send(enum how how, const struct sock *sk, __u64 len, __u16 fam
 }
 
 /* A sample of the connection's state, at most one in 4 ms a socket (as far as sockets do not share a cell). */
-INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
+INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64 now)
 {
 	__u64 *cell, mark, id = cookie * 0xd6e8feb86659fd93ULL | 1;
 	__u32 index = (id >> 20) & (CELLS - 1);
@@ -79,7 +79,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	s->cwnd = READ(tp, snd_cwnd);
 	s->ssthresh = READ(tp, snd_ssthresh);
 	s->srtt_us = READ(tp, srtt_us) >> 3;
-	s->rttvar_us = READ(tp, rttvar_us) >> 2;
+	s->rttvar_us = READ(tp, mdev_us) >> 2; /* what TCP_INFO calls so */
 	s->rto_us = READ(tp, inet_conn.icsk_rto) * config.jiffy_us;
 	s->packets_out = READ(tp, packets_out);
 	s->total_retrans = READ(tp, total_retrans);
@@ -92,8 +92,9 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u64 now)
 	s->copied_seq = READ(tp, copied_seq);
 	s->state = READ(sk, __sk_common.skc_state);
 	s->ca_state = READ_BITFIELD(&tp->inet_conn, icsk_ca_state);
+	s->tcp_flags = tcp_flags;
 	s->pad = 0;
-	s->pad2 = 0;
+	s->retrans_out = READ(tp, retrans_out);
 	submit(state, s, sizeof(*s));
 	*cell = mark;
 }
@@ -145,7 +146,7 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 		}
 	}
 	if (wanted(MAG_TCP_STATE))
-		log_state(sk, cookie, now);
+		log_state(sk, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags), now);
 	return 0;
 }
 

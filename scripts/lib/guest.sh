@@ -72,7 +72,8 @@ guest_root() {
 # A program and every library it is linked with: guest_add PATH NAME
 guest_add() {
     cp "$1" "$work/root/bin/$2"
-    ldd "$1" 2>/dev/null | grep -o '/[^ ]*' | while read -r library; do
+    # a static one has none
+    { ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
         mkdir -p "$work/root$(dirname "$library")"
         cp -n "$library" "$work/root$library"
     done

@@ -42,8 +42,12 @@ pub struct Event {
     pub ip_id: u16,
     /// Segments in a super-packet; 1 for a plain packet; 0 where there is no packet.
     pub segs: u16,
-    /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32); 0 where there is no TCP packet.
+    /// TCP header flags (FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128); 0 where there is no TCP packet.
     pub tcp_flags: u8,
+    /// Time to live (IPv4) or hop limit (IPv6); 0 where the hop sees no IP header.
+    pub ttl: u8,
+    /// Type of service (IPv4) or traffic class (IPv6): DSCP and ECN.
+    pub tos: u8,
     /// See [`EventFlags`].
     pub flags: EventFlags,
     /// Where.
@@ -71,6 +75,8 @@ impl EventFlags {
     pub const MORE: Self = Self(32);
     /// It came as multicast or broadcast, so that others may have got it too. Only at the receiver's packet hops.
     pub const GROUP: Self = Self(64);
+    /// IPv4: the packet must not be fragmented on its way.
+    pub const WHOLE: Self = Self(128);
 
     /// Whether every bit of `other` is set.
     pub const fn contains(self, other: Self) -> bool {
@@ -103,6 +109,8 @@ impl Event {
             ip_id: 0,
             segs: 0,
             tcp_flags: 0,
+            ttl: 0,
+            tos: 0,
             flags: EventFlags(0),
             hop,
             proto: Proto::TCP,

@@ -125,6 +125,8 @@ pub struct TcpSample {
     pub rto_us: u32,
     /// Segments sent and not yet acknowledged or marked lost.
     pub packets_out: u32,
+    /// Of those, sent again.
+    pub retrans_out: u32,
     /// Retransmissions over the life of the connection, segments.
     pub total_retrans: u32,
     /// Peer's receive window, bytes.
@@ -135,6 +137,12 @@ pub struct TcpSample {
     pub snd_una: u32,
     /// Next byte to send.
     pub snd_nxt: u32,
+    /// Next byte that the application will write: the end of the send queue.
+    pub write_seq: u32,
+    /// Next byte expected from the peer: the end of the receive queue.
+    pub rcv_nxt: u32,
+    /// Next byte that the application will read.
+    pub copied_seq: u32,
     /// Bytes in the send queue, `write_seq − snd_una`.
     pub send_queue_bytes: u32,
     /// Bytes received and not yet read, `rcv_nxt − copied_seq`.
@@ -143,4 +151,6 @@ pub struct TcpSample {
     pub state: u8,
     /// Congestion-avoidance state (open, disorder, CWR, recovery, loss).
     pub ca_state: u8,
+    /// Flags of the segment that had just come (as in [`crate::Event::tcp_flags`]). The sample is of before TCP has worked on it.
+    pub tcp_flags: u8,
 }

@@ -1,7 +1,7 @@
 //! A live capture with its ends: a time, a signal, and the demo's hosts.
 
-use crate::control::answer;
 use crate::control::server::{Bound, Questions};
+use crate::control::{ANSWERS_A_BATCH, answer};
 use crate::hosts::Hosts;
 use crate::screen::Feed;
 use crate::signals::Stop;
@@ -59,7 +59,7 @@ impl Source for Live {
         if let Some(hosts) = &mut self.hosts {
             hosts.check()?;
         }
-        while let Some(question) = self.questions.as_ref().and_then(Questions::next) {
+        for question in self.questions.iter().flat_map(Questions::waiting).take(ANSWERS_A_BATCH) {
             answer::reply(&mut self.capture, question);
         }
         let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));

@@ -119,7 +119,9 @@ fn event(e: &mag_event, hop: Hop) -> Event {
         _ if sched => e.len,
         _ => 0,
     };
-    let (tgid, tid, detail) = if process { (e.a, e.b, of_process) } else { (0, 0, e.a) };
+    // at packet hops a byte of the header shares a word with the thread
+    let (tos, thread) = if hop.knows_process() { (0, e.b) } else { ((e.b >> 24) as u8, e.b & 0xff_ffff) };
+    let (tgid, tid, detail) = if process { (e.a, thread, of_process) } else { (0, 0, e.a) };
     Event {
         time_ns: e.h.time_ns,
         socket: e.cookie,
@@ -136,6 +138,8 @@ fn event(e: &mag_event, hop: Hop) -> Event {
         ip_id: e.ip_id,
         segs: e.segs,
         tcp_flags: e.tcp_flags,
+        ttl: e.ttl,
+        tos,
         flags: EventFlags(e.flags),
         hop,
         proto,
@@ -183,15 +187,20 @@ fn tcp(t: &mag_tcp) -> TcpSample {
         rttvar_us: t.rttvar_us,
         rto_us: t.rto_us,
         packets_out: t.packets_out,
+        retrans_out: t.retrans_out,
         total_retrans: t.total_retrans,
         snd_wnd: t.snd_wnd,
         rcv_wnd: t.rcv_wnd,
         snd_una: t.snd_una,
         snd_nxt: t.snd_nxt,
+        write_seq: t.write_seq,
+        rcv_nxt: t.rcv_nxt,
+        copied_seq: t.copied_seq,
         send_queue_bytes: t.write_seq.wrapping_sub(t.snd_una),
         recv_queue_bytes: t.rcv_nxt.wrapping_sub(t.copied_seq),
         state: t.state,
         ca_state: t.ca_state,
+        tcp_flags: t.tcp_flags,
     }
 }
 

@@ -6,7 +6,7 @@ use common::account::{Books, Way};
 use common::connection::Connection;
 use common::wire::{Tcpdump, WirePacket};
 use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
-use magscope_core::{Event, Hop};
+use magscope_core::{Event, EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -35,7 +35,12 @@ fn of_events(packets: &[WirePacket], events: &[Event]) -> Vec<WirePacket> {
     let packet_of = |event: &Event| {
         let same = |p: &&WirePacket| (p.seq, p.payload_bytes, p.ip_id) == (event.seq, event.len, event.ip_id);
         let at = left.iter().position(same).unwrap_or_else(|| panic!("tcpdump has no packet of {event:?}"));
-        left.remove(at).clone()
+        let packet = left.remove(at).clone();
+        assert_eq!((event.ttl, event.tos), packet.ttl_and_tos, "{event:?} {packet:?}");
+        assert_eq!(event.flags.contains(EventFlags::WHOLE), packet.whole, "{event:?} {packet:?}");
+        assert_eq!(event.flags.contains(EventFlags::IPV6), packet.from.is_ipv6());
+        assert_eq!(event.proto == Proto::TCP, packet.is_tcp);
+        packet
     };
     let found = events.iter().map(packet_of).collect();
     assert!(left.is_empty(), "no event of {left:?}");
@@ -158,12 +163,37 @@ fn segments_are_what_tcpdump_saw_v6() {
     }
 }
 
+/// Expedited forwarding, and a time to live of its own.
+fn mark(socket: &UdpSocket, ipv6: bool) {
+    let options = if ipv6 {
+        [(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, 37), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0xb8)]
+    } else {
+        [(libc::IPPROTO_IP, libc::IP_TTL, 37), (libc::IPPROTO_IP, libc::IP_TOS, 0xb8)]
+    };
+    for (level, name, value) in options {
+        let value: libc::c_int = value;
+        // SAFETY: the kernel reads one int.
+        #[allow(unsafe_code)]
+        let failed = unsafe {
+            libc::setsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(socket),
+                level,
+                name,
+                (&raw const value).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(failed, 0);
+    }
+}
+
 fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
     let net = Net::new();
     let Some(dump) = Tcpdump::start(&net.client, &format!("udp-{port}")) else { return };
     let recording = net.capture(full_hops());
     let server = net.server.run(|| UdpSocket::bind(address(to, port)).expect("bind"));
     let client = net.client.run(|| UdpSocket::bind(address(from, 0)).expect("bind"));
+    mark(&client, from.contains(':'));
     for i in 0..400 {
         client.send_to(&vec![0; 1 + i % 1_400], address(to, port)).expect("send");
         server.recv(&mut [0; 2_000]).expect("recv");
@@ -183,6 +213,18 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
     assert_eq!(ids, packets.iter().map(|p| p.ip_id).collect::<Vec<_>>());
     let mut events: Vec<Event> = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).copied().collect();
     events.retain(|e| correlator.flow(e.flow).is_some_and(|f| f.local == from));
+    assert!(events.iter().all(|e| (e.ttl, e.tos) == (37, 0xb8)), "what the socket asked for");
+    // and at every hop that sees the packet's header, as it is at this one
+    let with_header =
+        [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevDone, Hop::DevRecv, Hop::IpPre, Hop::IpIn];
+    for hop in with_header.into_iter().chain([Hop::UdpRecv]).filter(|hop| recording.served.contains(*hop)) {
+        let mine = |e: &&Event| {
+            let flow = correlator.flow(e.flow);
+            e.hop == hop && flow.is_some_and(|f| f.local == from || f.remote == from)
+        };
+        let seen: Vec<_> = recording.events.iter().filter(mine).map(|e| (e.ttl, e.tos)).collect();
+        assert_eq!(seen, vec![(37, 0xb8); 400], "{hop}");
+    }
     times_interleave(&packets, &events);
 }
 

@@ -136,6 +136,7 @@ pub struct Figures {
     /// single events out: nobody knows then what share of a journey was seen.
     pub bytes_per_s: Option<f64>,
     /// Whether that is an estimate. All else is of what came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Journeys in all.
     pub journeys: u64,

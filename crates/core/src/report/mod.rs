@@ -89,6 +89,7 @@ pub struct HopRow {
     /// Events a second over the capture; of all that there were, where a sampler left some out.
     pub events_per_s: f64,
     /// Whether that is an estimate, because a sampler left events out. All else in this row is of those that came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
     pub latency: Option<Quantiles>,

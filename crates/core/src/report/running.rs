@@ -62,6 +62,7 @@ pub struct RunningRow {
     /// First seen after others had been let go, and may be one of them: part of it may be among the others.
     pub may_be_more: bool,
     /// Whether all that is a second here is an estimate, because a sampler left events out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
 

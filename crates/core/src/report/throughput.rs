@@ -60,6 +60,7 @@ pub struct Border {
     /// Units a second, likewise.
     pub units_per_s: f64,
     /// Whether these two are estimates, because a sampler left events out. All else is of those that came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Packets on the wire that the units are; 0 where a hop has no packets.
     pub segments: u64,

@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::{CAPTURE_PATIENCE, LONGEST_ANSWER, PATIENCE, folders};
 use crate::failure::{Hint, Usage};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -81,7 +81,8 @@ impl Running {
             BufReader::new((&self.stream).take(LONGEST_ANSWER)).read_until(b'\n', &mut line)?;
             Ok(line)
         };
-        let line = exchange().with_context(failed)?;
-        serde_json::from_slice(&line).with_context(failed)
+        // as text: a pipe that breaks here is not the reader of our output, who may leave when it likes
+        let line = exchange().map_err(|error| anyhow!("{error}")).with_context(failed)?;
+        serde_json::from_slice(&line).map_err(|error| anyhow!("{error}")).with_context(failed)
     }
 }

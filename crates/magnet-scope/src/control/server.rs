@@ -1,13 +1,15 @@
 //! The capture's end of the control socket.
 
+use super::peers::{Peers, Place};
 use super::{CAPTURE_PATIENCE, LONGEST_LINE, PATIENCE, folders};
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Instant;
 
 /// A question, and where its answer goes.
 pub struct Question {
@@ -68,9 +70,9 @@ impl Drop for Bound {
 }
 
 impl Questions {
-    /// The next question, if one waits.
-    pub fn next(&self) -> Option<Question> {
-        self.waiting.try_recv().ok()
+    /// Those that wait, as they come.
+    pub fn waiting(&self) -> impl Iterator<Item = Question> + '_ {
+        self.waiting.try_iter()
     }
 }
 
@@ -80,48 +82,102 @@ impl Drop for Questions {
     }
 }
 
-/// Serves one peer after the other until the capture is gone.
+/// Serves peers until the capture is gone, each in a thread of its own.
 fn serve(listener: &UnixListener, ask: &SyncSender<Question>) {
+    let peers = Peers::default();
     for peer in listener.incoming() {
-        let Ok(peer) = peer else {
+        let Ok((place, peer)) = peer.and_then(|peer| Ok((peers.admit(&peer)?, peer))) else {
             // out of file descriptors, most likely: give them time to come back
             std::thread::sleep(PATIENCE);
             continue;
         };
-        // a peer that breaks off, says nothing or too much has itself to blame
-        if let Ok(false) = converse(&peer, ask) {
-            return;
+        let ask = ask.clone();
+        // without a thread there is nobody to talk to; the peer sees its connection end
+        let _ = std::thread::Builder::new().name("magnet-peer".to_owned()).spawn(move || {
+            // a peer that breaks off, says nothing or too much has itself to blame
+            let _ = converse(&peer, &place, &ask);
+        });
+    }
+}
+
+const SILENT: &str = r#"{"ok":false,"error":"the capture does not answer; is it ending?"}"#;
+
+/// One peer's questions, until it has no more.
+fn converse(peer: &UnixStream, place: &Place, ask: &SyncSender<Question>) -> io::Result<()> {
+    let other = rustix::net::sockopt::socket_peercred(peer.as_fd())?.uid;
+    if !other.is_root() && other != rustix::process::geteuid() {
+        return Ok(());
+    }
+    peer.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = Lines { peer, beyond: Vec::new() };
+    while let Some(line) = lines.next()? {
+        place.asked(true);
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        let (answer, answered) = channel();
+        if ask.send(Question { text, answer }).is_err() {
+            return say(peer, SILENT);
+        }
+        let json = answered.recv_timeout(CAPTURE_PATIENCE);
+        say(peer, json.as_deref().unwrap_or(SILENT))?;
+        place.asked(false);
+    }
+    Ok(())
+}
+
+fn say(mut peer: &UnixStream, json: &str) -> io::Result<()> {
+    peer.write_all(json.as_bytes())?;
+    peer.write_all(b"\n")
+}
+
+/// What a peer sends, line by line: each of bounded length and within a bounded time, however few bytes come at once.
+struct Lines<'a> {
+    peer: &'a UnixStream,
+    /// Bytes that came behind the last line.
+    beyond: Vec<u8>,
+}
+
+impl Lines<'_> {
+    /// The next line without its end; nothing where the peer has no more, says too much, or takes too long.
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.beyond.iter().position(|byte| *byte == b'\n') {
+                let rest = self.beyond.split_off(at + 1);
+                let mut line = std::mem::replace(&mut self.beyond, rest);
+                line.truncate(at);
+                return Ok(Some(line));
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.beyond.len() as u64 >= LONGEST_LINE {
+                return Ok(None);
+            }
+            self.peer.set_read_timeout(Some(left))?;
+            let mut bytes = [0; 4096];
+            match self.peer.read(&mut bytes)? {
+                0 => return Ok(None),
+                n => self.beyond.extend_from_slice(&bytes[..n]),
+            }
         }
     }
 }
 
-/// One peer's questions; false when there is no capture any more.
-fn converse(peer: &UnixStream, ask: &SyncSender<Question>) -> io::Result<bool> {
-    let other = rustix::net::sockopt::socket_peercred(peer.as_fd())?.uid;
-    if !other.is_root() && other != rustix::process::geteuid() {
-        return Ok(true);
-    }
-    peer.set_read_timeout(Some(PATIENCE))?;
-    peer.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new(peer);
-    loop {
-        let mut line = Vec::new();
-        (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line)?;
-        if line.last() != Some(&b'\n') {
-            return Ok(true);
-        }
-        let text = String::from_utf8_lossy(&line).trim().to_owned();
-        let (answer, answered) = channel();
-        match ask.try_send(Question { text, answer }) {
-            Err(TrySendError::Disconnected(_)) => return Ok(false),
-            // full: the one before was never looked at; the answer to this one is that none comes
-            Ok(()) | Err(TrySendError::Full(_)) => {}
-        }
-        let json = answered.recv_timeout(CAPTURE_PATIENCE);
-        let json = json
-            .unwrap_or_else(|_| r#"{"ok":false,"error":"the capture does not answer; is it ending?"}"#.into());
-        let mut writer = peer;
-        writer.write_all(json.as_bytes())?;
-        writer.write_all(b"\n")?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_whole_however_they_are_sent_and_none_without_an_end() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        (&theirs).write_all(b"list\nsta").expect("room");
+        let mut lines = Lines { peer: &ours, beyond: Vec::new() };
+        assert_eq!(lines.next().expect("a line").as_deref(), Some(&b"list"[..]));
+        (&theirs).write_all(b"ts\n\n").expect("room");
+        assert_eq!(lines.next().expect("a line").as_deref(), Some(&b"stats"[..]));
+        assert_eq!(lines.next().expect("a line").as_deref(), Some(&b""[..]));
+        (&theirs).write_all(&vec![b'x'; LONGEST_LINE as usize + 1]).expect("room");
+        assert_eq!(lines.next().expect("read"), None, "too long");
+        drop(theirs);
+        let mut lines = Lines { peer: &ours, beyond: Vec::new() };
+        while lines.next().is_ok_and(|line| line.is_some()) {}
     }
 }

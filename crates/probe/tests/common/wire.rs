@@ -23,6 +23,10 @@ pub struct WirePacket {
     pub payload_bytes: u32,
     /// IPv4 identification; 0 for IPv6.
     pub ip_id: u16,
+    /// Time to live or hop limit, type of service or traffic class.
+    pub ttl_and_tos: (u8, u8),
+    /// IPv4: must not be fragmented.
+    pub whole: bool,
 }
 
 /// A running `tcpdump` on the device `v0` of a host.
@@ -93,16 +97,19 @@ impl Tcpdump {
 /// below 64 KiB, so its header says its length.
 fn packet(data: &[u8], realtime_ns: i64) -> Option<WirePacket> {
     let sliced = LaxSlicedPacket::from_ethernet(data).ok()?;
-    let (from, to, ip_id, bytes) = match sliced.net.as_ref()? {
+    let (from, to, ip_id, bytes, ttl_and_tos, whole) = match sliced.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
             let (from, to) = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
-            (from, to, header.identification(), u32::from(header.total_len()) - u32::from(header.ihl()) * 4)
+            let bytes = u32::from(header.total_len()) - u32::from(header.ihl()) * 4;
+            let ttl_and_tos = (header.ttl(), header.slice()[1]);
+            (from, to, header.identification(), bytes, ttl_and_tos, header.dont_fragment())
         }
         LaxNetSlice::Ipv6(ip) => {
             let header = ip.header();
             let (from, to) = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
-            (from, to, 0, u32::from(header.payload_length()))
+            let ttl_and_tos = (header.hop_limit(), header.traffic_class());
+            (from, to, 0, u32::from(header.payload_length()), ttl_and_tos, false)
         }
         LaxNetSlice::Arp(_) => return None,
     };
@@ -122,6 +129,8 @@ fn packet(data: &[u8], realtime_ns: i64) -> Option<WirePacket> {
         seq,
         payload_bytes: bytes.checked_sub(header_bytes).expect("a length that holds its header"),
         ip_id,
+        ttl_and_tos,
+        whole,
     };
     (packet.payload_bytes > 0).then_some(packet)
 }

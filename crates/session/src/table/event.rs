@@ -34,6 +34,8 @@ pub(crate) struct EventColumns {
     tcp_flags: Vec<u8>,
     flags: Vec<u8>,
     proto: Vec<u8>,
+    ttl: Vec<u8>,
+    tos: Vec<u8>,
     range_ns: Option<(u64, u64)>,
     hops: u64,
 }
@@ -54,7 +56,7 @@ impl EventColumns {
     }
 
     pub(crate) fn extend(&mut self, events: &[Event]) {
-        // Some rows at a time, so that they stay in the nearest cache for all eighteen passes over them.
+        // Some rows at a time, so that they stay in the nearest cache for all twenty passes over them.
         for some in events.chunks(256) {
             self.ts_ns.extend(some.iter().map(|e| e.time_ns as i64));
             self.hop.extend(some.iter().map(|e| e.hop as u8));
@@ -74,6 +76,8 @@ impl EventColumns {
             self.tcp_flags.extend(some.iter().map(|e| e.tcp_flags));
             self.flags.extend(some.iter().map(|e| e.flags.0));
             self.proto.extend(some.iter().map(|e| e.proto.0));
+            self.ttl.extend(some.iter().map(|e| e.ttl));
+            self.tos.extend(some.iter().map(|e| e.tos));
             for event in some {
                 self.hops |= 1 << (event.hop as u8);
                 let (from, to) = self.range_ns.unwrap_or((event.time_ns, event.time_ns));
@@ -104,6 +108,8 @@ impl EventColumns {
             array::<UInt8Type>(full.tcp_flags),
             array::<UInt8Type>(full.flags),
             array::<UInt8Type>(full.proto),
+            array::<UInt8Type>(full.ttl),
+            array::<UInt8Type>(full.tos),
         ]
     }
 }
@@ -114,6 +120,7 @@ fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
 
 impl Row for Event {
     const TABLE: Table = Table::Events;
+    const COLUMNS_OF_FORMAT_1: usize = 18;
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt16, UInt32, UInt64};
@@ -136,6 +143,8 @@ impl Row for Event {
             field("tcp_flags", UInt8),
             field("flags", UInt8),
             field("proto", UInt8),
+            field("ttl", UInt8),
+            field("tos", UInt8),
         ]
     }
 
@@ -167,6 +176,11 @@ impl Row for Event {
         let tcp_flags = values::<UInt8Type>(batch, 15)?.get(..n)?;
         let flags = values::<UInt8Type>(batch, 16)?.get(..n)?;
         let proto = values::<UInt8Type>(batch, 17)?.get(..n)?;
+        let none = vec![0; if batch.num_columns() == Self::COLUMNS_OF_FORMAT_1 { n } else { 0 }];
+        let since_format_2 = |column| {
+            if none.is_empty() { values::<UInt8Type>(batch, column)?.get(..n) } else { Some(&none[..]) }
+        };
+        let (ttl, tos) = (since_format_2(18)?, since_format_2(19)?);
         let mut unknown = 0;
         out.reserve(n);
         for i in 0..n {
@@ -190,6 +204,8 @@ impl Row for Event {
                 ip_id: ip_id[i],
                 segs: segs[i],
                 tcp_flags: tcp_flags[i],
+                ttl: ttl[i],
+                tos: tos[i],
                 flags: EventFlags(flags[i]),
                 hop,
                 proto: Proto(proto[i]),

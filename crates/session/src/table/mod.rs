@@ -91,6 +91,8 @@ pub(crate) fn schema_of(table: Table, columns: usize) -> SchemaRef {
 fn columns_of_format_1(table: Table) -> usize {
     match table {
         Table::Clock => magscope_core::clock::ClockSample::COLUMNS_OF_FORMAT_1,
+        Table::Events => magscope_core::Event::COLUMNS_OF_FORMAT_1,
+        Table::Tcp => magscope_core::TcpSample::COLUMNS_OF_FORMAT_1,
         _ => 0,
     }
 }

@@ -147,6 +147,7 @@ impl Row for Announced<Task> {
 
 impl Row for TcpSample {
     const TABLE: Table = Table::Tcp;
+    const COLUMNS_OF_FORMAT_1: usize = 18;
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt32, UInt64};
@@ -168,6 +169,8 @@ impl Row for TcpSample {
         ];
         fields.extend(counters.map(|name| field(name, UInt32)));
         fields.extend([field("state", UInt8), field("ca_state", UInt8)]);
+        fields.extend(["write_seq", "rcv_nxt", "copied_seq", "retrans_out"].map(|name| field(name, UInt32)));
+        fields.push(field("tcp_flags", UInt8));
         fields
     }
 
@@ -192,6 +195,11 @@ impl Row for TcpSample {
             u32s(|r| r.recv_queue_bytes),
             column::<UInt8Type>(rows.iter().map(|r| r.state)),
             column::<UInt8Type>(rows.iter().map(|r| r.ca_state)),
+            u32s(|r| r.write_seq),
+            u32s(|r| r.rcv_nxt),
+            u32s(|r| r.copied_seq),
+            u32s(|r| r.retrans_out),
+            column::<UInt8Type>(rows.iter().map(|r| r.tcp_flags)),
         ]
     }
 
@@ -205,6 +213,15 @@ impl Row for TcpSample {
         }
         let state = values::<UInt8Type>(batch, 16)?;
         let ca_state = values::<UInt8Type>(batch, 17)?;
+        let old = batch.num_columns() == Self::COLUMNS_OF_FORMAT_1;
+        let mut places: [&[u32]; 4] = [&[]; 4];
+        let mut tcp_flags: &[u8] = &[];
+        if !old {
+            for (i, place) in places.iter_mut().enumerate() {
+                *place = values::<UInt32Type>(batch, 18 + i)?;
+            }
+            tcp_flags = values::<UInt8Type>(batch, 22)?;
+        }
         for i in 0..batch.num_rows() {
             out.push(TcpSample {
                 time_ns: ts_ns[i] as u64,
@@ -216,15 +233,21 @@ impl Row for TcpSample {
                 rttvar_us: counters[3][i],
                 rto_us: counters[4][i],
                 packets_out: counters[5][i],
+                retrans_out: places[3].get(i).copied().unwrap_or(0),
                 total_retrans: counters[6][i],
                 snd_wnd: counters[7][i],
                 rcv_wnd: counters[8][i],
                 snd_una: counters[9][i],
                 snd_nxt: counters[10][i],
+                // format 1 had the length of the queue, and not where it ends
+                write_seq: places[0].get(i).copied().unwrap_or(counters[9][i].wrapping_add(counters[11][i])),
+                rcv_nxt: places[1].get(i).copied().unwrap_or(0),
+                copied_seq: places[2].get(i).copied().unwrap_or(0),
                 send_queue_bytes: counters[11][i],
                 recv_queue_bytes: counters[12][i],
                 state: state[i],
                 ca_state: ca_state[i],
+                tcp_flags: tcp_flags.get(i).copied().unwrap_or(0),
             });
         }
         Some(0)

@@ -182,15 +182,20 @@ pub fn tcp_sample(time_ns: u64) -> TcpSample {
         rttvar_us: 13,
         rto_us: 14,
         packets_out: 15,
+        retrans_out: 27,
         total_retrans: 16,
         snd_wnd: 17,
         rcv_wnd: 18,
         snd_una: 19,
         snd_nxt: 20,
+        write_seq: 24,
+        rcv_nxt: 25,
+        copied_seq: 26,
         send_queue_bytes: 21,
         recv_queue_bytes: 22,
         state: 1,
         ca_state: 2,
+        tcp_flags: 24,
     }
 }
 

@@ -1,0 +1,123 @@
+//! Who is connected to the control socket: a few at a time, and none for longer than it has something to say.
+//!
+//! Whoever comes is let in. Where there are too many, the one that has been waited for longest without a whole question has to
+//! go: so nobody who only holds a connection, or types a letter a second, keeps anybody else out. Where all of them wait for
+//! answers, which come within a bounded time, whoever comes waits as well.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Peers at a time.
+pub const MOST: usize = 8;
+
+/// One that is connected.
+struct Seat {
+    number: u64,
+    stream: UnixStream,
+    /// It waits for its answer, and may stay for that.
+    asked: bool,
+}
+
+/// Those that are connected.
+#[derive(Clone, Default)]
+pub struct Peers(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    seats: Mutex<Seats>,
+    /// One of them has left, or has its answer.
+    room: Condvar,
+}
+
+#[derive(Default)]
+struct Seats {
+    /// Those that came in all.
+    came: u64,
+    /// The longest waited for first.
+    taken: Vec<Seat>,
+}
+
+/// A place among them, given back when it goes.
+pub struct Place {
+    peers: Peers,
+    number: u64,
+}
+
+impl Peers {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        // a panic elsewhere leaves no half-made list
+        self.0.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one in, as soon as there is room.
+    pub fn admit(&self, stream: &UnixStream) -> io::Result<Place> {
+        let stream = stream.try_clone()?;
+        let mut seats = self.seats();
+        while seats.taken.len() >= MOST {
+            if let Some(idle) = seats.taken.iter().position(|seat| !seat.asked) {
+                // its thread sees the end of the stream and leaves
+                let _ = seats.taken.remove(idle).stream.shutdown(Shutdown::Both);
+            } else {
+                seats = self.0.room.wait(seats).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        seats.came += 1;
+        let number = seats.came;
+        seats.taken.push(Seat { number, stream, asked: false });
+        drop(seats);
+        Ok(Place { peers: self.clone(), number })
+    }
+}
+
+impl Place {
+    /// Its question is being answered, or has been.
+    pub fn asked(&self, asked: bool) {
+        let mut seats = self.peers.seats();
+        if let Some(at) = seats.taken.iter().position(|seat| seat.number == self.number) {
+            let mut seat = seats.taken.remove(at);
+            seat.asked = asked;
+            seats.taken.push(seat);
+        }
+        drop(seats);
+        self.peers.0.room.notify_all();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.peers.seats().taken.retain(|seat| seat.number != self.number);
+        self.peers.0.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn who_says_nothing_makes_room_and_who_waits_for_an_answer_stays() {
+        let peers = Peers::default();
+        let pairs: Vec<_> = (0..=MOST).map(|_| UnixStream::pair().expect("a pair")).collect();
+        let mut places: Vec<_> =
+            pairs[..MOST].iter().map(|(ours, _)| peers.admit(ours).expect("cloned")).collect();
+        places[0].asked(true);
+        places.push(peers.admit(&pairs[MOST].0).expect("the second has made room"));
+        let ended = |nth: usize| {
+            let mut theirs = &pairs[nth].1;
+            theirs.set_nonblocking(true).expect("a socket");
+            theirs.read(&mut [0; 1]).is_ok_and(|read| read == 0)
+        };
+        assert_eq!((ended(0), ended(1), ended(2)), (false, true, false));
+        places.iter().for_each(|place| place.asked(true));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| peers.admit(&pairs[1].0).expect("there is room now"));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waits.is_finished(), "all of them wait for answers");
+            places.pop();
+            assert_eq!(waits.join().expect("it came in").number, MOST as u64 + 2);
+        });
+    }
+}

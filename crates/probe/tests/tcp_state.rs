@@ -1,0 +1,102 @@
+//! Samples of a connection's state, held against what the socket says of itself (`TCP_INFO`) and against its events.
+
+mod common;
+
+use common::tcp_info::TcpInfo;
+use common::{Net, SERVER, SERVER6, address, can_capture};
+use magscope_core::{Event, Hop, TcpSample};
+use magscope_probe::CaptureOptions;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+const ROUNDS: usize = 12;
+const BYTES: usize = 3_000;
+
+/// Longer than samples of one socket are apart, and than an acknowledgement is delayed.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+fn against_tcp_info(to: &str, port: u16) {
+    let net = Net::new();
+    let hops = [Hop::TcpState, Hop::TcpSend, Hop::TcpRecv, Hop::AppRecv, Hop::AppCopy];
+    let mut recording =
+        net.capture_with(CaptureOptions { hops: hops.into_iter().collect(), ..CaptureOptions::default() });
+    let listener = net.server.run(|| TcpListener::bind(address(to, port)).expect("bind"));
+    let mut client = net.client.run(|| TcpStream::connect(address(to, port)).expect("connect"));
+    client.set_nodelay(true).expect("an option");
+    let (mut server, _) = listener.accept().expect("accept");
+    server.set_nodelay(true).expect("an option");
+    let mut infos = Vec::new();
+    let mut buffer = vec![1; BYTES];
+    for round in 0..ROUNDS {
+        settle();
+        // all is acknowledged and at rest: what the next sample will tell, but for what is being sent then
+        TcpInfo::once_acknowledged(&client);
+        infos.push(TcpInfo::of(&client));
+        client.write_all(&buffer).expect("write");
+        server.read_exact(&mut buffer).expect("read");
+        server.write_all(&buffer[..100 + round]).expect("write");
+        client.read_exact(&mut buffer[..100 + round]).expect("read");
+    }
+    settle();
+    recording.drain(Duration::from_millis(50));
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+
+    let netns = net.client.target.inode;
+    let mine = |sample: &&TcpSample| {
+        let flow = recording.flows.get(&sample.flow.0);
+        flow.is_some_and(|f| f.netns == netns && f.remote.port() == port)
+    };
+    let samples: Vec<TcpSample> = recording.batches.iter().flat_map(|b| &b.tcp).filter(mine).copied().collect();
+    let sends: Vec<Event> = recording.at(Hop::TcpSend, netns, port).into_iter().copied().collect();
+    let reads: Vec<Event> = recording.at(Hop::AppRecv, netns, port).into_iter().copied().collect();
+    assert_eq!((sends.len(), reads.len()), (ROUNDS, ROUNDS));
+    for (round, info) in infos.iter().enumerate() {
+        let (send, read) = (&sends[round], &reads[round]);
+        let next = sends.get(round + 1).map_or(u64::MAX, |send| send.time_ns);
+        // the first segment that comes after the client has sent: an acknowledgement or the answer
+        let sample = samples.iter().find(|s| s.time_ns > send.time_ns && s.time_ns < next);
+        let sample = sample.unwrap_or_else(|| panic!("round {round} has no sample"));
+        let said = format!("round {round}: {sample:?} {info:?}");
+        // as the socket said at rest: nothing has come since, and TCP has not yet worked on what comes now
+        assert_eq!((sample.srtt_us, sample.rttvar_us), (info.rtt, info.rttvar), "{said}");
+        assert_eq!((sample.cwnd, sample.ssthresh), (info.snd_cwnd, info.snd_ssthresh), "{said}");
+        assert_eq!((sample.total_retrans, sample.retrans_out), (info.total_retrans, info.retrans), "{said}");
+        assert_eq!((sample.state, sample.ca_state), (info.small[0], info.small[1]), "{said}");
+        if sample.rto_us > 0 {
+            // TCP_INFO rounds to ticks as well
+            assert!(sample.rto_us.abs_diff(info.rto) <= 10_000, "{said}");
+        }
+        // in flight is what was sent since: two segments, and all that was written
+        assert_eq!(
+            (sample.packets_out, sample.send_queue_bytes as usize),
+            (BYTES.div_ceil(1_428) as u32, BYTES),
+            "{said}"
+        );
+        assert_eq!((sample.snd_una, sample.write_seq), (send.seq, send.seq.wrapping_add(send.len)), "{said}");
+        assert_eq!(sample.snd_nxt, sample.write_seq, "{said}");
+        // all that came before was read
+        let begin = read.seq;
+        assert_eq!((sample.rcv_nxt, sample.copied_seq, sample.recv_queue_bytes), (begin, begin, 0), "{said}");
+        assert!(sample.snd_wnd as usize > BYTES && sample.rcv_wnd as usize > BYTES, "{said}");
+        // a segment in the middle of a connection: an acknowledgement, with data mostly pushed
+        assert!([0x10, 0x18].contains(&sample.tcp_flags), "{said}");
+    }
+}
+
+#[test]
+fn a_sample_says_what_the_socket_says_v4() {
+    if can_capture() {
+        against_tcp_info(SERVER, 5901);
+    }
+}
+
+#[test]
+fn a_sample_says_what_the_socket_says_v6() {
+    if can_capture() {
+        against_tcp_info(SERVER6, 5902);
+    }
+}
