@@ -13,7 +13,6 @@ mod joint;
 mod live_source;
 mod namespaces;
 mod output;
-mod paced;
 mod privileges;
 mod recording;
 mod recordings;

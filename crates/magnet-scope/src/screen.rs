@@ -1,6 +1,7 @@
 //! The screen: feeds a scope from a source and measures what that costs.
 
 mod options;
+mod player;
 mod save;
 
 pub use options::ScreenArgs;
@@ -9,8 +10,11 @@ use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::recorded::Window;
 use magscope_scope::{Options, Overhead, Recording, Scope, State};
+use magscope_session::Session;
 use magscope_tui::{Pump, TuiError};
+use player::Player;
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,8 +46,30 @@ pub trait Feed: Source {
 pub fn show(feed: &mut impl Feed, state: State, limits: Limits, args: &ScreenArgs) -> Result<()> {
     let options = args.options()?;
     let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
-    let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start() };
-    match magscope_tui::run(&mut pump, &mut scope, options) {
+    let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start(), ticked: Instant::now() };
+    run(&mut pump, &mut scope, options)
+}
+
+/// Shows a part of a recording until it is quit.
+pub fn show_recorded(
+    session: &Session,
+    part: (Option<u64>, Option<u64>),
+    speed: f64,
+    limits: Limits,
+    args: &ScreenArgs,
+) -> Result<()> {
+    let options = args.options()?;
+    let summary = session.summary();
+    let (from, to) = (part.0.max(summary.from_ns), part.1.into_iter().chain(summary.to_ns).min());
+    let from_ns = from.unwrap_or(0);
+    let all = Window { from_ns, to_ns: to.unwrap_or(from_ns).max(from_ns) };
+    let state = State::Replay;
+    let mut scope = Scope::new(session.info().clone(), Options { state, limits, recorded: Some(all), speed });
+    run(&mut Player::new(session, all, limits), &mut scope, options)
+}
+
+fn run(pump: &mut impl Pump, scope: &mut Scope, options: magscope_tui::Options) -> Result<()> {
+    match magscope_tui::run(pump, scope, options) {
         Ok(_) => Ok(()),
         // "The source failed" says nothing that the source's own error does not say better.
         Err(TuiError::Source(error)) => Err(anyhow::Error::from_boxed(error)),
@@ -55,12 +81,16 @@ struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
     meter: Meter,
+    ticked: Instant,
 }
 
 impl<F: Feed> Pump for Feeder<'_, F> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.feed.next(&mut self.batch, timeout)?;
         scope.ingest(&self.batch);
+        // What is played again of the past moves with the wall.
+        let elapsed = std::mem::replace(&mut self.ticked, Instant::now()).elapsed();
+        scope.tick(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
         if self.meter.is_due() {
             if let Some(hits) = self.feed.hits() {
                 let overhead = self.meter.read(hits, self.feed.hit_ns());

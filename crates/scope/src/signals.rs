@@ -59,7 +59,7 @@ impl Signals {
     fn within(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &TcpSample> {
         let first = self.samples.partition_point(|sample| sample.time_ns < from_ns);
         let last = self.samples.partition_point(|sample| sample.time_ns <= to_ns);
-        self.samples.range(first..last)
+        self.samples.range(first.min(last)..last)
     }
 
     /// The connection with the most samples in a stretch, as one of its ends sees it.

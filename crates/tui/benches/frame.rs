@@ -4,48 +4,87 @@
 mod made_up;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use magscope_scope::{Action, Options, Scope};
+use magscope_scope::{Action, Options, Room, Scope};
 use magscope_tui::Front;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
+use std::cell::Cell;
 use std::hint::black_box;
+use std::io::{self, Write};
 
 const AREA: Rect = Rect::new(0, 0, 200, 60);
 
-fn busy(requests_per_s: f64) -> Scope {
+/// Events of the large scope.
+const EVENTS: u64 = 10_000_000;
+
+/// A scope with so many events in it.
+fn with_events(events: u64, requests_per_s: f64) -> Scope {
     let mut scope = Scope::new(made_up::info(), Options::default());
     let mut world = made_up::World::new(requests_per_s);
-    for hundredth in 1..=200 {
+    let mut hundredth = 0;
+    while world.hits() < events {
+        hundredth += 1;
         world.run_until(hundredth * 10_000_000, &mut scope);
     }
     scope
 }
 
+/// Every view of ten million events, with every cell made and turned into bytes.
 fn frame(c: &mut Criterion) {
     let front = Front::new(magscope_tui::Options::default());
     let mut group = c.benchmark_group("frame 200x60");
-    let calm = busy(400.0);
-    // The most a picture can hold: every kept lifeline, from its start.
-    let mut crowded = busy(4_000.0);
-    crowded.apply(Action::ToggleAlign);
-    for (name, scope) in [("calm", &calm), ("512 lifelines", &crowded)] {
+    group.sample_size(30);
+    let mut scope = with_events(EVENTS, 4_000.0);
+    let views: [(&str, &[Action]); 10] = [
+        ("scope, near", &[Action::SetTimebase(1_000_000)]),
+        ("scope, crowded", &[Action::SetTimebase(20_000_000)]),
+        ("scope, from afar", &[Action::Fit]),
+        ("overlay of 512", &[Action::ToggleAlign]),
+        ("flows", &[Action::ToggleAlign, Action::Show(Room::Flows)]),
+        ("hops", &[Action::Show(Room::Hops), Action::Fit]),
+        ("journeys", &[Action::Show(Room::Journeys)]),
+        ("events", &[Action::Show(Room::Events)]),
+        ("clock", &[Action::Show(Room::Clock)]),
+        ("losses", &[Action::Show(Room::Losses)]),
+    ];
+    for (name, actions) in views {
+        for action in actions {
+            scope.apply(action.clone());
+        }
+        let bytes = Cell::new(0_u64);
         let options = TerminalOptions { viewport: Viewport::Fixed(AREA) };
-        let Ok(mut terminal) = Terminal::with_options(CrosstermBackend::new(std::io::sink()), options) else {
+        let Ok(mut terminal) = Terminal::with_options(CrosstermBackend::new(Counted(&bytes)), options) else {
             continue;
         };
         group.bench_function(name, |b| {
             b.iter(|| {
                 // The empty frame between makes every cell differ, so that all bytes are made as well: what is
                 // measured is the worst a frame can cost, and the empty one on top.
-                let full = terminal.draw(|f| front.draw(black_box(scope), f.buffer_mut(), AREA));
-                let full = full.is_ok();
+                let full = terminal.draw(|f| front.draw(black_box(&scope), f.buffer_mut(), AREA)).is_ok();
                 black_box(full && terminal.draw(|_| ()).is_ok())
             });
         });
+        let before = bytes.get();
+        let drawn = terminal.draw(|f| front.draw(&scope, f.buffer_mut(), AREA)).is_ok();
+        println!("{name}: {} bytes from an empty screen ({drawn})", bytes.get() - before);
     }
     group.finish();
+}
+
+/// Counts bytes and forgets them.
+struct Counted<'a>(&'a Cell<u64>);
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.set(self.0.get() + bytes.len() as u64);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn ingest(c: &mut Criterion) {

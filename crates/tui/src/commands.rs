@@ -86,14 +86,15 @@ const fn typed(name: &'static str, own: Own, words: &'static str) -> Command {
 pub static COMMANDS: &[Command] = &[
     own("help", "help", Own::Help, "this help"),
     own("palette", "commands", Own::Palette, "every command, by typing some of its name"),
+    act("quit", "end", Action::Quit, "end"),
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
     act("scope", "views", Action::Show(Room::Scope), "lanes and lifelines"),
-    act("flows", "", Action::Show(Room::Flows), "the flows, and whose their time is"),
-    act("hops", "", Action::Show(Room::Hops), "the latency of every hop over time"),
-    act("journeys", "", Action::Show(Room::Journeys), "the journeys"),
-    act("events", "", Action::Show(Room::Events), "the events as they came"),
-    act("clock", "", Action::Show(Room::Clock), "the clocks and how sure they are"),
-    act("losses", "", Action::Show(Room::Losses), "losses, and what looking costs"),
+    act("flows", "views", Action::Show(Room::Flows), "the flows, and whose their time is"),
+    act("hops", "views", Action::Show(Room::Hops), "the latency of every hop over time"),
+    act("journeys", "views", Action::Show(Room::Journeys), "the journeys"),
+    act("events", "views", Action::Show(Room::Events), "the events as they came"),
+    act("clock", "views", Action::Show(Room::Clock), "the clocks and how sure they are"),
+    act("losses", "views", Action::Show(Room::Losses), "losses, and what looking costs"),
     act("next-view", "", Action::NextRoom(1), "the next of these"),
     act("coarser", "timebase", Action::TimebaseCoarser, "more time a division"),
     act("finer", "timebase", Action::TimebaseFiner, "less time a division"),
@@ -161,7 +162,6 @@ pub static COMMANDS: &[Command] = &[
     typed("suspend", Own::Suspend, "back to the shell until `fg` (Ctrl-Z)"),
     act("clear", "", Action::Clear, "forget journeys and counts"),
     act("back", "", Action::Back, "close, or undo the selection"),
-    act("quit", "end", Action::Quit, "end"),
 ];
 
 /// The command of this name.

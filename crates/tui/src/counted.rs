@@ -21,10 +21,9 @@ pub struct Counted<W> {
 }
 
 impl<W> Counted<W> {
-    /// Counts what goes to `inner`, and where to read it.
-    pub fn new(inner: W) -> (Self, Rc<Cell<Line>>) {
-        let line = Rc::default();
-        (Counted { inner, line: Rc::clone(&line) }, line)
+    /// Counts what goes to `inner` into `line`.
+    pub const fn new(inner: W, line: Rc<Cell<Line>>) -> Self {
+        Counted { inner, line }
     }
 }
 
@@ -48,7 +47,8 @@ mod tests {
 
     #[test]
     fn bytes_are_counted() {
-        let (mut writer, line) = Counted::new(Vec::new());
+        let line = Rc::default();
+        let mut writer = Counted::new(Vec::new(), Rc::clone(&line));
         writer.write_all(b"12345").unwrap();
         writer.write_all(b"678").unwrap();
         assert_eq!(line.get().bytes, 8);

@@ -48,7 +48,7 @@ impl Question {
     pub const fn example(self) -> &'static str {
         match self {
             Self::Filter => {
-                "tcp and port 5432 and total > 1ms · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
+                "proto = tcp and total > 1ms · port = 5432 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
             }
             Self::Trigger => {
                 "hop(dev.recv,app.recv) > 2ms · srtt rises 5ms · drop · verdict = lost · empty: nothing"

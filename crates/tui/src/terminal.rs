@@ -6,8 +6,8 @@ use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use crossterm::execute;
 use crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -22,9 +22,18 @@ use std::sync::Once;
 /// A frame of 200 × 60 cells with every cell changed fits, so that a frame is one write.
 const WRITE_BUFFER: usize = 1 << 17;
 
+/// What is drawn on, and what counts its bytes.
+type Drawn = Terminal<CrosstermBackend<BufWriter<Counted<Stdout>>>>;
+
+/// A terminal of which nothing is known: every cell will be drawn.
+fn on_stdout(line: &Rc<Cell<Line>>) -> io::Result<Drawn> {
+    let counted = Counted::new(io::stdout(), Rc::clone(line));
+    Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, counted)))
+}
+
 /// A terminal in raw mode with an alternate screen.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Counted<Stdout>>>>,
+    terminal: Drawn,
     line: Rc<Cell<Line>>,
     mouse: bool,
 }
@@ -38,10 +47,8 @@ impl Screen {
         restore_on_panic();
         // From here on dropping the screen gives the terminal back, whichever step fails.
         enter(mouse).inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
-        let (counted, line) = Counted::new(io::stdout());
-        let backend = CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, counted));
-        let terminal = Terminal::new(backend);
-        let terminal = terminal.inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
+        let line = Rc::default();
+        let terminal = on_stdout(&line).inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
         Ok(Screen { terminal, line, mouse })
     }
 
@@ -83,7 +90,13 @@ impl Screen {
 
     /// Forgets what is on the screen, so that the next frame draws every cell.
     pub fn forget(&mut self) -> Result<(), TuiError> {
-        self.terminal.clear().map_err(TuiError::at("cleared"))
+        // Not `Terminal::clear`: it asks the terminal where its cursor is, and takes keys for the answer.
+        let mut clear = || {
+            execute!(io::stdout(), Clear(ClearType::All))?;
+            self.terminal = on_stdout(&self.line)?;
+            Ok(())
+        };
+        clear().map_err(TuiError::at("cleared"))
     }
 
     /// Gives the terminal back, stops the process as Ctrl-Z does, and takes it again when the process is resumed.

@@ -1,11 +1,10 @@
 //! `magnet-scope replay DIR`: a recording on the screen, at a speed; a report where there is no screen.
 
 use crate::cli::{LimitArgs, PartArgs, SessionArgs};
-use crate::paced::Paced;
 use crate::screen::ScreenArgs;
 use crate::{output, reporting, screen, sessions};
 use anyhow::Result;
-use magscope_scope::State;
+use magscope_scope::transport::{FASTEST, SLOWEST};
 
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
@@ -30,21 +29,16 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let session = sessions::open(&args.session.dir)?;
     let (from, to) = sessions::window(&session, args.part)?;
-    let mut replay = session.replay(from, to);
     if output::is_screen() && !args.json {
-        return screen::show(
-            &mut Paced::new(replay, args.speed),
-            State::Replay,
-            args.limits.limits(),
-            &args.screen,
-        );
+        return screen::show_recorded(&session, (from, to), args.speed, args.limits.limits(), &args.screen);
     }
+    let mut replay = session.replay(from, to);
     reporting::print(&reporting::of(&mut replay, args.limits.limits())?, args.json)
 }
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.trim_end_matches(['x', '×']).parse::<f64>().ok();
-    speed.filter(|speed| (1e-9..=1e6).contains(speed)).ok_or_else(|| {
-        format!("`{text}` is no speed; write a number above 0 and up to 1000000, as in `0.1` or `2`")
+    speed.filter(|speed| (SLOWEST..=FASTEST).contains(speed)).ok_or_else(|| {
+        format!("`{text}` is no speed; write a number from {SLOWEST} to {FASTEST}, as in `0.1` or `2`")
     })
 }

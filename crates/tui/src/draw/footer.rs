@@ -80,7 +80,11 @@ fn draw_keys(canvas: &mut Canvas, area: Rect, keys: &KeyMap) {
     let mut x = 1;
     for group in COMMANDS.chunk_by(|a, b| a.short == b.short).filter(|group| !group[0].short.is_empty()) {
         let first = |command| keys.chords(command).next();
-        let shown: String = group.iter().filter_map(first).map(|chord| chord.to_string()).collect();
+        let chords: Vec<_> = group.iter().filter_map(first).map(|chord| chord.to_string()).collect();
+        let shown = match chords.as_slice() {
+            [first, _, .., last] => format!("{first}-{last}"),
+            few => few.concat(),
+        };
         let words = group[0].short;
         // A key that was taken away leaves no gap; and where a long one does not fit a shorter one may.
         if shown.is_empty() || x + width(&shown) + 1 + width(words) > area.width {

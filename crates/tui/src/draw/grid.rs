@@ -81,9 +81,12 @@ impl<'a> Grid<'a> {
         for (column, place) in self.columns.iter().zip(&self.places) {
             let Some((x, width)) = *place else { continue };
             let title = format!(" {} ", column.title);
+            if column.title.is_empty() {
+                continue;
+            }
             if column.right {
                 canvas.put_right(self.area, x + width + 1, y, &title, dim);
-            } else if !column.title.is_empty() {
+            } else {
                 canvas.put(self.area, x.saturating_sub(1), y, &title, dim);
             }
         }

@@ -5,7 +5,7 @@
 
 use magscope_core::clock::ClockSample;
 use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo, Service};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
 use magscope_scope::Scope;
 
 const CLIENT: u32 = 4_026_532_301;
@@ -69,6 +69,35 @@ struct Leg {
     seq: u32,
     len: u32,
     id: u16,
+}
+
+/// A sample of the client's connection every so often.
+const TCP_EVERY_NS: u64 = 500_000;
+
+/// What the client's TCP knows: a window that grows and is halved, a round trip with a hill now and then.
+fn tcp_state(time_ns: u64) -> TcpSample {
+    let n = (time_ns - START_NS) / TCP_EVERY_NS;
+    let hill = if n % 97 < 6 { 4_000 } else { 0 };
+    TcpSample {
+        time_ns,
+        socket: 11,
+        flow: FlowId(11),
+        cwnd: 10 + (n % 40) as u32,
+        srtt_us: 210 + (n % 13) as u32 * 7 + hill,
+        rttvar_us: 40 + (n % 5) as u32,
+        rto_us: 204_000,
+        packets_out: (n % 9) as u32,
+        ssthresh: 40,
+        total_retrans: (n / 400) as u32,
+        snd_wnd: 65_536,
+        rcv_wnd: 65_536,
+        snd_una: 1,
+        snd_nxt: 1,
+        send_queue_bytes: (n % 7) as u32 * 1448,
+        recv_queue_bytes: 0,
+        state: 1,
+        ca_state: 0,
+    }
 }
 
 /// The client and the server.
@@ -140,6 +169,11 @@ impl World {
         self.batch.clear();
         self.batch.events.extend(self.pending.drain(..due));
         self.hits += due as u64;
+        let mut at = self.now_ns.next_multiple_of(TCP_EVERY_NS);
+        while at < until {
+            self.batch.tcp.push(tcp_state(at));
+            at += TCP_EVERY_NS;
+        }
         self.batch.watermark_ns = until;
         if !self.announced {
             self.announced = true;

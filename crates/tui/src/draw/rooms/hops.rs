@@ -15,6 +15,8 @@ const LABELS: u16 = 24;
 const NUMBER: u16 = 9;
 /// The picture is not narrowed below this for the sake of numbers.
 const NARROWEST: u16 = 28;
+/// Rows more than the others that the selected pair has at most.
+const MORE: u16 = 8;
 /// Classes of latency that are asked for: as many as the tallest row can show.
 const CLASSES: usize = 24;
 
@@ -41,23 +43,16 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// Rows of each pair: all the same where that gives three or more, else one each and the rest to the selected one. Where
-/// not even one each fits, those around the selected one.
+/// Rows of each pair: all the same, and more for the selected one. Where not even one each fits, those around it.
 fn heights(rows: u16, pairs: usize, selected: usize) -> Vec<u16> {
     let all = pairs as u16;
-    let most = CLASSES as u16;
     if rows < all {
         let from = selected.saturating_sub(usize::from(rows) / 2).min(pairs - usize::from(rows));
         return (0..pairs).map(|at| u16::from((from..from + usize::from(rows)).contains(&at))).collect();
     }
     let each = (rows / all).min(4);
-    if each >= 3 {
-        return (0..pairs)
-            .map(|at| if at == selected { (rows - each * (all - 1)).min(most) } else { each })
-            .collect();
-    }
-    let left = rows - all;
-    (0..pairs).map(|at| 1 + if at == selected { left.min(most - 1) } else { 0 }).collect()
+    let tall = (rows - each * (all - 1)).min(each + MORE);
+    (0..pairs).map(|at| if at == selected { tall } else { each }).collect()
 }
 
 fn numbers_width(width: u16) -> u16 {
@@ -197,7 +192,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(heights(18, 16, 3)[3], 3);
+        assert_eq!(heights(18, 16, 3)[2..4], [1, 3]);
         assert_eq!(heights(56, 16, 0)[..2], [11, 3]);
     }
 }

@@ -14,6 +14,8 @@ use ratatui::style::Style;
 
 /// Columns of the words before a value.
 const WORDS: u16 = 26;
+/// Measurements of its own cost that are drawn.
+const LATELY: usize = 12;
 /// From so many columns on the hops stand beside the rest.
 const TWO: u16 = 110;
 
@@ -86,22 +88,23 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
 fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" what looking costs ")];
     let mut fact = |words: &str, value: String| lines.push(Line::Fact(words.to_owned(), value, theme.plain));
-    let spark = |values: &[f64]| -> String {
-        let most = values.iter().copied().fold(1e-9, f64::max);
-        let from = values.len().saturating_sub(24);
+    // Against what would be much, so that little looks like little.
+    let spark = |values: &[f64], much: f64| -> String {
+        let most = values.iter().copied().fold(much, f64::max);
+        let from = values.len().saturating_sub(LATELY);
         values.iter().skip(from).map(|value| spark_of(value / most)).collect()
     };
     match panel.overhead {
         None => fact("not measured", String::new()),
         Some(own) => {
             let (cpu, fill) = (percent(own.reader_cpu_ratio), percent(own.ring_fill_ratio));
-            fact("this program, of a core", format!("{cpu:>11}  {}", spark(&panel.own_cpu)));
+            fact("this program, of a core", format!("{cpu:>11}  {}", spark(&panel.own_cpu, 0.1)));
             let kernel = own.kernel_cpu_ratio_estimate.map_or_else(|| "·".to_owned(), percent);
             fact("probes, of a core (est.)", format!("{kernel:>11}"));
             let hit = own.kernel_ns_per_hit.map_or_else(|| "·".to_owned(), |ns| format!("{ns:.0} ns"));
             fact("a hit", format!("{hit:>11}"));
             fact("hits", format!("{:>11}", count(own.hits)));
-            fact("fullest ring", format!("{fill:>11}  {}", spark(&panel.ring_fill)));
+            fact("fullest ring", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
         }
     }
     fact("last frame on the line", format!("{:>11}", bytes(extras.frame_bytes)));

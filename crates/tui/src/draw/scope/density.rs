@@ -10,7 +10,8 @@ use ratatui::layout::Rect;
 /// Draws the density of journeys under the lifelines.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let density = frame.density(usize::from(layout.picture.width));
-    let most = density.max_count as f64;
+    // Lifelines are drawn over it and have to stand out: the brightest shades are not used.
+    let most = density.max_count.saturating_mul(density.max_count) as f64;
     for row in &layout.rows {
         let lane = &frame.lanes[row.lane];
         let Some(cells) = density.lanes.iter().find(|other| other.place == lane.place).map(|lane| &lane.cells)

@@ -24,7 +24,7 @@ pub struct Row {
 /// From so many columns on measurements stand beside the table.
 const WIDE: u16 = 150;
 /// What they take.
-const SIDE: u16 = 58;
+const SIDE: u16 = 72;
 
 /// Which panel stands where. Panels there is no room for are empty.
 #[derive(Clone, Debug, Default)]

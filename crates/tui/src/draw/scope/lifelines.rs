@@ -11,7 +11,7 @@ use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
 use magscope_core::journey::Rung;
 use magscope_scope::format::short_duration;
-use magscope_scope::{DIVISIONS, Detail, Frame, Lifeline};
+use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline};
 use ratatui::layout::Rect;
 
 /// Lines through a cell from which on it is drawn at full weight.
@@ -20,23 +20,34 @@ const DENSE: u8 = 4;
 /// Row of dots of each hop on the picture; `None` where the hop has no lane.
 type DotRows = [Option<f64>; PATH_HOPS];
 
+/// Lifelines a column of the picture has at most; with more of them they are a grey wall that shows nothing.
+const A_COLUMN: usize = 2;
+/// Of those that are drawn over a density instead: the slowest.
+const SLOWEST: usize = 12;
+
 /// Draws the picture and its time axis.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     if layout.picture.is_empty() {
         return;
     }
     graticule(canvas, layout, frame);
-    if frame.detail != Detail::Lifelines {
-        density::draw(canvas, layout, frame);
-    }
+    let lines = &frame.sweep.lifelines;
+    let crowded = lines.len() > A_COLUMN * usize::from(layout.picture.width);
+    let dense = frame.view.align == Align::Time && (frame.detail != Detail::Lifelines || crowded);
     let rows = dot_rows(layout, frame);
-    let anchor = frame.sweep.lifelines.iter().find(|line| Some(line.key()) == frame.sweep.anchor);
-    let others = frame.sweep.lifelines.iter().filter(|line| Some(line.key()) != frame.sweep.anchor);
-    crowd(canvas, layout.picture, frame, &rows, others.clone());
+    let is_anchor = |line: &&Lifeline| Some(line.key()) == frame.sweep.anchor;
+    let mut others: Vec<&Lifeline> = lines.iter().filter(|line| !is_anchor(line)).collect();
+    if dense {
+        density::draw(canvas, layout, frame);
+        others.sort_by_key(|line| std::cmp::Reverse(line.total_ns()));
+        others.truncate(SLOWEST);
+    }
+    crowd(canvas, layout.picture, frame, &rows, others.iter().copied());
+    let anchor = lines.iter().find(is_anchor);
     if let Some(anchor) = anchor {
         single(canvas, layout.picture, frame, &rows, anchor);
     }
-    for line in others.chain(anchor).filter(|line| line.is_bad()) {
+    for line in others.into_iter().chain(anchor).filter(|line| line.is_bad()) {
         cross(canvas, layout.picture, frame, &rows, line);
     }
     axis(canvas, layout.axis, frame);

@@ -79,7 +79,8 @@ fn lines(frame: &Frame) -> Vec<Line> {
         let words = pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
         let times = pair.times;
         let jitter = pair.jitter_ns.map_or_else(|| "·".to_owned(), |ns| duration(ns.max(0.0) as u64));
-        let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(duration).into();
+        let shown = |ns| if times.n == 0 { "·".to_owned() } else { duration(ns) };
+        let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(shown).into();
         numbers.push(jitter);
         numbers.push(rate(pair.per_s));
         lines.push(line(words, numbers));

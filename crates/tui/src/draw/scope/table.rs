@@ -12,8 +12,8 @@ use ratatui::style::Style;
 /// The columns.
 pub const COLUMNS: &[Column] = &[
     words("", 9, 0, 0),
-    number("total", 7, 1),
-    words("blame", 27, 2, 2),
+    number("", 7, 1),
+    words("", 27, 2, 2),
     number("of which", 8, 3),
     number("bytes", 7, 5),
     words("flow", 37, 1, 4),

@@ -27,7 +27,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let mut before = None;
     for point in &xy.points {
         let at = (part(point.x, xy.x_range) * across, (1.0 - part(point.y, xy.y_range)) * down);
-        raster.line(before.unwrap_or(at), at, 0);
+        raster.line(at, at, 0);
         before = Some(at);
     }
     for (x, y, dots) in raster.cells() {

@@ -1,0 +1,170 @@
+//! A hundred thousand keys, clicks and sizes in no order at all: nothing may panic, and what is drawn stays what it is.
+
+mod cells;
+mod made_up;
+
+use cells::options;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use magscope_scope::{Options, Scope};
+use magscope_tui::Front;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+const EVENTS: usize = 100_000;
+/// Of so many events after one the screen is drawn.
+const DRAWN: u64 = 15;
+
+/// Numbers that look random and are always the same (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+const KEYS: &[KeyCode] = &[
+    KeyCode::Enter,
+    KeyCode::Esc,
+    KeyCode::Tab,
+    KeyCode::BackTab,
+    KeyCode::Backspace,
+    KeyCode::Delete,
+    KeyCode::Left,
+    KeyCode::Right,
+    KeyCode::Up,
+    KeyCode::Down,
+    KeyCode::Home,
+    KeyCode::End,
+    KeyCode::PageUp,
+    KeyCode::PageDown,
+    KeyCode::F(1),
+    KeyCode::Insert,
+];
+
+/// What a person might type at a prompt, right and wrong.
+const TYPED: &[&str] = &[
+    "/proto = tcp and total > 1ms\n",
+    "/)(\n",
+    "/\n",
+    "thop(dev.recv,app.recv) > 2ms\n",
+    "tsrtt rises 5ms\n",
+    "tdrop\n",
+    "t>>>\n",
+    "t\n",
+    "esrtt - rttvar\n",
+    "erate(retransmits)\n",
+    "e1/0\n",
+    "Esrtt cwnd\n",
+    "E\n",
+    "@50\n",
+    "@1e308\n",
+    ":speed 0.001\n",
+    ":speed 100\n",
+    ":hold-off 5ms\n",
+    ":pre-trigger 100\n",
+    ":trigger-window 1h\n",
+    ":scr\n",
+    "v \u{1b}",
+    "vjjj \u{1b}",
+];
+
+fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
+    Event::Key(KeyEvent::new(code, modifiers))
+}
+
+/// The next events: mostly a key, now and then a whole line or the mouse.
+fn next(dice: &mut Dice, area: Rect) -> Vec<Event> {
+    let held =
+        [KeyModifiers::NONE, KeyModifiers::NONE, KeyModifiers::SHIFT, KeyModifiers::ALT, KeyModifiers::CONTROL];
+    match dice.below(20) {
+        0 => {
+            let line = dice.of(TYPED);
+            let code = |c| match c {
+                '\n' => KeyCode::Enter,
+                '\u{1b}' => KeyCode::Esc,
+                c => KeyCode::Char(c),
+            };
+            line.chars().map(|c| key(code(c), KeyModifiers::NONE)).collect()
+        }
+        1..=5 => {
+            let kind = dice.of(&[
+                MouseEventKind::Down(MouseButton::Left),
+                MouseEventKind::Up(MouseButton::Left),
+                MouseEventKind::Drag(MouseButton::Left),
+                MouseEventKind::Down(MouseButton::Right),
+                MouseEventKind::ScrollUp,
+                MouseEventKind::ScrollDown,
+                MouseEventKind::Moved,
+            ]);
+            // Some of them outside: a terminal that was made smaller still sends where the mouse was.
+            let column = dice.below(u64::from(area.width) + 20) as u16;
+            let row = dice.below(u64::from(area.height) + 10) as u16;
+            vec![Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })]
+        }
+        6..=10 => vec![key(dice.of(KEYS), dice.of(&held))],
+        11 => {
+            vec![key(KeyCode::Char(dice.of(&['é', '漢', '\u{301}', '🦀', '\u{0}', 'µ'])), KeyModifiers::NONE)]
+        }
+        _ => {
+            let c = char::from(b' ' + dice.below(95) as u8);
+            // Ctrl-C would end the program as it should; everything else is pressed.
+            vec![key(
+                KeyCode::Char(c),
+                if c.eq_ignore_ascii_case(&'c') { KeyModifiers::NONE } else { dice.of(&held) },
+            )]
+        }
+    }
+}
+
+fn size(dice: &mut Dice) -> Rect {
+    let (width, height) =
+        dice.of(&[(80, 24), (120, 40), (200, 60), (1, 1), (40, 10), (39, 9), (300, 5), (20, 100), (151, 33)]);
+    Rect::new(0, 0, width, height)
+}
+
+fn storm(seed: u64, ends: bool) {
+    let mut dice = Dice(seed);
+    let mut scope = Scope::new(made_up::info(), Options::default());
+    let mut world = made_up::World::new(200.0);
+    let mut front = Front::new(magscope_tui::Options { ascii: ends, ..options() });
+    let (mut now, mut area, mut pressed) = (0, Rect::new(0, 0, 120, 40), 0);
+    while pressed < EVENTS {
+        for event in next(&mut dice, area) {
+            front.event(&event, &mut scope, area);
+            pressed += 1;
+        }
+        if dice.below(200) == 0 {
+            area = size(&mut dice);
+            front.event(&Event::Resize(area.width, area.height), &mut scope, area);
+        }
+        // Time goes on meanwhile, until there is no more of it.
+        if dice.below(500) == 0 && !(ends && pressed > EVENTS / 2) {
+            now += 20_000_000;
+            world.run_until(now, &mut scope);
+        } else if ends && pressed > EVENTS / 2 && dice.below(5_000) == 0 {
+            scope.end();
+        }
+        if dice.below(DRAWN) == 0 {
+            let mut buffer = Buffer::empty(area);
+            front.draw(&scope, &mut buffer, area);
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_keys_live() {
+    storm(0x9e37_79b9_7f4a_7c15, false);
+}
+
+#[test]
+fn a_hundred_thousand_keys_and_the_source_ends() {
+    storm(0x0123_4567_89ab_cdef, true);
+}
