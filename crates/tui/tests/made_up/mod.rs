@@ -94,9 +94,8 @@ fn tcp_state(time_ns: u64) -> TcpSample {
         snd_una: 1,
         snd_nxt: 1,
         send_queue_bytes: (n % 7) as u32 * 1448,
-        recv_queue_bytes: 0,
         state: 1,
-        ca_state: 0,
+        ..TcpSample::default()
     }
 }
 
