@@ -1,0 +1,109 @@
+//! When the reader comes: after so many events, so many bytes, so long, and not before.
+//!
+//! Being woken is told from waiting by a patience that nobody waits out: a minute.
+
+mod common;
+
+use common::{CLIENT, Net, Recording, SERVER, can_capture};
+use magscope_core::hop::HopSet;
+use magscope_core::source::Source;
+use magscope_core::{Batch, Hop};
+use magscope_probe::{CaptureOptions, Setting, Watermark};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const RING: u32 = 16 << 10;
+
+/// Sends so many datagrams and returns how long the reader then slept, and what it found.
+fn slept(
+    recording: &mut Recording,
+    sockets: &(UdpSocket, UdpSocket),
+    count: usize,
+    most: Duration,
+) -> (Duration, usize) {
+    for _ in 0..count {
+        sockets.0.send(&[1; 64]).expect("send");
+        sockets.1.recv(&mut [0; 100]).expect("recv");
+    }
+    let mut batch = Batch::default();
+    let begin = Instant::now();
+    recording.capture().next(&mut batch, most).expect("a batch");
+    let slept = begin.elapsed();
+    // events are held a moment until their order is certain
+    recording.drain(Duration::from_millis(30));
+    (slept, batch.events.len())
+}
+
+fn sockets(net: &Net, port: u16) -> (UdpSocket, UdpSocket) {
+    let server = net.server.run(|| UdpSocket::bind((SERVER, port)).expect("bind"));
+    let client = net.client.run(|| UdpSocket::bind((CLIENT, 0)).expect("bind"));
+    client.connect((SERVER, port)).expect("connect");
+    (client, server)
+}
+
+fn start(net: &Net, watermark: Watermark) -> Recording {
+    let hops: HopSet = [Hop::DevXmit, Hop::DevRecv].into_iter().collect();
+    net.capture_with(CaptureOptions {
+        hops,
+        watermark,
+        ring_bytes_per_cpu: RING as usize,
+        ..CaptureOptions::default()
+    })
+}
+
+#[test]
+fn the_reader_comes_at_the_first_of_events_bytes_and_time() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let sockets = sockets(&net, 5950);
+    let never = Watermark { events: 0, bytes: 0, time: PATIENCE };
+    let soon = PATIENCE / 2;
+    // each CPU counts its own: enough that one of them must have them
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    for (what, watermark, count) in [
+        ("each event", Watermark { time: PATIENCE, ..Watermark::LATENCY }, 1),
+        ("ten events", Watermark { events: 10, ..never }, 10 * cpus),
+        ("a kilobyte", Watermark { bytes: 1 << 10, ..never }, 16 * cpus),
+        ("a quarter of the ring", Watermark { time: PATIENCE, ..Watermark::bulk(RING) }, 64 * cpus),
+        ("time", Watermark { time: Duration::from_millis(100), ..never }, 1),
+    ] {
+        let mut recording = start(&net, watermark);
+        let (slept, _) = slept(&mut recording, &sockets, count, PATIENCE);
+        assert!(slept < soon, "{what}: slept {slept:?}");
+        println!("{what}: slept {slept:?} after {count} datagrams");
+        recording.stop();
+    }
+    // nothing of that: it sleeps as long as it is told to
+    for watermark in [never, Watermark { events: 1_000_000, bytes: 1 << 30, time: PATIENCE }] {
+        let mut recording = start(&net, watermark);
+        let most = Duration::from_millis(300);
+        let (slept, _) = slept(&mut recording, &sockets, 5, most);
+        assert!(slept >= most, "woken after {slept:?} by nothing");
+        recording.stop();
+    }
+}
+
+#[test]
+fn a_watermark_that_is_changed_while_it_runs_holds_from_then_on() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let sockets = sockets(&net, 5951);
+    let mut recording = start(&net, Watermark { events: 0, bytes: 0, time: PATIENCE });
+    let latency: Setting = "watermark latency".parse().expect("a setting");
+    recording.change(&latency).expect("changed");
+    let (first, _) = slept(&mut recording, &sockets, 1, PATIENCE);
+    assert!(first < PATIENCE / 2, "{first:?}");
+    let bulk: Setting = "watermark 1000000 events 60s".parse().expect("a setting");
+    recording.change(&bulk).expect("changed");
+    recording.drain(Duration::from_millis(30));
+    let most = Duration::from_millis(300);
+    let (second, _) = slept(&mut recording, &sockets, 5, most);
+    assert!(second >= most, "{second:?}");
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+}
