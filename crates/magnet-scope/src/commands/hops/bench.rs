@@ -68,7 +68,7 @@ fn table(rows: &[Row]) -> String {
     let mut text = format!("{:<15}", "A HIT, ns");
     // Writing into a String cannot fail.
     for kind in &used {
-        let _ = write!(text, "{:>20}", kind.name());
+        let _ = write!(text, " {:>21}", kind.name());
     }
     text.push('\n');
     for row in rows {
@@ -81,7 +81,8 @@ fn table(rows: &[Row]) -> String {
                     format!("{:.0} ({low:.0} to {high:.0})", cell.hit_ns)
                 },
             );
-            let _ = write!(text, "{cell:>20}");
+            // one that is longer still stands apart
+            let _ = write!(text, " {cell:>21}");
         }
         text.push('\n');
     }

@@ -1,0 +1,127 @@
+//! What an event costs that is left out, beside one that becomes a record: the same tight `send`/`recv` loop with one hop
+//! attached, in interleaved rounds.
+//!
+//! `cargo bench -p magscope-probe --bench left_out`, as root. Prints a table; asserts nothing but that what should be left out was.
+
+use magscope_core::{Batch, CaptureFilter, Hop, source::Progress, source::Source};
+use magscope_probe::{Capture, CaptureOptions, HostFacts, Sampler};
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 15;
+const SENDS: usize = 10_000;
+const HOPS: [Hop; 3] = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv];
+
+/// Nanoseconds of one send and recv of 64 bytes over loopback on one CPU.
+fn pair_ns(socket: &UdpSocket) -> f64 {
+    let mut buffer = [0u8; 64];
+    let start = Instant::now();
+    for _ in 0..SENDS {
+        socket.send(&buffer).expect("send");
+        socket.recv(&mut buffer).expect("recv");
+    }
+    start.elapsed().as_nanos() as f64 / SENDS as f64
+}
+
+/// One way to keep or to leave out, and what a hit of it cost each round.
+struct Way {
+    name: &'static str,
+    filter: Option<String>,
+    sampler: Sampler,
+    kept: bool,
+    costs: Vec<Vec<f64>>,
+}
+
+fn way(name: &'static str, filter: Option<&str>, kept: bool) -> Way {
+    let costs = vec![Vec::new(); HOPS.len()];
+    Way { name, filter: filter.map(str::to_owned), sampler: Sampler::default(), kept, costs }
+}
+
+fn measure(socket: &UdpSocket, hop: Hop, way: &Way) -> f64 {
+    let filter = way.filter.as_ref().map(|text| CaptureFilter::parse(text).expect("a filter"));
+    let mut capture = Capture::start(CaptureOptions {
+        hops: [hop].into_iter().collect(),
+        ring_bytes_per_cpu: 32 << 20,
+        filter,
+        samplers: vec![(hop, way.sampler)],
+        ..CaptureOptions::default()
+    })
+    .expect("capture");
+    let ns = pair_ns(socket);
+    let counters = capture.counters().expect("counters");
+    assert_eq!(counters.lost(), 0, "a lost record costs less than a kept one");
+    let count = counters.hops.iter().find(|count| count.hop == hop).expect("hits");
+    let most = if way.kept { count.seen() } else { count.kept };
+    assert!(most >= count.kept && (way.kept || count.kept < SENDS as u64 / 100), "{}: {count:?}", way.name);
+    capture.stop();
+    let mut batch = Batch::default();
+    while capture.next(&mut batch, Duration::ZERO).expect("a batch") == Progress::More {}
+    ns
+}
+
+fn main() {
+    let facts = HostFacts::read().expect("/proc");
+    if !facts.missing_capabilities().is_empty() {
+        println!("skipped, because this process lacks {}", facts.missing_capabilities().join(", "));
+        return;
+    }
+    // A namespace of its own: no other traffic passes the hooks that are bound to one.
+    // SAFETY: the only thread of this program.
+    #[allow(unsafe_code)]
+    unsafe {
+        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("unshare");
+    }
+    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+    assert!(up.success());
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(0);
+    rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    socket.connect(socket.local_addr().expect("address")).expect("connect");
+    pair_ns(&socket);
+
+    let eight = (1..=8).map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or ");
+    let own = std::process::id();
+    let mut ways = [
+        way("kept, no filter", None, true),
+        way("kept, one comparison", Some("udp"), true),
+        way("left out, one comparison", Some("tcp"), false),
+        way("left out, eight comparisons", Some(&eight), false),
+        way("left out, by process", Some(&format!("not tgid {own}")), false),
+        Way {
+            sampler: Sampler { one_in: 1000, ..Sampler::default() },
+            ..way("sampled out, 1/1000", None, false)
+        },
+    ];
+    let mut bare = Vec::new();
+    for _ in 0..ROUNDS {
+        for (nth, hop) in HOPS.into_iter().enumerate() {
+            for way in &mut ways {
+                let base = pair_ns(&socket);
+                let ns = measure(&socket, hop, way) - base;
+                way.costs[nth].push(ns);
+                bare.push(base);
+            }
+        }
+    }
+    let quartiles = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
+    };
+    let [low, middle, high] = quartiles(&mut bare);
+    println!(
+        "one send+recv of 64 bytes, nothing attached: {middle:.0} ns ({low:.0}–{high:.0}), {ROUNDS} rounds of {SENDS}"
+    );
+    println!("ns a hit, median (quartiles)");
+    print!("{:<28}", "");
+    HOPS.iter().for_each(|hop| print!("{:>22}", hop.name()));
+    println!();
+    for way in &mut ways {
+        print!("{:<28}", way.name);
+        for costs in &mut way.costs {
+            let [low, middle, high] = quartiles(costs);
+            print!("{:>22}", format!("{middle:.0} ({low:.0}–{high:.0})"));
+        }
+        println!();
+    }
+}
