@@ -175,15 +175,10 @@ pub(crate) mod tests {
             rttvar_us: srtt_us / 2,
             rto_us: 200_000,
             packets_out: cwnd / 2,
-            total_retrans: 0,
             snd_wnd: 65_535,
             rcv_wnd: 65_535,
-            snd_una: 0,
-            snd_nxt: 0,
-            send_queue_bytes: 0,
-            recv_queue_bytes: 0,
             state: 1,
-            ca_state: 0,
+            ..TcpSample::default()
         }
     }
 
