@@ -222,7 +222,7 @@ INLINE int on_hit(enum call call, void *ctx)
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
 		return 0;
-	__u64 now = bpf_ktime_get_ns(), skb = 0, sk = 0, dev = 0, pid_tgid = bpf_get_current_pid_tgid();
+	__u64 now = clock_now(), skb = 0, sk = 0, dev = 0, pid_tgid = bpf_get_current_pid_tgid();
 	struct about a = {};
 	if (plan.has_skb)
 		follow(call, ctx, &plan.skb, &skb);

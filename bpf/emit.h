@@ -13,12 +13,9 @@
 #ifndef MAGNET_EMIT_H
 #define MAGNET_EMIT_H
 
-#include "control.h"
+#include "clock.h"
 #include "read.h"
 #include <bpf/bpf_tracing.h>
-
-/* In a section of its own, so that user space finds nothing else in that map. */
-SEC(".rodata.config") const volatile struct mag_config config = {};
 
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

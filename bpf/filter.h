@@ -92,7 +92,7 @@ __noinline int remember(struct subject *s, int uses)
 {
 	if (!s)
 		return 0;
-	__u64 now = bpf_ktime_get_ns(), key = s->cookie;
+	__u64 now = clock_now(), key = s->cookie;
 	const struct task_struct *task = bpf_get_current_task_btf();
 	if (!key)
 		key = s->flow ? FLOW_KEY(s->flow) : 0;

@@ -30,6 +30,7 @@ typedef _Bool bool;
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
@@ -37,6 +38,12 @@ enum bpf_map_type {
 };
 
 enum { BPF_ANY = 0, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+#define BPF_F_CURRENT_CPU 0xffffffffULL
+struct bpf_perf_event_value {
+	__u64 counter;
+	__u64 enabled;
+	__u64 running;
+};
 enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
 enum { IPPROTO_HOPOPTS = 0, IPPROTO_ICMP = 1, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_ICMPV6 = 58 };

@@ -231,6 +231,9 @@ struct mag_config {
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
 	unsigned int netns_count;          /* 0 keeps every namespace */
 	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
+	unsigned int tsc_mult;             /* events carry the TSC: nanoseconds are cycles * mult >> shift; 0: MONOTONIC */
+	unsigned int tsc_shift;
+	unsigned long long tsc_origin_ns;  /* what the first cycle counted stands for */
 	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
 };
 

@@ -57,7 +57,7 @@ int BPF_PROG(task_wake, struct task_struct *task)
 	struct mag_cpu *state = this_cpu();
 	if (!state)
 		return 0;
-	__u64 now = bpf_ktime_get_ns(), cookie = 0;
+	__u64 now = clock_now(), cookie = 0;
 	__u32 tid = task->pid;
 	if (state->ready_cookie) {
 		if (now - state->ready_ns < READY_SPAN_NS)
@@ -95,7 +95,7 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 	if (!reader || !reader->woken)
 		return 0;
 	reader->woken = 0;
-	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, 0, bpf_ktime_get_ns());
+	log_task(MAG_TASK_RUN, reader->cookie, next, prev->pid, 0, clock_now());
 	return 0;
 }
 
@@ -103,21 +103,21 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_SWITCH, 0, next, prev->pid, 0, clock_now());
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
-	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_WAKEUP, 0, task, bpf_get_current_pid_tgid(), 0, clock_now());
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(sched_fork, struct task_struct *parent, struct task_struct *child)
 {
-	log_task(MAG_SCHED_FORK, 0, parent, child->pid, 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_FORK, 0, parent, child->pid, 0, clock_now());
 	return 0;
 }
 
@@ -126,7 +126,7 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	bpf_map_delete_elem(&readers, &tid);
-	log_task(MAG_SCHED_EXIT, 0, task, 0, 0, bpf_ktime_get_ns());
+	log_task(MAG_SCHED_EXIT, 0, task, 0, 0, clock_now());
 	return 0;
 }
 
@@ -141,7 +141,7 @@ INLINE int switch_begins(void)
 	if (!state || !wanted(MAG_SCHED_SWITCHED))
 		return 0;
 	state->switch_from = bpf_get_current_pid_tgid();
-	state->switch_ns = bpf_ktime_get_ns();
+	state->switch_ns = clock_now();
 	return 0;
 }
 
@@ -150,7 +150,7 @@ INLINE int switch_ends(void)
 	struct mag_cpu *state = this_cpu();
 	if (!state || !state->switch_ns)
 		return 0;
-	__u64 now = bpf_ktime_get_ns(), took_ns = now - state->switch_ns;
+	__u64 now = clock_now(), took_ns = now - state->switch_ns;
 	state->switch_ns = 0;
 	if (!wanted(MAG_SCHED_SWITCHED))
 		return 0;

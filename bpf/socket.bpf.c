@@ -9,7 +9,7 @@ INLINE int on_app_send(enum how how, const struct sock *sk, __u64 len)
 {
 	if (!sk || !len || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
 		seq = READ(CAST(tcp_sock, sk), write_seq);
@@ -23,7 +23,7 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 {
 	if (ret < 0 || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u32 seq = 0;
 	if (sk->sk_protocol == IPPROTO_TCP) {
 		if (!ret)
@@ -49,7 +49,7 @@ INLINE int on_app_recv(enum how how, const struct sock *sk, int ret, int flags)
 {
 	if (!sk || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	if (ret < 0) {
 		struct mag_cpu *state = this_cpu();
 		if (state) {
@@ -83,7 +83,7 @@ INLINE int on_app_copy(enum how how, const struct sk_buff *skb, int len)
 	const struct sock *sk = READ(skb, sk);
 	if (!sk || len <= 0 || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
 		seq = READ(CAST(tcp_sock, sk), copied_seq);
@@ -138,7 +138,7 @@ INLINE int on_sock_ready(enum how how, const struct sock *sk)
 {
 	if (!socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u64 cookie = cookie_of(how, sk);
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
@@ -172,6 +172,6 @@ int BPF_PROG(sock_full, int code, struct sock *sk)
 {
 	if (!wanted(MAG_SOCK_FULL) || !socket_wanted(sk))
 		return 0;
-	log_socket(MAG_SOCK_FULL, sk, READ(sk, __sk_common.skc_cookie.counter), 0, 0, 0, 0, bpf_ktime_get_ns());
+	log_socket(MAG_SOCK_FULL, sk, READ(sk, __sk_common.skc_cookie.counter), 0, 0, 0, 0, clock_now());
 	return 0;
 }

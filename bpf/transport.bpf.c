@@ -13,7 +13,7 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	struct mag_cpu *state = this_cpu();
 	if (!state)
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
 	__u32 left = READ(msg, msg_iter.count);
 	/* a call that moves to another CPU half-way is reported twice, with the bytes that are left: no harm */
@@ -30,7 +30,7 @@ INLINE int on_tcp_send(enum how how, const struct sock *sk, __u64 len)
 {
 	if (!len || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
 	log_socket(MAG_TCP_SEND, sk, cookie_of(how, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
@@ -41,7 +41,7 @@ INLINE int on_udp_send(enum how how, const struct sock *sk, __u64 len, __u16 fam
 {
 	if (READ(sk, __sk_common.skc_family) != family || !socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	log_socket(MAG_UDP_SEND, sk, cookie_of(how, sk), 0, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
@@ -120,7 +120,7 @@ INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff
 {
 	if (!socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	struct packet p = {};
 	if (!tcp_segment(sk, skb, &p))
 		return 0;
@@ -136,7 +136,7 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 {
 	if (!socket_wanted(sk))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	__u64 cookie = cookie_of(how, sk);
 	if (wanted(MAG_TCP_RECV)) {
 		struct packet p = {};
@@ -185,14 +185,14 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	__u8 flags = READ(tcb, tcp_flags);
 	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
 	log_range(state, MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
-		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0, bpf_ktime_get_ns());
+		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0, clock_now());
 	return 0;
 }
 
 /* A datagram has found its socket. */
 INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p))
@@ -249,7 +249,7 @@ INLINE int log_udp_send(const struct syscall_enter *call, __u32 len)
 {
 	if (!socket_hop(MAG_UDP_SEND))
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_now();
 	const struct sock *sk = socket_of(call->args[0]);
 	if (sk && READ(sk, sk_protocol) == IPPROTO_UDP && socket_wanted(sk))
 		log_socket(MAG_UDP_SEND, sk, READ(sk, __sk_common.skc_cookie.counter), 0, len, 0,

@@ -316,8 +316,12 @@ fn aligned(a: &str, b: &str, other: &str, dir: &TempDir) {
     };
     assert!(text(&[a, other]).contains("0–1  CERTIFIED ±"));
     assert!(text(&[a, b]).contains("they share a clock"));
-    let refused = run(&["align", "--plot", "bounds.png", a, other]);
-    assert!(!refused.status.success() && stderr(&refused).contains(".svg"), "{}", stderr(&refused));
+    let image = dir.path().join("bounds.png").display().to_string();
+    let output = run(&["align", "--plot", &image, a, other]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(std::fs::read(&image).expect("a plot").starts_with(b"\x89PNG"));
+    let refused = run(&["align", "--plot", "bounds.jpg", a, other]);
+    assert!(!refused.status.success() && stderr(&refused).contains(".svg or .png"), "{}", stderr(&refused));
 }
 
 #[test]

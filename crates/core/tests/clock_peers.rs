@@ -4,9 +4,10 @@
 mod clock_world;
 
 use clock_world::delay::Jitter;
-use clock_world::peers::{ConvexHull, Method, QuickestTrip, Regression};
+use clock_world::peers::{ConvexHull, HopTree, Method, QuickestTrip, Regression};
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
+use magscope_core::clock::graph::Graph;
 use magscope_core::clock::pair::{Constraint, Recorded};
 
 fn world(seed: u64, packets: usize, span_ns: i64) -> (World, Vec<Constraint>) {
@@ -70,4 +71,68 @@ fn products_of_64_bits_do_not_last_for_hours() {
         assert!(recorded.bounds_at(a).contains(d) && recorded.known_at(a).bounds.contains(d));
     }
     assert!(broken >= 5, "it breaks in {broken} of 10 only");
+}
+
+/// Once its lines have crossed they stay as they were, whatever comes.
+#[test]
+fn a_hull_that_failed_once_never_recovers() {
+    for seed in 0..20 {
+        let mut settings = Settings::quiet(4_000, 8 * SECOND);
+        settings.jumps = vec![(2 * SECOND, true, 5_000_000)];
+        let world = World::new(&mut Random(seed), settings);
+        let mut constraints = world.constraints();
+        constraints.sort();
+        let hull: ConvexHull = fed(&constraints);
+        let recorded = Recorded::build(constraints.iter().copied());
+        let (a, d) = world.truth(7 * SECOND);
+        assert!(hull.failed, "seed {seed}");
+        assert!(hull.estimate(a).unwrap().abs_diff(d) > 1_000_000, "six seconds later it is a millisecond off");
+        assert!(recorded.bounds_at(a).contains(d) && recorded.bounds_at(a).width_ns().unwrap() < 100_000);
+    }
+}
+
+/// Two hosts that spoke a little over a long and lopsided way, and both a lot with a third nearby: the fewest hops lead over
+/// the long way, the tightest bounds over the third.
+#[test]
+fn a_tree_by_hops_takes_the_direct_way_however_bad_it_is() {
+    let near = |a: u64, b: u64, t: u64, i: u64| {
+        let (sent, received) = (t + a, t + 25_000 + i * 7_919 % 10_000 + b);
+        Constraint::a_to_b(sent, received, 3).unwrap()
+    };
+    let back = |a: u64, b: u64, t: u64, delay_ns: u64| Constraint::b_to_a(t + b, t + delay_ns + a, 3).unwrap();
+    for offset in [0, 1_000_000, 3_600_000_000_000_u64] {
+        let clocks = [0, offset, 2 * offset + 12_345];
+        let (mut tree, mut bounds) = (HopTree::default(), Vec::new());
+        for (a, b, packets, long) in [(0, 1, 1_000, 0), (1, 2, 1_000, 0), (0, 2, 40, 4_000_000)] {
+            let mut all = Vec::new();
+            for i in 0..packets {
+                let t = 1_000_000_000 + i * 1_000_000_000 / packets;
+                let mut there = near(clocks[a], clocks[b], t, i);
+                there.value_ns += long;
+                all.push(there);
+                all.push(back(clocks[a], clocks[b], t + 100_000, 25_000 + i * 6_007 % 10_000));
+            }
+            all.sort();
+            all.iter().for_each(|constraint| tree.push(a, b, constraint));
+            bounds.push((a, b, Recorded::build(all)));
+        }
+        let t = 1_500_000_000;
+        let mut graph = Graph::new(3);
+        bounds.iter().for_each(|(a, b, pair)| graph.bound(*a, *b, &pair.bounds_at(t + clocks[*a])));
+        let ours = graph.solve().unwrap().bounds(0, 2);
+        let (truth, theirs) = (clocks[2] as i64, tree.estimate(0, 2, t).unwrap());
+        assert!(theirs.abs_diff(truth) > 1_900_000, "{theirs}, truly {truth}");
+        assert!(ours.contains(truth) && ours.width_ns().unwrap() < 120_000, "{ours:?}, truly {truth}");
+        // Where there is no direct way both go by the third.
+        let mut tree = HopTree::default();
+        for (a, b, i) in [(0, 1, 0), (1, 2, 1)] {
+            let points = (0..50_u64).flat_map(|i| {
+                let t = 1_000_000_000 + i * 20_000_000;
+                [near(clocks[a], clocks[b], t, i), back(clocks[a], clocks[b], t + 100_000, 25_000 + i % 9_000)]
+            });
+            points.for_each(|constraint| tree.push(a, b, &constraint));
+            assert!(bounds[i].2.bounds_at(t + clocks[a]).contains((clocks[b] - clocks[a]) as i64));
+        }
+        assert!(tree.estimate(0, 2, t).unwrap().abs_diff(truth) < 20_000);
+    }
 }

@@ -193,7 +193,8 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
         return Ok(());
     }
     // The truth is inside the bounds wherever there are some.
-    for (pair, bounds) in seen.alignment.pairs() {
+    for pair in seen.alignment.couples() {
+        let Some(bounds) = seen.alignment.pair(pair.0, pair.1) else { continue };
         assert_eq!(pair, (0, 1));
         for true_ns in (0..3_000_000_000).step_by(100_000_000) {
             let (a, b) = (clocks[0].at(true_ns), clocks[1].at(true_ns));
@@ -209,8 +210,8 @@ fn honest(seed: u64, weather: Weather, clocks: [Clock; 2], losses: bool) -> Resu
     // All recordings together say no less than the pair alone, and nothing else.
     for true_ns in (0..3_000_000_000).step_by(500_000_000) {
         let (a, b) = (clocks[0].at(true_ns), clocks[1].at(true_ns));
-        let together = seen.alignment.at(a).map_err(|e| e.to_string())?.bounds(0, 1);
-        let alone = seen.alignment.pairs().next().map(|(_, pair)| pair.bounds_at(a));
+        let together = seen.alignment.at(a).map_err(|e| e.to_string())?.0.bounds(0, 1);
+        let alone = seen.alignment.pair(0, 1).map(|pair| pair.bounds_at(a));
         if !together.contains((i128::from(b) - i128::from(a)) as i64)
             || alone.is_some_and(|alone| alone != together)
         {

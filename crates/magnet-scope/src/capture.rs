@@ -1,6 +1,6 @@
 //! Starting a capture: check privileges, attach, give the privileges away.
 
-use crate::cli::CaptureArgs;
+use crate::cli::{CaptureArgs, StampClock};
 use crate::control::server::Bound;
 use crate::failure::Hint;
 use crate::namespaces::Namespaces;
@@ -60,8 +60,12 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         ring_bytes_per_cpu: usize::try_from(args.ring_size).unwrap_or(usize::MAX),
         backend: args.backend,
         probes: args.probe.clone(),
+        tsc: args.clock == StampClock::Tsc,
     };
     let capture = Capture::start(options).map_err(explain)?;
+    if let Some(because) = capture.clock_fallback() {
+        output::note(&format!("the TSC cannot be used, because {because}; events carry CLOCK_MONOTONIC"));
+    }
     let missing = missing(&capture.info().coverage, hops);
     if !missing.is_empty() {
         let missing = missing.join(", ");

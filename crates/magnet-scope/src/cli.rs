@@ -103,6 +103,9 @@ pub struct CaptureArgs {
     /// [default: for each hop the cheapest that works]
     #[arg(long, value_name = "KIND", value_parser = crate::values::backend::parser())]
     pub backend: Option<Backend>,
+    /// What events are stamped with: `monotonic`, or `tsc`, the processor's own counter, where the kernel allows it
+    #[arg(long, value_name = "CLOCK", value_enum, default_value_t)]
+    pub clock: StampClock,
     /// End by itself after this long: `10s`, `1m30s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     pub duration: Option<Duration>,
@@ -128,6 +131,16 @@ pub struct CaptureArgs {
     /// Wake up as seldom as memory allows, for recording at the least cost
     #[arg(long)]
     pub bulk: bool,
+}
+
+/// The clock that events carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum StampClock {
+    /// `CLOCK_MONOTONIC`
+    #[default]
+    Monotonic,
+    /// The time stamp counter
+    Tsc,
 }
 
 fn filter(text: &str) -> Result<CaptureFilter, String> {

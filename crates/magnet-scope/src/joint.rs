@@ -1,6 +1,7 @@
 //! What is to be said of several recordings together: whose clock stands how, what joined, and what did not and why.
 
 use magscope_core::align::Alignment;
+use magscope_core::clock::pair::Recorded;
 use magscope_core::join::{JoinCounters, Pairing};
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Walked;
@@ -21,6 +22,9 @@ pub struct Joint {
     one_clock: bool,
     /// Each pair of clocks.
     clocks: Vec<Clocks>,
+    /// Which of them contradict each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contradiction: Option<String>,
     /// What the join did.
     join: JoinCounters,
     /// Connections with the most journeys.
@@ -56,6 +60,34 @@ struct Clocks {
     min_round_trip_ns: Option<u64>,
     packets_used: u64,
     packets_rejected: u64,
+    /// What vouches for UTC on the two contradicts their packets, and was dropped.
+    external_refuted: bool,
+}
+
+impl Clocks {
+    /// `None` where nothing is known.
+    fn of(alignment: &Alignment, nodes: (u16, u16)) -> Option<Self> {
+        let (a, b) = nodes;
+        let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
+        let known = alignment.known_at(a, b, at_ns)?;
+        let pair = alignment.pair(a, b);
+        let estimate = pair.and_then(|pair| pair.estimate_at(at_ns));
+        let half_width_ns = known.bounds.width_ns().map(|width| width.div_ceil(2));
+        Some(Clocks {
+            nodes,
+            at_ns,
+            state: alignment.state(a, b)?.to_string(),
+            offset_ns: estimate.map(|(ns, _)| ns).or(known.bounds.middle_ns()),
+            half_width_ns: estimate.map(|(_, ns)| ns).or(half_width_ns),
+            lower_ns: known.bounds.lower,
+            upper_ns: known.bounds.upper,
+            drift_ppm: pair.and_then(Recorded::drift_ppm).map(|(ppm, _)| ppm),
+            min_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),
+            packets_used: pair.map_or(0, |pair| pair.counts().used),
+            packets_rejected: pair.map_or(0, |pair| pair.counts().rejected),
+            external_refuted: known.external_refuted,
+        })
+    }
 }
 
 impl Joint {
@@ -64,32 +96,15 @@ impl Joint {
             .iter()
             .zip(infos)
             .map(|(dir, info)| Recording { directory: dir.display().to_string(), host: info.host.clone() });
-        let clocks = alignment.pairs().map(|(nodes, pair)| {
-            let at_ns = pair.middle_ns().or_else(|| {
-                let clock = alignment.clock(nodes.0)?;
-                clock.samples().last().map(|sample| sample.raw_ns)
-            });
-            let at_ns = at_ns.unwrap_or_default();
-            let (estimate, bounds) = (pair.estimate_at(at_ns), pair.bounds_at(at_ns));
-            Clocks {
-                nodes,
-                at_ns,
-                state: pair.state_at(at_ns).to_string(),
-                offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
-                half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
-                lower_ns: bounds.lower,
-                upper_ns: bounds.upper,
-                drift_ppm: pair.drift_ppm(),
-                min_round_trip_ns: pair.min_round_trip_ns(),
-                packets_used: pair.counts().used,
-                packets_rejected: pair.counts().rejected,
-            }
-        });
+        let clocks = alignment.couples().filter_map(|nodes| Clocks::of(alignment, nodes));
+        let amid = alignment.clocks().skip(1).find_map(|b| alignment.amid_ns(0, b));
+        let contradiction = amid.and_then(|raw_0_ns| alignment.at(raw_0_ns).err()).map(|e| e.to_string());
         let (listed, others) = walked.pairings.split_at(walked.pairings.len().min(MOST_PAIRINGS));
         Joint {
             one_clock: (1..infos.len() as u16).all(|node| alignment.state(0, node).is_none()),
             recordings: recordings.collect(),
             clocks: clocks.collect(),
+            contradiction,
             join: walked.join,
             connections: listed.to_vec(),
             other_connections: others.len() as u64,
@@ -110,6 +125,9 @@ impl Joint {
         }
         for clocks in &self.clocks {
             self.clocks_line(&mut text, clocks);
+        }
+        if let Some(contradiction) = &self.contradiction {
+            let _ = writeln!(text, "clocks: {contradiction}");
         }
         if self.recordings.len() > 1 && self.clocks.is_empty() {
             let what = if self.one_clock {
@@ -153,6 +171,9 @@ impl Joint {
         let _ = write!(text, "clocks: {b} against {a} {}", clocks.state);
         if let (Some(offset_ns), Some(half_width_ns)) = (clocks.offset_ns, clocks.half_width_ns) {
             let _ = write!(text, " {} ± {}", signed(offset_ns), duration(half_width_ns));
+            if offset_ns.unsigned_abs() <= half_width_ns {
+                text.push_str(" (which is ahead is not resolvable)");
+            }
         } else {
             for (what, bound) in [("at least", clocks.lower_ns), ("at most", clocks.upper_ns)] {
                 if let Some(ns) = bound {
@@ -168,6 +189,12 @@ impl Joint {
         }
         let used = counted(clocks.packets_used, "packet", "packets");
         let _ = writeln!(text, "; {used} used, {} rejected", count(clocks.packets_rejected));
+        if clocks.external_refuted {
+            let _ = writeln!(
+                text,
+                "clocks: the UTC of {a} or {b} is not as good as claimed: packets contradict it"
+            );
+        }
     }
 }
 

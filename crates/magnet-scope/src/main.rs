@@ -7,6 +7,7 @@ mod capture;
 mod cli;
 mod commands;
 mod control;
+mod drawing;
 mod failure;
 mod hosts;
 mod joint;

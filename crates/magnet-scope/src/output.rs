@@ -1,6 +1,6 @@
 //! Data goes to stdout, everything said about it to stderr.
 
-use crate::failure::{Hint, Usage};
+use crate::failure::Hint;
 use anyhow::Result;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
@@ -34,15 +34,6 @@ pub fn json(value: &impl Serialize) -> Result<()> {
 pub fn note(message: &str) {
     // A closed stderr is no reason to stop capturing.
     let _ = writeln!(io::stderr().lock(), "magnet-scope: {message}");
-}
-
-/// Whether a plot can be written to a file of this name.
-pub fn drawable(path: &Path) -> Result<()> {
-    if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
-        return Ok(());
-    }
-    Err(Usage(format!("{} cannot be drawn: plots are SVG; give it a name that ends in .svg", path.display()))
-        .into())
 }
 
 /// The error of a file that could not be written.

@@ -44,7 +44,7 @@ impl Recordings {
         if !Aligner::new(&all.infos).is_one_clock() {
             let to_utc_ns = maps.iter().map(|map| {
                 let sample = map.samples().first();
-                sample.map_or(0, |s| s.realtime_ns.wrapping_sub(s.monotonic_ns as i64))
+                sample.map_or(0, |s| s.realtime_ns.wrapping_sub(s.event_ns() as i64))
             });
             let rough = Unaligned { to_utc_ns: to_utc_ns.collect() };
             // All of them, whatever part is shown: the more packets, the tighter the bound.

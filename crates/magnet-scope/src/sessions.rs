@@ -6,15 +6,9 @@ use crate::output;
 use crate::values::instant::Instant;
 use anyhow::Result;
 use jiff::Timestamp;
-use magscope_core::Batch;
 use magscope_core::clock::UtcMap;
-use magscope_core::source::{Progress, Source};
 use magscope_session::Session;
 use std::path::Path;
-use std::time::Duration;
-
-/// How far from the ends of a recording its clock samples are looked for.
-const AROUND_NS: u64 = 1_000_000_000;
 
 /// Opens the recording in a directory, and says on stderr what is damaged.
 pub fn open(dir: &Path) -> Result<Session> {
@@ -25,21 +19,10 @@ pub fn open(dir: &Path) -> Result<Session> {
     Ok(session)
 }
 
-/// The map from the recording's clock to UTC, made from the samples at its two ends.
+/// The map from the recording's clock to UTC: piece by piece, because somebody may have set the clock amid the recording.
 pub fn utc_map(session: &Session) -> UtcMap {
     let mut map = UtcMap::new();
-    let summary = session.summary();
-    let (Some(from), Some(to)) = (summary.from_ns, summary.to_ns) else {
-        return map;
-    };
-    let ends = [(None, Some(from.saturating_add(AROUND_NS))), (Some(to.saturating_sub(AROUND_NS)), None)];
-    for (from, to) in ends {
-        let (mut replay, mut batch) = (session.replay(from, to), Batch::default());
-        // A replay never fails; should one ever, a map of fewer samples is still right where it has some.
-        while let Ok(Progress::More) = replay.next(&mut batch, Duration::ZERO) {
-            batch.clock.iter().for_each(|sample| map.push(*sample));
-        }
-    }
+    session.clock_samples().into_iter().for_each(|sample| map.push(sample));
     map
 }
 
@@ -88,17 +71,10 @@ pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<
 
 /// Turns the map round: the last instant whose UTC is not after `utc`.
 fn from_utc(map: &UtcMap, utc: i64) -> Result<u64> {
-    let Some(first) = map.samples().first() else {
+    map.event_ns(utc).ok_or_else(|| {
         let text = "this recording has no clock samples, so times in UTC cannot be found in it; write an offset as in `1.5s`";
-        return Err(Usage(text.to_owned()).into());
-    };
-    let guess = |offset: i64| first.monotonic_ns.saturating_add_signed(offset);
-    let mut monotonic = guess(utc.saturating_sub(first.realtime_ns));
-    // The two clocks drift apart by parts in a million: a second look is exact to nanoseconds.
-    if let Some(seen) = map.utc_ns(monotonic) {
-        monotonic = monotonic.saturating_add_signed(utc.saturating_sub(seen));
-    }
-    Ok(monotonic)
+        Usage(text.to_owned()).into()
+    })
 }
 
 /// An instant of the recording as a time of day in UTC.

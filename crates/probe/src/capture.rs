@@ -3,9 +3,9 @@
 //! Nothing is pinned: programs, maps and links belong to file descriptors of this process, so the kernel removes
 //! all of them however the process ends.
 
-use crate::candidates::{Candidate, is_at_function};
+use crate::candidates::{CANDIDATES, Candidate, is_at_function};
 use crate::change::teachers;
-use crate::clock::{ClockSampler, monotonic_ns};
+use crate::clock::{ClockSampler, EventClock};
 use crate::control::{Control, Sampler, Watermark};
 use crate::custom::{self, Attached};
 use crate::decode::{Record, decode, decode_event};
@@ -21,6 +21,7 @@ use crate::order::{HOLD_NS, Sorter};
 use crate::plan::{Plan, plan_by};
 use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HOPS};
 use crate::symbols;
+use crate::tsc::Tsc;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, NetfilterOpts, Object, ObjectBuilder, OpenObject,
     ProgramAttachType, ProgramMut, RingBuffer, RingBufferBuilder,
@@ -64,6 +65,9 @@ pub struct CaptureOptions {
     pub samplers: Vec<(Hop, Sampler)>,
     /// Keep one in so many flows; 0 and 1 keep all.
     pub flow_one_in: u32,
+    /// Stamp events with the TSC itself, where this host's can be read; else with `CLOCK_MONOTONIC`, see
+    /// [`Capture::clock_fallback`].
+    pub tsc: bool,
     /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
     pub switchable: HopSet,
     /// Probes that a person named.
@@ -82,6 +86,7 @@ impl Default for CaptureOptions {
             filter: None,
             samplers: Vec::new(),
             flow_one_in: 1,
+            tsc: false,
             switchable: HopSet::EMPTY,
             probes: Vec::new(),
         }
@@ -196,6 +201,10 @@ pub struct Capture {
     pub(crate) options: CaptureOptions,
     last_counts: Option<Instant>,
     clock: ClockSampler,
+    pub(crate) event_clock: EventClock,
+    clock_fallback: Option<String>,
+    /// What the programs read; closed with the capture.
+    _tsc: Option<Tsc>,
     last_watermark_ns: u64,
     /// Probes attach and detach one after the other. What was seen while only some of them were there is left out, so
     /// that at every instant of the capture every hop of the coverage could be seen.
@@ -242,13 +251,31 @@ impl Capture {
             along = HopSet(along.0 | teachers().0);
         }
         let mut facts = facts.clone();
+        let (mut tsc, mut clock_fallback) = match opened(&facts, options.tsc) {
+            Ok(tsc) => (tsc, None),
+            Err(because) => (None, Some(because)),
+        };
+        if tsc.is_some() {
+            facts.refused.extend(without_tsc());
+        }
         let (plan, loaded, object, ring_maps, links) = loop {
             let plan = plan_by(&facts, options.hops, options.backend);
             if plan.probes.is_empty() {
                 return Err(nothing_to_serve(&plan, options.hops));
             }
             let loaded = plan_by(&facts, along, options.backend);
-            let object = load(&facts, &loaded, &options)?;
+            let object = match load(&facts, &loaded, &options, tsc.as_ref()) {
+                Err(ProbeError::Load { .. }) if tsc.is_some() => {
+                    // Without the TSC it may load, and with it it was only wished for.
+                    tsc = None;
+                    clock_fallback = Some("the kernel refuses programs that read it".to_owned());
+                    without_tsc().for_each(|(place, _)| {
+                        facts.refused.remove(&place);
+                    });
+                    continue;
+                }
+                loaded => loaded?,
+            };
             let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
             match attach_all(&facts, &object, &plan, &options.netns) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
@@ -260,7 +287,7 @@ impl Capture {
                 Err(error) => return Err(error),
             }
         };
-        let config = config(&facts, &loaded, &options);
+        let config = config(&facts, &loaded, &options, tsc.as_ref());
         let (probes, customs) = custom::attach_all(&facts, &object, &config, &options.probes)?;
         let collector = Rc::new(RefCell::new(Collector {
             gaps: vec![Gaps::default(); facts.cpus as usize],
@@ -271,13 +298,14 @@ impl Capture {
         let mut control = Control::new(&object, &ring_maps[0])?;
         let doorbell = Doorbell::new(&ring_maps)?;
 
+        let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
         let info = NodeInfo {
             host: facts.host.clone(),
             kernel: facts.kernel.clone(),
             boot_id: facts.boot_id.clone(),
             cpus: facts.cpus,
-            clock: "monotonic".to_owned(),
+            clock: event_clock.name().to_owned(),
             netns,
             cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
             settings: Vec::new(),
@@ -308,9 +336,12 @@ impl Capture {
             collector,
             info,
             options,
-            clock: ClockSampler::new(),
+            clock: ClockSampler::new().of(event_clock),
+            event_clock,
+            clock_fallback,
+            _tsc: tsc,
             last_watermark_ns: 0,
-            complete_from_ns: monotonic_ns(),
+            complete_from_ns: event_clock.now_ns(),
             stopped_at_ns: None,
             outside: 0,
             finished: false,
@@ -320,17 +351,23 @@ impl Capture {
         capture.control.set_custom(capture.customs.len());
         // all at once, and only now that every one is attached
         capture.control.set_hops(plan.served());
-        capture.complete_from_ns = monotonic_ns();
+        capture.complete_from_ns = event_clock.now_ns();
         Ok(capture)
     }
 
     /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
     pub fn stop(&mut self) {
-        self.stopped_at_ns.get_or_insert_with(monotonic_ns);
+        let event_clock = self.event_clock;
+        self.stopped_at_ns.get_or_insert_with(|| event_clock.now_ns());
         self.control.set_custom(0);
         self.control.set_hops(HopSet::EMPTY);
         self.links.clear();
         self.customs.clear();
+    }
+
+    /// Why events do not carry the TSC though it was asked for.
+    pub fn clock_fallback(&self) -> Option<&str> {
+        self.clock_fallback.as_deref()
     }
 
     /// Events left out because they came while probes were still being attached or already detached.
@@ -360,7 +397,7 @@ impl Capture {
             .map_err(|e| failed(e.to_string()))?
             .unwrap_or_default();
         let mut counters = Counters::default();
-        let time_ns = monotonic_ns();
+        let time_ns = self.event_clock.now_ns();
         let word = |bytes: &[u8], index: usize| -> u64 {
             let at = index * 8;
             bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
@@ -412,7 +449,7 @@ impl Capture {
     }
 
     fn drain(&mut self, batch: &mut Batch) {
-        let now = monotonic_ns();
+        let now = self.event_clock.now_ns();
         self.collector.borrow_mut().taken.fill(0);
         // the callbacks never fail, so the only error left is an interrupted call: what is there comes next time
         let _drained = self.rings.consume_raw();
@@ -523,7 +560,21 @@ fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {
     ProbeError::NothingToServe { asked, because: because.unwrap_or_default() }
 }
 
-fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Object, ProbeError> {
+/// The TSC, where it is wanted; or why it cannot be had.
+fn opened(facts: &HostFacts, wanted: bool) -> Result<Option<Tsc>, String> {
+    match &facts.tsc_obstacle {
+        _ if !wanted => Ok(None),
+        Some(because) => Err(because.clone()),
+        None => Tsc::open(facts.cpus).map(Some),
+    }
+}
+
+fn load(
+    facts: &HostFacts,
+    plan: &Plan,
+    options: &CaptureOptions,
+    tsc: Option<&Tsc>,
+) -> Result<Object, ProbeError> {
     messages::keep();
     let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: e.to_string(), log: messages::last() };
     let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
@@ -544,19 +595,23 @@ fn load(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> Result<Obje
             _ => {}
         }
     }
-    let config = config(facts, plan, options);
+    let config = config(facts, plan, options, tsc);
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        if name == "rings" {
+        if ["rings", "tsc_counters", "tsc_bases"].contains(&name.as_str()) {
             map.set_max_entries(facts.cpus).map_err(refused)?;
         } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
             write_config(&mut map, &config)?;
         }
     }
-    open.load().map_err(refused)
+    let object = open.load().map_err(refused)?;
+    if let Some(tsc) = tsc {
+        tell_counters(&object, tsc)?;
+    }
+    Ok(object)
 }
 
-fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> mag_config {
+fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions, tsc: Option<&Tsc>) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config {
         hops: plan.served().0,
@@ -564,6 +619,9 @@ fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions) -> mag_confi
         epoll_callback: symbols::of_kernel().epoll_callback,
         ..mag_config::default()
     };
+    if let Some(Tsc { rate, .. }) = tsc {
+        (config.tsc_mult, config.tsc_shift, config.tsc_origin_ns) = (rate.mult, rate.shift, rate.origin_ns);
+    }
     if !options.every_netns {
         config.netns_count = options.netns.len() as u32;
         for (slot, target) in config.netns.iter_mut().zip(&options.netns) {
@@ -580,6 +638,28 @@ pub(crate) fn bytes_of_config(config: &mag_config) -> &[u8] {
     unsafe {
         std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>())
     }
+}
+
+/// Gives the programs each CPU's counter, and the cycle at which that was 0.
+fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
+    for (cpu, counter) in (0_u32..).zip(&tsc.counters) {
+        let Some((counter, base)) = counter else { continue };
+        let counter = counter.as_raw_fd().to_ne_bytes();
+        for (name, value) in [("tsc_counters", &counter[..]), ("tsc_bases", &base.to_ne_bytes()[..])] {
+            let failed = |cause: String| ProbeError::Map { operation: "write", map: name, cause };
+            let map = object.maps().find(|m| m.name() == name);
+            let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
+            map.update(&cpu.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| failed(e.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Places whose programs may not read a perf event.
+fn without_tsc() -> impl Iterator<Item = ((Backend, String), String)> {
+    let ways = CANDIDATES.iter().flat_map(|ways| ways.iter());
+    let blind = ways.filter(|way| matches!(way.backend, Backend::Netfilter | Backend::CgroupSkb));
+    blind.map(|way| ((way.backend, way.point.to_owned()), "programs there cannot read the TSC".to_owned()))
 }
 
 fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Result<(), ProbeError> {

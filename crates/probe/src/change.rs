@@ -7,7 +7,6 @@
 
 use crate::candidates::Candidate;
 use crate::capture::{Capture, attach};
-use crate::clock::monotonic_ns;
 use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
 use crate::filter::Program;
@@ -30,7 +29,7 @@ impl Capture {
     /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached any more, [`ProbeError::Filter`] for a
     /// filter that names what is not there; whatever was in force then still is.
     pub fn change(&mut self, setting: &Setting) -> Result<(), ProbeError> {
-        let from_ns = monotonic_ns();
+        let from_ns = self.event_clock.now_ns();
         match setting {
             Setting::Enable(hops) => self.enable(*hops)?,
             Setting::Disable(hops) => self.disable(*hops)?,
@@ -44,7 +43,7 @@ impl Capture {
                 self.control.set_watermark(*watermark);
             }
         }
-        self.changes.push(Change { from_ns, to_ns: monotonic_ns(), what: setting.to_string() });
+        self.changes.push(Change { from_ns, to_ns: self.event_clock.now_ns(), what: setting.to_string() });
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Reading this node's clocks together.
 
+use crate::tsc::Rate;
+use crate::utc::{UtcSources, UtcWatch};
 use magscope_core::clock::{ClockSample, Clocksource};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -27,19 +29,58 @@ pub fn monotonic_ns() -> u64 {
     read(ClockId::Monotonic) as u64
 }
 
+/// `CLOCK_MONOTONIC_RAW` now, nanoseconds: R.
+pub fn raw_ns() -> u64 {
+    read(ClockId::MonotonicRaw) as u64
+}
+
+/// The clock that events carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventClock {
+    /// `CLOCK_MONOTONIC`.
+    #[default]
+    Monotonic,
+    /// The TSC.
+    Tsc(Rate),
+}
+
+impl EventClock {
+    /// Now, nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        match self {
+            Self::Monotonic => monotonic_ns(),
+            Self::Tsc(rate) => rate.now_ns(),
+        }
+    }
+
+    /// As recordings say it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Monotonic => "monotonic",
+            Self::Tsc(_) => "tsc",
+        }
+    }
+}
+
 /// Reads the clocks between two readings of `CLOCK_MONOTONIC`, eight times, and keeps the narrowest.
-fn narrowest() -> ClockSample {
+fn narrowest(events: EventClock) -> ClockSample {
     let once = || {
         let before = read(ClockId::Monotonic);
         let raw = read(ClockId::MonotonicRaw);
         let real = read(ClockId::Realtime);
+        let (stamp_ns, doubt_ns) = match events {
+            EventClock::Monotonic => (0, 0),
+            EventClock::Tsc(rate) => (rate.now_ns(), rate.doubt_ns),
+        };
         let after = read(ClockId::Monotonic);
         let width = after - before;
         ClockSample {
             monotonic_ns: (before + width / 2) as u64,
             raw_ns: raw as u64,
             realtime_ns: real,
-            width_ns: u32::try_from(width).unwrap_or(u32::MAX),
+            // What is doubtful to both sides counts twice: half the width is the error.
+            width_ns: u32::try_from(width).unwrap_or(u32::MAX).saturating_add(doubt_ns.saturating_mul(2)),
+            stamp_ns,
             ..ClockSample::default()
         }
     };
@@ -58,6 +99,10 @@ pub struct ClockSampler {
     due_ns: u64,
     interval: Duration,
     random: u64,
+    sources: UtcSources,
+    events: EventClock,
+    /// Begins with the first sample: a thread has the privileges that its process has then.
+    utc: Option<UtcWatch>,
 }
 
 impl Default for ClockSampler {
@@ -69,6 +114,11 @@ impl Default for ClockSampler {
 impl ClockSampler {
     /// The first sample is due at once.
     pub fn new() -> Self {
+        Self::asking(UtcSources::default())
+    }
+
+    /// The same, with others to be asked how far UTC is.
+    pub fn asking(sources: UtcSources) -> Self {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let set = timerfd_create(TimerfdClockId::Realtime, flags).ok();
         let sampler = ClockSampler {
@@ -77,9 +127,18 @@ impl ClockSampler {
             due_ns: 0,
             interval: FIRST_INTERVAL,
             random: monotonic_ns() | 1,
+            sources,
+            events: EventClock::Monotonic,
+            utc: None,
         };
         sampler.arm();
         sampler
+    }
+
+    /// For events that carry this clock.
+    #[must_use]
+    pub fn of(self, events: EventClock) -> Self {
+        ClockSampler { events, ..self }
     }
 
     /// A timer that is never due, and that a set clock cancels (`TFD_TIMER_CANCEL_ON_SET`).
@@ -110,11 +169,16 @@ impl ClockSampler {
 
     /// A sample now.
     pub fn sample(&mut self) -> ClockSample {
-        if self.was_set() {
+        let utc = self.utc.get_or_insert_with(|| UtcWatch::start(self.sources.clone()));
+        let said = utc.error_at(monotonic_ns());
+        let sample = narrowest(self.events);
+        // Looked at last: when it was set before the clocks were read, nothing said of it holds.
+        let was_set = self.was_set();
+        if was_set {
             self.realtime_steps = self.realtime_steps.saturating_add(1);
             self.arm();
+            self.utc.iter().for_each(UtcWatch::clock_was_set);
         }
-        let sample = narrowest();
         let asleep = read(ClockId::Boottime) - read(ClockId::Monotonic);
         let (frequency, status, tai_offset_s) = discipline();
         ClockSample {
@@ -124,6 +188,7 @@ impl ClockSampler {
             clocksource: clocksource(),
             frequency,
             status,
+            utc_error_ns: said.filter(|_| !was_set),
             ..sample
         }
     }

@@ -63,6 +63,8 @@ pub struct HostFacts {
     pub capabilities: u64,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf: String,
+    /// What stands against the TSC as the clock of events; `None` if nothing does.
+    pub tsc_obstacle: Option<String>,
     /// The clock source in use.
     pub clocksource: String,
     /// Ticks a second, `CONFIG_HZ`; `None` where the kernel's configuration cannot be read.
@@ -130,6 +132,7 @@ impl HostFacts {
             cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),
             capabilities: parse_capabilities(&status_text),
             unprivileged_bpf: text("/proc/sys/kernel/unprivileged_bpf_disabled"),
+            tsc_obstacle: crate::tsc::obstacle(),
             clocksource: text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             ..HostFacts::default()
         };

@@ -25,6 +25,8 @@ pub mod record;
 pub mod setting;
 mod symbols;
 mod trial;
+pub mod tsc;
+pub mod utc;
 
 pub use capture::{Capture, CaptureOptions, Counters, ProbeCount};
 pub use control::{Sampler, Watermark};

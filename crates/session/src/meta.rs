@@ -13,8 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The session format this library writes, and the newest it reads.
 ///
-/// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads.
-pub const FORMAT: u32 = 2;
+/// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads; 3 has the clock of the events in
+/// the clock table.
+pub const FORMAT: u32 = 3;
 
 /// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;

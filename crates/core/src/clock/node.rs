@@ -1,5 +1,6 @@
 //! The clocks of one node: from `CLOCK_MONOTONIC` to R, to UTC, and back, with a bound.
 
+use super::pair::UtcReading;
 use super::{Break, ClockSample};
 
 /// The rate of `CLOCK_MONOTONIC` against R differs from one by this at most where no sample says more: the kernel's own limit
@@ -29,6 +30,7 @@ pub struct NodeClock {
 /// One coordinate of a sample.
 type Axis = fn(&ClockSample) -> u64;
 
+const EVENTS: Axis = |s| s.event_ns();
 const MONOTONIC: Axis = |s| s.monotonic_ns;
 const RAW: Axis = |s| s.raw_ns;
 
@@ -40,7 +42,10 @@ impl NodeClock {
 
     /// Adds a sample. One that is not newer than the newest on both clocks is left out: time does not run backwards.
     pub fn push(&mut self, sample: ClockSample) {
-        let newer = |last: &ClockSample| sample.monotonic_ns > last.monotonic_ns && sample.raw_ns > last.raw_ns;
+        let newer = |last: &ClockSample| {
+            let clocks: [Axis; 3] = [EVENTS, MONOTONIC, RAW];
+            clocks.iter().all(|clock| clock(&sample) > clock(last))
+        };
         if self.samples.last().is_none_or(newer) {
             self.samples.push(sample);
         }
@@ -51,24 +56,60 @@ impl NodeClock {
         &self.samples
     }
 
-    /// Where R itself broke, on `CLOCK_MONOTONIC`: between the two instants of each. What was known of its difference to another
-    /// node's clock holds no longer.
+    /// Where R itself broke, on R: between the two instants of each. What was known of its difference to another node's clock
+    /// holds no longer.
     pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
         self.samples.windows(2).filter_map(|pair| {
             let [before, next] = pair else { return None };
             let what = before.break_before(next).filter(|what| *what != Break::Realtime)?;
-            Some((before.monotonic_ns, next.monotonic_ns, what))
+            Some((before.raw_ns, next.raw_ns, what))
         })
     }
 
-    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of `CLOCK_MONOTONIC`; `None` while there is no sample, or beyond `u64`.
-    pub fn raw_ns(&self, monotonic_ns: u64) -> Option<Reading> {
-        self.map(monotonic_ns, MONOTONIC, RAW)
+    /// R (`CLOCK_MONOTONIC_RAW`) at an instant of the clock that events carry; `None` while there is no sample, or beyond `u64`.
+    pub fn raw_ns(&self, event_ns: u64) -> Option<Reading> {
+        self.map(event_ns, EVENTS, RAW)
     }
 
-    /// `CLOCK_MONOTONIC` at an instant of R.
-    pub fn monotonic_ns(&self, raw_ns: u64) -> Option<Reading> {
-        self.map(raw_ns, RAW, MONOTONIC)
+    /// The clock that events carry at an instant of R.
+    pub fn event_ns(&self, raw_ns: u64) -> Option<Reading> {
+        self.map(raw_ns, RAW, EVENTS)
+    }
+
+    /// UTC at an instant of R, where something vouched for it before and after and nobody set the clock in between.
+    pub fn utc(&self, raw_ns: u64) -> Option<UtcReading> {
+        let after =
+            self.samples.partition_point(|s| s.raw_ns <= raw_ns).min(self.samples.len().checked_sub(1)?);
+        let (before, next) = (self.samples.get(after.checked_sub(1)?)?, self.samples.get(after)?);
+        let vouched_ns = before.utc_error_ns?.max(next.utc_error_ns?);
+        if raw_ns < before.raw_ns || raw_ns > next.raw_ns || before.break_before(next).is_some() {
+            return None;
+        }
+        // REALTIME runs at the rate of MONOTONIC, so it is as far from a straight line.
+        let monotonic = self.map(raw_ns, RAW, MONOTONIC)?;
+        let since = i128::from(monotonic.ns) - i128::from(before.monotonic_ns);
+        let (run, rise) = (
+            i128::from(next.monotonic_ns - before.monotonic_ns),
+            i128::from(next.realtime_ns) - i128::from(before.realtime_ns),
+        );
+        let utc_ns = i64::try_from(i128::from(before.realtime_ns) + since * rise / run.max(1)).ok()?;
+        // The three clocks of a sample were read within its width, one after the other.
+        let width_ns = u64::from(before.width_ns.max(next.width_ns));
+        let error_ns = vouched_ns.saturating_add(monotonic.error_ns).saturating_add(width_ns);
+        Some(UtcReading { raw_ns, utc_ns, error_ns })
+    }
+
+    /// An instant of R at which it was this late by UTC.
+    pub fn raw_of_utc(&self, utc_ns: i64) -> Option<u64> {
+        let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns)?;
+        let anchor = self.samples.get(known)?;
+        let mut raw_ns = anchor.raw_ns.checked_add(utc_ns.abs_diff(anchor.realtime_ns))?;
+        // R and UTC drift apart by parts in a thousand at most: each look is right to a thousandth of the one before.
+        for _ in 0..4 {
+            let seen = self.utc(raw_ns)?;
+            raw_ns = raw_ns.checked_add_signed(utc_ns.checked_sub(seen.utc_ns)?)?;
+        }
+        Some(raw_ns)
     }
 
     fn map(&self, at: u64, from: Axis, to: Axis) -> Option<Reading> {
@@ -83,8 +124,7 @@ impl NodeClock {
         let since = i128::from(at - from(before));
         let ns = i128::from(to(before)) + since * rise / run.max(1);
         let kink_ns = self.kink_ns(after, from, to, since);
-        let width = before.width_ns.max(next.width_ns);
-        let error_ns = u64::from(width).div_ceil(2).saturating_add(kink_ns).saturating_add(1);
+        let error_ns = half_ns(before.width_ns.max(next.width_ns)).saturating_add(kink_ns);
         Some(Reading { ns: u64::try_from(ns).ok()?, error_ns })
     }
 
@@ -95,15 +135,21 @@ impl NodeClock {
             let (one, two) = (self.samples.get(i.checked_sub(1)?)?, self.samples.get(i)?);
             let run = i128::from(from(two)) - i128::from(from(one));
             let gain = i128::from(to(two)) - i128::from(to(one)) - run;
-            Some((gain as f64 / run.max(1) as f64, run))
+            // Both samples may be off by half their widths, and so may what looks like one rate or two.
+            let doubt = f64::from(one.width_ns) / 2.0 + f64::from(two.width_ns) / 2.0;
+            let run_ns = run.max(1) as f64;
+            Some((gain as f64 / run_ns, doubt / run_ns, run))
         };
-        let Some((own, run)) = gain(after) else { return 0 };
+        let Some((own, own_doubt, run)) = gain(after) else { return 0 };
         let around = [after.checked_sub(1).and_then(gain), gain(after + 1)];
         let slew = SLEW_PPM as f64 / 1e6;
         // At an end of the samples nothing is known about the rate on the other side.
         let known = around.iter().all(Option::is_some);
-        let rates = around.into_iter().flatten().map(|(rate, _)| rate);
-        let (mut low, mut high) = rates.fold((own, own), |(low, high), rate| (low.min(rate), high.max(rate)));
+        let rates = around.into_iter().flatten();
+        let (mut low, mut high) = rates
+            .fold((own - own_doubt, own + own_doubt), |(low, high), (rate, doubt, _)| {
+                (low.min(rate - doubt), high.max(rate + doubt))
+            });
         if !known {
             (low, high) = (low.min(own - slew), high.max(own + slew));
         }
@@ -115,12 +161,18 @@ impl NodeClock {
     }
 }
 
+/// How far a sample of this width may be from the truth: half of it, by a clock that may be slewed by a tenth, and what
+/// three readings in whole nanoseconds leave out.
+fn half_ns(width_ns: u32) -> u64 {
+    (u64::from(width_ns) * 9).div_ceil(16) + 3
+}
+
 /// Beyond the samples: slope one, and an error that grows.
 fn beyond(at: u64, end: &ClockSample, from: Axis, to: Axis) -> Option<Reading> {
     let away = i128::from(at) - i128::from(from(end));
     let ns = u64::try_from(i128::from(to(end)) + away).ok()?;
     let grown = u64::try_from(away.unsigned_abs() * u128::from(SLEW_PPM) / 1_000_000).unwrap_or(u64::MAX);
-    Some(Reading { ns, error_ns: u64::from(end.width_ns).div_ceil(2).saturating_add(grown).saturating_add(1) })
+    Some(Reading { ns, error_ns: half_ns(end.width_ns).saturating_add(grown) })
 }
 
 #[cfg(test)]
@@ -132,15 +184,17 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_rate_is_followed_to_half_a_width() {
+    fn a_steady_rate_is_followed_to_a_width() {
         let mut clock = NodeClock::new();
         assert_eq!(clock.raw_ns(1), None);
         for i in 0..10 {
             clock.push(sample(1_000_000 * i + 500, 1_000_100 * i + 7_000));
         }
         let raw = clock.raw_ns(4_500_500).unwrap();
-        assert_eq!(raw, Reading { ns: 4_500_450 + 7_000, error_ns: 51 });
-        let back = clock.monotonic_ns(raw.ns).unwrap();
+        // Half a width, and half a width more amid the samples: a kink as small as their noise is not seen.
+        assert_eq!(raw.ns, 4_500_450 + 7_000);
+        assert!((105..=112).contains(&raw.error_ns), "{raw:?}");
+        let back = clock.event_ns(raw.ns).unwrap();
         assert!(back.ns.abs_diff(4_500_500) <= 1);
         // An hour later: 500 ppm of it.
         let late = clock.raw_ns(3_600_000_000_000).unwrap();

@@ -35,6 +35,8 @@ pub struct ClockSample {
     /// UTC is off by at most so much, where something vouches for that. Never the kernel's own `maxerror`, which some
     /// daemons set to 0.
     pub utc_error_ns: Option<u64>,
+    /// The clock that events carry where that is another than `CLOCK_MONOTONIC` (the TSC), nanoseconds; else 0.
+    pub stamp_ns: u64,
 }
 
 /// What a kernel counts time with (`current_clocksource`). Numbers never change meaning.
@@ -112,6 +114,11 @@ pub enum Break {
 const SLEEP_NS: u64 = 1_000_000;
 
 impl ClockSample {
+    /// The clock that events carry.
+    pub const fn event_ns(&self) -> u64 {
+        if self.stamp_ns == 0 { self.monotonic_ns } else { self.stamp_ns }
+    }
+
     /// What broke between this sample and the next one; the worst of it.
     pub fn break_before(&self, next: &ClockSample) -> Option<Break> {
         if next.suspended_ns.abs_diff(self.suspended_ns) > SLEEP_NS {

@@ -1,8 +1,8 @@
-//! From `CLOCK_MONOTONIC` to UTC, for reading.
+//! From the clock that events carry to UTC, for reading.
 
 use super::ClockSample;
 
-/// The map from `CLOCK_MONOTONIC` to UTC given by samples in order of time: piecewise linear between two of
+/// The map from the clock that events carry to UTC given by samples in order of time: piecewise linear between two of
 /// them, slope one beyond the first and the last and where the clock was set in between.
 #[derive(Clone, Debug, Default)]
 pub struct UtcMap {
@@ -15,28 +15,53 @@ impl UtcMap {
         Self::default()
     }
 
-    /// Adds a sample. Samples older than the newest are left out: time does not run backwards.
+    /// Adds a sample. Samples older than the newest are left out: time does not run backwards. Of those between which
+    /// nothing broke only the ends are kept, so that a map is as long as its clock was set often.
     pub fn push(&mut self, sample: ClockSample) {
-        if self.samples.last().is_none_or(|last| sample.monotonic_ns > last.monotonic_ns) {
-            self.samples.push(sample);
+        if self.samples.last().is_some_and(|last| sample.event_ns() <= last.event_ns()) {
+            return;
         }
+        if let [.., before, last] = self.samples.as_slice() {
+            // The TSC is not slewed as UTC is: of it every sample tells something.
+            let steady = |a: &ClockSample, b: &ClockSample| a.break_before(b).is_none() && b.stamp_ns == 0;
+            if steady(before, last) && steady(last, &sample) && steady(before, &sample) {
+                self.samples.pop();
+            }
+        }
+        self.samples.push(sample);
     }
 
-    /// UTC in nanoseconds since 1970 for an instant of `CLOCK_MONOTONIC`; `None` while there is no sample.
-    pub fn utc_ns(&self, monotonic_ns: u64) -> Option<i64> {
-        let after = self.samples.partition_point(|s| s.monotonic_ns <= monotonic_ns);
+    /// UTC in nanoseconds since 1970 for an instant of the clock that events carry; `None` while there is no sample.
+    pub fn utc_ns(&self, event_ns: u64) -> Option<i64> {
+        let after = self.samples.partition_point(|s| s.event_ns() <= event_ns);
         let (Some(before), next) = (self.samples.get(after.saturating_sub(1)), self.samples.get(after)) else {
             return None;
         };
-        let since = i128::from(monotonic_ns) - i128::from(before.monotonic_ns);
-        // MONOTONIC and REALTIME run at one rate, whatever NTP does, until somebody sets REALTIME: a straight line to a sample
-        // after that would be a time that no clock ever showed.
+        let since = i128::from(event_ns) - i128::from(before.event_ns());
+        // MONOTONIC and REALTIME run at one rate, whatever NTP does, and the TSC at one that is near; until somebody sets
+        // REALTIME: a straight line to a sample after that would be a time that no clock ever showed.
         let line = next.filter(|next| since > 0 && before.break_before(next).is_none());
         let rise = line.map_or(since, |next| {
-            let run = i128::from(next.monotonic_ns) - i128::from(before.monotonic_ns);
+            let run = i128::from(next.event_ns()) - i128::from(before.event_ns());
             since * (i128::from(next.realtime_ns) - i128::from(before.realtime_ns)) / run.max(1)
         });
         i64::try_from(i128::from(before.realtime_ns) + rise).ok()
+    }
+
+    /// The last instant of the clock that events carry whose UTC is not after this one: where the clock was set ahead over it, when it
+    /// was set. `None` while there is no sample.
+    pub fn event_ns(&self, utc_ns: i64) -> Option<u64> {
+        let known = self.samples.iter().rposition(|s| s.realtime_ns <= utc_ns);
+        let anchor = self.samples.get(known.unwrap_or(0))?;
+        let next = known.and_then(|known| self.samples.get(known + 1));
+        let at = |from: u64, by: i128| u64::try_from((i128::from(from) + by).max(0)).unwrap_or(u64::MAX);
+        let guess = at(anchor.event_ns(), i128::from(utc_ns) - i128::from(anchor.realtime_ns));
+        if let Some(next) = next.filter(|next| guess >= next.event_ns()) {
+            return Some(next.event_ns().saturating_sub(1));
+        }
+        // The two clocks drift apart by what a sample is wide: a second look is exact to a nanosecond.
+        let seen = self.utc_ns(guess)?;
+        Some(at(guess, i128::from(utc_ns) - i128::from(seen)))
     }
 
     /// The samples.
@@ -73,5 +98,23 @@ mod tests {
         map.push(sample(2_000, 1_000_000));
         assert_eq!(map.utc_ns(1_999), Some(5_999));
         assert_eq!(map.utc_ns(2_000), Some(1_000_000));
+        assert_eq!(map.event_ns(5_500), Some(1_500));
+        assert_eq!(map.event_ns(500_000), Some(1_999), "no instant had it: the one before it was set");
+        assert_eq!(map.event_ns(1_000_100), Some(2_100));
+        assert_eq!(map.event_ns(4_900), Some(900));
+        // set back: what was shown twice is found the second time
+        map.push(sample(3_000, 800_000));
+        assert_eq!(map.event_ns(1_000_100), Some(203_100));
+    }
+
+    #[test]
+    fn a_map_is_as_long_as_its_clock_was_set_often() {
+        let mut map = UtcMap::new();
+        for i in 0..10_000_u64 {
+            map.push(sample(i * 1_000, (i * 1_000 + 77 + if i >= 5_000 { 1_000_000 } else { 0 }) as i64));
+        }
+        assert_eq!(map.samples().len(), 4);
+        assert_eq!((map.utc_ns(4_999_100), map.utc_ns(5_000_000)), (Some(4_999_177), Some(6_000_077)));
+        assert_eq!((map.utc_ns(50), map.utc_ns(7_000_001)), (Some(127), Some(8_000_078)));
     }
 }

@@ -92,6 +92,14 @@ pub struct Latency {
     pub half_width_ns: u64,
 }
 
+impl Latency {
+    /// Whether it is known to be more than nothing: between two clocks the interval may hold zero, and then neither which of
+    /// the two came first nor how long it took can be told from the clocks, only how long at most.
+    pub const fn is_resolvable(&self) -> bool {
+        self.half_width_ns == 0 || self.ns > self.half_width_ns
+    }
+}
+
 impl Journey {
     /// Payload bytes.
     pub const fn bytes(&self) -> u64 {

@@ -36,6 +36,7 @@ struct HopSum {
     rate: HopRate,
     latency: Option<Box<HopPairStats>>,
     half_width: Option<Box<HopPairStats>>,
+    unresolvable: u64,
 }
 
 impl HopSum {
@@ -250,6 +251,7 @@ impl ReportBuilder {
                 sum.latency(latency.ns);
                 if latency.half_width_ns > 0 {
                     sum.half_width.get_or_insert_default().record(latency.half_width_ns);
+                    sum.unresolvable += u64::from(!latency.is_resolvable());
                 }
                 let node =
                     if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
@@ -370,6 +372,7 @@ impl ReportBuilder {
             estimated: weight(&self.sampled, hop) > 1.0,
             latency: sum.quantiles(),
             half_width: sum.half_width.as_ref().and_then(|widths| widths.quantiles()),
+            unresolvable: sum.half_width.is_some().then_some(sum.unresolvable),
             histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
             nodes,
         }

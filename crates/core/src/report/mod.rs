@@ -96,6 +96,9 @@ pub struct HopRow {
     /// Where the hop before is on another clock: how far each such latency can be from the truth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_width: Option<Quantiles>,
+    /// Of those, how many cannot be told from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolvable: Option<u64>,
     /// The shape of that latency, nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,

@@ -114,7 +114,11 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     )?;
     if let Some(half_width) = &row.half_width {
         let (half, most) = (time(half_width.p50_ns), time(half_width.max_ns));
-        writeln!(out, "  two clocks: ± {} at the median, ± {} at most", half.trim(), most.trim())?;
+        write!(out, "  two clocks: ± {} at the median, ± {} at most", half.trim(), most.trim())?;
+        match row.unresolvable {
+            Some(n) if n > 0 => writeln!(out, "; {} not resolvable from 0", count(n))?,
+            _ => writeln!(out)?,
+        }
     }
     for node in &row.nodes {
         let line = format!(

@@ -3,7 +3,7 @@
 //! Each is asked for `D` and, where it claims one, for an interval, after every packet.
 
 use magscope_core::clock::pair::{Constraint, Kind};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub trait Method {
     fn name(&self) -> &'static str;
@@ -173,6 +173,42 @@ impl Method for ConvexHull {
         let (one, other) = self.at(a_ns)?;
         let d0 = self.origin?.1;
         Some((d0 + one.min(other).floor() as i64, d0 + one.max(other).ceil() as i64))
+    }
+}
+
+/// How Trace Compass puts many hosts on one time line (`SyncSpanningTree`): a tree by the fewest hops from the host of
+/// reference, and on the way to each host its edges' lines one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct HopTree {
+    edges: BTreeMap<(usize, usize), ConvexHull>,
+}
+
+impl HopTree {
+    pub fn push(&mut self, a: usize, b: usize, constraint: &Constraint) {
+        self.edges.entry((a, b)).or_default().push(constraint);
+    }
+
+    /// The clock of `to` less that of `from` at an instant of `from`.
+    pub fn estimate(&self, from: usize, to: usize, at_ns: u64) -> Option<i64> {
+        let mut reached = BTreeMap::from([(from, 0_i64)]);
+        let mut next = VecDeque::from([from]);
+        while let Some(here) = next.pop_front() {
+            let here_ns = reached.get(&here).copied()?;
+            for ((a, b), line) in &self.edges {
+                let (there, sign) = match here {
+                    here if here == *a => (*b, 1),
+                    here if here == *b => (*a, -1),
+                    _ => continue,
+                };
+                // A line is asked by the first host's clock, which the second's is near enough to.
+                let Some(difference) = line.estimate(at_ns.wrapping_add_signed(here_ns)) else { continue };
+                reached.entry(there).or_insert_with(|| {
+                    next.push_back(there);
+                    here_ns + sign * difference
+                });
+            }
+        }
+        reached.get(&to).copied()
     }
 }
 

@@ -5,11 +5,11 @@ mod row;
 mod text;
 
 use crate::cli::{LimitArgs, PartArgs};
+use crate::drawing::{self, Format};
 use crate::output;
 use crate::recordings::Recordings;
 use anyhow::Result;
 use row::Table;
-use std::fs;
 use std::path::PathBuf;
 
 /// Arguments of `align`.
@@ -23,16 +23,14 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// Draw the bounds over time into this file (`.svg`)
+    /// Draw the bounds over time into this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }
 
 /// Prints the table of pairs.
 pub fn run(args: &Args) -> Result<()> {
-    if let Some(path) = &args.plot {
-        output::drawable(path)?;
-    }
+    args.plot.as_deref().map(Format::of).transpose()?;
     let recordings = Recordings::open(&args.recordings, PartArgs::default(), args.limits.limits())?;
     let alignment = recordings.alignment();
     let names: Vec<String> = recordings.infos().iter().map(|info| info.host.clone()).collect();
@@ -41,9 +39,7 @@ pub fn run(args: &Args) -> Result<()> {
         output::note(contradiction);
     }
     if let Some(path) = &args.plot {
-        let could_not = |why: String| output::could_not_write("the plot", path, &why);
-        let svg = plot::svg(alignment, &names).map_err(|e| could_not(e.to_string()))?;
-        fs::write(path, svg).map_err(|e| could_not(e.to_string()))?;
+        drawing::write(path, || plot::svg(alignment, &names))?;
     }
     if args.json { output::json(&table) } else { output::text(&text::render(&table)) }
 }

@@ -7,6 +7,7 @@ mod busy;
 mod plot;
 mod text;
 
+use crate::drawing::{self, Format};
 use crate::failure::{Hint, Usage};
 use crate::live_source::Live;
 use crate::signals::Stop;
@@ -41,7 +42,7 @@ pub struct Args {
     /// Switches are averaged over so long
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "100ms")]
     window: Duration,
-    /// Draw the averages over time into this file (`.svg`)
+    /// Draw the averages over time into this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Write the windows as comma-separated values into this file; `-` is standard output, instead of the table
@@ -79,9 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
         let what = format!("--duration must hold at least one --window, and {MOST_WINDOWS} at most");
         return Err(Usage(what).into());
     }
-    if let Some(path) = &args.plot {
-        output::drawable(path)?;
-    }
+    args.plot.as_deref().map(Format::of).transpose()?;
     capture::check_privileges("sched", false)?;
     let stop = Stop::on_signals()?;
     let hops: HopSet = [Hop::SchedSwitched, Hop::SchedFork, Hop::SchedExit].into_iter().collect();
@@ -103,8 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     drop(live);
     if let Some(path) = &args.plot {
-        let svg = plot::svg(&phases).map_err(|e| output::could_not_write("the plot", path, &e.to_string()))?;
-        write(path, "the plot", &svg)?;
+        drawing::write(path, || plot::svg(&phases))?;
     }
     match &args.csv {
         Some(path) if path == Path::new("-") => return output::text(&text::csv(&phases)),

@@ -9,6 +9,7 @@ use crate::error::SessionError;
 use crate::layout::{self, META, Table};
 use crate::meta::{Dropped, LossTotals, Meta, MetaRead};
 use crate::summary::Summary;
+use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Change, HopCount, Loss, LossCause};
 use std::fs;
@@ -123,6 +124,16 @@ impl Session {
             cursor.until(u64::MAX, &mut damage, keep, |_| {});
         }
         (changes, counts)
+    }
+
+    /// How the node's clocks stood to each other, in order of time. Reads this small table and nothing else.
+    pub fn clock_samples(&self) -> Vec<ClockSample> {
+        let (mut samples, mut damage) = (Vec::new(), Vec::new());
+        for segment in &self.inner.segments {
+            let mut cursor = Cursor::<ClockSample>::new(segment.table(Table::Clock), &mut damage);
+            cursor.until(u64::MAX, &mut damage, |sample| samples.push(sample), |_| {});
+        }
+        samples
     }
 
     /// Reads every batch and returns all damage, that found on opening included.

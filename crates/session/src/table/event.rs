@@ -120,7 +120,7 @@ fn array<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {
 
 impl Row for Event {
     const TABLE: Table = Table::Events;
-    const COLUMNS_OF_FORMAT_1: usize = 18;
+    const COLUMNS_ONCE: &[usize] = &[18];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt16, UInt32, UInt64};
@@ -176,7 +176,7 @@ impl Row for Event {
         let tcp_flags = values::<UInt8Type>(batch, 15)?.get(..n)?;
         let flags = values::<UInt8Type>(batch, 16)?.get(..n)?;
         let proto = values::<UInt8Type>(batch, 17)?.get(..n)?;
-        let none = vec![0; if batch.num_columns() == Self::COLUMNS_OF_FORMAT_1 { n } else { 0 }];
+        let none = vec![0; if Self::COLUMNS_ONCE.contains(&batch.num_columns()) { n } else { 0 }];
         let since_format_2 = |column| {
             if none.is_empty() { values::<UInt8Type>(batch, column)?.get(..n) } else { Some(&none[..]) }
         };

@@ -25,8 +25,8 @@ pub(crate) trait Row: Sized {
     /// Which table.
     const TABLE: Table;
 
-    /// How many columns format 1 had, where it had fewer: the first ones of today's. Else 0.
-    const COLUMNS_OF_FORMAT_1: usize = 0;
+    /// How many columns older formats had, where they had fewer: the first ones of today's.
+    const COLUMNS_ONCE: &[usize] = &[];
 
     /// Names and types of the columns, in order.
     fn fields() -> Vec<Field>;
@@ -82,18 +82,18 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
 /// The columns of a table with so many of them: today's, or those of an older format.
 pub(crate) fn schema_of(table: Table, columns: usize) -> SchemaRef {
     let today = schema(table);
-    if columns == 0 || columns != columns_of_format_1(table) {
+    if !columns_once(table).contains(&columns) {
         return today;
     }
     Arc::new(Schema::new(today.fields()[..columns].to_vec()))
 }
 
-fn columns_of_format_1(table: Table) -> usize {
+fn columns_once(table: Table) -> &'static [usize] {
     match table {
-        Table::Clock => magscope_core::clock::ClockSample::COLUMNS_OF_FORMAT_1,
-        Table::Events => magscope_core::Event::COLUMNS_OF_FORMAT_1,
-        Table::Tcp => magscope_core::TcpSample::COLUMNS_OF_FORMAT_1,
-        _ => 0,
+        Table::Clock => magscope_core::clock::ClockSample::COLUMNS_ONCE,
+        Table::Events => magscope_core::Event::COLUMNS_ONCE,
+        Table::Tcp => magscope_core::TcpSample::COLUMNS_ONCE,
+        _ => &[],
     }
 }
 

@@ -147,7 +147,7 @@ impl Row for Announced<Task> {
 
 impl Row for TcpSample {
     const TABLE: Table = Table::Tcp;
-    const COLUMNS_OF_FORMAT_1: usize = 18;
+    const COLUMNS_ONCE: &[usize] = &[18];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt32, UInt64};
@@ -213,7 +213,7 @@ impl Row for TcpSample {
         }
         let state = values::<UInt8Type>(batch, 16)?;
         let ca_state = values::<UInt8Type>(batch, 17)?;
-        let old = batch.num_columns() == Self::COLUMNS_OF_FORMAT_1;
+        let old = Self::COLUMNS_ONCE.contains(&batch.num_columns());
         let mut places: [&[u32]; 4] = [&[]; 4];
         let mut tcp_flags: &[u8] = &[];
         if !old {
@@ -312,7 +312,7 @@ impl Row for Loss {
 
 impl Row for ClockSample {
     const TABLE: Table = Table::Clock;
-    const COLUMNS_OF_FORMAT_1: usize = 4;
+    const COLUMNS_ONCE: &[usize] = &[4, 11];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int32, Int64, UInt8, UInt32};
@@ -328,6 +328,7 @@ impl Row for ClockSample {
             field("frequency", Int64),
             field("status", UInt32),
             field("utc_error_ns", Int64),
+            field("stamp_ns", Int64),
         ]
     }
 
@@ -344,6 +345,7 @@ impl Row for ClockSample {
             column::<Int64Type>(rows.iter().map(|r| r.frequency)),
             column::<UInt32Type>(rows.iter().map(|r| r.status)),
             column::<Int64Type>(rows.iter().map(|r| r.utc_error_ns.map_or(-1, |ns| ns as i64))),
+            column::<Int64Type>(rows.iter().map(|r| r.stamp_ns as i64)),
         ]
     }
 
@@ -362,7 +364,7 @@ impl Row for ClockSample {
                 ..ClockSample::default()
             });
         }
-        if batch.num_columns() == Self::COLUMNS_OF_FORMAT_1 {
+        if batch.num_columns() == 4 {
             return Some(0);
         }
         let suspended_ns = values::<Int64Type>(batch, 4)?;
@@ -381,10 +383,17 @@ impl Row for ClockSample {
             sample.status = status[i];
             sample.utc_error_ns = u64::try_from(utc_error_ns[i]).ok();
         }
+        if batch.num_columns() == 11 {
+            return Some(0);
+        }
+        let stamp_ns = values::<Int64Type>(batch, 11)?;
+        for (sample, stamp_ns) in out.iter_mut().skip(before).zip(stamp_ns) {
+            sample.stamp_ns = *stamp_ns as u64;
+        }
         Some(0)
     }
 
     fn time_ns(&self) -> u64 {
-        self.monotonic_ns
+        self.event_ns()
     }
 }

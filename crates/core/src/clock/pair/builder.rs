@@ -88,12 +88,17 @@ impl Builder {
     /// Says that the clocks are known to have stepped at an instant of A: what comes from it on has nothing to do with
     /// what came before. Everything before has to be pushed first.
     pub fn step_at(&mut self, at_ns: u64) {
+        self.step_between(at_ns.saturating_sub(1), at_ns);
+    }
+
+    /// The same where the step is known to lie between two instants: the bounds in between have room for both.
+    pub fn step_between(&mut self, from_ns: u64, to_ns: u64) {
         self.settle_all();
         self.judge = Judge::new(self.judge.drift());
         if let Some(epoch) = self.epochs.last_mut() {
-            epoch.to_ns = Some(at_ns.saturating_sub(1));
+            epoch.to_ns = Some(from_ns);
         }
-        self.begin(Epoch::new(at_ns, self.judge.drift(), self.model));
+        self.begin(Epoch::new(to_ns.max(from_ns), self.judge.drift(), self.model));
     }
 
     /// The bounds.

@@ -110,6 +110,13 @@ impl Recorded {
         self.counts
     }
 
+    /// The same with some more that were left between two epochs before they came here.
+    #[must_use]
+    pub fn with_more_between_epochs(mut self, more: u64) -> Self {
+        self.counts.between_epochs += more;
+        self
+    }
+
     /// How often the clocks stepped.
     pub fn steps(&self) -> u64 {
         self.steps
@@ -120,15 +127,29 @@ impl Recorded {
         self.least_width_ns
     }
 
-    /// How fast B's clock runs against A's in the last epoch, parts per million; `None` without packets both ways over
-    /// some time.
-    pub fn drift_ppm(&self) -> Option<f64> {
+    /// How fast B's clock runs against A's on average over the last epoch, and how far from the truth that can be, parts per
+    /// million; `None` without packets both ways over some time.
+    pub fn drift_ppm(&self) -> Option<(f64, f64)> {
         let epoch = self.epochs.last()?;
         let (from, to) = epoch.seen.both()?;
-        let middle = |at| epoch.bounds_at(at, self.drift).middle_ns();
-        let run = to.checked_sub(from).filter(|run| *run > 0)?;
-        let rise = i128::from(middle(to)?) - i128::from(middle(from)?);
-        Some(rise as f64 / run as f64 * 1e6)
+        let ends = [epoch.bounds_at(from, self.drift), epoch.bounds_at(to, self.drift)];
+        let run = to.checked_sub(from).filter(|run| *run > 0)? as f64;
+        let rise = i128::from(ends[1].middle_ns()?) - i128::from(ends[0].middle_ns()?);
+        let doubt = u128::from(ends[0].width_ns()?) + u128::from(ends[1].width_ns()?);
+        Some((rise as f64 / run * 1e6, doubt.div_ceil(2) as f64 / run * 1e6))
+    }
+
+    /// Half widths of the certified bounds at a thousand instants between the first packet and the last: the least, the
+    /// median, that which 99 in 100 do not exceed, the greatest, nanoseconds.
+    pub fn half_widths_ns(&self) -> Option<[u64; 4]> {
+        const INSTANTS: u64 = 1000;
+        let (from, to) = self.span_ns()?;
+        let at = |i: u64| from + (u128::from(to - from) * u128::from(i) / u128::from(INSTANTS)) as u64;
+        let mut halves: Vec<u64> =
+            (0..=INSTANTS).filter_map(|i| Some(self.bounds_at(at(i)).width_ns()?.div_ceil(2))).collect();
+        halves.sort_unstable();
+        let of = |share: usize| halves.get((halves.len().checked_sub(1)?) * share / 100).copied();
+        Some([of(0)?, of(50)?, of(99)?, of(100)?])
     }
 
     /// The two packets that the lower and the upper bound rest on at an instant.

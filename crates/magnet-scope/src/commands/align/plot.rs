@@ -7,16 +7,20 @@ use anyhow::{Result, anyhow};
 use magscope_core::align::Alignment;
 use magscope_core::clock::pair::Recorded;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const PANEL: (u32, u32) = (1000, 360);
+const PANEL: (u32, u32) = (1000, 380);
 /// Instants drawn: a curve has no more to show on so many pixels.
 const INSTANTS: u64 = 1000;
 
-const CERTIFIED: RGBColor = RGBColor(0x1f, 0x6f, 0xb4);
+const INK: RGBColor = RGBColor(0x22, 0x2b, 0x36);
+const FAINT: RGBColor = RGBColor(0x6b, 0x77, 0x85);
+const GRID: RGBColor = RGBColor(0xe4, 0xe8, 0xed);
+const CERTIFIED: RGBColor = RGBColor(0x2f, 0x6f, 0xb7);
 const MODEL: RGBColor = RGBColor(0x2c, 0x9a, 0x4b);
-const ESTIMATE: RGBColor = RGBColor(0xc0, 0x39, 0x2b);
+const ESTIMATE: RGBColor = RGBColor(0xc4, 0x3b, 0x2b);
 
-/// A curve: seconds since the first packet, microseconds off the straight line.
+/// A curve: seconds since the first packet, nanoseconds off the straight line.
 type Curve = Vec<(f64, f64)>;
 
 #[derive(Default)]
@@ -24,11 +28,14 @@ struct Curves {
     certified: [Curve; 2],
     model: [Curve; 2],
     estimate: Curve,
+    /// Slope of the line that was taken off.
+    ppm: f64,
 }
 
 /// The drawing, or why there is none.
 pub fn svg(alignment: &Alignment, hosts: &[String]) -> Result<String> {
-    let panels: Vec<_> = alignment.pairs().filter_map(|(pair, bounds)| Some((pair, curves(bounds)?))).collect();
+    let curves_of = |(a, b)| Some(((a, b), curves(alignment.pair(a, b)?)?));
+    let panels: Vec<_> = alignment.couples().filter_map(curves_of).collect();
     if panels.is_empty() {
         return Err(anyhow!("no two clocks are bounded from both sides, so there is nothing to draw"));
     }
@@ -38,9 +45,11 @@ pub fn svg(alignment: &Alignment, hosts: &[String]) -> Result<String> {
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE)?;
         for (area, ((a, b), curves)) in root.split_evenly((panels.len(), 1)).iter().zip(&panels) {
-            let name = |node: u16| hosts.get(usize::from(node)).map_or("", String::as_str);
-            let title =
-                format!("{} – {}: R of the second less R of the first, less its drift", name(*a), name(*b));
+            let name = |node: u16| {
+                let host = hosts.get(usize::from(node)).filter(|host| !host.is_empty());
+                host.map_or_else(|| format!("#{}", node + 1), Clone::clone)
+            };
+            let title = format!("{} against {}", name(*b), name(*a));
             panel(area, &title, curves)?;
         }
         root.present()?;
@@ -54,20 +63,33 @@ fn curves(pair: &Recorded) -> Option<Curves> {
     let (first, _) = pair.estimate_at(from)?;
     let (last, _) = pair.estimate_at(to)?;
     let rise = i128::from(last) - i128::from(first);
-    let mut curves = Curves::default();
+    let mut curves = Curves { ppm: rise as f64 / run as f64 * 1e6, ..Curves::default() };
     for i in 0..=INSTANTS {
         let since = (u128::from(run) * u128::from(i) / u128::from(INSTANTS)) as u64;
         let line = i128::from(first) + rise * i128::from(since) / i128::from(run);
-        let point = |ns: i64| (since as f64 / 1e9, (i128::from(ns) - line) as f64 / 1e3);
+        let point = |ns: i64| (since as f64 / 1e9, (i128::from(ns) - line) as f64);
         let at = from + since;
         let (certified, known) = (pair.bounds_at(at), pair.known_at(at).bounds);
         for (curves, bounds) in [(&mut curves.certified, certified), (&mut curves.model, known)] {
-            curves[0].extend(bounds.lower.map(point));
-            curves[1].extend(bounds.upper.map(point));
+            // A band has both edges or none.
+            if let (Some(lower), Some(upper)) = (bounds.lower, bounds.upper) {
+                curves[0].push(point(lower));
+                curves[1].push(point(upper));
+            }
         }
         curves.estimate.extend(pair.estimate_at(at).map(|(d, _)| point(d)));
     }
     Some(curves)
+}
+
+/// The unit in which a length of time is read best, and how many nanoseconds it has.
+fn unit(ns: f64) -> (&'static str, f64) {
+    match ns {
+        ns if ns < 2e3 => ("ns", 1.0),
+        ns if ns < 2e6 => ("µs", 1e3),
+        ns if ns < 2e9 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
 }
 
 fn panel<DB: DrawingBackend>(
@@ -82,26 +104,49 @@ where
     let (seconds, low, high) = all.fold((0.0_f64, f64::MAX, f64::MIN), |(seconds, low, high), (x, y)| {
         (seconds.max(*x), low.min(*y), high.max(*y))
     });
-    let room = ((high - low) * 0.05).max(0.001);
+    let (unit, size) = unit((high - low) / 2.0);
+    let room = ((high - low) * 0.08).max(1.0);
+    let font = |size: u32, colour: &RGBColor| ("sans-serif", size).into_font().color(colour);
+    area.draw(&Text::new(title.to_owned(), (20, 14), font(19, &INK)))?;
+    let line = format!("difference of the unslewed clocks, less a straight line of {:+.3} ppm", curves.ppm);
+    area.draw(&Text::new(line, (20, 38), font(13, &FAINT)))?;
+    let names = [("certified bounds", CERTIFIED), ("model", MODEL), ("estimate", ESTIMATE)];
+    let right = Pos::new(HPos::Right, VPos::Center);
+    for (x, (name, colour)) in [790, 870, 970].into_iter().zip(names) {
+        let style = font(13, &colour).pos(right);
+        area.draw(&Text::new(name.to_owned(), (x, 45), style))?;
+    }
     let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 16))
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..seconds.max(1e-9), low - room..high + room)?;
-    chart.configure_mesh().x_desc("s").y_desc("µs").light_line_style(WHITE).draw()?;
-    let mut draw = |curve: &Curve, colour: RGBColor, name: Option<&str>| -> Result<()> {
-        let series = chart.draw_series(LineSeries::new(curve.iter().copied(), &colour))?;
-        if let Some(name) = name {
-            series.label(name).legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour));
+        .margin_top(64)
+        .margin_right(28)
+        .margin_bottom(8)
+        .margin_left(12)
+        .x_label_area_size(40)
+        .y_label_area_size(68)
+        .build_cartesian_2d(0.0..seconds.max(1e-9), (low - room) / size..(high + room) / size)?;
+    chart
+        .configure_mesh()
+        .x_desc("seconds since the first packet")
+        .y_desc(unit)
+        .x_labels(11)
+        .y_labels(8)
+        .label_style(font(12, &FAINT))
+        .axis_desc_style(font(13, &INK))
+        .axis_style(FAINT)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    let scaled = |curve: &Curve| curve.iter().map(|(x, y)| (*x, y / size)).collect::<Curve>();
+    for ([lower, upper], colour, opacity) in
+        [(&curves.certified, CERTIFIED, 0.16), (&curves.model, MODEL, 0.22)]
+    {
+        let (lower, upper) = (scaled(lower), scaled(upper));
+        let around: Curve = lower.iter().copied().chain(upper.iter().rev().copied()).collect();
+        chart.draw_series([Polygon::new(around, colour.mix(opacity).filled())])?;
+        for edge in [lower, upper] {
+            chart.draw_series(LineSeries::new(edge, colour.mix(0.85).stroke_width(1)))?;
         }
-        Ok(())
-    };
-    draw(&curves.certified[0], CERTIFIED, Some("certified bounds"))?;
-    draw(&curves.certified[1], CERTIFIED, None)?;
-    draw(&curves.model[0], MODEL, Some("model"))?;
-    draw(&curves.model[1], MODEL, None)?;
-    draw(&curves.estimate, ESTIMATE, Some("estimate"))?;
-    chart.configure_series_labels().background_style(WHITE.mix(0.8)).border_style(BLACK).draw()?;
+    }
+    chart.draw_series(LineSeries::new(scaled(&curves.estimate), ESTIMATE.stroke_width(2)))?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What is known of each pair of clocks.
 
 use magscope_core::align::Alignment;
-use magscope_core::clock::pair::{Bounds, Recorded, State};
+use magscope_core::clock::pair::{Bounds, Constraint, Kind, Recorded, State};
 use serde::Serialize;
 
 /// All pairs, and what they say together.
@@ -23,16 +23,30 @@ pub struct Row {
     pub b: u16,
     /// What the bounds rest on.
     pub state: String,
-    /// R of B less R of A amid their packets, nanoseconds.
+    /// The instant that the differences are of, amid the packets of these two: R of A, nanoseconds.
+    pub at_ns: Option<u64>,
+    /// R of B less R of A, nanoseconds.
     pub difference_ns: Option<i64>,
-    /// It is at most so far off, by packets of these two alone.
+    /// Whose R is ahead: the number of a recording; absent where the bounds hold zero and it is not resolvable.
+    pub ahead: Option<u16>,
+    /// The difference is at most so far off, by packets of these two alone.
     pub half_width_ns: Option<u64>,
+    /// The same over time: least, median, 99 in 100, greatest.
+    pub half_width_over_time_ns: Option<[u64; 4]>,
     /// The same while the difference is a straight line over some seconds.
     pub model_half_width_ns: Option<u64>,
+    /// The same with what vouches for UTC on both, where that says more.
+    pub external_half_width_ns: Option<u64>,
+    /// What vouches for UTC contradicts the packets, and was dropped.
+    pub external_refuted: bool,
     /// The same by packets of all recordings together, where that says more.
     pub together_half_width_ns: Option<u64>,
+    /// On average over the recording.
     pub drift_ppm: Option<f64>,
+    pub drift_half_width_ppm: Option<f64>,
     pub quickest_round_trip_ns: Option<u64>,
+    /// The packets that the bounds at that instant rest on.
+    pub limiting: Vec<Limiting>,
     pub used: u64,
     pub rejected: u64,
     pub quarantined: u64,
@@ -43,48 +57,77 @@ pub struct Row {
     pub splits: u64,
 }
 
+/// A packet that bounds a difference.
+#[derive(Debug, Serialize)]
+pub struct Limiting {
+    /// Recording of the sender.
+    pub from: u16,
+    /// Recording of the receiver.
+    pub to: u16,
+    /// When it was sent, the sender's `CLOCK_MONOTONIC`, nanoseconds: what tells it among the journeys.
+    pub sent_ns: u64,
+    /// What it says by itself: the difference is at most (sent by A) or at least (sent by B) this.
+    pub bound_ns: i64,
+}
+
 impl Table {
     pub fn of(alignment: &Alignment, hosts: &[String]) -> Self {
-        let nodes = hosts.len() as u16;
-        let known =
-            |a: u16, b: u16| alignment.pairs().find(|((x, y), _)| (*x, *y) == (a, b)).map(|(_, pair)| pair);
         // All of them together at an instant amid the packets of the first pair that recording 0 has.
-        let amid = alignment.pairs().find(|((a, _), _)| *a == 0).and_then(|(_, pair)| pair.middle_ns());
+        let amid = alignment.clocks().skip(1).find_map(|b| alignment.amid_ns(0, b));
         let together = amid.map(|raw_0_ns| alignment.at(raw_0_ns));
-        let mut pairs = Vec::new();
-        for a in 0..nodes {
-            for b in a + 1..nodes {
-                let Some(state) = alignment.state(a, b) else { continue };
-                let solution = together.as_ref().and_then(|solved| solved.as_ref().ok());
-                let all = solution.map_or(Bounds::NONE, |s| s.bounds(usize::from(a), usize::from(b)));
-                pairs.push(Row::of(a, b, state, known(a, b), &all));
-            }
-        }
+        let solution = together.as_ref().and_then(|solved| solved.as_ref().ok());
+        let row = |(a, b)| {
+            let state = alignment.state(a, b)?;
+            let all = solution.map_or(Bounds::NONE, |(s, _)| s.bounds(usize::from(a), usize::from(b)));
+            Some(Row::of(alignment, (a, b), state, &all))
+        };
+        let pairs: Vec<Row> = alignment.couples().filter_map(row).collect();
         let contradiction = together.and_then(Result::err).map(|e| e.to_string());
         Table { hosts: hosts.to_vec(), one_clock: pairs.is_empty(), pairs, contradiction }
     }
 }
 
+/// Instants of a pair at which UTC is held against its packets.
+const LOOKS: u64 = 32;
+
 impl Row {
-    fn of(a: u16, b: u16, state: State, pair: Option<&Recorded>, all: &Bounds) -> Self {
-        let amid = pair.and_then(Recorded::middle_ns);
+    fn of(alignment: &Alignment, (a, b): (u16, u16), state: State, all: &Bounds) -> Self {
+        let pair = alignment.pair(a, b);
+        let amid = alignment.amid_ns(a, b);
         let at = pair.zip(amid);
         let estimate = at.and_then(|(pair, at)| pair.estimate_at(at));
-        let known = at.map(|(pair, at)| pair.known_at(at)).filter(|known| known.state == State::Model);
+        let model = at.map(|(pair, at)| pair.known_at(at)).filter(|known| known.state == State::Model);
         let half = |bounds: &Bounds| bounds.width_ns().map(|width| width.div_ceil(2));
-        let certified = at.and_then(|(pair, at)| half(&pair.bounds_at(at)));
+        let own = at.map_or(Bounds::NONE, |(pair, at)| pair.bounds_at(at));
+        let known = amid.and_then(|at| alignment.known_at(a, b, at));
+        let external = known.filter(|known| known.state == State::External);
         let counts = pair.map(Recorded::counts).unwrap_or_default();
-        let together = half(all).filter(|all| certified.is_none_or(|own| *all < own));
+        let together = half(all).filter(|all| half(&own).is_none_or(|own| *all < own));
+        let best = external.map_or(own, |known| known.bounds);
+        let difference_ns = estimate.map(|(d, _)| d).or(best.middle_ns()).or(together.and(all.middle_ns()));
+        let ahead = match (best.lower.or(all.lower), best.upper.or(all.upper)) {
+            (Some(lower), _) if lower > 0 => Some(b),
+            (_, Some(upper)) if upper < 0 => Some(a),
+            _ => None,
+        };
+        let drift = pair.and_then(Recorded::drift_ppm);
         Row {
             a,
             b,
             state: state.to_string(),
-            difference_ns: estimate.map(|(d, _)| d).or(together.and(all.middle_ns())),
-            half_width_ns: certified,
-            model_half_width_ns: known.and_then(|known| half(&known.bounds)),
+            at_ns: amid,
+            difference_ns,
+            ahead,
+            half_width_ns: half(&own),
+            half_width_over_time_ns: pair.and_then(Recorded::half_widths_ns),
+            model_half_width_ns: model.and_then(|known| half(&known.bounds)),
+            external_half_width_ns: external.and_then(|known| half(&known.bounds)),
+            external_refuted: refuted(alignment, a, b, pair),
             together_half_width_ns: together,
-            drift_ppm: pair.and_then(Recorded::drift_ppm),
+            drift_ppm: drift.map(|(ppm, _)| ppm),
+            drift_half_width_ppm: drift.map(|(_, ppm)| ppm),
             quickest_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),
+            limiting: at.map(|(pair, at)| limiting(pair, a, b, at)).unwrap_or_default(),
             used: counts.used,
             rejected: counts.rejected,
             quarantined: counts.quarantined,
@@ -92,5 +135,154 @@ impl Row {
             steps: pair.map_or(0, Recorded::steps),
             splits: pair.map_or(0, Recorded::splits),
         }
+    }
+}
+
+fn refuted(alignment: &Alignment, a: u16, b: u16, pair: Option<&Recorded>) -> bool {
+    let Some((from, to)) = pair.and_then(Recorded::span_ns) else { return false };
+    let instant = |i: u64| from + (u128::from(to - from) * u128::from(i) / u128::from(LOOKS)) as u64;
+    (0..=LOOKS).any(|i| alignment.known_at(a, b, instant(i)).is_some_and(|known| known.external_refuted))
+}
+
+fn limiting(pair: &Recorded, a: u16, b: u16, at_ns: u64) -> Vec<Limiting> {
+    let (lower, upper) = pair.limiting_at(at_ns);
+    let of = |constraint: Constraint| {
+        let (from, to) = if constraint.kind == Kind::Upper { (a, b) } else { (b, a) };
+        Limiting { from, to, sent_ns: constraint.packet, bound_ns: constraint.value_ns }
+    };
+    [upper, lower].into_iter().flatten().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text;
+    use super::*;
+    use magscope_core::align::Aligner;
+    use magscope_core::clock::ClockSample;
+    use magscope_core::join::Crossing;
+    use magscope_core::node::NodeInfo;
+
+    const SECOND: u64 = 1_000_000_000;
+    const DELAY_NS: u64 = 25_000;
+
+    /// Hosts whose clocks are ahead by so much, and their packets: who, to whom, and what a doctored recording added to the
+    /// receiver's stamps.
+    struct Hosts {
+        ahead_ns: Vec<u64>,
+        utc_error_ns: Option<u64>,
+        /// How far the wall clock of the second host is wrong.
+        wrong_ns: i64,
+    }
+
+    impl Hosts {
+        fn of(ahead_ns: &[u64]) -> Self {
+            Hosts { ahead_ns: ahead_ns.to_vec(), utc_error_ns: None, wrong_ns: 0 }
+        }
+
+        fn table(&self, talks: &[(u16, u16, i64)]) -> Table {
+            let boots = self.ahead_ns.iter().enumerate();
+            let infos: Vec<NodeInfo> =
+                boots.map(|(i, _)| NodeInfo { boot_id: i.to_string(), ..NodeInfo::default() }).collect();
+            let mut aligner = Aligner::new(&infos);
+            for (node, ahead) in self.ahead_ns.iter().enumerate() {
+                for tick in 0..20 {
+                    let at = SECOND + tick * 100_000_000 + ahead;
+                    let wrong_ns = if node == 1 { self.wrong_ns } else { 0 };
+                    aligner.clock(
+                        node as u16,
+                        ClockSample {
+                            monotonic_ns: at,
+                            raw_ns: at,
+                            realtime_ns: (at - ahead) as i64 + wrong_ns + 1_790_000_000_000_000_000,
+                            width_ns: 100,
+                            utc_error_ns: self.utc_error_ns,
+                            ..ClockSample::default()
+                        },
+                    );
+                }
+            }
+            for (i, (tx, rx, doctored)) in talks.iter().cycle().take(200 * talks.len()).enumerate() {
+                let sent = SECOND + 200_000_000 + i as u64 * 1_000_000 / talks.len() as u64;
+                let at = |node: u16, ns: u64| ns + self.ahead_ns[usize::from(node)];
+                aligner.crossing(&Crossing {
+                    tx_node: *tx,
+                    rx_node: *rx,
+                    sent_ns: at(*tx, sent),
+                    received_ns: at(*rx, sent + DELAY_NS).saturating_add_signed(*doctored),
+                });
+            }
+            let names: Vec<String> = (0..self.ahead_ns.len()).map(|i| format!("host{i}")).collect();
+            Table::of(&aligner.finish(), &names)
+        }
+    }
+
+    fn both_ways(a: u16, b: u16, doctored: i64) -> [(u16, u16, i64); 2] {
+        [(a, b, doctored), (b, a, -doctored)]
+    }
+
+    #[test]
+    fn three_recordings_agree_or_are_named() {
+        let hosts = Hosts::of(&[0, 5_000_000, 70_000_000_000]);
+        let talks = |doctored| [both_ways(0, 1, 0), both_ways(1, 2, 0), both_ways(0, 2, doctored)].concat();
+        let table = hosts.table(&talks(0));
+        assert_eq!((table.pairs.len(), &table.contradiction), (3, &None));
+        assert!(table.pairs.iter().all(|row| row.state == "CERTIFIED" && row.ahead == Some(row.b)));
+        // Of one pair every stamp is a millisecond off, as if its recording had another clock.
+        let table = hosts.table(&talks(1_000_000));
+        let said = table.contradiction.expect("they contradict each other");
+        assert!(["0", "1", "2"].iter().all(|node| said.contains(node)), "{said}");
+        assert!(said.contains("contradict each other by"), "{said}");
+    }
+
+    #[test]
+    fn those_who_never_spoke_are_bounded_by_way_of_others() {
+        let hosts = Hosts::of(&[0, 5_000_000, 70_000_000_000]);
+        let table = hosts.table(&[both_ways(0, 1, 0), both_ways(1, 2, 0)].concat());
+        let row = table.pairs.iter().find(|row| (row.a, row.b) == (0, 2)).expect("a row");
+        let half = row.together_half_width_ns.expect("a bound");
+        assert!(row.half_width_ns.is_none() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
+    }
+
+    #[test]
+    fn what_is_ahead_is_said_only_where_it_is_known() {
+        let row = |ahead: u64| Hosts::of(&[1_000_000, ahead]).table(&both_ways(0, 1, 0)).pairs.remove(0);
+        assert_eq!(row(2_000_000).ahead, Some(1));
+        assert_eq!(row(0).ahead, Some(0));
+        let near = row(1_010_000);
+        assert_eq!(near.ahead, None, "{near:?}");
+        assert_eq!(near.limiting.len(), 2);
+        let table = Hosts::of(&[1_000_000, 1_010_000]).table(&both_ways(0, 1, 0));
+        let said = text::render(&table);
+        assert!(said.contains("which is ahead is not resolvable"), "{said}");
+        assert!(said.contains("which runs faster is not resolvable"), "{said}");
+        assert!(said.contains("by the packet 0→1 sent at 1.") && said.contains("over time: half"), "{said}");
+    }
+
+    #[test]
+    fn utc_helps_where_packets_do_not_and_never_overrules_them() {
+        // Traffic in one direction, and UTC to within 10 µs on both.
+        let vouched = Hosts { utc_error_ns: Some(10_000), ..Hosts::of(&[0, 7_000_000]) };
+        let row = vouched.table(&[(0, 1, 0)]).pairs.remove(0);
+        assert_eq!((row.state.as_str(), row.half_width_ns, row.ahead), ("EXTERNAL", None, Some(1)));
+        let half = row.external_half_width_ns.expect("a bound");
+        assert!((10_000..21_000).contains(&half), "{half}: the packets bound one side");
+        assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= half), "{row:?}");
+        // No traffic at all.
+        let row = vouched.table(&[]).pairs.remove(0);
+        assert_eq!(row.state, "EXTERNAL");
+        assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= 21_000), "{row:?}");
+        // Without anyone who vouches nothing is known.
+        let row = Hosts::of(&[0, 7_000_000]).table(&[]).pairs.remove(0);
+        assert_eq!((row.state.as_str(), row.difference_ns), ("UNSYNCHRONISED", None));
+        // Packets both ways say more than 10 µs on each.
+        let row = vouched.table(&both_ways(0, 1, 0)).pairs.remove(0);
+        assert_eq!((row.state.as_str(), row.external_refuted), ("CERTIFIED", false));
+        // A host that believes itself right and is a millisecond off is found out.
+        let wrong = Hosts { wrong_ns: 1_000_000, ..vouched };
+        let table = wrong.table(&both_ways(0, 1, 0));
+        let row = &table.pairs[0];
+        assert!(row.external_refuted && row.state == "CERTIFIED", "{row:?}");
+        assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= DELAY_NS + 1_000), "{row:?}");
+        assert!(text::render(&table).contains("not as near to UTC as it claims"));
     }
 }

@@ -21,20 +21,46 @@ pub fn render(table: &Table) -> String {
 
 fn pair(text: &mut String, row: &Row) {
     let bound = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!(" ±{}", span(ns as f64)));
-    let _ = writeln!(text, "{}–{}  {}{}", row.a, row.b, row.state, bound(row.half_width_ns));
+    let shown = if row.state == "EXTERNAL" { row.external_half_width_ns } else { row.half_width_ns };
+    let _ = writeln!(text, "{}–{}  {}{}", row.a, row.b, row.state, bound(shown));
+    if let Some([least, median, most, greatest]) = row.half_width_over_time_ns {
+        let [least, median, most, greatest] = [least, median, most, greatest].map(|ns| span(ns as f64));
+        let _ = writeln!(
+            text,
+            "     over time: half of it within ±{median}, 99 % within ±{most}; from ±{least} to ±{greatest}"
+        );
+    }
     if row.model_half_width_ns.is_some() {
         let line = bound(row.model_half_width_ns);
         let _ = writeln!(text, "     MODEL{line} while the difference is a straight line over 16 s");
+    }
+    if row.external_half_width_ns.is_some() && row.state != "EXTERNAL" {
+        let external = bound(row.external_half_width_ns);
+        let _ = writeln!(text, "     EXTERNAL{external} while what vouches for UTC on both is right");
+    }
+    if row.external_refuted {
+        text.push_str(
+            "     What vouches for UTC on these two contradicts the packets between them, and was dropped:\n     one of them is not as near to UTC as it claims.\n",
+        );
     }
     if row.together_half_width_ns.is_some() {
         let _ = writeln!(text, "     all recordings together{}", bound(row.together_half_width_ns));
     }
     if let Some(ns) = row.difference_ns {
-        let drift = row.drift_ppm.map_or(String::new(), |ppm| format!(", drifting {ppm:+.3} ppm"));
-        let _ = writeln!(text, "     {} is {} ahead of {}{drift}", row.b, span(ns as f64), row.a);
+        difference(text, row, ns);
     }
     if let Some(ns) = row.quickest_round_trip_ns {
         let _ = writeln!(text, "     quickest round trip {}", span(ns as f64));
+    }
+    for packet in &row.limiting {
+        let (way, sent) = (if packet.from == row.a { "at most" } else { "at least" }, seconds(packet.sent_ns));
+        let _ = writeln!(
+            text,
+            "     {way} {} by the packet {}→{} sent at {sent} on its sender's clock",
+            span(packet.bound_ns as f64),
+            packet.from,
+            packet.to
+        );
     }
     let _ = writeln!(
         text,
@@ -46,8 +72,8 @@ fn pair(text: &mut String, row: &Row) {
     if row.steps > 0 {
         let _ = writeln!(
             text,
-            "     {} steps of one of the clocks (suspend, migration); figures are of after the last",
-            row.steps
+            "     {} of one of the clocks (suspend, migration, another clock source); figures are of after the last",
+            if row.steps == 1 { "1 step".to_owned() } else { format!("{} steps", row.steps) }
         );
     }
     if row.used == 0 {
@@ -57,6 +83,27 @@ fn pair(text: &mut String, row: &Row) {
             "     Traffic in one direction only: delays relative to the quickest packet, no absolute ones.\n",
         );
     }
+}
+
+/// Who is ahead, if that can be said, and how fast it changes.
+fn difference(text: &mut String, row: &Row, ns: i64) {
+    let drift = match (row.drift_ppm, row.drift_half_width_ppm) {
+        (Some(ppm), Some(half)) if ppm.abs() <= half => {
+            format!("; which runs faster is not resolvable ({ppm:+.3} ±{half:.3} ppm)")
+        }
+        (Some(ppm), Some(half)) => format!(", drifting {ppm:+.3} ±{half:.3} ppm"),
+        _ => String::new(),
+    };
+    let _ = if row.ahead.is_some() {
+        writeln!(text, "     {} is {} ahead of {}{drift}", row.b, span(ns as f64), row.a)
+    } else {
+        writeln!(text, "     which is ahead is not resolvable: {} is within the bound{drift}", span(ns as f64))
+    };
+}
+
+/// An instant of a clock, all digits.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 /// A length of time as a person says it.

@@ -176,12 +176,19 @@ pub struct Step {
     /// Between two clocks: how far from the truth that can be, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
+    /// Between two clocks: whether it can be told from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolvable: Option<bool>,
 }
 
 impl Row {
     /// Names everything now: what the correlator knows of a flow it may forget later.
     pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Beside) -> Self {
-        let step = |Latency { from, to, ns, half_width_ns }| Step { from, to, ns, half_width_ns };
+        let step = |latency: Latency| {
+            let Latency { from, to, ns, half_width_ns } = latency;
+            let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
+            Step { from, to, ns, half_width_ns, resolvable }
+        };
         let latencies: Vec<Step> = journey.latencies().map(step).collect();
         let start_ns = journey.start_ns();
         Row {

@@ -56,13 +56,12 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     let largest = row.largest.map_or_else(
         || "nothing measured".to_owned(),
         |step| {
-            format!(
-                "{}{} between {} and {}",
-                duration(step.ns),
-                plus_minus(step.half_width_ns),
-                step.from,
-                step.to
-            )
+            let took = if step.resolvable == Some(false) {
+                format!("not resolvable, at most {}", duration(step.ns.saturating_add(step.half_width_ns)))
+            } else {
+                format!("{}{}", duration(step.ns), plus_minus(step.half_width_ns))
+            };
+            format!("{took} between {} and {}", step.from, step.to)
         },
     );
     // Writing into a String cannot fail.
@@ -73,7 +72,9 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     }
     match row.across {
         Across::Bounded { .. } if row.total_half_width_ns > 0 => {
-            parts.push(format!("total{}: two clocks", plus_minus(row.total_half_width_ns)));
+            let unclear = row.total_ns.is_some_and(|ns| ns <= row.total_half_width_ns);
+            let unclear = if unclear { ", not resolvable from 0" } else { "" };
+            parts.push(format!("total{}: two clocks{unclear}", plus_minus(row.total_half_width_ns)));
         }
         Across::Apart => parts.push("two clocks of which nothing is known".to_owned()),
         _ => {}

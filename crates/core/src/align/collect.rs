@@ -1,0 +1,177 @@
+//! From crossings and clock samples to bounds of every pair of clocks.
+
+use super::{Alignment, Node};
+use crate::clock::pair::{Builder, Constraint, Kind, Recorded};
+use crate::clock::{ClockSample, NodeClock};
+use crate::join::Crossing;
+use crate::node::NodeInfo;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Crossings that wait for a clock sample after them, a pair; beyond it they are taken with the larger error of a clock read
+/// too long ago.
+const MAX_PENDING: usize = 1 << 16;
+
+/// Collects what recordings say about each other's clocks.
+#[derive(Debug, Default)]
+pub struct Aligner {
+    nodes: Vec<Node>,
+    pairs: BTreeMap<(u16, u16), Pair>,
+}
+
+impl Aligner {
+    /// For recordings of these nodes. Those of one boot of one host share a clock, but for the TSC: each recording counts it
+    /// from its own beginning.
+    pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
+        let mut boots: Vec<Option<&str>> = Vec::new();
+        let mut aligner = Aligner::default();
+        for (at, info) in nodes.into_iter().enumerate() {
+            let boot = Some(info.boot_id.as_str()).filter(|boot| !boot.is_empty() && info.clock != "tsc");
+            let known = boot.and_then(|_| boots.iter().position(|known| *known == boot));
+            boots.push(boot);
+            aligner.nodes.push(Node { clock: NodeClock::new(), same: known.unwrap_or(at) as u16 });
+        }
+        aligner
+    }
+
+    /// Whether all recordings share one clock, so that there is nothing to align.
+    pub fn is_one_clock(&self) -> bool {
+        self.nodes.iter().all(|node| node.same == 0)
+    }
+
+    /// How the clocks of a recording stood. In order of time.
+    pub fn clock(&mut self, node: u16, sample: ClockSample) {
+        if let Some(node) = self.nodes.get_mut(usize::from(node)) {
+            node.clock.push(sample);
+        }
+    }
+
+    /// A packet crossed from one recording to another.
+    pub fn crossing(&mut self, crossing: &Crossing) {
+        let (Some(tx), Some(rx)) = (self.same(crossing.tx_node), self.same(crossing.rx_node)) else { return };
+        if tx == rx {
+            return;
+        }
+        let pair = self.pairs.entry((tx.min(rx), tx.max(rx))).or_default();
+        pair.pending.push(*crossing);
+        if pair.pending.len() >= MAX_PENDING {
+            pair.settle(&self.nodes, (tx.min(rx), tx.max(rx)));
+        }
+    }
+
+    /// The recordings have ended.
+    pub fn finish(mut self) -> Alignment {
+        let nodes = &self.nodes;
+        self.pairs.iter_mut().for_each(|(clocks, pair)| pair.settle(nodes, *clocks));
+        let pairs = self.pairs.into_iter().map(|(key, pair)| (key, pair.finish())).collect();
+        Alignment { nodes: self.nodes, pairs }
+    }
+
+    fn same(&self, node: u16) -> Option<u16> {
+        self.nodes.get(usize::from(node)).map(|node| node.same)
+    }
+}
+
+/// How often the clocks of A and of B have broken.
+type Breaks = [usize; 2];
+
+#[derive(Debug, Default)]
+struct Pair {
+    pending: Vec<Crossing>,
+    builder: Builder,
+    /// What the builder is at.
+    breaks: Breaks,
+    /// The newest instant of A at which B's clock had certainly not broken again.
+    unbroken_ns: u64,
+    /// Crossings of a span in which a clock broke.
+    between: u64,
+}
+
+impl Pair {
+    fn finish(self) -> Recorded {
+        self.builder.finish().with_more_between_epochs(self.between)
+    }
+
+    /// Turns crossings into bounds; those without a clock sample of their node are left out.
+    fn settle(&mut self, nodes: &[Node], clocks: (u16, u16)) {
+        let broken = [broken_ns(nodes, clocks.0), broken_ns(nodes, clocks.1)];
+        let mut spans: BTreeMap<Breaks, Vec<Constraint>> = BTreeMap::new();
+        for crossing in self.pending.drain(..) {
+            let Some((stamps, constraint)) = constraint(nodes, clocks.0, &crossing) else { continue };
+            match (breaks_before(&broken[0], stamps[0]), breaks_before(&broken[1], stamps[1])) {
+                (Some(a), Some(b)) => spans.entry([a, b]).or_default().push(constraint),
+                _ => self.between += 1,
+            }
+        }
+        // As time went on. What was under way while a clock broke may look like a span of its own, that never was.
+        let mut spans: Vec<_> = spans.into_iter().collect();
+        spans.sort_by_key(|([a, b], span)| (a + b, Reverse(span.len())));
+        for (breaks, span) in spans {
+            if breaks[0] < self.breaks[0] || breaks[1] < self.breaks[1] {
+                self.between += span.len() as u64;
+                continue;
+            }
+            if breaks != self.breaks {
+                self.step(&broken[0], breaks, &span);
+            }
+            for constraint in span {
+                if constraint.kind == Kind::Upper {
+                    self.unbroken_ns = self.unbroken_ns.max(constraint.at_ns);
+                }
+                self.builder.push(constraint);
+            }
+        }
+    }
+
+    /// A clock is known to have broken. Of A's own it is known when. B's broke after what it had received by then was sent,
+    /// and before what it has sent since was received.
+    fn step(&mut self, broken_a: &[(u64, u64)], breaks: Breaks, next: &[Constraint]) {
+        let (mut from_ns, mut to_ns) = (u64::MAX, 0);
+        if let Some(own) = broken_a.get(self.breaks[0]..breaks[0]) {
+            from_ns = own.first().map_or(from_ns, |(from, _)| *from);
+            to_ns = own.last().map_or(to_ns, |(_, to)| *to);
+        }
+        if breaks[1] != self.breaks[1] {
+            let received = next.iter().filter(|c| c.kind == Kind::Lower).map(|c| c.at_ns);
+            from_ns = from_ns.min(self.unbroken_ns);
+            to_ns = to_ns.max(received.min().unwrap_or(u64::MAX));
+        }
+        self.builder.step_between(from_ns, to_ns);
+        self.breaks = breaks;
+    }
+}
+
+/// What a crossing says, and when it was at A and at B on their R.
+fn constraint(nodes: &[Node], a: u16, crossing: &Crossing) -> Option<([u64; 2], Constraint)> {
+    let node = |node: u16| nodes.get(usize::from(node));
+    let sent = node(crossing.tx_node)?.clock.raw_ns(crossing.sent_ns)?;
+    let received = node(crossing.rx_node)?.clock.raw_ns(crossing.received_ns)?;
+    let error_ns = sent.error_ns.saturating_add(received.error_ns);
+    let (stamps, made) = if node(crossing.tx_node)?.same == a {
+        ([sent.ns, received.ns], Constraint::a_to_b(sent.ns, received.ns, error_ns))
+    } else {
+        ([received.ns, sent.ns], Constraint::b_to_a(sent.ns, received.ns, error_ns))
+    };
+    Some((stamps, made?.of_packet(crossing.sent_ns)))
+}
+
+/// The spans of R in which a clock broke, by what any recording with this clock has seen.
+fn broken_ns(nodes: &[Node], clock: u16) -> Vec<(u64, u64)> {
+    let recordings = nodes.iter().filter(|node| node.same == clock);
+    let mut spans: Vec<(u64, u64)> =
+        recordings.flat_map(|node| node.clock.breaks()).map(|(from, to, _)| (from, to)).collect();
+    spans.sort_unstable();
+    // two recordings see one break, each within a span of its own
+    spans.dedup_by(|next, kept| {
+        let same = next.0 < kept.1;
+        kept.1 = if same { kept.1.max(next.1) } else { kept.1 };
+        same
+    });
+    spans
+}
+
+/// How many spans end before an instant; `None` within one.
+fn breaks_before(spans: &[(u64, u64)], at_ns: u64) -> Option<usize> {
+    let before = spans.partition_point(|(_, to)| *to <= at_ns);
+    spans.get(before).is_none_or(|(from, _)| at_ns <= *from).then_some(before)
+}

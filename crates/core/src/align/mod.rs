@@ -1,0 +1,174 @@
+//! Alignment: one time line for several recordings, from the packets that crossed between them.
+//!
+//! The join gives [`Crossing`]s: a packet certainly still here at one instant of one clock, certainly there at one of the other's.
+//! Each bounds the difference of the two clocks from one side ([`crate::clock::pair`]); all together give an interval that holds the truth
+//! as long as crystals drift apart by less than 200 ppm. The time line is that of recording 0.
+
+mod collect;
+mod many;
+
+pub use collect::Aligner;
+
+use crate::clock::pair::{Bounds, Drift, Known, Recorded, State, UtcReading};
+use crate::clock::{ClockSample, NodeClock};
+use crate::join::Timeline;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    clock: NodeClock,
+    /// The first recording with the same clock.
+    same: u16,
+}
+
+/// How the clocks of several recordings stand to each other.
+#[derive(Debug)]
+pub struct Alignment {
+    nodes: Vec<Node>,
+    pairs: BTreeMap<(u16, u16), Recorded>,
+}
+
+impl Alignment {
+    /// The recordings that are the first with their clock.
+    pub fn clocks(&self) -> impl Iterator<Item = u16> + '_ {
+        self.nodes.iter().zip(0..).filter(|(node, at)| node.same == *at).map(|(_, at)| at)
+    }
+
+    /// Every two different clocks, by the first recordings that have them.
+    pub fn couples(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
+        self.clocks().flat_map(move |a| self.clocks().filter(move |b| a < *b).map(move |b| (a, b)))
+    }
+
+    /// What packets say of two clocks.
+    pub fn pair(&self, a: u16, b: u16) -> Option<&Recorded> {
+        self.pairs.get(&(a, b))
+    }
+
+    /// The clocks of a recording.
+    pub fn clock(&self, node: u16) -> Option<&NodeClock> {
+        self.nodes.get(usize::from(node)).map(|node| &node.clock)
+    }
+
+    /// What the difference between two recordings' clocks rests on; `None` where they share one.
+    pub fn state(&self, a: u16, b: u16) -> Option<State> {
+        let (a, b) = (self.same(a)?.min(self.same(b)?), self.same(a)?.max(self.same(b)?));
+        if a == b {
+            return None;
+        }
+        let own = self.pair(a, b).map_or(State::Unsynchronised, Recorded::state);
+        let weak = matches!(own, State::Unsynchronised | State::OneSided | State::Holdover);
+        let known = weak.then(|| self.known_at(a, b, self.amid_ns(a, b)?)).flatten();
+        Some(known.map_or(own, |known| known.state))
+    }
+
+    /// An instant of R of `a` at which as much is known of the difference to `b` as ever.
+    pub fn amid_ns(&self, a: u16, b: u16) -> Option<u64> {
+        let of_pair = self.pair(a, b).and_then(Recorded::middle_ns);
+        of_pair.or_else(|| {
+            // Where both were recorded, by what their clocks say of UTC.
+            let samples = |node| Some(self.clock(node)?.samples());
+            let ends = |node| Some((samples(node)?.first()?.realtime_ns, samples(node)?.last()?.realtime_ns));
+            let ((from_a, to_a), (from_b, to_b)) = (ends(a)?, ends(b)?);
+            let (from, to) = (from_a.max(from_b), to_a.min(to_b));
+            self.clock(a)?.raw_of_utc(from.checked_add(to.checked_sub(from)? / 2)?)
+        })
+    }
+
+    /// Everything that is known of the difference of two clocks at an instant of R of `a`: what packets say, and what UTC says
+    /// where something vouches for it on both.
+    pub fn known_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Known> {
+        let pair = self.pair(a, b);
+        let packets = pair.map_or(Known::from_packets(Bounds::NONE, State::Unsynchronised), |pair| {
+            Known::from_packets(pair.bounds_at(raw_ns), pair.state_at(raw_ns))
+        });
+        let external = self.external_at(a, b, raw_ns);
+        (pair.is_some() || external.is_some()).then(|| packets.with_external(&external.unwrap_or(Bounds::NONE)))
+    }
+
+    /// The difference of two clocks by UTC alone, at an instant of R of `a`.
+    pub fn external_at(&self, a: u16, b: u16, raw_ns: u64) -> Option<Bounds> {
+        let here = self.clock(a)?.utc(raw_ns)?;
+        let clock = self.clock(b)?;
+        let there = clock.utc(clock.raw_of_utc(here.utc_ns)?)?;
+        // The other instant is right to within both errors, and the difference drifts during that.
+        let slack_ns = Drift::default().over_ns(here.error_ns.saturating_add(there.error_ns));
+        let there = UtcReading { error_ns: there.error_ns.saturating_add(slack_ns), ..there };
+        Some(UtcReading::difference(&here, &there))
+    }
+
+    fn same(&self, node: u16) -> Option<u16> {
+        self.nodes.get(usize::from(node)).map(|node| node.same)
+    }
+
+    /// R of `to` at an instant of R of `from`, and how far from the truth that can be.
+    fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns))
+    }
+
+    /// The same by what the two know of each other alone.
+    fn cross_by_two(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        self.cross_by_packets(from, to, raw_ns).or_else(|| {
+            let bounds = self.external_at(from, to, raw_ns)?;
+            Some((raw_ns.checked_add_signed(bounds.middle_ns()?)?, bounds.width_ns()?.div_ceil(2)))
+        })
+    }
+
+    fn cross_by_packets(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        let pair = self.pairs.get(&(from.min(to), from.max(to)))?;
+        if from < to {
+            let (difference_ns, half_width_ns) = pair.estimate_at(raw_ns)?;
+            return Some((raw_ns.checked_add_signed(difference_ns)?, half_width_ns));
+        }
+        // The difference is known by the other clock's instants: look until both agree. It drifts by parts in a million, so
+        // that each look is right to a millionth of the one before.
+        let mut at_ns = pair.middle_ns().unwrap_or(raw_ns);
+        for _ in 0..4 {
+            let (difference_ns, half_width_ns) = pair.estimate_at(at_ns)?;
+            let next = raw_ns.checked_add_signed(difference_ns.checked_neg()?)?;
+            if next == at_ns {
+                return Some((at_ns, half_width_ns));
+            }
+            at_ns = next;
+        }
+        let (_, half_width_ns) = pair.estimate_at(at_ns)?;
+        Some((at_ns, half_width_ns))
+    }
+}
+
+impl Timeline for Alignment {
+    fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
+        let same = self.same(node)?;
+        if same == 0 {
+            return Some(0);
+        }
+        let raw = self.clock(node)?.raw_ns(at_ns)?;
+        let (raw_0, _) = self.cross(same, 0, raw.ns)?;
+        let there = self.clock(0)?.event_ns(raw_0)?;
+        i64::try_from(i128::from(there.ns) - i128::from(at_ns)).ok()
+    }
+
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
+        let (from, to) = (self.same(a)?, self.same(b)?);
+        if from == to {
+            return Some((0, 0));
+        }
+        let raw = self.clock(a)?.raw_ns(at_ns)?;
+        let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
+        let back = self.clock(b)?.event_ns(there)?;
+        let difference_ns = i64::try_from(i128::from(back.ns) - i128::from(at_ns)).ok()?;
+        Some((difference_ns, half_width_ns.saturating_add(raw.error_ns).saturating_add(back.error_ns)))
+    }
+
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+        // Where this very instant has no bound, the difference amid the recording is right to within what clocks drift.
+        let amid = || {
+            let pair = self.pairs.get(&(0, self.same(node)?))?;
+            let (difference_ns, _) = pair.estimate_at(pair.middle_ns()?)?;
+            let (first, second) = (self.clock(0)?.samples().first()?, self.clock(node)?.samples().first()?);
+            let unslewed = |s: &ClockSample| i128::from(s.event_ns()) - i128::from(s.raw_ns);
+            i64::try_from(unslewed(first) - unslewed(second) - i128::from(difference_ns)).ok()
+        };
+        let shift_ns = self.shift_ns(node, at_ns).or_else(amid).unwrap_or(0);
+        (at_ns as i64).wrapping_add(shift_ns)
+    }
+}

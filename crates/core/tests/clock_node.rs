@@ -1,0 +1,252 @@
+//! The clocks of one node, made up: slewed by whoever steers them, asleep, moved to another clocksource, set. What the map
+//! between them says must hold, and where it breaks it must say so.
+//!
+//! `MAGSCOPE_CASES` sets how many nodes each property is tried on, with fresh seeds; unless set, the same 10 000.
+
+mod clock_world;
+
+use clock_world::ROUNDING_NS;
+use clock_world::random::Random;
+use magscope_core::align::Aligner;
+use magscope_core::clock::{Break, ClockSample, Clocksource, NodeClock, UtcMap};
+use magscope_core::join::Crossing;
+use magscope_core::node::NodeInfo;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+const SECOND: u64 = 1_000_000_000;
+/// Samples are so far apart, and so much more or less.
+const EVERY_NS: u64 = 100_000_000;
+const JITTER_NS: u64 = 25_000_000;
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok());
+    let rng_seed = if asked.is_some() { RngSeed::Random } else { RngSeed::Fixed(2_026) };
+    let cases = asked.unwrap_or(10_000);
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// What happens to a node's clocks at a true instant.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    /// MONOTONIC and REALTIME run at this rate against R from now on, parts per million.
+    Slew(i64),
+    /// R, MONOTONIC and REALTIME stand still for so long; BOOTTIME goes on, and REALTIME is put right on waking.
+    Suspend(u64),
+    /// Counted by something else from now on: R jumps ahead by this.
+    Clocksource(u64),
+    /// REALTIME is set ahead by this.
+    Set(i64),
+}
+
+/// All clocks of a node at a true instant.
+#[derive(Clone, Copy, Debug)]
+struct Clocks {
+    t_ns: u64,
+    raw_ns: u64,
+    monotonic_ns: u64,
+    realtime_ns: i64,
+    suspended_ns: u64,
+    sets: u32,
+    source: Clocksource,
+}
+
+struct Node {
+    /// What happened, and the clocks just after.
+    pieces: Vec<(Clocks, i64)>,
+    end_ns: u64,
+}
+
+impl Node {
+    /// Happenings are at least four samples apart, and from the ends.
+    fn new(random: &mut Random, happenings: &[Happening]) -> Self {
+        let mut now = Clocks {
+            t_ns: 0,
+            raw_ns: random.below(1 << 50),
+            monotonic_ns: random.below(1 << 50),
+            realtime_ns: 1_790_000_000 * SECOND as i64,
+            suspended_ns: 0,
+            sets: 0,
+            source: Clocksource::Tsc,
+        };
+        let mut node = Node { pieces: vec![(now, random.below(1_000) as i64 - 500)], end_ns: 0 };
+        for happening in happenings {
+            now = node.at(now.t_ns + 5 * EVERY_NS + random.below(5 * EVERY_NS));
+            let (_, mut ppm) = *node.pieces.last().expect("one at least");
+            match *happening {
+                Happening::Slew(new) => ppm = new,
+                Happening::Suspend(ns) => {
+                    now.t_ns += ns;
+                    now.suspended_ns += ns;
+                    now.realtime_ns += ns as i64;
+                }
+                Happening::Clocksource(ns) => {
+                    now.raw_ns += ns;
+                    now.source =
+                        if now.source == Clocksource::Tsc { Clocksource::Hpet } else { Clocksource::Tsc };
+                }
+                Happening::Set(ns) => {
+                    now.realtime_ns += ns;
+                    now.sets += 1;
+                }
+            }
+            node.pieces.push((now, ppm));
+        }
+        node.end_ns = now.t_ns + 6 * EVERY_NS;
+        node
+    }
+
+    fn at(&self, t_ns: u64) -> Clocks {
+        let after = self.pieces.partition_point(|(clocks, _)| clocks.t_ns <= t_ns).max(1);
+        let (from, ppm) = self.pieces[after - 1];
+        let since = t_ns - from.t_ns;
+        let slewed = (i128::from(since) * i128::from(1_000_000 + ppm)).div_euclid(1_000_000) as u64;
+        Clocks {
+            t_ns,
+            raw_ns: from.raw_ns + since,
+            monotonic_ns: from.monotonic_ns + slewed,
+            realtime_ns: from.realtime_ns + slewed as i64,
+            ..from
+        }
+    }
+
+    /// Whether it is awake at an instant: nobody reads clocks in its sleep.
+    fn is_awake(&self, t_ns: u64) -> bool {
+        let asleep = |pair: &[(Clocks, i64)]| {
+            let slept = pair[1].0.suspended_ns - pair[0].0.suspended_ns;
+            slept > 0 && (pair[1].0.t_ns - slept..pair[1].0.t_ns).contains(&t_ns)
+        };
+        !self.pieces.windows(2).any(asleep)
+    }
+
+    fn sample(&self, random: &mut Random, t_ns: u64) -> ClockSample {
+        // R and REALTIME were read somewhere between the two readings of MONOTONIC.
+        let width = 40 + random.below(400);
+        let (before, after) = (self.at(t_ns), self.at(t_ns + width));
+        let (first, second) = (random.below(width / 2), width / 2 + random.below(width / 2));
+        let width_ns = (after.monotonic_ns - before.monotonic_ns) as u32;
+        ClockSample {
+            monotonic_ns: before.monotonic_ns + u64::from(width_ns) / 2,
+            raw_ns: self.at(t_ns + first).raw_ns,
+            realtime_ns: self.at(t_ns + second).realtime_ns,
+            width_ns,
+            suspended_ns: before.suspended_ns,
+            realtime_steps: before.sets,
+            clocksource: before.source,
+            ..ClockSample::default()
+        }
+    }
+
+    fn samples(&self, random: &mut Random) -> Vec<(u64, ClockSample)> {
+        let (mut t_ns, mut samples) = (0, Vec::new());
+        while t_ns < self.end_ns {
+            // A reading that something happens in is not the narrowest of eight.
+            let quiet = self.pieces.iter().all(|(clocks, _)| !(t_ns..t_ns + 1_000).contains(&clocks.t_ns));
+            if quiet && self.is_awake(t_ns) && self.is_awake(t_ns + 1_000) {
+                samples.push((t_ns, self.sample(random, t_ns)));
+            }
+            t_ns += EVERY_NS - JITTER_NS + random.below(2 * JITTER_NS);
+        }
+        // As a capture does when it ends.
+        samples.push((self.end_ns, self.sample(random, self.end_ns)));
+        samples
+    }
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        (-500..=500_i64).prop_map(Happening::Slew),
+        prop_oneof![Just(83_333_i64), Just(-83_333), -83_333..=83_333_i64].prop_map(Happening::Slew),
+        (2_000_000..3_600 * SECOND).prop_map(Happening::Suspend),
+        (0..10_000_000_u64).prop_map(Happening::Clocksource),
+        prop_oneof![Just(3_600 * SECOND as i64), -3_600_000_000_000..3_600_000_000_000_i64]
+            .prop_map(Happening::Set),
+    ]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_map_holds_between_its_breaks_and_names_them(
+        seed in any::<u64>(),
+        happenings in prop::collection::vec(happening(), 0..6),
+    ) {
+        let mut random = Random(seed);
+        let node = Node::new(&mut random, &happenings);
+        let samples = node.samples(&mut random);
+        let (mut clock, mut utc) = (NodeClock::new(), UtcMap::new());
+        for (_, sample) in &samples {
+            clock.push(*sample);
+            utc.push(*sample);
+        }
+        let breaks: Vec<_> = clock.breaks().collect();
+        let expected: Vec<Break> = happenings.iter().filter_map(|happening| match happening {
+            Happening::Suspend(_) => Some(Break::Suspend),
+            Happening::Clocksource(_) => Some(Break::Clocksource),
+            Happening::Slew(_) | Happening::Set(_) => None,
+        }).collect();
+        let found: Vec<Break> = breaks.iter().map(|(.., what)| *what).collect();
+        prop_assert_eq!(found, expected);
+        let (first, last) = (samples[1].0, samples[samples.len() - 2].0);
+        for _ in 0..20 {
+            let t_ns = first + random.below(last - first);
+            let truth = node.at(t_ns);
+            if !node.is_awake(t_ns) || breaks.iter().any(|(from, to, _)| (*from..=*to).contains(&truth.raw_ns)) {
+                continue;
+            }
+            let raw = clock.raw_ns(truth.monotonic_ns).expect("amid samples");
+            prop_assert!(raw.ns.abs_diff(truth.raw_ns) <= raw.error_ns + ROUNDING_NS, "{raw:?}, truly {truth:?}");
+            let back = clock.event_ns(truth.raw_ns).expect("amid samples");
+            prop_assert!(back.ns.abs_diff(truth.monotonic_ns) <= back.error_ns + ROUNDING_NS, "{back:?}, truly {truth:?}");
+            // Near the instant at which it was set, or woke, either may be shown.
+            let near = |clocks: &Clocks| clocks.t_ns.abs_diff(t_ns) > 2 * EVERY_NS;
+            if node.pieces.iter().skip(1).all(|(clocks, _)| near(clocks)) {
+                let shown = utc.utc_ns(truth.monotonic_ns).expect("amid samples");
+                prop_assert!(shown.abs_diff(truth.realtime_ns) <= 900, "{shown}, truly {truth:?}");
+            }
+        }
+    }
+
+    /// B's R jumps by less than a packet takes, or more: the packets alone could not tell, its samples can.
+    #[test]
+    fn a_known_break_is_an_epoch_however_small(
+        seed in any::<u64>(),
+        jump_ns in prop_oneof![0..40_000_u64, 0..1_000_000_000_u64],
+        on_b in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let jumping = Node::new(&mut random, &[Happening::Clocksource(jump_ns)]);
+        let steady = Node::new(&mut random, &[Happening::Slew(83_333)]);
+        let mut nodes = if on_b { [steady, jumping] } else { [jumping, steady] };
+        let end_ns = nodes[0].end_ns.max(nodes[1].end_ns);
+        nodes.iter_mut().for_each(|node| node.end_ns = end_ns);
+        let infos = ["a", "b"].map(|boot| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() });
+        let mut aligner = Aligner::new(&infos);
+        for (at, node) in nodes.iter().enumerate() {
+            for (_, sample) in node.samples(&mut random) {
+                aligner.clock(at as u16, sample);
+            }
+        }
+        for i in 0..120 {
+            let t_ns = (end_ns - 1_000_000) * i / 120 + random.below(1_000);
+            let (tx, rx) = if i % 2 == 0 { (0, 1) } else { (1, 0) };
+            let received_t_ns = t_ns + 25_000 + random.exponential(10_000.0) as u64;
+            aligner.crossing(&Crossing {
+                tx_node: tx,
+                rx_node: rx,
+                sent_ns: nodes[usize::from(tx)].at(t_ns).monotonic_ns,
+                received_ns: nodes[usize::from(rx)].at(received_t_ns).monotonic_ns,
+            });
+        }
+        let alignment = aligner.finish();
+        let pair = alignment.pair(0, 1).expect("they talked");
+        prop_assert_eq!((pair.steps(), pair.counts().rejected), (1, 0));
+        for _ in 0..20 {
+            let t_ns = 2 * EVERY_NS + random.below(end_ns - 4 * EVERY_NS);
+            let (a, b) = (nodes[0].at(t_ns).raw_ns, nodes[1].at(t_ns).raw_ns);
+            let (bounds, difference) = (pair.bounds_at(a), b.wrapping_sub(a) as i64);
+            prop_assert!(bounds.contains(difference), "{difference} at {a} is not in {bounds:?}");
+        }
+    }
+}

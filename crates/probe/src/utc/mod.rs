@@ -1,0 +1,58 @@
+//! What vouches for this host's UTC, and by how much `CLOCK_REALTIME` may be off.
+//!
+//! chronyd says it of itself ([`chrony`]); AWS's ClockBound writes it into shared memory ([`clockbound`]). A PTP hardware clock knows the
+//! time and not how wrong it is: it counts through whichever of the two steers by it. The kernel's own `maxerror` is never
+//! asked: timesyncd and linuxptp write 0 there.
+
+pub mod chrony;
+pub mod clockbound;
+mod watch;
+
+pub use watch::{UtcSources, UtcWatch};
+
+/// More than this is no knowledge of the time of day, whoever says so.
+const MOST_NS: u64 = 10_000_000_000;
+
+/// `CLOCK_REALTIME` is off from UTC by at most this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UtcBound {
+    /// The instant of `CLOCK_MONOTONIC` that it was made for.
+    pub as_of_ns: u64,
+    /// It holds until then.
+    pub void_after_ns: u64,
+    /// How far off at that instant, nanoseconds.
+    pub error_ns: u64,
+    /// How fast that grows, parts per billion.
+    pub growth_ppb: u64,
+}
+
+impl UtcBound {
+    /// How far off at an instant of `CLOCK_MONOTONIC`; `None` when it holds no longer, or was never worth anything.
+    pub fn error_at(&self, monotonic_ns: u64) -> Option<u64> {
+        if monotonic_ns > self.void_after_ns {
+            return None;
+        }
+        let age_ns = u128::from(monotonic_ns.abs_diff(self.as_of_ns));
+        let grown = u64::try_from((age_ns * u128::from(self.growth_ppb)).div_ceil(1_000_000_000)).ok()?;
+        self.error_ns.checked_add(grown).filter(|error| (1..=MOST_NS).contains(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_grows_and_ends() {
+        let bound =
+            UtcBound { as_of_ns: 1_000, void_after_ns: 5_000_001_000, error_ns: 700, growth_ppb: 50_000 };
+        assert_eq!(bound.error_at(1_000), Some(700));
+        assert_eq!(bound.error_at(1_000_001_000), Some(50_700));
+        assert_eq!(bound.error_at(5_000_001_001), None);
+        // nothing is exact, and ten seconds are no knowledge
+        assert_eq!(UtcBound { error_ns: 0, ..bound }.error_at(1_000), None);
+        assert_eq!(UtcBound { error_ns: MOST_NS + 1, ..bound }.error_at(1_000), None);
+        let wild = UtcBound { as_of_ns: 0, void_after_ns: u64::MAX, error_ns: u64::MAX, growth_ppb: u64::MAX };
+        assert_eq!(wild.error_at(u64::MAX), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! Events stamped with the TSC itself: real traffic has its hops in order, every byte is there, and the samples lead from the
+//! TSC to the other clocks and to UTC. Where a hop cannot be stamped so it is missing for that reason.
+
+mod common;
+
+use common::connection::Connection;
+use common::{Net, SERVER, can_capture};
+use magscope_core::clock::{NodeClock, UtcMap};
+use magscope_core::journey::Verdict;
+use magscope_core::node::{Backend, Service};
+use magscope_core::{Hop, Proto};
+use magscope_probe::clock::monotonic_ns;
+use magscope_probe::plan::{default_hops, full_hops};
+use magscope_probe::{CaptureOptions, HostFacts};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const PORT: u16 = 5301;
+
+fn utc_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i64
+}
+
+#[test]
+fn events_carry_the_tsc_and_lead_to_every_other_clock() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let mut recording =
+        net.capture_with(CaptureOptions { hops: full_hops(), tsc: true, ..CaptureOptions::default() });
+    if let Some(because) = recording.capture().clock_fallback() {
+        return println!("skipped, because the TSC cannot be used here: {because}");
+    }
+    let info = magscope_core::source::Source::info(recording.capture()).clone();
+    assert_eq!(info.clock, "tsc");
+    for row in &info.coverage.hops {
+        match &row.service {
+            Service::Served { backend, .. } => {
+                assert!(!matches!(backend, Backend::Netfilter | Backend::CgroupSkb), "{row:?}");
+            }
+            Service::Missing { because } => println!("{}: {because}", row.hop),
+            Service::Off => {}
+        }
+    }
+    recording.drain(Duration::from_millis(300)); // two samples on this side of the traffic
+    let (before_ns, before_utc) = (monotonic_ns(), utc_ns());
+    let connection = Connection::open(&net, SERVER, PORT);
+    let bytes = connection.upload([1_000; 300], 4_096);
+    recording.drain(Duration::from_millis(100));
+    let (after_ns, after_utc) = (monotonic_ns(), utc_ns());
+    recording.drain(Duration::from_millis(300));
+    recording.stop();
+    assert_eq!(recording.lost(), 0);
+
+    let (mut clock, mut utc) = (NodeClock::new(), UtcMap::new());
+    for sample in recording.batches.iter().flat_map(|batch| &batch.clock) {
+        assert!(sample.stamp_ns > 0, "{sample:?}");
+        clock.push(*sample);
+        utc.push(*sample);
+    }
+    let samples = clock.samples();
+    assert!(samples.len() >= 4, "{}", samples.len());
+    let to_tsc = samples[0].stamp_ns.wrapping_sub(samples[0].monotonic_ns);
+    println!("{} samples, widest {:?} ns", samples.len(), samples.iter().map(|s| s.width_ns).max());
+
+    // Every byte, and within a journey time runs up the ladder also where it was on two CPUs.
+    let (journeys, _) = recording.journeys();
+    let mine = journeys.iter().filter(|j| j.proto == Proto::TCP);
+    let whole: Vec<_> = mine.filter(|j| j.verdict == Verdict::Complete).collect();
+    assert_eq!(whole.iter().map(|j| j.bytes()).sum::<u64>(), bytes);
+    let disordered: usize = whole.iter().map(|j| j.disordered()).sum();
+    assert_eq!(disordered, 0);
+    assert!(whole.iter().all(|j| j.rungs.has(Hop::DevXmit) && j.rungs.has(Hop::AppRecv)));
+
+    // UTC and R by the samples: between what this test read before and after.
+    let slack_ns = 2_000_000;
+    for event in &recording.events {
+        let at_utc = utc.utc_ns(event.time_ns).expect("samples");
+        let near = event.time_ns.wrapping_sub(to_tsc);
+        if (before_ns..after_ns).contains(&near) {
+            assert!((before_utc - slack_ns..after_utc + slack_ns).contains(&at_utc), "{event:?}: {at_utc}");
+            let raw = clock.raw_ns(event.time_ns).expect("samples");
+            assert!(raw.error_ns < 200_000, "{raw:?}");
+        }
+    }
+    // R and the TSC run at one rate, but for what the kernel rounds.
+    let (first, last) = (samples[0], samples[samples.len() - 1]);
+    let (tsc, raw) = (last.stamp_ns - first.stamp_ns, last.raw_ns - first.raw_ns);
+    let ppm = (tsc as f64 - raw as f64) / raw as f64 * 1e6;
+    println!("the TSC runs {ppm:+.3} ppm against CLOCK_MONOTONIC_RAW over {} ms", raw / 1_000_000);
+    assert!(ppm.abs() < 200.0, "{ppm}");
+}
+
+#[test]
+fn without_a_tsc_events_carry_the_other_clock_and_it_is_said_why() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let options = CaptureOptions {
+        hops: default_hops(),
+        tsc: true,
+        netns: vec![net.client.target.clone()],
+        ..CaptureOptions::default()
+    };
+    // As on a processor whose TSC the kernel does not trust.
+    let facts = HostFacts {
+        tsc_obstacle: Some("it stops in sleep".to_owned()),
+        ..HostFacts::read().expect("/proc is there")
+    };
+    let capture = magscope_probe::Capture::start_on(&facts, options).expect("it starts all the same");
+    assert_eq!(capture.clock_fallback(), Some("it stops in sleep"));
+    assert_eq!(magscope_core::source::Source::info(&capture).clock, "monotonic");
+}
