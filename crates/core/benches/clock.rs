@@ -9,7 +9,7 @@ use clock_world::delay::Jitter;
 use clock_world::peers::{ConvexHull, Method, QuickestTrip, Regression};
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
-use magscope_core::clock::pair::{Bounds, Constraint, Kind, Level0, Live, Recorded};
+use magscope_core::clock::pair::{Bounds, Builder, Constraint, Drift, Kind, Level0, Live, Model, Recorded};
 use std::time::Instant;
 
 const SEEDS: u64 = 20;
@@ -260,6 +260,34 @@ fn live<M: Method + Default>(trials: &[Trial]) {
     row.print();
 }
 
+/// Level 0 alone, by how often a packet comes and by how fast the clocks may drift apart: what it takes to come near half
+/// the quickest round trip.
+fn half_widths(settings: &Settings) {
+    println!("\nLevel 0, recorded: half width ÷ (RTT_min/2) at p50, p99\n");
+    println!("| packets/s | ρ = 200 ppm | ρ = 100 ppm | ρ = 50 ppm |\n|---|---|---|---|");
+    for packets_per_s in [100, 333, 500, 1_000, 3_333] {
+        print!("| {packets_per_s} |");
+        for ppm in [200, 100, 50] {
+            let packets = packets_per_s * (settings.span_ns / SECOND) as usize;
+            let settings = Settings { packets, ..settings.clone() };
+            let mut halves = Vec::new();
+            for seed in 0..SEEDS / 4 {
+                let world = World::new(&mut Random(seed), settings.clone());
+                let mut builder = Builder::new(Drift { ppm }, Model::default());
+                let constraints = world.constraints();
+                constraints.iter().for_each(|constraint| builder.push(*constraint));
+                let recorded = builder.finish();
+                let at = constraints.iter().skip(50).step_by(5);
+                halves.extend(at.filter_map(|c| recorded.bounds_at(c.at_ns).width_ns()));
+            }
+            halves.sort_unstable();
+            let at = |share: usize| halves[halves.len() * share / 100] as f64 / (2.0 * settings.floor_ns);
+            print!(" {:.3}, {:.3} |", at(50), at(99));
+        }
+        println!();
+    }
+}
+
 fn main() {
     let minute = 60 * SECOND;
     let room =
@@ -286,6 +314,7 @@ fn main() {
         &Settings { sway_ppm: 2.0, sway_period_ns: 2e10, ..switch.clone() },
     );
     scenario("One match in a hundred is false", &Settings { false_match: 0.01, ..switch.clone() });
+    half_widths(&Settings { span_ns: 20 * SECOND, ..switch.clone() });
     scenario(
         "A clock steps by 5 ms after 30 s",
         &Settings { jumps: vec![(minute / 2, false, 5_000_000)], ..switch },

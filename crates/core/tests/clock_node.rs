@@ -220,7 +220,9 @@ proptest! {
         let steady = Node::new(&mut random, &[Happening::Slew(83_333)]);
         let mut nodes = if on_b { [steady, jumping] } else { [jumping, steady] };
         let end_ns = nodes[0].end_ns.max(nodes[1].end_ns);
-        nodes.iter_mut().for_each(|node| node.end_ns = end_ns);
+        for node in &mut nodes {
+            node.end_ns = end_ns;
+        }
         let infos = ["a", "b"].map(|boot| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() });
         let mut aligner = Aligner::new(&infos);
         for (at, node) in nodes.iter().enumerate() {

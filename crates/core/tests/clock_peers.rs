@@ -113,12 +113,16 @@ fn a_tree_by_hops_takes_the_direct_way_however_bad_it_is() {
                 all.push(back(clocks[a], clocks[b], t + 100_000, 25_000 + i * 6_007 % 10_000));
             }
             all.sort();
-            all.iter().for_each(|constraint| tree.push(a, b, constraint));
+            for constraint in &all {
+                tree.push(a, b, constraint);
+            }
             bounds.push((a, b, Recorded::build(all)));
         }
         let t = 1_500_000_000;
         let mut graph = Graph::new(3);
-        bounds.iter().for_each(|(a, b, pair)| graph.bound(*a, *b, &pair.bounds_at(t + clocks[*a])));
+        for (a, b, pair) in &bounds {
+            graph.bound(*a, *b, &pair.bounds_at(t + clocks[*a]));
+        }
         let ours = graph.solve().unwrap().bounds(0, 2);
         let (truth, theirs) = (clocks[2] as i64, tree.estimate(0, 2, t).unwrap());
         assert!(theirs.abs_diff(truth) > 1_900_000, "{theirs}, truly {truth}");

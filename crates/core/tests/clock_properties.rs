@@ -6,7 +6,7 @@ mod clock_world;
 
 use clock_world::World;
 use clock_world::random::Random;
-use magscope_core::clock::pair::{Bounds, Constraint, Kind, Level0, Recorded};
+use magscope_core::clock::pair::{Bounds, Constraint, Drift, Kind, Level0, Recorded};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -157,6 +157,34 @@ proptest! {
             let Bounds { lower, upper } = one.bounds_at(a);
             let ahead = |d: i64| d + FAR as i64;
             prop_assert_eq!(only_b.bounds_at(a), Bounds { lower: lower.map(ahead), upper: upper.map(ahead) });
+        }
+    }
+
+    /// No method can say more by the same assumption: the upper bound itself drifts by no more than ρ and contradicts no packet,
+    /// so that it may be the truth, and so may the lower one.
+    #[test]
+    fn both_bounds_may_be_the_truth(seed in any::<u64>(), packets in 1..40_usize) {
+        let world = World::any(seed, packets);
+        let all = sorted(world.constraints());
+        let recorded = Recorded::build(all.iter().copied());
+        let drift = Drift::default();
+        let ends: [fn(&Bounds) -> Option<i64>; 2] = [|bounds| bounds.upper, |bounds| bounds.lower];
+        for end in ends {
+            let at = |a_ns: u64| end(&recorded.bounds_at(a_ns));
+            for pair in all.windows(2) {
+                // Bounds are rounded outward to whole nanoseconds.
+                if let (Some(one), Some(other)) = (at(pair[0].at_ns), at(pair[1].at_ns)) {
+                    let most = drift.over_ns(pair[1].at_ns - pair[0].at_ns) + 1;
+                    prop_assert!(one.abs_diff(other) <= most, "{one} {other} {most}");
+                }
+            }
+            for constraint in &all {
+                let Some(truth) = at(constraint.at_ns) else { continue };
+                match constraint.kind {
+                    Kind::Upper => prop_assert!(truth <= constraint.value_ns),
+                    Kind::Lower => prop_assert!(truth >= constraint.value_ns),
+                }
+            }
         }
     }
 

@@ -235,15 +235,7 @@ impl Capture {
         if !missing.is_empty() {
             return Err(ProbeError::Privileges { missing });
         }
-        if options.netns.is_empty() {
-            options.netns.push(NetnsTarget::current()?);
-        }
-        if !options.every_netns && options.netns.len() > MAG_MAX_NETNS as usize {
-            return Err(ProbeError::TooManyNamespaces {
-                asked: options.netns.len(),
-                most: MAG_MAX_NETNS as usize,
-            });
-        }
+        complete(&mut options)?;
         let names = HostNames::read(&options.netns, facts.cgroup2.clone());
         let program = options.filter.as_ref().map(|filter| Program::compile(filter, &names)).transpose()?;
         let mut along = HopSet(options.hops.0 | options.switchable.0);
@@ -251,13 +243,7 @@ impl Capture {
             along = HopSet(along.0 | teachers().0);
         }
         let mut facts = facts.clone();
-        let (mut tsc, mut clock_fallback) = match opened(&facts, options.tsc) {
-            Ok(tsc) => (tsc, None),
-            Err(because) => (None, Some(because)),
-        };
-        if tsc.is_some() {
-            facts.refused.extend(without_tsc());
-        }
+        let (mut tsc, mut clock_fallback) = opened(&mut facts, options.tsc);
         let (plan, loaded, object, ring_maps, links) = loop {
             let plan = plan_by(&facts, options.hops, options.backend);
             if plan.probes.is_empty() {
@@ -265,13 +251,10 @@ impl Capture {
             }
             let loaded = plan_by(&facts, along, options.backend);
             let object = match load(&facts, &loaded, &options, tsc.as_ref()) {
-                Err(ProbeError::Load { .. }) if tsc.is_some() => {
+                Err(ProbeError::Load { .. }) if tsc.take().is_some() => {
                     // Without the TSC it may load, and with it it was only wished for.
-                    tsc = None;
                     clock_fallback = Some("the kernel refuses programs that read it".to_owned());
-                    without_tsc().for_each(|(place, _)| {
-                        facts.refused.remove(&place);
-                    });
+                    without_tsc().for_each(|(place, _)| drop(facts.refused.remove(&place)));
                     continue;
                 }
                 loaded => loaded?,
@@ -289,11 +272,7 @@ impl Capture {
         };
         let config = config(&facts, &loaded, &options, tsc.as_ref());
         let (probes, customs) = custom::attach_all(&facts, &object, &config, &options.probes)?;
-        let collector = Rc::new(RefCell::new(Collector {
-            gaps: vec![Gaps::default(); facts.cpus as usize],
-            taken: vec![0; facts.cpus as usize],
-            ..Collector::default()
-        }));
+        let collector = collector(facts.cpus as usize);
         let rings = open_rings(&ring_maps, &collector)?;
         let mut control = Control::new(&object, &ring_maps[0])?;
         let doorbell = Doorbell::new(&ring_maps)?;
@@ -560,13 +539,36 @@ fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {
     ProbeError::NothingToServe { asked, because: because.unwrap_or_default() }
 }
 
-/// The TSC, where it is wanted; or why it cannot be had.
-fn opened(facts: &HostFacts, wanted: bool) -> Result<Option<Tsc>, String> {
-    match &facts.tsc_obstacle {
-        _ if !wanted => Ok(None),
-        Some(because) => Err(because.clone()),
-        None => Tsc::open(facts.cpus).map(Some),
+/// Where nothing is said it is the own namespace; and not more than fit.
+fn complete(options: &mut CaptureOptions) -> Result<(), ProbeError> {
+    if options.netns.is_empty() {
+        options.netns.push(NetnsTarget::current()?);
     }
+    if !options.every_netns && options.netns.len() > MAG_MAX_NETNS as usize {
+        return Err(ProbeError::TooManyNamespaces { asked: options.netns.len(), most: MAG_MAX_NETNS as usize });
+    }
+    Ok(())
+}
+
+/// The TSC, where it is wanted, and the places that cannot read it among those that refuse; or why it cannot be had.
+fn opened(facts: &mut HostFacts, wanted: bool) -> (Option<Tsc>, Option<String>) {
+    if !wanted {
+        return (None, None);
+    }
+    let opened = facts.tsc_obstacle.clone().map_or_else(|| Tsc::open(facts.cpus), Err);
+    match opened {
+        Ok(tsc) => {
+            facts.refused.extend(without_tsc());
+            (Some(tsc), None)
+        }
+        Err(because) => (None, Some(because)),
+    }
+}
+
+/// What the ring callbacks fill, for so many CPUs.
+fn collector(cpus: usize) -> Rc<RefCell<Collector>> {
+    let gaps = vec![Gaps::default(); cpus];
+    Rc::new(RefCell::new(Collector { gaps, taken: vec![0; cpus], ..Collector::default() }))
 }
 
 fn load(

@@ -1,4 +1,4 @@
-//! AWS ClockBound's shared memory, versions 1 and 2 of its published layout (`PROTOCOL.md`), in the byte order of the host.
+//! AWS `ClockBound`'s shared memory, versions 1 and 2 of its published layout (`PROTOCOL.md`), in the byte order of the host.
 //!
 //! | offset | what |
 //! |---|---|
@@ -73,7 +73,7 @@ mod tests {
 
     fn segment(version: u16) -> Vec<u8> {
         let mut bytes = Vec::new();
-        MAGIC.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+        bytes.extend(MAGIC.iter().flat_map(|word| word.to_ne_bytes()));
         bytes.extend(80_u32.to_ne_bytes());
         bytes.extend(version.to_ne_bytes());
         bytes.extend(8_u16.to_ne_bytes());
@@ -134,7 +134,9 @@ mod tests {
             now in any::<u64>(),
         ) {
             let mut bytes = segment(version);
-            noise.iter().for_each(|(at, byte)| bytes[*at] = *byte);
+            for (at, byte) in &noise {
+                bytes[*at] = *byte;
+            }
             bytes.truncate(length);
             if let Ok(bound) = parse(&bytes) {
                 prop_assert!(bound.void_after_ns >= bound.as_of_ns);

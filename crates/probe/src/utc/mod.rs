@@ -1,6 +1,6 @@
 //! What vouches for this host's UTC, and by how much `CLOCK_REALTIME` may be off.
 //!
-//! chronyd says it of itself ([`chrony`]); AWS's ClockBound writes it into shared memory ([`clockbound`]). A PTP hardware clock knows the
+//! chronyd says it of itself ([`chrony`]); AWS's `ClockBound` writes it into shared memory ([`clockbound`]). A PTP hardware clock knows the
 //! time and not how wrong it is: it counts through whichever of the two steers by it. The kernel's own `maxerror` is never
 //! asked: timesyncd and linuxptp write 0 there.
 

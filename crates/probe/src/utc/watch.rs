@@ -26,7 +26,7 @@ const LONGEST_ANSWER: u64 = 4096;
 pub struct UtcSources {
     /// The program that asks chronyd; `None` asks nobody.
     pub chronyc: Option<PathBuf>,
-    /// Where ClockBound's segment may be.
+    /// Where `ClockBound`'s segment may be.
     pub clockbound: Vec<PathBuf>,
 }
 

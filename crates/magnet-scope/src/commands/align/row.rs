@@ -169,14 +169,14 @@ mod tests {
     /// receiver's stamps.
     struct Hosts {
         ahead_ns: Vec<u64>,
-        utc_error_ns: Option<u64>,
-        /// How far the wall clock of the second host is wrong.
-        wrong_ns: i64,
+        vouched: Option<u64>,
+        /// How far the wall clock of the second host is wrong, nanoseconds.
+        wrong: i64,
     }
 
     impl Hosts {
         fn of(ahead_ns: &[u64]) -> Self {
-            Hosts { ahead_ns: ahead_ns.to_vec(), utc_error_ns: None, wrong_ns: 0 }
+            Hosts { ahead_ns: ahead_ns.to_vec(), vouched: None, wrong: 0 }
         }
 
         fn table(&self, talks: &[(u16, u16, i64)]) -> Table {
@@ -187,7 +187,7 @@ mod tests {
             for (node, ahead) in self.ahead_ns.iter().enumerate() {
                 for tick in 0..20 {
                     let at = SECOND + tick * 100_000_000 + ahead;
-                    let wrong_ns = if node == 1 { self.wrong_ns } else { 0 };
+                    let wrong_ns = if node == 1 { self.wrong } else { 0 };
                     aligner.clock(
                         node as u16,
                         ClockSample {
@@ -195,7 +195,7 @@ mod tests {
                             raw_ns: at,
                             realtime_ns: (at - ahead) as i64 + wrong_ns + 1_790_000_000_000_000_000,
                             width_ns: 100,
-                            utc_error_ns: self.utc_error_ns,
+                            utc_error_ns: self.vouched,
                             ..ClockSample::default()
                         },
                     );
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn utc_helps_where_packets_do_not_and_never_overrules_them() {
         // Traffic in one direction, and UTC to within 10 µs on both.
-        let vouched = Hosts { utc_error_ns: Some(10_000), ..Hosts::of(&[0, 7_000_000]) };
+        let vouched = Hosts { vouched: Some(10_000), ..Hosts::of(&[0, 7_000_000]) };
         let row = vouched.table(&[(0, 1, 0)]).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.half_width_ns, row.ahead), ("EXTERNAL", None, Some(1)));
         let half = row.external_half_width_ns.expect("a bound");
@@ -278,7 +278,7 @@ mod tests {
         let row = vouched.table(&both_ways(0, 1, 0)).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.external_refuted), ("CERTIFIED", false));
         // A host that believes itself right and is a millisecond off is found out.
-        let wrong = Hosts { wrong_ns: 1_000_000, ..vouched };
+        let wrong = Hosts { wrong: 1_000_000, ..vouched };
         let table = wrong.table(&both_ways(0, 1, 0));
         let row = &table.pairs[0];
         assert!(row.external_refuted && row.state == "CERTIFIED", "{row:?}");
