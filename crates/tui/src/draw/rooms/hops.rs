@@ -146,10 +146,6 @@ fn field(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
         // Row 0 is the top, the longest latencies.
         let from = first + (rows - 1 - y) * classes / rows;
         let to = (first + (rows - y) * classes / rows).max(from + 1).min(last + 1);
-        // With fewer classes than rows some rows would repeat a class: it is drawn once.
-        if classes < rows && y + 1 < rows && first + (rows - 2 - y) * classes / rows == from {
-            continue;
-        }
         for x in 0..usize::from(area.width) {
             let bins = row.cells.get(from..to).unwrap_or_default();
             let count: u32 = bins.iter().filter_map(|class| class.get(x)).sum();
