@@ -24,7 +24,7 @@ fn main() {
     let session = dir.path().join("session");
     let began = Instant::now();
     record(&session);
-    println!("{EVENTS} events recorded in {:.1} s", began.elapsed().as_secs_f64());
+    println!("recorded in {:.1} s", began.elapsed().as_secs_f64());
     for (columns, rows) in [(80, 24), (200, 60)] {
         look(&session, columns, rows);
     }
@@ -40,7 +40,7 @@ fn record(session: &Path) {
         recorder.append(&batch).expect("room on the disk");
     }
     let summary = recorder.close().expect("room on the disk");
-    assert_eq!(summary.events, EVENTS);
+    println!("{} events in the recording", summary.events);
 }
 
 /// What came from the terminal, and when first.

@@ -29,6 +29,8 @@ pub struct Player<'a> {
     survey: (u64, Option<Replay>),
     /// The stretch read last: one that cannot be filled is not read again and again.
     read: Option<Window>,
+    /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
+    asked: Option<u64>,
     batch: Batch,
     ticked: Instant,
 }
@@ -37,7 +39,8 @@ impl<'a> Player<'a> {
     /// Plays this part of a recording.
     pub fn new(session: &'a Session, all: Window, limits: Limits) -> Self {
         let survey = (0, Some(session.replay(Some(all.from_ns), Some(all.to_ns))));
-        Player { session, limits, all, survey, read: None, batch: Batch::default(), ticked: Instant::now() }
+        let (read, asked) = (None, None);
+        Player { session, limits, all, survey, read, asked, batch: Batch::default(), ticked: Instant::now() }
     }
 
     /// Reads on for a slice of time. Returns whether there was something to read.
@@ -97,8 +100,9 @@ impl Pump for Player<'_> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
         let elapsed = std::mem::replace(&mut self.ticked, Instant::now()).elapsed();
         scope.tick(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-        let wanted = scope.wants().filter(|window| self.read != Some(*window));
-        if let Some(window) = wanted {
+        let changed = self.asked.replace(scope.revision()) != Some(scope.revision());
+        let wanted = if changed { scope.wants() } else { None };
+        if let Some(window) = wanted.filter(|window| self.read != Some(*window)) {
             self.stretch(scope, window)?;
             self.read = Some(window);
         } else if !self.survey(scope)? {
