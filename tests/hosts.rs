@@ -276,6 +276,7 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     }
     assert!(compared > REQUESTS, "{compared} of {}", truth.len());
 
+    round_trips(&two_clocks, &journeys(&[&a]).0, &journeys(&[&other]).0);
     let report = run(&["report", "--json", &a, &other]);
     let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
     let clocks = &report["together"]["clocks"][0];
@@ -288,6 +289,37 @@ fn two_recordings_join_on_one_clock_and_on_two() {
         report["hops"].as_array().expect("hops").iter().any(|hop| hop["half_width"]["n"].as_u64() > Some(0))
     );
     aligned(&a, &b, &other, &dir);
+}
+
+/// There, in the server, and back again is what the client's own clock says of all three together: what is wrong with one way is wrong
+/// with the other by as much to the other side.
+fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
+    let time_ns = |row: &Value, hop: &str| {
+        row["rungs"].as_array()?.iter().find(|rung| rung["hop"] == hop)?["time_ns"].as_i64()
+    };
+    let server_end = format!("{SERVER}:7001");
+    let of = |rows: &[Value], end: &str| -> Vec<Value> {
+        let mut rows: Vec<Value> =
+            rows.iter().filter(|row| row["proto"] == "udp" && row[end] == *server_end).cloned().collect();
+        rows.sort_by_key(|row| time_ns(row, "dev.xmit").or_else(|| time_ns(row, "dev.recv")));
+        rows
+    };
+    let (there, back) = (of(together, "to"), of(together, "from"));
+    let (sent, answered) = (of(client, "to"), of(client, "from"));
+    let (asked, replied) = (of(server, "to"), of(server, "from"));
+    for rows in [&there, &back, &sent, &answered, &asked, &replied] {
+        assert_eq!(rows.len(), DATAGRAMS);
+    }
+    for i in 0..DATAGRAMS {
+        let at = |rows: &[Value], hop: &str| time_ns(&rows[i], hop).expect("it passed");
+        let measured_ns = at(&answered, "dev.recv") - at(&sent, "dev.xmit");
+        let inside_ns = at(&replied, "dev.xmit") - at(&asked, "dev.recv");
+        let ((there_ns, bound_ns), (back_ns, _)) =
+            (wire(&there[i]).expect("a wire"), wire(&back[i]).expect("a wire"));
+        let rebuilt_ns = there_ns + inside_ns + back_ns;
+        // A delay is never said to be less than nothing, which the sum of both forgives as little as their bound.
+        assert!((rebuilt_ns - measured_ns).abs() <= bound_ns, "{rebuilt_ns} of {measured_ns} ± {bound_ns}");
+    }
 }
 
 /// The clocks alone: `align` says of them what was done to them.
