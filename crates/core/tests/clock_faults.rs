@@ -130,7 +130,8 @@ fn steps_are_noticed_and_got_over() {
                 assert!(live.bounds_at(a).contains(d));
             }
         }
-        assert!(live.bounds_at(u64::MAX).upper.is_some());
+        // While the last packets stand aside and are of one kind, the other side may be anything.
+        assert!(live.bounds_at(u64::MAX).upper.is_some() || live.counts().quarantined > 0);
     }
     println!("{tally:?}");
     assert_eq!((tally.wrong, tally.rejected), (0, 0), "{tally:?}");
