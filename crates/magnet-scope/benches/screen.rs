@@ -119,9 +119,13 @@ fn ticks(child: &dyn Child) -> u64 {
     [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// Whether it does next to nothing for half a second.
+/// Whether it sleeps whenever it is looked at, for two seconds. That it gets little of a busy host's CPU does not count.
 fn is_idle(child: &dyn Child) -> bool {
-    let before = ticks(child);
-    thread::sleep(Duration::from_millis(500));
-    ticks(child) - before <= 5
+    let pid = child.process_id().expect("it runs");
+    let sleeps = |_: i32| {
+        thread::sleep(Duration::from_millis(50));
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'))
+    };
+    (0..40).filter(|n| sleeps(*n)).count() >= 36
 }
