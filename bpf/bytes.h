@@ -2,21 +2,22 @@
 /*
  * Bytes of a packet, wherever they lie: in its linear part, or in pages behind it.
  *
- * A page has no address of its own to read at, but pages and the kernel's map of all memory run side by side: the
- * address of a page is that of its `struct page`, scaled, and a constant that find_pages has found.
+ * A page has no address of its own to read at. But the kernel's map of all memory and its array of `struct page` run side
+ * by side, so the address of a page is that of its `struct page`, scaled, and a constant that find_pages (pages.bpf.c) finds.
  */
 #ifndef MAGNET_BYTES_H
 #define MAGNET_BYTES_H
 
 #include "emit.h"
 
-#define PAGE_SHIFT 12
+#define PAGE_BYTES 4096
 #define MAX_FRAGS 17
 
 /* Room to put bytes together in. An interrupt may need some while the program that it interrupts still does. */
 #define NESTING 4
+#define SCRATCH_BYTES (2 * MAG_SNAP_MAX + 256)
 struct scratch {
-	__u8 bytes[NESTING][2 * MAG_SNAP_MAX + sizeof(struct mag_head)];
+	__u8 bytes[NESTING][SCRATCH_BYTES];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -25,10 +26,12 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* Takes a place; NULL where four are taken already. Each is given back by give_back. */
-INLINE __u8 *take_scratch(struct mag_cpu *state)
+/* Takes a place; NULL where all are taken. Either way it is given back. */
+INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 {
-	__u32 zero = 0, level = __sync_fetch_and_add(&state->nested, 1);
+	__u32 zero = 0;
+	__u64 level = __sync_fetch_and_add(&state->nested, 1);
+	*at = level;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
 	return s && level < NESTING ? s->bytes[level & (NESTING - 1)] : NULL;
 }
@@ -38,15 +41,18 @@ INLINE void give_back(struct mag_cpu *state)
 	__sync_fetch_and_add(&state->nested, -1);
 }
 
-/* The same in every kernel since 5.4, whatever its members are called. */
+/* So since Linux 5.4, whatever its members are called. */
 struct frag {
 	__u64 page;
 	__u32 len;
 	__u32 offset;
 };
 
-/* Copies what lies from `at` (in the linear part, or at its end) on to `to`, which has room for 2 * MAG_SNAP_MAX bytes.
- * Returns how many bytes could be read. */
+/* Keeps a compiler from knowing a bound better than the verifier does. */
+#define OPAQUE(x) asm volatile("" : "+r"(x))
+
+/* Copies what lies from `at` (in the linear part, or at its end) on to `to`, where there is room for 2 * MAG_SNAP_MAX
+ * bytes. Returns how many bytes could be read, at most MAG_SNAP_MAX. */
 static __noinline __u32 copy_bytes(__u64 skb_at, __u64 at, __u8 *to, __u32 want)
 {
 	const struct sk_buff *skb = (const void *)skb_at;
@@ -58,9 +64,12 @@ static __noinline __u32 copy_bytes(__u64 skb_at, __u64 at, __u8 *to, __u32 want)
 	if (want > MAG_SNAP_MAX)
 		want = MAG_SNAP_MAX;
 	__u32 done = tail - at < want ? tail - at : want;
-	if (done && bpf_probe_read_kernel(to, done & (2 * MAG_SNAP_MAX - 1), (const void *)at))
+	OPAQUE(done);
+	if (done > MAG_SNAP_MAX)
 		return 0;
-	__u64 base = control.page_base;
+	if (done && bpf_probe_read_kernel(to, done, (const void *)at))
+		return 0;
+	__u64 base = control.page_base, page_struct = bpf_core_type_size(struct page);
 	if (done >= want || !base || !BPF_CORE_READ(skb, data_len))
 		return done;
 	const struct skb_shared_info *shared = (const void *)(head + BPF_CORE_READ(skb, end));
@@ -73,10 +82,13 @@ static __noinline __u32 copy_bytes(__u64 skb_at, __u64 at, __u8 *to, __u32 want)
 		/* memory of a device has no page */
 		if (!f.page || f.page & 1)
 			break;
-		__u64 from = base + f.page / bpf_core_type_size(struct page) * (1 << PAGE_SHIFT) + f.offset;
 		__u32 more = want - done < f.len ? want - done : f.len;
-		if (bpf_probe_read_kernel(to + (done & (MAG_SNAP_MAX - 1)), more & (MAG_SNAP_MAX - 1) ? more & (MAG_SNAP_MAX - 1) : MAG_SNAP_MAX - 1,
-					  (const void *)from))
+		OPAQUE(more);
+		OPAQUE(done);
+		if (more > MAG_SNAP_MAX || done > MAG_SNAP_MAX)
+			break;
+		__u64 from = base + f.page / page_struct * PAGE_BYTES + f.offset;
+		if (bpf_probe_read_kernel(to + done, more, (const void *)from))
 			break;
 		done += more;
 	}

@@ -205,6 +205,10 @@ static __noinline int admitted(struct about *a, __u64 now)
 	subject_of(&s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
 	s.way = plan.side == MAG_SIDE_TX ? WAY_TX : plan.side == MAG_SIDE_RX ? WAY_RX : WAY_UNKNOWN;
 	s.flow = a->flow ? flow_id(&a->packet.t) : 0;
+	if (a->range) {
+		s.skb = a->packet.skb_at;
+		s.ip = a->packet.ip_at;
+	}
 	s.ifindex = a->ifindex;
 	s.len = a->packet.len;
 	if (a->range)

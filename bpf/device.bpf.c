@@ -62,6 +62,8 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 			h->cookie = cookie;
 			h->ifindex = dev->ifindex;
 			h->packet = p;
+			/* it may be gone by then */
+			h->packet.skb_at = h->packet.ip_at = h->packet.payload_at = 0;
 		}
 	}
 	if (wanted(MAG_DEV_XMIT))

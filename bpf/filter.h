@@ -20,6 +20,8 @@ struct subject {
 	__u64 cookie;
 	__u64 flow;
 	__u64 addr[4];
+	__u64 skb; /* the packet, where there is one */
+	__u64 ip;  /* its IP header */
 	__u32 netns;
 	__u32 ifindex;
 	__u32 len;

@@ -94,6 +94,33 @@ typedef struct {
 	__s64 counter;
 } atomic64_t;
 
+struct list_head {
+	struct list_head *next;
+};
+
+/* Where pages are (pages.bpf.c). */
+struct page {
+	unsigned long flags;
+};
+struct slab {
+	struct list_head slab_list;
+	void *freelist;
+};
+struct kmem_cache_order_objects {
+	unsigned int x;
+};
+struct kmem_cache_node {
+	struct list_head partial;
+};
+struct kmem_cache {
+	struct kmem_cache_order_objects oo;
+	struct list_head list;
+	struct kmem_cache_node *node[1];
+};
+struct proto {
+	struct kmem_cache *slab;
+};
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -106,9 +133,7 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 	atomic64_t skc_cookie;
 	unsigned long skc_flags;
-};
-struct list_head {
-	struct list_head *next;
+	struct proto *skc_prot;
 };
 typedef struct wait_queue_head {
 	struct list_head head;
@@ -180,9 +205,14 @@ struct net_device {
 struct dst_entry {
 	struct net_device *dev;
 };
+struct skb_piece {
+	unsigned int len;
+};
 struct skb_shared_info {
+	__u8 nr_frags;
 	unsigned short gso_size;
 	unsigned short gso_segs;
+	struct skb_piece frags[17];
 };
 struct sk_buff {
 	struct net_device *dev;

@@ -6,5 +6,6 @@
 #include "device.bpf.c"
 #include "sched.bpf.c"
 #include "functions.bpf.c"
+#include "pages.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -26,6 +26,9 @@ struct tuple {
 /* The packet as the hop sees it. */
 struct packet {
 	struct tuple t;
+	__u64 skb_at;     /* the packet itself, its IP header and its payload: 0 where they cannot be read */
+	__u64 ip_at;
+	__u64 payload_at;
 	__u32 seq;
 	__u32 len;
 	__u32 ack;
@@ -139,6 +142,9 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	p->tcp_flags = 0;
 	p->ip_id = 0;
 	p->skb = buffer_of(skb);
+	p->skb_at = (__u64)skb;
+	p->ip_at = (__u64)at;
+	p->payload_at = 0;
 	__u32 offset = 0;
 	if (tx == RX) {
 		__u8 type = READ_BITFIELD(skb, pkt_type);
@@ -220,6 +226,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	}
 
 	p->segs = segments_of(skb);
+	p->payload_at = (__u64)l4;
 	if (offset) {
 		p->flags |= MAG_F_FRAGMENT;
 		p->seq = offset;
@@ -234,11 +241,13 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	}
 	if (linear < (__s64)(t->proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr))) {
 		p->flags |= MAG_F_PARTIAL;
+		p->payload_at = 0;
 		return true;
 	}
 	/* the ports stand at the same place in both headers; those of ICMP are as long as UDP's */
 	HEADER(udphdr, udp, l4);
 	__u16 source = bpf_ntohs(udp->source), dest = bpf_ntohs(udp->dest);
+	p->payload_at += sizeof(*udp);
 	if (!ports) {
 		__u8 type = source >> 8;
 		p->len = l4_len - sizeof(*udp);
@@ -268,6 +277,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	__u64 middle = *(const __u16 *)((const void *)tcp + 12); /* data offset and flags */
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
+	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
 	p->seq = bpf_ntohl(tcp->seq) + (p->tcp_flags >> 1 & 1); /* a SYN takes a number but carries no byte */
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	return true;
@@ -378,6 +388,73 @@ INLINE bool socket_hop(int hop)
 	return wanted(hop) || control.learn;
 }
 
+/* What a head is made of. Apart from struct packet, because what a function gets a pointer to lies in memory, where the verifier
+ * wants pointers whole. */
+struct wanted_head {
+	__u64 skb_at;
+	__u64 payload_at;
+	__u64 flow;
+	__u64 now;
+	__u32 event;
+	__u32 seq;
+	__u32 len;
+	__u16 ip_id;
+	__u8 hop;
+	__u8 proto;
+};
+
+/* Writes the first bytes of an event's payload, as many as its hop is set to keep. */
+static __noinline int log_head(const struct wanted_head *p)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state || !p || !p->len || !p->payload_at)
+		return 0;
+	__u8 hop = p->hop;
+	__u64 now = p->now;
+	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
+	__u64 number = __sync_fetch_and_add(&state->number, 1);
+	__sync_fetch_and_add(&state->kept[MAG_HEADS], 1);
+	if (state->lost)
+		report_loss(state, now);
+	if (want > p->len)
+		want = p->len;
+	bool written = false;
+	__u32 level;
+	__u8 *to = take_scratch(state, &level);
+	void *ring = this_ring(cpu);
+	if (to && ring) {
+		struct mag_head *r = (void *)to;
+		__u32 got = copy_bytes(p->skb_at, p->payload_at, to + sizeof(*r), want);
+		OPAQUE(got);
+		if (got > MAG_SNAP_MAX)
+			got = MAG_SNAP_MAX;
+		/* up to a whole word, zeros and not what another packet left here */
+		__builtin_memset(to + sizeof(*r) + got, 0, 8);
+		__u32 size = (sizeof(*r) + got + 7) & ~7;
+		head(&r->h, MAG_KIND_HEAD, size, cpu, number, now);
+		r->flow = p->flow;
+		r->event = p->event;
+		r->seq = p->seq;
+		r->of_bytes = p->len;
+		r->bytes = got;
+		r->ip_id = p->ip_id;
+		r->hop = hop;
+		r->proto = p->proto;
+		r->pad = 0;
+		OPAQUE(size);
+		if (size <= sizeof(*r) + MAG_SNAP_MAX)
+			written = !bpf_ringbuf_output(ring, r, size, BPF_RB_NO_WAKEUP);
+	}
+	give_back(state);
+	if (!written) {
+		if (!state->lost_from_ns)
+			state->lost_from_ns = now;
+		__sync_fetch_and_add(&state->lost, 1);
+		__sync_fetch_and_add(&state->lost_by_hop[MAG_HEADS], 1);
+	}
+	return 0;
+}
+
 /* Logs a packet at a hop. */
 INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
 {
@@ -388,6 +465,8 @@ INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifi
 		struct subject s;
 		subject_of(&s, hop, &p->t, cookie, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
 		s.flow = flow_id(&p->t);
+		s.skb = p->skb_at;
+		s.ip = p->ip_at;
 		s.ifindex = ifindex;
 		s.len = p->len;
 		s.ends |= LENGTH;
@@ -405,7 +484,23 @@ INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifi
 	if (!e)
 		return;
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
+	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
+	if (control.snap[hop & (MAG_HOPS - 1)]) {
+		struct wanted_head head = {
+			.skb_at = p->skb_at,
+			.payload_at = p->payload_at,
+			.flow = flow,
+			.now = now,
+			.event = number,
+			.seq = p->seq,
+			.len = p->len,
+			.ip_id = p->ip_id,
+			.hop = hop,
+			.proto = p->t.proto,
+		};
+		log_head(&head);
+	}
 }
 
 /* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the

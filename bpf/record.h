@@ -223,6 +223,21 @@ struct mag_plan {
 	struct mag_read value[MAG_VALUES];
 };
 
+/* The first bytes of the payload of an event's packet: those bytes follow. */
+#define MAG_SNAP_MAX 1024
+struct mag_head {
+	struct mag_header h;
+	unsigned long long flow;
+	unsigned int event; /* number of the event */
+	unsigned int seq;
+	unsigned int of_bytes; /* payload bytes of the packet */
+	unsigned int bytes;    /* that follow, and zeros up to a whole word */
+	unsigned short ip_id;
+	unsigned char hop;
+	unsigned char proto;
+	unsigned int pad;
+};
+
 /* What user space sets before load. Read-only after it, so the verifier removes what is switched off. What can change
  * later is in mag_control. */
 #define MAG_MAX_NETNS 8
@@ -283,6 +298,18 @@ struct mag_filter {
 	struct mag_test tests[MAG_TESTS];
 };
 
+/* A pcap filter expression, as libpcap compiles it: classic BPF (linux/filter.h) over a packet from its IP header on. */
+#define MAG_PCAP_INSNS 512
+struct mag_insn {
+	unsigned short code;
+	unsigned char jt;
+	unsigned char jf;
+	unsigned int k;
+};
+struct mag_pcap {
+	struct mag_insn insns[MAG_PCAP_INSNS];
+};
+
 /* Of the events of one hop that passed the filter, which become records. 0 is no limit. */
 struct mag_sampler {
 	unsigned long long interval_ns; /* at most one in so long, over all CPUs */
@@ -301,6 +328,10 @@ struct mag_control {
 	unsigned int wake_bytes;  /* ... or so many bytes */
 	struct mag_sampler samplers[MAG_HOPS];
 	unsigned long long last_ns[MAG_HOPS]; /* when the last event in an interval was kept */
+	unsigned int snap[MAG_HOPS];	      /* bytes of payload to keep at a hop */
+	unsigned int pcap;		      /* slot of the pcap program in force, plus 1; 0 for none */
+	unsigned int pad;
+	unsigned long long page_base; /* from a struct page to its memory; 0 where that was not found */
 };
 
 /* Who uses a socket. */
@@ -329,6 +360,7 @@ struct mag_cpu {
 	unsigned long long switch_ns;
 	unsigned int unread_events; /* since the reader was woken last */
 	unsigned long long unread_bytes;
+	unsigned long long nested; /* programs on this CPU that are putting bytes together, one inside the other */
 	unsigned long long lost_by_hop[MAG_HOPS];
 	/* Every hit of a hop that is on is counted in one of these four: kept (records, lost ones too), left out by the
 	 * filter, left out because the filter asks for what could not be known here, left out by a sampler. */

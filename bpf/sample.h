@@ -3,7 +3,7 @@
 #ifndef MAGNET_SAMPLE_H
 #define MAGNET_SAMPLE_H
 
-#include "filter.h"
+#include "pcap.h"
 
 INLINE __u64 mixed(__u64 x)
 {
@@ -66,13 +66,21 @@ __noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
 		if (!who && known && known->has_who)
 			who = &known->who;
 	}
+	int answer = YES;
 	if (slot--) {
 		struct mag_filter *filter = bpf_map_lookup_elem(&filters, &slot);
-		int answer = filter ? decide(filter, s, who) : YES;
-		if (answer != YES) {
-			__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
-			return 0;
-		}
+		if (filter)
+			answer = decide(filter, s, who);
+	}
+	slot = control.pcap;
+	if (slot-- && answer != NO) {
+		int other = pcap_holds(s, slot);
+		if (other != YES)
+			answer = other;
+	}
+	if (answer != YES) {
+		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
+		return 0;
 	}
 	if (flow_sampled_out(s) || hop_sampled_out(state, hop, now)) {
 		__sync_fetch_and_add(&state->sampled[hop], 1);

@@ -124,6 +124,9 @@ INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff
 	struct packet p = {};
 	if (!tcp_segment(sk, skb, &p))
 		return 0;
+	/* no header yet */
+	p.skb_at = (__u64)skb;
+	p.payload_at = (__u64)READ(skb, data);
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u16 segs = READ(tcb, tcp_gso_segs);
 	p.segs = segs > 1 ? segs : 1;
@@ -142,6 +145,15 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 		struct packet p = {};
 		if (tcp_segment(sk, skb, &p)) {
 			p.segs = segments_of(skb);
+			if (control.pcap || control.snap[MAG_TCP_RECV]) {
+				/* the data begins with the TCP header, the IP header still stands before it */
+				__u8 offset = 0;
+				__u64 data = (__u64)READ(skb, data);
+				bpf_probe_read_kernel(&offset, 1, (const void *)(data + 12));
+				p.skb_at = (__u64)skb;
+				p.ip_at = (__u64)READ(skb, head) + READ(skb, network_header);
+				p.payload_at = data + (offset >> 4) * 4;
+			}
 			log_packet(MAG_TCP_RECV, &p, cookie, 0, 0, 0, now);
 		}
 	}

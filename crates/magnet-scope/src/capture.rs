@@ -50,6 +50,8 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
     }
     let options = CaptureOptions {
         filter: filter.clone(),
+        pcap: args.pcap.clone(),
+        snap: args.snap.iter().flat_map(snap).collect(),
         samplers,
         flow_one_in,
         watermark,
@@ -82,6 +84,12 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
         }
     }
     Ok(capture)
+}
+
+/// What is kept of the payload, hop by hop.
+fn snap(setting: &Setting) -> Vec<(Hop, u32)> {
+    let Setting::Snap(hops, bytes) = setting else { return Vec::new() };
+    hops.iter().map(|hop| (hop, *bytes)).collect()
 }
 
 /// The filter that was asked for, with the container's.

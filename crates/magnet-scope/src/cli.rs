@@ -115,6 +115,14 @@ pub struct CaptureArgs {
     /// Keep only events for which this holds: `port 443 and not comm = sshd` (docs/filters.md)
     #[arg(long, value_name = "EXPR", value_parser = filter)]
     pub filter: Option<CaptureFilter>,
+    /// Keep only packets for which this holds, in tcpdump's words: `tcp port 443 and net 10.0.0.0/8`; together with
+    /// `--filter` both have to (docs/filters.md)
+    #[arg(long, value_name = "EXPR", value_parser = pcap)]
+    pub pcap: Option<String>,
+    /// Keep the first bytes of payload: `64` at every hop that has a packet, or `dev.recv=128`; none unless asked for; can
+    /// be given several times
+    #[arg(long, value_name = "[HOP=]BYTES", value_parser = snapping)]
+    pub snap: Vec<Setting>,
     /// Keep only what processes of this container do: its id or the first characters of it, or a cgroup's path
     #[arg(long, value_name = "ID|PATH")]
     pub container: Option<String>,
@@ -150,6 +158,14 @@ fn filter(text: &str) -> Result<CaptureFilter, String> {
 /// A custom probe in words.
 pub fn probe(text: &str) -> Result<CustomProbe, String> {
     text.parse().map_err(|error: magscope_core::custom::BadProbe| error.to_string())
+}
+
+fn pcap(text: &str) -> Result<String, String> {
+    magscope_probe::pcap::compile(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn snapping(text: &str) -> Result<Setting, String> {
+    format!("snap {text}").parse().map_err(|error: magscope_probe::setting::BadSetting| error.to_string())
 }
 
 fn sampling(text: &str) -> Result<Setting, String> {

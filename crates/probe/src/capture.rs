@@ -18,8 +18,12 @@ use crate::gaps::Gaps;
 use crate::messages;
 use crate::netns::NetnsTarget;
 use crate::order::{HOLD_NS, Sorter};
+use crate::pages;
+use crate::pcap;
 use crate::plan::{Plan, plan_by};
-use crate::record::{MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HOPS};
+use crate::record::{
+    MAG_MAX_NETNS, mag_config, mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HEADS, mag_hop_MAG_HOPS,
+};
 use crate::symbols;
 use crate::tsc::Tsc;
 use libbpf_rs::{
@@ -61,6 +65,10 @@ pub struct CaptureOptions {
     pub watermark: Watermark,
     /// What is left out from the beginning. Names in it are looked up on this host.
     pub filter: Option<CaptureFilter>,
+    /// A filter expression of libpcap, which has to hold as well.
+    pub pcap: Option<String>,
+    /// Bytes of payload to keep at hops: none unless asked for.
+    pub snap: Vec<(Hop, u32)>,
     /// Samplers of hops.
     pub samplers: Vec<(Hop, Sampler)>,
     /// Keep one in so many flows; 0 and 1 keep all.
@@ -84,6 +92,8 @@ impl Default for CaptureOptions {
             backend: None,
             watermark: Watermark::SCREEN,
             filter: None,
+            pcap: None,
+            snap: Vec::new(),
             samplers: Vec::new(),
             flow_one_in: 1,
             tsc: false,
@@ -102,6 +112,8 @@ pub struct Counters {
     pub hops: Vec<HopCount>,
     /// Of those, how many found no room, by hop.
     pub lost_by_hop: BTreeMap<Hop, u64>,
+    /// Payload heads that should have become records, and how many of them found no room.
+    pub heads: (u64, u64),
     /// What became of every hit of a custom probe, in their order.
     pub probes: Vec<ProbeCount>,
     /// Of those lost, how many no loss record has reported yet.
@@ -126,7 +138,9 @@ pub struct ProbeCount {
 impl Counters {
     /// Events that found no room.
     pub fn lost(&self) -> u64 {
-        self.lost_by_hop.values().sum::<u64>() + self.probes.iter().map(|probe| probe.lost).sum::<u64>()
+        self.lost_by_hop.values().sum::<u64>()
+            + self.probes.iter().map(|probe| probe.lost).sum::<u64>()
+            + self.heads.1
     }
 }
 
@@ -169,6 +183,10 @@ impl Collector {
             Ok(Record::Hit(hit)) => {
                 self.numbered(hit.cpu, hit.record, bytes.len());
                 self.aside.hits.push(hit);
+            }
+            Ok(Record::Head(head)) => {
+                self.numbered(head.cpu, head.record, bytes.len());
+                self.aside.heads.push(head);
             }
             Ok(Record::Loss(loss)) => {
                 if let Some(gaps) = self.gaps.get_mut(usize::from(loss.cpu)) {
@@ -238,6 +256,7 @@ impl Capture {
         complete(&mut options)?;
         let names = HostNames::read(&options.netns, facts.cgroup2.clone());
         let program = options.filter.as_ref().map(|filter| Program::compile(filter, &names)).transpose()?;
+        let pcap = options.pcap.as_deref().map(pcap::compile).transpose()?;
         let mut along = HopSet(options.hops.0 | options.switchable.0);
         if program.as_ref().is_some_and(|program| program.learn) {
             along = HopSet(along.0 | teachers().0);
@@ -299,6 +318,13 @@ impl Capture {
         if program.is_some() {
             control.set_filter(program)?;
         }
+        if let Some(pcap) = &pcap {
+            control.set_pcap(Some(pcap))?;
+        }
+        if let Some(base) = pages::base(&object) {
+            control.set_page_base(base);
+        }
+        options.snap.iter().for_each(|(hop, bytes)| control.set_snap(*hop, *bytes));
         let mut capture = Capture {
             links,
             customs,
@@ -390,6 +416,10 @@ impl Capture {
                     *counters.lost_by_hop.entry(*hop).or_default() += lost;
                 }
             }
+            counters.heads.0 +=
+                word(bytes, std::mem::offset_of!(mag_cpu, kept) / 8 + mag_hop_MAG_HEADS as usize);
+            counters.heads.1 +=
+                word(bytes, std::mem::offset_of!(mag_cpu, lost_by_hop) / 8 + mag_hop_MAG_HEADS as usize);
             counters.probes.resize(self.info.probes.len(), ProbeCount::default());
             for (number, probe) in counters.probes.iter_mut().enumerate() {
                 let of = |offset: usize| word(bytes, offset / 8 + mag_hop_MAG_CUSTOM as usize + number);
@@ -442,6 +472,8 @@ impl Capture {
         batch.tcp.sort_by_key(|t| t.time_ns);
         batch.hits.append(&mut aside.hits);
         batch.hits.sort_by_key(|hit| hit.time_ns);
+        batch.heads.append(&mut aside.heads);
+        batch.heads.sort_by_key(|head| head.time_ns);
 
         let stopping = self.stopped_at_ns.is_some();
         let watermark = if stopping { u64::MAX } else { now.saturating_sub(HOLD_NS) };
@@ -520,6 +552,7 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
     }
     batch.tcp.retain(|t| !outside(t.time_ns));
     batch.hits.retain(|hit| !outside(hit.time_ns));
+    batch.heads.retain(|head| !outside(head.time_ns));
     before - batch.numbered()
 }
 
@@ -585,7 +618,7 @@ fn load(
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let way = programs.iter().find(|way| way.program == name);
-        program.set_autoload(way.is_some());
+        program.set_autoload(way.is_some() || name == "find_pages");
         match way {
             Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
                 program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;

@@ -34,6 +34,12 @@ impl Capture {
             Setting::Enable(hops) => self.enable(*hops)?,
             Setting::Disable(hops) => self.disable(*hops)?,
             Setting::Filter(filter) => self.set_filter(filter.as_ref())?,
+            Setting::Pcap(text) => {
+                let program = text.as_deref().map(crate::pcap::compile).transpose()?;
+                self.control.set_pcap(program.as_deref())?;
+                self.options.pcap.clone_from(text);
+            }
+            Setting::Snap(hops, bytes) => hops.iter().for_each(|hop| self.control.set_snap(hop, *bytes)),
             Setting::Sample(hops, sampler) => {
                 hops.iter().for_each(|hop| self.control.set_sampler(hop, *sampler));
             }
@@ -70,6 +76,7 @@ impl Capture {
         if let Some(filter) = &self.options.filter {
             settings.push(Setting::Filter(Some(filter.clone())));
         }
+        settings.extend(self.options.pcap.clone().map(|text| Setting::Pcap(Some(text))));
         if self.control.flow_one_in() > 1 {
             settings.push(Setting::SampleFlows(self.control.flow_one_in()));
         }
@@ -77,6 +84,9 @@ impl Capture {
             let (sampler, only) = (self.control.sampler(*hop), [*hop].into_iter().collect());
             if sampler.samples() {
                 settings.push(Setting::Sample(only, sampler));
+            }
+            if self.control.snap(*hop) > 0 {
+                settings.push(Setting::Snap(only, self.control.snap(*hop)));
             }
         }
         settings.iter().map(ToString::to_string).collect()

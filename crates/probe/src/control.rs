@@ -6,7 +6,10 @@
 
 use crate::error::ProbeError;
 use crate::filter::Program;
-use crate::record::{MAG_CUSTOMS, MAG_FILTER_SLOTS, mag_control, mag_filter, mag_hop_MAG_CUSTOM};
+use crate::record::{
+    MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_hop_MAG_CUSTOM, mag_insn,
+    mag_pcap,
+};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
@@ -58,6 +61,7 @@ impl Watermark {
 pub(crate) struct Control {
     memory: Memory,
     filters: MapHandle,
+    pcaps: MapHandle,
     /// A map of maps: the kernel does not return from a change of it before every program that began earlier has ended.
     barrier: MapHandle,
     ring: MapHandle,
@@ -80,6 +84,7 @@ impl Control {
         let control = Control {
             memory: Memory::map(&shared).map_err(|e| failed("control", e.to_string()))?,
             filters: find("filters", "filters")?,
+            pcaps: find("pcaps", "pcaps")?,
             barrier: find("rings", "rings")?,
             ring: MapHandle::try_from(ring).map_err(|e| failed("rings", e.to_string()))?,
             program: None,
@@ -135,6 +140,45 @@ impl Control {
         self.wait_for_programs()
     }
 
+    /// Puts a pcap program in force, beside the filter.
+    pub(crate) fn set_pcap(&self, insns: Option<&[mag_insn]>) -> Result<(), ProbeError> {
+        let failed =
+            |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "pcaps", cause: e.to_string() };
+        let slot = std::mem::offset_of!(mag_control, pcap);
+        let mut next = 0;
+        if let Some(insns) = insns {
+            next = self.word(slot).load(SeqCst) % MAG_FILTER_SLOTS + 1;
+            let mut program = mag_pcap { insns: [mag_insn::default(); MAG_PCAP_INSNS as usize] };
+            program.insns.iter_mut().zip(insns).for_each(|(to, from)| *to = *from);
+            self.pcaps
+                .update(&(next - 1).to_ne_bytes(), bytes_of_pcap(&program), MapFlags::ANY)
+                .map_err(failed)?;
+        }
+        self.word(std::mem::offset_of!(mag_control, gate)).store(1, SeqCst);
+        self.word(slot).store(next, SeqCst);
+        self.settle();
+        self.wait_for_programs()
+    }
+
+    /// Whether a pcap program is in force.
+    fn has_pcap(&self) -> bool {
+        self.word(std::mem::offset_of!(mag_control, pcap)).load(SeqCst) != 0
+    }
+
+    /// Keeps so many bytes of payload at a hop.
+    pub(crate) fn set_snap(&self, hop: Hop, bytes: u32) {
+        self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).store(bytes, SeqCst);
+    }
+
+    pub(crate) fn snap(&self, hop: Hop) -> u32 {
+        self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).load(SeqCst)
+    }
+
+    /// Where the memory of pages is.
+    pub(crate) fn set_page_base(&self, base: u64) {
+        self.memory.word64(std::mem::offset_of!(mag_control, page_base)).store(base, SeqCst);
+    }
+
     pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {
         let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
         let interval_ns = u64::try_from(sampler.interval.as_nanos()).unwrap_or(u64::MAX >> 1);
@@ -162,6 +206,7 @@ impl Control {
     /// Whether a filter or a sampler leaves events out.
     pub(crate) fn leaves_out(&self) -> bool {
         self.program.is_some()
+            || self.has_pcap()
             || self.flow_one_in > 1
             || Hop::ALL.iter().any(|hop| self.sampler(*hop).samples())
     }
@@ -179,14 +224,16 @@ impl Control {
     /// socket behind them nothing but its cookie.
     fn learning(&self, hops: HopSet) -> bool {
         let wakes = hops.contains(Hop::TaskWake) || hops.contains(Hop::TaskRun);
-        self.program.as_ref().is_some_and(|program| program.learn || wakes) || self.flow_one_in > 1 && wakes
+        self.program.as_ref().is_some_and(|program| program.learn || wakes)
+            || self.has_pcap() && wakes
+            || self.flow_one_in > 1 && wakes
     }
 
     /// Sets what a hit has to look at to what is in force.
     fn settle(&self) {
         let learn = self.learning(self.hops());
         let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(Sampler::samples);
-        let gate = learn || special || self.program.is_some() || self.flow_one_in > 1;
+        let gate = learn || special || self.program.is_some() || self.has_pcap() || self.flow_one_in > 1;
         self.word(std::mem::offset_of!(mag_control, learn)).store(u32::from(learn), SeqCst);
         self.word(std::mem::offset_of!(mag_control, gate)).store(u32::from(gate), SeqCst);
     }
@@ -208,6 +255,14 @@ fn bytes_of(filter: &mag_filter) -> &[u8] {
     #[allow(unsafe_code)]
     unsafe {
         std::slice::from_raw_parts(std::ptr::from_ref(filter).cast::<u8>(), size_of::<mag_filter>())
+    }
+}
+
+fn bytes_of_pcap(program: &mag_pcap) -> &[u8] {
+    // SAFETY: as above; an instruction has 8 bytes and no padding.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(program).cast::<u8>(), size_of::<mag_pcap>())
     }
 }
 

@@ -1,10 +1,13 @@
 //! Bytes of a ring to what they mean. Pure, and safe on any bytes.
 
 use crate::record::{
-    mag_event, mag_flow, mag_header, mag_hit, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_HIT,
-    mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss, mag_task, mag_tcp,
+    mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_HEAD,
+    mag_kind_MAG_KIND_HIT, mag_kind_MAG_KIND_LOSS, mag_kind_MAG_KIND_TASK, mag_kind_MAG_KIND_TCP, mag_loss,
+    mag_task, mag_tcp,
 };
-use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, ProbeHit, Proto, Task, TcpSample};
+use magscope_core::{
+    Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What one record says.
@@ -27,6 +30,8 @@ pub enum Record {
     },
     /// A custom probe was passed.
     Hit(ProbeHit),
+    /// The first bytes of a packet's payload.
+    Head(PayloadHead),
     /// Records that found no room.
     Loss(Loss),
 }
@@ -56,7 +61,7 @@ unsafe trait Plain: Copy {}
 // SAFETY: bindgen made them of `struct`s in record.h, which hold unsigned integers and arrays of integers alone.
 #[allow(unsafe_code)]
 mod plain {
-    use super::{Plain, mag_event, mag_flow, mag_header, mag_hit, mag_loss, mag_task, mag_tcp};
+    use super::{Plain, mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_loss, mag_task, mag_tcp};
     unsafe impl Plain for mag_header {}
     unsafe impl Plain for mag_event {}
     unsafe impl Plain for mag_loss {}
@@ -64,6 +69,7 @@ mod plain {
     unsafe impl Plain for mag_task {}
     unsafe impl Plain for mag_tcp {}
     unsafe impl Plain for mag_hit {}
+    unsafe impl Plain for mag_head {}
 }
 
 #[inline]
@@ -103,6 +109,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
             Ok(Record::Tcp { sample: tcp(&read(bytes)?), cpu: header.cpu, number: header.number })
         }
         kind if kind == mag_kind_MAG_KIND_HIT => Ok(Record::Hit(hit(&read(bytes)?))),
+        kind if kind == mag_kind_MAG_KIND_HEAD => head(bytes).map(Record::Head),
         kind if kind == mag_kind_MAG_KIND_LOSS => Ok(Record::Loss(loss(&read(bytes)?))),
         _ => Err(DecodeError::UnknownKind(header.hop)),
     }
@@ -221,6 +228,26 @@ fn hit(h: &mag_hit) -> ProbeHit {
         known: h.known,
         values: h.value.map(|value| value as i64),
     }
+}
+
+fn head(bytes: &[u8]) -> Result<PayloadHead, DecodeError> {
+    let r: mag_head = read(bytes)?;
+    let hop = Hop::from_id(r.hop).ok_or(DecodeError::UnknownKind(r.hop))?;
+    let need = size_of::<mag_head>().saturating_add(r.bytes as usize);
+    let head = bytes.get(size_of::<mag_head>()..need).ok_or(DecodeError::Short { got: bytes.len(), need })?;
+    Ok(PayloadHead {
+        time_ns: r.h.time_ns,
+        flow: FlowId(r.flow),
+        seq: r.seq,
+        of_bytes: r.of_bytes,
+        event: r.event,
+        record: r.h.number,
+        cpu: r.h.cpu,
+        ip_id: r.ip_id,
+        hop,
+        proto: Proto(r.proto),
+        bytes: head.to_vec(),
+    })
 }
 
 fn loss(l: &mag_loss) -> Loss {

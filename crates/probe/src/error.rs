@@ -94,6 +94,9 @@ pub enum ProbeError {
     /// The filter cannot be put into the kernel.
     #[error(transparent)]
     Filter(#[from] crate::filter::FilterError),
+    /// The pcap expression cannot be put into the kernel.
+    #[error(transparent)]
+    Pcap(#[from] crate::pcap::PcapError),
     /// A hop cannot be switched on any more.
     #[error("{hop} cannot be switched on: {because}")]
     Switch {

@@ -20,6 +20,8 @@ pub mod gaps;
 mod messages;
 pub mod netns;
 pub mod order;
+mod pages;
+pub mod pcap;
 pub mod plan;
 pub mod record;
 pub mod setting;

@@ -1,6 +1,7 @@
 //! One change, in words: what a person types, what goes over the control socket, and what a session tells of it later.
 
 use crate::control::{Sampler, Watermark};
+use crate::record::MAG_SNAP_MAX;
 use magscope_core::hop::{HopSet, UnknownHop};
 use magscope_core::{CaptureFilter, Hop};
 use std::fmt;
@@ -16,6 +17,10 @@ pub enum Setting {
     Disable(HopSet),
     /// The filter to put in force; none lets everything through.
     Filter(Option<CaptureFilter>),
+    /// The pcap expression to put in force, beside the filter; none lets everything through.
+    Pcap(Option<String>),
+    /// Bytes of payload to keep at hops; 0 for none.
+    Snap(HopSet, u32),
     /// Samplers of hops.
     Sample(HopSet, Sampler),
     /// One in so many flows.
@@ -28,7 +33,7 @@ pub enum Setting {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// Neither of the words.
-    #[error("`{0}` is none of `enable`, `disable`, `filter`, `sample` and `watermark`")]
+    #[error("`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample` and `watermark`")]
     Word(String),
     /// A name that is no hop.
     #[error(transparent)]
@@ -36,6 +41,9 @@ pub enum BadSetting {
     /// A filter that is none.
     #[error("the filter is wrong {0}")]
     Filter(#[from] magscope_core::filter::FilterError),
+    /// No payload is to be had there.
+    #[error("payload is not available at {0}, where no packet is at hand; it is at {places}", places = names(&snappable()))]
+    NoPayload(Hop),
     /// Something else should follow.
     #[error("expected {expected}, found `{found}`")]
     Expected {
@@ -50,6 +58,7 @@ pub enum BadSetting {
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
+const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";
 const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
 
 impl FromStr for Setting {
@@ -63,6 +72,10 @@ impl FromStr for Setting {
             "disable" => named(rest).map(Self::Disable),
             "filter" if matches!(rest, "off" | "") => Ok(Self::Filter(None)),
             "filter" => Ok(Self::Filter(Some(CaptureFilter::parse(rest)?))),
+            "pcap" if matches!(rest, "off" | "") => Ok(Self::Pcap(None)),
+            // one line, as it is shown and sent
+            "pcap" => Ok(Self::Pcap(Some(rest.split_whitespace().collect::<Vec<_>>().join(" ")))),
+            "snap" => snap(rest),
             "sample" => sample(rest),
             "watermark" => watermark(rest).map(Self::Watermark),
             _ => Err(BadSetting::Word(shown(word))),
@@ -86,6 +99,37 @@ fn named(list: &str) -> Result<HopSet, BadSetting> {
 
 fn hops_or_all(list: &str) -> Result<HopSet, BadSetting> {
     if matches!(list.trim(), "" | "all") { Ok(HopSet::all()) } else { named(list) }
+}
+
+/// Hops where a packet is at hand, so that its payload can be read.
+pub fn snappable() -> HopSet {
+    use Hop::{DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit, UdpRecv};
+    [TcpXmit, IpOut, IpPost, DevQueue, DevXmit, DevRecv, IpPre, IpIn, TcpRecv, UdpRecv, SkbDrop]
+        .into_iter()
+        .collect()
+}
+
+/// `64`, `64 dev.recv`, `dev.recv=64,dev.xmit=64`, `off`.
+fn snap(rest: &str) -> Result<Setting, BadSetting> {
+    let length = |text: &str| match text {
+        "off" => Some(0),
+        _ => text.parse().ok().filter(|bytes| *bytes <= MAG_SNAP_MAX),
+    };
+    let (first, hops) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let (bytes, hops) = match first.split_once('=') {
+        Some((hop, bytes)) if hops.trim().is_empty() => (bytes, hop),
+        _ => (first, hops),
+    };
+    let bytes = length(bytes).ok_or_else(|| expected(SNAP, rest))?;
+    let hops = if matches!(hops.trim(), "" | "all") { snappable() } else { named(hops)? };
+    match hops.iter().find(|hop| !snappable().contains(*hop)) {
+        Some(hop) if bytes > 0 => Err(BadSetting::NoPayload(hop)),
+        _ => Ok(Setting::Snap(hops, bytes)),
+    }
+}
+
+fn names(hops: &HopSet) -> String {
+    hops.iter().map(Hop::name).collect::<Vec<_>>().join(",")
 }
 
 fn one_in(text: &str) -> Option<u32> {
@@ -154,12 +198,22 @@ impl fmt::Display for Setting {
             hops if hops == HopSet::all() => "all".to_owned(),
             hops => hops.iter().map(Hop::name).collect::<Vec<_>>().join(","),
         };
-        let names = |hops: &HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
         match self {
             Self::Enable(hops) => write!(f, "enable {}", names(hops)),
             Self::Disable(hops) => write!(f, "disable {}", names(hops)),
             Self::Filter(None) => f.write_str("filter off"),
             Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
+            Self::Pcap(None) => f.write_str("pcap off"),
+            Self::Pcap(Some(text)) => write!(f, "pcap {text}"),
+            Self::Snap(hops, bytes) => {
+                f.write_str("snap ")?;
+                if *bytes == 0 {
+                    f.write_str("off")?
+                } else {
+                    write!(f, "{bytes}")?
+                }
+                write!(f, " {}", names(hops))
+            }
             Self::Sample(hops, Sampler { one_in, interval }) => {
                 f.write_str("sample ")?;
                 match (one_in, interval.as_nanos()) {
@@ -199,6 +253,11 @@ mod tests {
             ("disable app.recv", "disable app.recv"),
             ("filter port 443 and udp", "filter port = 443 and proto = udp"),
             ("filter", "filter off"),
+            ("snap 64 dev.recv", "snap 64 dev.recv"),
+            ("snap dev.recv=128", "snap 128 dev.recv"),
+            ("snap off dev.recv", "snap off dev.recv"),
+            ("pcap tcp port 443 and  net 10/8", "pcap tcp port 443 and net 10/8"),
+            ("pcap", "pcap off"),
             ("sample 1/10", "sample 1/10 all"),
             ("sample 1/10,10ms dev.xmit", "sample 1/10,10ms dev.xmit"),
             ("sample 1500us dev.recv", "sample 1500us dev.recv"),
@@ -216,6 +275,10 @@ mod tests {
             "enable",
             "enable nothing",
             "sample",
+            "snap",
+            "snap 1025",
+            "snap 64 app.send",
+            "snap -1",
             "sample 2/3",
             "sample 1/0",
             "sample flows",
@@ -233,7 +296,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_setting_that_prints_as_itself_or_an_error(
-            text in "(enable|disable|filter|sample|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
+            text in "(enable|disable|filter|pcap|snap|sample|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
         ) {
             if let Ok(setting) = text.parse::<Setting>() {
                 prop_assert_eq!(setting.to_string().parse(), Ok(setting));

@@ -46,6 +46,8 @@ fn tears_journeys(setting: &str) -> bool {
             };
             CaptureFilter::parse(rest).map_or(true, |filter| !filter.fields().iter().all(of_a_packet))
         }
+        // what its words mean is libpcap's to know
+        "pcap" => rest != "off",
         "sample" => !rest.starts_with("flows ") && !rest.starts_with("off"),
         "disable" => true,
         _ => false,
@@ -63,6 +65,7 @@ mod tests {
             "sample flows 1/16",
             "snap 64 dev.xmit",
             "filter off",
+            "pcap off",
             "enable ip.in",
         ] {
             assert!(!tears_journeys(whole), "{whole}");
@@ -72,6 +75,7 @@ mod tests {
             "filter port = 443 and not comm = sshd",
             "sample 1/10 dev.xmit",
             "disable ip.in",
+            "pcap tcp port 443",
         ];
         for torn in torn {
             assert!(tears_journeys(torn), "{torn}");

@@ -13,6 +13,8 @@ use std::fmt::Write;
     magnet-scope ctl list\n  \
     magnet-scope ctl disable dev.queue,ip.post\n  \
     magnet-scope ctl filter 'port 443 and not comm = sshd'\n  \
+    magnet-scope ctl pcap 'tcp port 443 and net 10.0.0.0/8'\n  \
+    magnet-scope ctl snap 64 dev.recv\n  \
     magnet-scope ctl sample 1/100 dev.xmit,dev.recv\n  \
     magnet-scope ctl sample flows 1/16\n  \
     magnet-scope ctl watermark latency")]
@@ -23,7 +25,7 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
-    /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`,
+    /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,
     /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,

@@ -229,6 +229,17 @@ impl Recording {
         self.batches.iter().flat_map(|batch| &batch.hits)
     }
 
+    /// First bytes of payload.
+    pub fn heads(&self) -> impl Iterator<Item = &magscope_core::PayloadHead> {
+        self.batches.iter().flat_map(|batch| &batch.heads)
+    }
+
+    /// The number of the first byte of a connection's flow, from the first segment with payload that was seen of it.
+    pub fn first_seq(&self, flow: u64) -> u32 {
+        let seen = self.events.iter().filter(|e| e.flow.0 == flow && e.len > 0 && e.segs > 0);
+        seen.min_by_key(|e| e.time_ns).expect("a segment").seq
+    }
+
     /// Events at `hop` seen on the host with this namespace, of flows (or sockets) on `port` at either end.
     pub fn at(&self, hop: Hop, netns: u32, port: u16) -> Vec<&Event> {
         let mine = |e: &&Event| {

@@ -38,6 +38,11 @@ pub struct Tcpdump {
 impl Tcpdump {
     /// Starts it and waits until it listens; `None`, and says why, where there is none.
     pub fn start(host: &Host, name: &str) -> Option<Self> {
+        Self::start_with(host, name, &[])
+    }
+
+    /// The same with options and an expression of its own.
+    pub fn start_with(host: &Host, name: &str, more: &[&str]) -> Option<Self> {
         let file = std::env::temp_dir().join(format!("magnet-scope-{}-{name}.pcap", std::process::id()));
         let spawned = host.run(|| {
             Command::new("tcpdump")
@@ -45,6 +50,7 @@ impl Tcpdump {
                 .args(["--immediate-mode", "-U"])
                 .arg("-w")
                 .arg(&file)
+                .args(more)
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
@@ -65,7 +71,24 @@ impl Tcpdump {
 
     /// Ends it, once it has written a last packet that `from` sends to `to`, and reads what it wrote: packets with
     /// payload, in its order.
-    pub fn stop(mut self, from: &Host, to: &str) -> Vec<WirePacket> {
+    pub fn stop(self, from: &Host, to: &str) -> Vec<WirePacket> {
+        let bytes = self.end(from, to);
+        let capture = PcapCapture::from_file(&bytes).expect("a whole pcap file");
+        assert!(capture.header.is_nanosecond_precision(), "{:?}", capture.header);
+        let packets = capture.blocks.iter().filter_map(|block| {
+            let realtime_ns = i64::from(block.ts_sec) * 1_000_000_000 + i64::from(block.ts_usec);
+            packet(block.data, realtime_ns)
+        });
+        packets.collect()
+    }
+
+    /// Ends it likewise; how many packets it wrote, that last one left out.
+    pub fn count(self, from: &Host, to: &str) -> u64 {
+        let bytes = self.end(from, to);
+        PcapCapture::from_file(&bytes).expect("a whole pcap file").blocks.len() as u64 - 1
+    }
+
+    fn end(mut self, from: &Host, to: &str) -> Vec<u8> {
         const LAST: &[u8] = b"the last packet that matters";
         let socket = from.run(|| UdpSocket::bind(address(if to.contains(':') { "::" } else { "0.0.0.0" }, 0)));
         socket.expect("bind").send_to(LAST, address(to, 9)).expect("send");
@@ -83,13 +106,7 @@ impl Tcpdump {
         assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
         let bytes = fs::read(&self.file).expect("a capture");
         fs::remove_file(&self.file).expect("our own file");
-        let capture = PcapCapture::from_file(&bytes).expect("a whole pcap file");
-        assert!(capture.header.is_nanosecond_precision(), "{:?}", capture.header);
-        let packets = capture.blocks.iter().filter_map(|block| {
-            let realtime_ns = i64::from(block.ts_sec) * 1_000_000_000 + i64::from(block.ts_usec);
-            packet(block.data, realtime_ns)
-        });
-        packets.collect()
+        bytes
     }
 }
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Finds the constant between the address of a `struct page` and that of its memory. Kernels are placed at random and do not
+ * say where, but every slab tells both: the slab itself stands in the array of pages, and its list of free objects
+ * leads into its memory. A slab of one page gives the constant; several have to agree.
+ */
+#include "bytes.h"
+
+#define CACHES 1024
+#define SLABS 4
+
+struct page_query {
+	__u64 fd;    /* of any TCP socket of the caller */
+	__u64 base;  /* the constant */
+	__u64 votes; /* slabs that agree, less those that do not */
+};
+
+struct walk_caches {
+	__u64 at;
+	__u64 first;
+	__u64 base;
+	__u64 votes;
+};
+
+static long one_cache(__u64 round, struct walk_caches *w)
+{
+	const struct kmem_cache *cache = (const void *)(w->at - bpf_core_field_offset(struct kmem_cache, list));
+	w->at = (__u64)BPF_CORE_READ(cache, list.next);
+	if (!w->at || w->at == w->first)
+		return 1;
+	/* slabs of one page only: the upper half of the word is the logarithm of their number */
+	if (BPF_CORE_READ(cache, oo.x) >> 16)
+		return 0;
+	const void *nodes = (const void *)cache + bpf_core_field_offset(struct kmem_cache, node);
+	const struct kmem_cache_node *node = NULL;
+	bpf_probe_read_kernel(&node, sizeof(node), nodes);
+	if (!node)
+		return 0;
+	__u64 list = (__u64)node + bpf_core_field_offset(struct kmem_cache_node, partial);
+	__u64 at = (__u64)BPF_CORE_READ(node, partial.next);
+	for (int i = 0; i < SLABS; i++) {
+		if (!at || at == list)
+			return 0;
+		const struct slab *slab = (const void *)(at - bpf_core_field_offset(struct slab, slab_list));
+		__u64 object = (__u64)BPF_CORE_READ(slab, freelist);
+		at = (__u64)BPF_CORE_READ(slab, slab_list.next);
+		if (!object)
+			continue;
+		__u64 base = (object & ~(PAGE_BYTES - 1ULL)) - (__u64)slab / bpf_core_type_size(struct page) * PAGE_BYTES;
+		if (w->base == base) {
+			w->votes++;
+		} else if (!w->votes) {
+			w->base = base;
+			w->votes = 1;
+		} else {
+			w->votes--;
+		}
+	}
+	return 0;
+}
+
+SEC("syscall")
+int find_pages(struct page_query *query)
+{
+	const struct task_struct *task = (const void *)bpf_get_current_task();
+	struct file **fds = BPF_CORE_READ(task, files, fdt, fd), *opened = NULL;
+	bpf_probe_read_kernel(&opened, sizeof(opened), fds + query->fd);
+	const struct socket *socket = BPF_CORE_READ(opened, private_data);
+	const struct kmem_cache *cache = BPF_CORE_READ(socket, sk, __sk_common.skc_prot, slab);
+	if (!cache)
+		return 0;
+	struct walk_caches w = {};
+	w.first = w.at = (__u64)cache + bpf_core_field_offset(struct kmem_cache, list);
+	bpf_loop(CACHES, one_cache, &w, 0);
+	query->base = w.base;
+	query->votes = w.votes;
+	return 0;
+}

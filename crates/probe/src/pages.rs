@@ -1,0 +1,23 @@
+//! Where the memory of a page is: asked of the kernel once a capture, because it places itself at random.
+
+use libbpf_rs::{Object, ProgramInput};
+use rustix::net::{AddressFamily, SocketType, socket};
+use std::os::fd::AsRawFd;
+
+/// Slabs that have to agree.
+const ENOUGH: u64 = 3;
+
+/// The constant between the address of a `struct page`, scaled to bytes, and that of its memory; `None` where it was not found,
+/// so that payload in pages cannot be read.
+pub fn base(object: &Object) -> Option<u64> {
+    // its kind of socket leads to a slab, and from there to all others
+    let tcp = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    let program = object.progs_mut().find(|program| program.name() == "find_pages")?;
+    // as `struct page_query` in bpf/pages.bpf.c: descriptor, base, votes
+    let mut query = [0_u8; 24];
+    query[..8].copy_from_slice(&(tcp.as_raw_fd() as u64).to_ne_bytes());
+    let input = ProgramInput { context_in: Some(&mut query), ..ProgramInput::default() };
+    program.test_run(input).ok()?;
+    let word = |at: usize| query.get(at..at + 8).and_then(|w| w.try_into().ok()).map_or(0, u64::from_ne_bytes);
+    (word(16) >= ENOUGH).then(|| word(8))
+}

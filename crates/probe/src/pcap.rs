@@ -1,0 +1,123 @@
+//! Filter expressions of libpcap, compiled by libpcap itself: tcpdump's own words, meaning what they mean there.
+//!
+//! The library is opened when an expression is given, so that everything else works without it.
+
+use crate::record::{MAG_PCAP_INSNS, mag_insn};
+use libloading::{Library, Symbol};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr;
+
+/// Packets begin with their IP header (`DLT_RAW`).
+const RAW: c_int = 12;
+const SNAPLEN: c_int = 65_535;
+const OPTIMIZE: c_int = 1;
+/// `PCAP_NETMASK_UNKNOWN`
+const NO_NETMASK: c_uint = c_uint::MAX;
+/// Longer texts than this are no expression anybody wrote.
+const LONGEST: usize = 8 << 10;
+
+/// `struct bpf_program` of pcap.h.
+#[repr(C)]
+struct Program {
+    count: c_uint,
+    insns: *mut mag_insn,
+}
+
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Compile = unsafe extern "C" fn(*mut c_void, *mut Program, *const c_char, c_int, c_uint) -> c_int;
+type Error = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
+type Free = unsafe extern "C" fn(*mut Program);
+type Close = unsafe extern "C" fn(*mut c_void);
+
+/// Why an expression is none that the kernel side can walk.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PcapError {
+    /// No libpcap.
+    #[error("libpcap cannot be opened ({0}); install it (Debian: libpcap0.8, Fedora and Arch: libpcap)")]
+    NoLibrary(String),
+    /// libpcap's own words.
+    #[error("`{text}`: libpcap says: {said}")]
+    Refused {
+        /// The expression.
+        text: String,
+        /// What libpcap said.
+        said: String,
+    },
+    /// More instructions than the kernel side walks.
+    #[error("the expression comes to {0} instructions, the kernel side walks at most {MAG_PCAP_INSNS}")]
+    TooLong(usize),
+}
+
+/// Compiles an expression for packets that begin with their IP header.
+///
+/// # Errors
+/// [`PcapError`]: no library, libpcap's own message, too long.
+pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
+    let shown: String = text.chars().take(200).collect();
+    let refused = |said: &str| PcapError::Refused { text: shown.clone(), said: said.to_owned() };
+    let expression = CString::new(text).map_err(|_| refused("it has a zero byte"))?;
+    if text.len() > LONGEST {
+        return Err(refused("it is too long"));
+    }
+    let missing = |error: libloading::Error| PcapError::NoLibrary(error.to_string());
+    // SAFETY: libpcap does nothing when it is opened. The types are those of pcap.h, unchanged since libpcap 0.8 (2003). The handle
+    // comes from it and goes back to it; the program's instructions are read before they are freed, as many as it says; the
+    // message is copied before the handle is closed.
+    #[allow(unsafe_code)]
+    unsafe {
+        let library = Library::new("libpcap.so.0.8").or_else(|_| Library::new("libpcap.so.1"));
+        let library = library.or_else(|_| Library::new("libpcap.so")).map_err(missing)?;
+        let open: Symbol<'_, OpenDead> = library.get(b"pcap_open_dead\0").map_err(missing)?;
+        let compile: Symbol<'_, Compile> = library.get(b"pcap_compile\0").map_err(missing)?;
+        let error: Symbol<'_, Error> = library.get(b"pcap_geterr\0").map_err(missing)?;
+        let free: Symbol<'_, Free> = library.get(b"pcap_freecode\0").map_err(missing)?;
+        let close: Symbol<'_, Close> = library.get(b"pcap_close\0").map_err(missing)?;
+        let handle = open(RAW, SNAPLEN);
+        if handle.is_null() {
+            return Err(refused("it has no memory"));
+        }
+        let mut program = Program { count: 0, insns: ptr::null_mut() };
+        let done = compile(handle, &raw mut program, expression.as_ptr(), OPTIMIZE, NO_NETMASK);
+        let result = if done == 0 && !program.insns.is_null() {
+            let insns = std::slice::from_raw_parts(program.insns, program.count as usize).to_vec();
+            free(&raw mut program);
+            Ok(insns)
+        } else {
+            Err(refused(&CStr::from_ptr(error(handle)).to_string_lossy()))
+        };
+        close(handle);
+        let insns = result?;
+        if insns.len() > MAG_PCAP_INSNS as usize { Err(PcapError::TooLong(insns.len())) } else { Ok(insns) }
+    }
+}
+
+const _: () = assert!(size_of::<mag_insn>() == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_compiled_and_mistakes_are_told_in_libpcaps_words() {
+        match compile("tcp port 443 and net 10.0.0.0/8") {
+            Err(PcapError::NoLibrary(why)) => println!("skipped, because {why}"),
+            Err(error) => panic!("{error}"),
+            Ok(insns) => {
+                assert!(
+                    insns.len() > 8 && insns.iter().any(|insn| insn.k == 443),
+                    "{} instructions",
+                    insns.len()
+                );
+                let said = compile("tcp prot 443").expect_err("a mistake").to_string();
+                assert!(
+                    said.contains("`tcp prot 443`: libpcap says: ") && said.contains("syntax error"),
+                    "{said}"
+                );
+                assert!(compile("ether host 1:2:3:4:5:6").is_err(), "there is no link layer");
+                let long = (1..300).map(|port| format!("port {}", port * 7)).collect::<Vec<_>>().join(" or ");
+                assert!(matches!(compile(&long), Err(PcapError::TooLong(_))));
+                assert!(compile("tcp\0").is_err());
+            }
+        }
+    }
+}
