@@ -77,6 +77,38 @@ fn probes_are_recorded_and_shown_as_what_they_are() {
 }
 
 #[test]
+fn payload_is_kept_where_it_was_asked_for_and_nowhere_else() {
+    if !is_root("payload in the demo") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let session = dir.path().join("session").display().to_string();
+    let pcap = "udp port 5204 or tcp port 5202";
+    let output = run(&["demo", "--duration", "2s", "-o", &session, "--snap", "dev.recv=48", "--pcap", pcap]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let info = stdout(&run(&["info", &session]));
+    assert!(info.contains(&format!("pcap {pcap}")) && info.contains("snap 48 dev.recv"), "{info}");
+    let journeys = run(&["journeys", "--json", "--slowest", "200", &session]);
+    let journeys: Value = serde_json::from_slice(&journeys.stdout).expect("JSON");
+    let (mut held, ports) = (0, [":5204", ":5202"]);
+    for journey in journeys.as_array().expect("one array") {
+        let ends = [&journey["from"], &journey["to"]].map(|end| end.as_str().unwrap_or_default().to_owned());
+        assert!(ends.iter().any(|end| ports.iter().any(|port| end.ends_with(port))), "only these: {journey}");
+        for head in journey["heads"].as_array().into_iter().flatten() {
+            assert_eq!(head["hop"], "dev.recv");
+            let (bytes, of) =
+                (head["bytes"].as_array().expect("bytes").len() as u64, head["of_bytes"].as_u64());
+            assert_eq!(Some(bytes), of.map(|of| of.min(48)), "{journey}");
+            held += 1;
+        }
+    }
+    assert!(held > 20, "{held} heads");
+    let text = stdout(&run(&["journeys", "--slowest", "5", &session]));
+    assert!(text.contains("head at dev.recv +") && text.contains("    0000  "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
 fn what_is_wrong_is_said_before_anything_is_attached() {
     let looked = run(&["hops", "--probe", "tp_btf:net_dev_start_xmit skb->len"]);
     if looked.status.success() {
@@ -89,4 +121,10 @@ fn what_is_wrong_is_said_before_anything_is_attached() {
     let wrong = run(&["live", "--duration", "1s", "--probe", "fentri:f"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("fentry"), "{}", stderr(&wrong));
+    let wrong = run(&["live", "--duration", "1s", "--snap", "app.send=64"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("not available at app.send"), "{}", stderr(&wrong));
+    let wrong = run(&["live", "--duration", "1s", "--pcap", "tcp prot 443"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("libpcap"), "{}", stderr(&wrong));
 }

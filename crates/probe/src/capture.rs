@@ -4,7 +4,7 @@
 //! all of them however the process ends.
 
 use crate::candidates::{CANDIDATES, Candidate, is_at_function};
-use crate::change::teachers;
+use crate::change::{put_in_force, teachers};
 use crate::clock::{ClockSampler, EventClock};
 use crate::control::{Control, Sampler, Watermark};
 use crate::custom::{self, Attached};
@@ -310,21 +310,10 @@ impl Capture {
             probes,
             coverage: plan.coverage.clone(),
         };
-        control.set_watermark(options.watermark);
-        control.set_flow_sampling(options.flow_one_in);
-        for (hop, sampler) in &options.samplers {
-            control.set_sampler(*hop, *sampler);
-        }
-        if program.is_some() {
-            control.set_filter(program)?;
-        }
-        if let Some(pcap) = &pcap {
-            control.set_pcap(Some(pcap))?;
-        }
+        put_in_force(&mut control, &options, program, pcap.as_deref())?;
         if let Some(base) = pages::base(&object) {
             control.set_page_base(base);
         }
-        options.snap.iter().for_each(|(hop, bytes)| control.set_snap(*hop, *bytes));
         let mut capture = Capture {
             links,
             customs,

@@ -6,12 +6,14 @@
 //! first instruction.
 
 use crate::candidates::Candidate;
-use crate::capture::{Capture, attach};
+use crate::capture::{Capture, CaptureOptions, attach};
+use crate::control::Control;
 use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
 use crate::filter::Program;
 use crate::netns::NetnsTarget;
 use crate::plan::plan_by;
+use crate::record::mag_insn;
 use crate::setting::Setting;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Service};
@@ -20,6 +22,26 @@ use magscope_core::{CaptureFilter, Change, Hop};
 /// The hops that see a process at work and so can tell whose a socket is.
 pub(crate) fn teachers() -> HopSet {
     [Hop::AppSend, Hop::AppRecv, Hop::TcpSend].into_iter().collect()
+}
+
+/// What a capture begins with.
+pub(crate) fn put_in_force(
+    control: &mut Control,
+    options: &CaptureOptions,
+    program: Option<Program>,
+    pcap: Option<&[mag_insn]>,
+) -> Result<(), ProbeError> {
+    control.set_watermark(options.watermark);
+    control.set_flow_sampling(options.flow_one_in);
+    options.samplers.iter().for_each(|(hop, sampler)| control.set_sampler(*hop, *sampler));
+    options.snap.iter().for_each(|(hop, bytes)| control.set_snap(*hop, *bytes));
+    if program.is_some() {
+        control.set_filter(program)?;
+    }
+    if pcap.is_some() {
+        control.set_pcap(pcap)?;
+    }
+    Ok(())
 }
 
 impl Capture {

@@ -42,7 +42,7 @@ pub enum BadSetting {
     #[error("the filter is wrong {0}")]
     Filter(#[from] magscope_core::filter::FilterError),
     /// No payload is to be had there.
-    #[error("payload is not available at {0}, where no packet is at hand; it is at {places}", places = names(&snappable()))]
+    #[error("payload is not available at {0}, where no packet is at hand; it is at {places}", places = names(snappable()))]
     NoPayload(Hop),
     /// Something else should follow.
     #[error("expected {expected}, found `{found}`")]
@@ -128,7 +128,7 @@ fn snap(rest: &str) -> Result<Setting, BadSetting> {
     }
 }
 
-fn names(hops: &HopSet) -> String {
+fn names(hops: HopSet) -> String {
     hops.iter().map(Hop::name).collect::<Vec<_>>().join(",")
 }
 
@@ -199,20 +199,19 @@ impl fmt::Display for Setting {
             hops => hops.iter().map(Hop::name).collect::<Vec<_>>().join(","),
         };
         match self {
-            Self::Enable(hops) => write!(f, "enable {}", names(hops)),
-            Self::Disable(hops) => write!(f, "disable {}", names(hops)),
+            Self::Enable(hops) => write!(f, "enable {}", names(*hops)),
+            Self::Disable(hops) => write!(f, "disable {}", names(*hops)),
             Self::Filter(None) => f.write_str("filter off"),
             Self::Filter(Some(filter)) => write!(f, "filter {filter}"),
             Self::Pcap(None) => f.write_str("pcap off"),
             Self::Pcap(Some(text)) => write!(f, "pcap {text}"),
             Self::Snap(hops, bytes) => {
                 f.write_str("snap ")?;
-                if *bytes == 0 {
-                    f.write_str("off")?
-                } else {
-                    write!(f, "{bytes}")?
+                match bytes {
+                    0 => f.write_str("off")?,
+                    _ => write!(f, "{bytes}")?,
                 }
-                write!(f, " {}", names(hops))
+                write!(f, " {}", names(*hops))
             }
             Self::Sample(hops, Sampler { one_in, interval }) => {
                 f.write_str("sample ")?;
