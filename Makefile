@@ -17,6 +17,7 @@ setup:
 
 # Everything: those tests that need root run as root where that can be had, and say so where it cannot.
 test: setup
+	scripts/setup-clients.sh
 	scripts/test.sh
 
 # The capture tests inside Debian's stock kernels, in emulated machines.

@@ -10,10 +10,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("magscope-probe", &["magscope-core"]),
     ("magscope-session", &["magscope-core"]),
     ("magscope-scope", &["magscope-core"]),
+    ("magscope-export", &["magscope-core"]),
     ("magscope-tui", &["magscope-core", "magscope-scope"]),
     (
         "magnet-scope",
-        &["magscope-core", "magscope-probe", "magscope-session", "magscope-scope", "magscope-tui"],
+        &[
+            "magscope-core",
+            "magscope-export",
+            "magscope-probe",
+            "magscope-session",
+            "magscope-scope",
+            "magscope-tui",
+        ],
     ),
 ];
 

@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Multiply, then fold the high half onto the low one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fold(u64);
+pub struct Fold(u64);
 
 impl Hasher for Fold {
     fn finish(&self) -> u64 {
@@ -46,7 +46,7 @@ impl Hasher for Fold {
 }
 
 /// A map with that hash.
-pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fold>>;
+pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Fold>>;
 
 /// A set with that hash.
-pub(crate) type Set<K> = HashSet<K, BuildHasherDefault<Fold>>;
+pub type Set<K> = HashSet<K, BuildHasherDefault<Fold>>;

@@ -17,7 +17,7 @@ pub mod event;
 pub mod filter;
 pub mod flow;
 pub mod generator;
-mod hash;
+pub mod hash;
 pub mod head;
 pub mod hop;
 pub mod join;

@@ -1,8 +1,8 @@
 //! The command line.
 
 use crate::commands::{
-    align, compare, completions, ctl, demo, demo_host, doctor, hops, info, journeys, live, man, record, replay,
-    report, sched,
+    align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys, live, man,
+    record, replay, report, sched,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -46,6 +46,10 @@ pub enum Command {
     Report(report::Args),
     /// Lists the slowest journeys of a recording, those that are asked for
     Journeys(journeys::Args),
+    /// Writes a recording in a format that other tools read: Parquet, CSV, JSON lines, ULM
+    Export(export::Args),
+    /// Makes a recording of another tool's log: NetLogger's ULM and BP lines, MAGNeT's binary traces
+    Import(import::Args),
     /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
     Compare(compare::Args),
     /// Looks at a capture that runs, and changes it: hops, filter, sampling
@@ -80,6 +84,8 @@ impl Command {
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Journeys(args) => journeys::run(&args),
+            Self::Export(args) => export::run(&args),
+            Self::Import(args) => import::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Ctl(args) => ctl::run(&args),
             Self::Sched(args) => sched::run(&args),
@@ -205,6 +211,24 @@ pub struct PartArgs {
     /// End here
     #[arg(long, value_name = "T")]
     pub to: Option<Instant>,
+}
+
+/// Which part of a recording, where `--to` says the format.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct SpanArgs {
+    /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
+    #[arg(long, value_name = "T")]
+    pub from: Option<Instant>,
+    /// End here
+    #[arg(long, value_name = "T")]
+    pub until: Option<Instant>,
+}
+
+impl SpanArgs {
+    /// The part.
+    pub fn part(self) -> PartArgs {
+        PartArgs { from: self.from, to: self.until }
+    }
 }
 
 /// How much is kept of what has not ended.

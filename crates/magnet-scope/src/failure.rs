@@ -39,6 +39,11 @@ impl std::error::Error for Hint {}
 #[error("{0}")]
 pub struct Usage(pub String);
 
+/// The user ended it before it was done. Exit code 130, as of a program that a Ctrl-C ended.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Cancelled(pub String);
+
 /// Says on stderr what went wrong, and with which code to leave.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     // `magnet-scope report | head` is no failure: whoever reads has seen enough.
@@ -51,7 +56,11 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let mut stderr = io::stderr().lock();
     // Nothing is left to be done if stderr is gone too.
     let _ = stderr.write_all(render(error).as_bytes());
-    if error.downcast_ref::<Usage>().is_some() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    match () {
+        () if error.downcast_ref::<Usage>().is_some() => ExitCode::from(2),
+        () if error.downcast_ref::<Cancelled>().is_some() => ExitCode::from(130),
+        () => ExitCode::FAILURE,
+    }
 }
 
 fn render(error: &anyhow::Error) -> String {

@@ -4,12 +4,13 @@ use crate::cli::PartArgs;
 use crate::joint::Joint;
 use crate::sessions;
 use anyhow::Result;
+use magscope_core::Batch;
 use magscope_core::align::{Aligner, Alignment};
 use magscope_core::clock::UtcMap;
 use magscope_core::join::Unaligned;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
-use magscope_core::source::Source;
+use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{self, Piece, Walked};
 use magscope_session::{Replay, Session};
 use std::path::PathBuf;
@@ -79,6 +80,48 @@ impl Recordings {
             .map_err(anyhow::Error::from_boxed)
     }
 
+    /// Reads all of them, side by side, while `watch` looks at what is read; it ends where that says no.
+    pub fn walk_watched(
+        &self,
+        limits: Limits,
+        watch: &dyn Fn(&Batch) -> bool,
+        visit: impl FnMut(Piece<'_>),
+    ) -> Result<Walked> {
+        let parts = self.sessions.iter().zip(&self.parts);
+        let mut replays: Vec<Watched<'_>> =
+            parts.map(|(session, (from, to))| Watched { replay: session.replay(*from, *to), watch }).collect();
+        let mut sources: Vec<&mut dyn Source> =
+            replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
+        together::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
+            .map_err(anyhow::Error::from_boxed)
+    }
+
+    /// Events in all of them.
+    pub fn events(&self) -> u64 {
+        self.sessions.iter().map(|session| session.summary().events).sum()
+    }
+
+    /// UTC less the common time line, nanoseconds, by the first clock sample.
+    pub fn to_utc_ns(&self) -> Option<i64> {
+        let sample = self.utc.samples().first()?;
+        Some(sample.realtime_ns.wrapping_sub(sample.monotonic_ns as i64))
+    }
+
+    /// What is to be known of where rows come from: sessions, lost records, damage.
+    pub fn about(&self) -> Vec<(String, String)> {
+        let mut about = Vec::new();
+        for (at, session) in self.sessions.iter().enumerate() {
+            let mut say =
+                |what: &str, value: String| about.push((format!("magscope.recording.{at}.{what}"), value));
+            say("session", session.meta().session.to_string());
+            say("host", session.info().host.clone());
+            say("events", session.summary().events.to_string());
+            say("lost_records", session.summary().losses.total().to_string());
+            say("damage", session.damage().len().to_string());
+        }
+        about
+    }
+
     /// What is to be said of them together.
     pub fn joint(&self, walked: &Walked) -> Joint {
         Joint::new(&self.dirs, &self.infos, &self.alignment, walked)
@@ -87,4 +130,21 @@ impl Recordings {
 
 fn borrowed(replays: &mut [Replay]) -> Vec<&mut dyn Source> {
     replays.iter_mut().map(|replay| replay as &mut dyn Source).collect()
+}
+
+/// A replay that somebody looks at, and that ends where they say so.
+struct Watched<'w> {
+    replay: Replay,
+    watch: &'w dyn Fn(&Batch) -> bool,
+}
+
+impl Source for Watched<'_> {
+    fn info(&self) -> &NodeInfo {
+        self.replay.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.replay.next(batch, timeout)?;
+        Ok(if (self.watch)(batch) { progress } else { Progress::End })
+    }
 }

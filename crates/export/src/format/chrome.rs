@@ -1,0 +1,140 @@
+//! Chrome's trace event format (JSON): opens in `chrome://tracing`, ui.perfetto.dev and speedscope.
+//!
+//! A process a node, a thread a hop. Where a journey waits between two hops is a slice in the track of the hop it left; arrows join its
+//! slices. Times are microseconds in a double, which has no room for nanoseconds since 1970, so they count from the first mark;
+//! `otherData` says when that was.
+
+use super::marked::MarkWriter;
+use super::tracks::{self, Slice};
+use crate::error::ExportError;
+use crate::mark::{Mark, What};
+use crate::output::{Output, Written};
+use magscope_core::Hop;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::Write;
+
+/// Threads above those of hops: losses and drops.
+const LOST: u32 = 100;
+
+/// Writes Chrome's JSON.
+pub struct Chrome {
+    file: Option<Box<dyn Output>>,
+    first_ns: Option<i64>,
+    named: BTreeSet<(u16, u32)>,
+    events: u64,
+}
+
+impl Chrome {
+    /// Into this file.
+    pub fn new(file: Box<dyn Output>) -> Self {
+        Chrome { file: Some(file), first_ns: None, named: BTreeSet::new(), events: 0 }
+    }
+
+    fn put(&mut self, event: &Value) -> Result<(), ExportError> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.write_all(if self.events == 0 { b"{\"traceEvents\":[\n" } else { b",\n" })?;
+        self.events += 1;
+        Ok(file.write_all(event.to_string().as_bytes())?)
+    }
+
+    /// Microseconds since the first mark.
+    fn us(&mut self, ns: i64) -> f64 {
+        let first = *self.first_ns.get_or_insert(ns);
+        ns.wrapping_sub(first) as f64 / 1_000.0
+    }
+
+    fn name(&mut self, mark: &Mark, thread: u32, name: &str) -> Result<(), ExportError> {
+        if self.named.insert((mark.node, u32::MAX)) {
+            let args = json!({"name": mark.host.as_ref()});
+            self.put(
+                &json!({"ph": "M", "name": "process_name", "pid": mark.node + 1, "tid": 0, "args": args}),
+            )?;
+        }
+        if self.named.insert((mark.node, thread)) {
+            let (pid, args) = (mark.node + 1, json!({"name": name}));
+            self.put(&json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": args}))?;
+            let args = json!({"sort_index": thread});
+            self.put(
+                &json!({"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": thread, "args": args}),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl MarkWriter for Chrome {
+    fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
+        let (us, pid) = (self.us(mark.ns), mark.node + 1);
+        match &mark.what {
+            What::Hit(hit) => {
+                let thread = u32::from(hit.hop as u8);
+                self.name(mark, thread, hit.hop.name())?;
+                let Slice { name, args, .. } = tracks::slice(mark, hit);
+                let args: serde_json::Map<String, Value> =
+                    args.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+                self.put(&json!({
+                    "ph": "X", "name": name, "cat": hit.about.proto.to_string(), "ts": us, "dur": 0.001,
+                    "pid": pid, "tid": thread, "args": args,
+                }))?;
+                // An arrow begins, goes on and ends at the slices of one journey.
+                let phase = match hit.ends {
+                    _ if hit.again > 0 => return Ok(()),
+                    (true, true) => return Ok(()),
+                    (true, false) => "s",
+                    (false, true) => "f",
+                    (false, false) => "t",
+                };
+                let mut flow = json!({
+                    "ph": phase, "name": "journey", "cat": "journey", "id": hit.about.id.to_string(), "ts": us,
+                    "pid": pid, "tid": thread,
+                });
+                if phase == "f" {
+                    flow["bp"] = json!("e");
+                }
+                self.put(&flow)
+            }
+            What::Ended { about, after, reason } => {
+                self.name(mark, LOST, "lost and dropped")?;
+                let args = json!({"journey": about.id.to_string(), "after": after.name(), "reason": reason});
+                let name = about.verdict.name();
+                self.put(&json!({"ph": "i", "s": "t", "name": name, "ts": us, "pid": pid, "tid": LOST, "args": args}))
+            }
+            What::Loss { to_ns, loss } => {
+                self.name(mark, LOST, "lost and dropped")?;
+                let dur = to_ns.wrapping_sub(mark.ns) as f64 / 1_000.0;
+                let args = json!({"records": loss.count, "cause": loss.cause.to_string()});
+                self.put(&json!({
+                    "ph": "X", "name": "records lost", "ts": us, "dur": dur, "pid": pid, "tid": LOST, "args": args,
+                }))
+            }
+            What::Sample { sample, ends } => {
+                self.name(mark, u32::from(Hop::TcpState as u8), Hop::TcpState.name())?;
+                let of = tracks::ends(sample.socket, *ends);
+                for (what, value) in tracks::loads(sample) {
+                    let name = format!("{what} {of}");
+                    self.put(
+                        &json!({"ph": "C", "name": name, "ts": us, "pid": pid, "args": {"value": value}}),
+                    )?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Written, ExportError> {
+        if let Some(mut file) = self.file.take() {
+            if self.events == 0 {
+                file.write_all(b"{\"traceEvents\":[\n")?;
+            }
+            let other = json!({"clock": "utc", "first_ns": self.first_ns.unwrap_or(0).to_string()});
+            write!(file, "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n")?;
+            file.close()?;
+        }
+        Ok(Written { rows: vec![("trace events", self.events)], left_out: Vec::new() })
+    }
+}

@@ -1,0 +1,160 @@
+//! Common Trace Format 1.8: a directory that babeltrace2 and Trace Compass open.
+//!
+//! An event class a hop, so that viewers list hops by name. A stream a node; what comes out of order goes to a further stream of the
+//! node, because within a stream time must not run backwards.
+
+mod stream;
+mod tsdl;
+
+use super::marked::MarkWriter;
+use crate::error::ExportError;
+use crate::mark::{Hit, Mark, What};
+use crate::output::{Create, Written};
+use magscope_core::node::NodeInfo;
+use std::io::Write;
+use std::net::SocketAddr;
+use stream::Stream;
+
+/// Streams of a node, at most; what fits into none of them is left out and counted.
+const MOST_STREAMS: usize = 8;
+
+/// Numbers of the event classes that are no hops.
+pub(super) const ENDED: u16 = 100;
+pub(super) const LOSS: u16 = 101;
+pub(super) const SAMPLE: u16 = 102;
+
+/// Writes a CTF trace.
+pub struct Ctf<'c> {
+    create: Create<'c>,
+    uuid: [u8; 16],
+    streams: Vec<Vec<Stream>>,
+    made: u32,
+    events: u64,
+    left_out: u64,
+    infos: Vec<NodeInfo>,
+    scratch: Vec<u8>,
+}
+
+impl<'c> Ctf<'c> {
+    /// Of these nodes. `uuid` tells this trace from others.
+    pub fn new(create: Create<'c>, infos: &[NodeInfo], uuid: [u8; 16]) -> Self {
+        Ctf {
+            create,
+            uuid,
+            streams: infos.iter().map(|_| Vec::new()).collect(),
+            made: 0,
+            events: 0,
+            left_out: 0,
+            infos: infos.to_vec(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Writes an event whose fields stand in `scratch`.
+    fn put(&mut self, mark: &Mark, id: u16, discarded: u64) -> Result<(), ExportError> {
+        let ns = u64::try_from(mark.ns).unwrap_or(0);
+        let Some(streams) = self.streams.get_mut(usize::from(mark.node)) else { return Ok(()) };
+        let at = match streams.iter().position(|stream| stream.takes(ns)) {
+            Some(at) => at,
+            None if streams.len() < MOST_STREAMS => {
+                let file = (self.create)(&format!("stream_{}", self.made))?;
+                self.made += 1;
+                streams.push(Stream::new(file, self.uuid));
+                streams.len() - 1
+            }
+            None => {
+                self.left_out += 1;
+                return Ok(());
+            }
+        };
+        self.events += 1;
+        match streams.get_mut(at) {
+            Some(stream) => stream.event(ns, id, &self.scratch, discarded),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        // Strings end with a zero, so there is none in them.
+        self.scratch.extend(text.bytes().filter(|b| *b != 0));
+        self.scratch.push(0);
+    }
+
+    fn way(&mut self, way: Option<(SocketAddr, SocketAddr)>) {
+        self.text(&way.map(|(from, _)| from.to_string()).unwrap_or_default());
+        self.text(&way.map(|(_, to)| to.to_string()).unwrap_or_default());
+    }
+
+    fn place(&mut self, mark: &Mark) {
+        self.scratch.clear();
+        self.text(&mark.host);
+        self.text(&mark.place);
+    }
+
+    fn hit(&mut self, mark: &Mark, hit: &Hit) -> Result<(), ExportError> {
+        self.place(mark);
+        self.scratch.extend(hit.about.id.to_le_bytes());
+        self.scratch.extend(hit.cpu.to_le_bytes());
+        self.scratch.extend(hit.tgid.to_le_bytes());
+        self.scratch.extend(hit.tid.to_le_bytes());
+        self.text(if hit.tid == 0 { "" } else { hit.about.comm(hit.hop) });
+        self.scratch.extend(hit.about.bytes.to_le_bytes());
+        self.text(hit.latency.map_or("", |(from, ..)| from.name()));
+        let latency = hit.latency.map_or(-1, |(_, ns, _)| i64::try_from(ns).unwrap_or(i64::MAX));
+        self.scratch.extend(latency.to_le_bytes());
+        self.scratch.extend(hit.latency.map_or(0, |(_, _, half_width_ns)| half_width_ns).to_le_bytes());
+        self.scratch.extend(hit.again.to_le_bytes());
+        self.text(hit.about.verdict.name());
+        self.way(hit.about.way);
+        self.put(mark, u16::from(hit.hop as u8), 0)
+    }
+}
+
+impl MarkWriter for Ctf<'_> {
+    fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
+        match &mark.what {
+            What::Hit(hit) => self.hit(mark, hit),
+            What::Ended { about, after, reason } => {
+                self.place(mark);
+                self.scratch.extend(about.id.to_le_bytes());
+                self.text(about.verdict.name());
+                self.text(after.name());
+                self.scratch.extend(reason.unwrap_or(0).to_le_bytes());
+                self.put(mark, ENDED, 0)
+            }
+            What::Loss { to_ns, loss } => {
+                self.place(mark);
+                self.scratch.extend(loss.count.to_le_bytes());
+                self.scratch.extend(loss.cpu.to_le_bytes());
+                self.scratch.extend(to_ns.to_le_bytes());
+                self.text(&loss.cause.to_string());
+                self.put(mark, LOSS, loss.count)
+            }
+            What::Sample { sample, ends } => {
+                self.place(mark);
+                self.scratch.extend(sample.socket.to_le_bytes());
+                self.way(*ends);
+                for (_, value) in super::tracks::loads(sample) {
+                    self.scratch.extend(value.to_le_bytes());
+                }
+                self.put(mark, SAMPLE, 0)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Written, ExportError> {
+        let mut metadata = (self.create)("metadata")?;
+        metadata.write_all(tsdl::metadata(self.uuid, &self.infos).as_bytes())?;
+        metadata.close()?;
+        for stream in std::mem::take(&mut self.streams).into_iter().flatten() {
+            stream.close()?;
+        }
+        let late = ("events came too late for any stream", self.left_out);
+        let left_out = if self.left_out > 0 { vec![late] } else { Vec::new() };
+        Ok(Written { rows: vec![("events", self.events)], left_out })
+    }
+}

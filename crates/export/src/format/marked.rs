@@ -1,0 +1,60 @@
+//! Formats that are marks in order of time.
+
+use crate::error::ExportError;
+use crate::mark::{Mark, Marks};
+use crate::order::Order;
+use crate::output::{Export, Written};
+use magscope_core::together::Piece;
+
+/// Takes marks, nearly in order of time.
+pub trait MarkWriter {
+    /// Writes one.
+    fn mark(&mut self, mark: &Mark) -> Result<(), ExportError>;
+
+    /// Passes on what it holds.
+    fn flush(&mut self) -> Result<(), ExportError>;
+
+    /// Ends the file; what was written, and what was left out.
+    fn finish(&mut self) -> Result<Written, ExportError>;
+}
+
+/// An export of marks.
+pub struct Marked<W> {
+    marks: Marks,
+    order: Order,
+    writer: W,
+}
+
+impl<W: MarkWriter> Marked<W> {
+    /// With this writer.
+    pub fn new(marks: Marks, writer: W) -> Self {
+        Marked { marks, order: Order::default(), writer }
+    }
+
+    fn drain(&mut self, all: bool) -> Result<(), ExportError> {
+        let Marked { order, writer, .. } = self;
+        order.drain(all, |mark| writer.mark(&mark))
+    }
+}
+
+impl<W: MarkWriter> Export for Marked<W> {
+    fn piece(&mut self, piece: &Piece<'_>) -> Result<(), ExportError> {
+        let Marked { marks, order, .. } = self;
+        marks.piece(piece, |mark| order.push(mark));
+        if self.order.is_full() { self.drain(false) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        self.drain(true)?;
+        self.writer.flush()
+    }
+
+    fn finish(&mut self) -> Result<Written, ExportError> {
+        self.drain(true)?;
+        let mut written = self.writer.finish()?;
+        if self.order.late() > 0 {
+            written.left_out.push(("marks stand behind later ones", self.order.late()));
+        }
+        Ok(written)
+    }
+}

@@ -1,0 +1,341 @@
+//! Lines back to events, flows and tasks: what a session is made of.
+//!
+//! Our own lines come back as they were, one event a journey and hop. Lines of other tools have no byte ranges: there everything
+//! with one `ID` is one datagram. Their events are no hops, so somebody has to say which hop each stands for; what nobody named is
+//! counted by name.
+
+use super::read::Line;
+use crate::wire::mix;
+use magscope_core::clock::ClockSample;
+use magscope_core::hash::{Map, Set};
+use magscope_core::node::{Backend, Coverage, HopService, NetnsName, NodeInfo, Service};
+use magscope_core::{
+    Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
+};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Events held back to be put in order, at most twice as many.
+const HELD: usize = 256 << 10;
+/// Names that are counted, namespaces, flows and threads that are told apart, at most.
+const MOST: usize = 1 << 16;
+
+/// The functions that MAGNET's probes stood at, as its papers name them, and the hops that are there today.
+const FUNCTIONS: [(&str, Hop); 9] = [
+    ("inet_sendmsg", Hop::AppSend),
+    ("udp_sendmsg", Hop::UdpSend),
+    ("tcp_sendmsg", Hop::TcpSend),
+    ("ip_push_pending_frames", Hop::IpOut),
+    ("dev_queue_xmit", Hop::DevQueue),
+    ("net_rx_action", Hop::DevRecv),
+    ("ip_rcv_finish", Hop::IpIn),
+    ("udp_recvmsg", Hop::AppRecv),
+    ("inet_recvmsg", Hop::AppRecv),
+];
+
+/// What stands for what, and what came of the lines.
+#[derive(Default)]
+pub struct Events {
+    hops: BTreeMap<String, Hop>,
+    host: String,
+    held: Vec<Event>,
+    batch: Batch,
+    flows: Map<FlowId, Flow>,
+    tasks: Map<u32, String>,
+    places: BTreeMap<(String, String), u32>,
+    /// Marks of the socket layer that several journeys tell.
+    told: Set<(u8, u64, u64, u32)>,
+    sample: Option<TcpSample>,
+    seen: HopSet,
+    latest_ns: Option<u64>,
+    sampled_ns: Option<u64>,
+    /// Lines that became something.
+    pub taken: u64,
+    /// Lines whose event stands for no hop, by its name.
+    pub unknown: BTreeMap<String, u64>,
+}
+
+impl Events {
+    /// With further names for hops.
+    pub fn new(hops: impl IntoIterator<Item = (String, Hop)>) -> Self {
+        Events { hops: hops.into_iter().collect(), ..Events::default() }
+    }
+
+    /// Takes a line.
+    pub fn line(&mut self, line: &Line<'_>) {
+        let Ok(ns) = u64::try_from(line.ns) else {
+            return self.not_known("a time before 1970");
+        };
+        if self.host.is_empty() {
+            line.get(&["HOST", "host"]).unwrap_or_default().clone_into(&mut self.host);
+        }
+        let event = line.event.as_ref();
+        match event {
+            "events.lost" => self.loss(line, ns),
+            // Told again by the hops of that journey.
+            "journey.lost" => self.taken += 1,
+            _ => match (self.hop(event), sampled(event)) {
+                (Some(hop), _) => self.hit(line, ns, hop),
+                (None, Some(field)) => self.sample(line, ns, field),
+                (None, None) => self.not_known(event),
+            },
+        }
+    }
+
+    fn not_known(&mut self, event: &str) {
+        if self.unknown.len() < MOST || self.unknown.contains_key(event) {
+            *self.unknown.entry(event.chars().take(80).collect()).or_default() += 1;
+        } else {
+            *self.unknown.entry("(others)".to_owned()).or_default() += 1;
+        }
+    }
+
+    fn hop(&self, event: &str) -> Option<Hop> {
+        let named = self.hops.get(event).copied();
+        let known = || Hop::ALL.iter().copied().find(|hop| hop.name() == event);
+        named.or_else(known).or_else(|| FUNCTIONS.iter().find(|(name, _)| *name == event).map(|(_, hop)| *hop))
+    }
+
+    fn hit(&mut self, line: &Line<'_>, ns: u64, hop: Hop) {
+        let number = |names: &[&str]| line.number::<u32>(names).unwrap_or(0);
+        let len = line.number::<u64>(&["VOL", "bytes", "NBYTES"]).unwrap_or(0).min(u64::from(u32::MAX)) as u32;
+        let seq = line.number::<u32>(&["MAG.SEQ"]);
+        let proto = proto(line.get(&["PROT", "proto"]), seq.is_some());
+        let flow = self.flow(line, hop, proto);
+        let id = line.get(&["ID", "guid"]).unwrap_or_default();
+        let mut event = Event::at(hop, ns);
+        event.flow = flow;
+        // The order of datagrams of one socket says which is which where there is no packet.
+        event.socket = mix(flow.0) | 1;
+        event.proto = proto;
+        event.len = len;
+        event.seq = seq.unwrap_or(0);
+        event.cpu = number(&["MAG.CPU"]).min(u32::from(u16::MAX)) as u16;
+        event.tgid = number(&["PS", "pid"]);
+        event.tid = number(&["MAG.TID", "tid"]);
+        let packet = matches!(hop.layer(), magscope_core::Layer::Ip | magscope_core::Layer::Device)
+            || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv);
+        // Above IP a datagram has no identification yet, or no more.
+        event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
+            _ if !packet => 0,
+            Some(ip_id) => ip_id,
+            None if proto == Proto::TCP || seq.is_some() => 0,
+            // Another tool's: what has one ID is one datagram.
+            None => (id.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))) as u16).max(1),
+        };
+        event.segs = u16::from(packet);
+        if self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6()) {
+            event.flags = event.flags.with(EventFlags::IPV6);
+        }
+        if line.get(&["MAG.RET", "mag.at_return"]).is_some() {
+            event.flags = event.flags.with(EventFlags::AT_RETURN);
+        }
+        match hop {
+            Hop::SockReady if proto == Proto::TCP => {
+                (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
+            }
+            Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
+            _ => {}
+        }
+        // A wake-up serves all that was ready.
+        let shared = matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
+        if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq) << 32, event.tid)) {
+            self.taken += 1;
+            return;
+        }
+        self.task(line, &event);
+        self.seen.insert(hop);
+        self.held.push(event);
+        self.taken += 1;
+    }
+
+    /// Whether this was not told before.
+    fn once(&mut self, what: (u8, u64, u64, u32)) -> bool {
+        if self.told.len() >= MOST {
+            self.told.clear();
+        }
+        self.told.insert(what)
+    }
+
+    fn task(&mut self, line: &Line<'_>, event: &Event) {
+        let Some(comm) = line.get(&["CMD", "comm"]).filter(|_| event.tid != 0) else { return };
+        if self.tasks.get(&event.tid).is_some_and(|known| known == comm) {
+            return;
+        }
+        if self.tasks.len() >= MOST {
+            self.tasks.clear();
+        }
+        // As long as the kernel's own can be, with room for what was escaped.
+        let comm: String = comm.chars().take(64).collect();
+        self.tasks.insert(event.tid, comm.clone());
+        self.batch.tasks.push(Task { tgid: event.tgid, tid: event.tid, uid: 0, cgroup: 0, comm });
+    }
+
+    fn flow(&mut self, line: &Line<'_>, hop: Hop, proto: Proto) -> FlowId {
+        let end = |ip: &[&str], port: &[&str]| {
+            let ip = line.get(ip).and_then(|ip| ip.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            SocketAddr::new(ip, line.number(port).unwrap_or(0))
+        };
+        let from = end(&["SRC.IP", "SRC"], &["SRC.PORT"]);
+        let to = end(&["DST.IP", "DST"], &["DST.PORT"]);
+        let sent = hop.direction() != Direction::Rx;
+        let (local, remote) = if sent { (from, to) } else { (to, from) };
+        let netns = self.place(line);
+        let id = flow_id(netns, proto, local, remote);
+        if self.flows.len() >= MOST {
+            self.flows.clear();
+        }
+        if !self.flows.contains_key(&id) {
+            let flow = Flow { id, netns, proto, local, remote };
+            self.flows.insert(id, flow);
+            self.batch.flows.push(flow);
+        }
+        id
+    }
+
+    /// A number for the namespace of a line: its own where it has one and no other host has the same.
+    fn place(&mut self, line: &Line<'_>) -> u32 {
+        let host = line.get(&["HOST", "host"]).unwrap_or_default();
+        let node = line.get(&["MAG.NODE", "mag.node"]).unwrap_or_default();
+        if let Some(number) = self.places.get(&(host.to_owned(), node.to_owned())) {
+            return *number;
+        }
+        let asked = line.number::<u32>(&["MAG.NETN", "mag.netns"]).unwrap_or(0);
+        let taken = |number: u32| number == 0 || self.places.values().any(|known| *known == number);
+        let number = if taken(asked) { (1..).find(|n| !taken(*n)).unwrap_or(1) } else { asked };
+        if self.places.len() < 4_096 {
+            self.places.insert((host.to_owned(), node.to_owned()), number);
+        }
+        number
+    }
+
+    fn loss(&mut self, line: &Line<'_>, ns: u64) {
+        let span_ns = line.number(&["MAG.LAT", "mag.latency_ns"]).unwrap_or(0);
+        let said = line.get(&["MSG", "msg"]).unwrap_or_default();
+        self.batch.losses.push(Loss {
+            cpu: line.number(&["MAG.CPU", "mag.cpu"]).unwrap_or(u16::MAX),
+            from_ns: ns,
+            to_ns: ns.saturating_add(span_ns),
+            count: line.number(&["CNT", "count"]).unwrap_or(1),
+            cause: LossCause::ALL.into_iter().find(|c| c.to_string() == said).unwrap_or(LossCause::Gap),
+        });
+        self.taken += 1;
+    }
+
+    /// The values of one sample stand in lines behind each other.
+    fn sample(&mut self, line: &Line<'_>, ns: u64, field: fn(&mut TcpSample) -> &mut u32) {
+        let socket = line.number::<u64>(&["ID", "guid"]).unwrap_or(0);
+        if self.sample.is_none_or(|sample| (sample.time_ns, sample.socket) != (ns, socket)) {
+            self.end_sample();
+            let flow = self.flow(line, Hop::TcpState, Proto::TCP);
+            self.sample = Some(TcpSample { time_ns: ns, socket, flow, ..TcpSample::default() });
+        }
+        if let (Some(sample), Some(value)) = (&mut self.sample, line.number(&["VAL", "val"])) {
+            *field(sample) = value;
+        }
+        self.taken += 1;
+    }
+
+    fn end_sample(&mut self) {
+        self.batch.tcp.extend(self.sample.take());
+    }
+
+    /// Whether there is enough to hand over.
+    pub fn is_full(&self) -> bool {
+        self.held.len() >= 2 * HELD || self.batch.tcp.len() + self.batch.losses.len() >= HELD
+    }
+
+    /// The older half of the events in order of time, or all, with all that goes with them.
+    pub fn take(&mut self, all: bool) -> Batch {
+        self.end_sample();
+        self.held.sort_by_key(|event| event.time_ns);
+        let many = if all { self.held.len() } else { HELD.min(self.held.len()) };
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.events = self.held.drain(..many).collect();
+        let before = self.latest_ns;
+        batch.late = batch.events.iter().filter(|e| before.is_some_and(|ns| e.time_ns < ns)).count() as u64;
+        let last = batch.events.last().map(|event| event.time_ns).max(self.latest_ns);
+        self.latest_ns = last;
+        batch.watermark_ns = last.unwrap_or(0);
+        batch.tcp.sort_by_key(|sample| sample.time_ns);
+        batch.losses.sort_by_key(|loss| loss.to_ns);
+        // Times are UTC already: the clock of the session is UTC. One sample at each end says so.
+        for ns in [batch.events.first(), batch.events.last()].into_iter().flatten().map(|e| e.time_ns) {
+            if self.sampled_ns.is_none_or(|sampled| ns > sampled) {
+                self.sampled_ns = Some(ns);
+                batch.clock.push(ClockSample {
+                    monotonic_ns: ns,
+                    raw_ns: ns,
+                    realtime_ns: ns as i64,
+                    ..ClockSample::default()
+                });
+            }
+        }
+        batch
+    }
+
+    /// What is known of the host: all names that stood in the lines so far.
+    pub fn info(&self, from: &str) -> NodeInfo {
+        let hosts: std::collections::BTreeSet<&str> =
+            self.places.keys().map(|(host, _)| host.as_str()).collect();
+        let name = |(host, node): &(String, String)| match (hosts.len() > 1, node.is_empty()) {
+            (_, true) if host.is_empty() => "?".to_owned(),
+            (_, true) => host.clone(),
+            (true, false) => format!("{host}/{node}"),
+            (false, false) => node.clone(),
+        };
+        let netns = self.places.iter().map(|(place, number)| NetnsName { netns: *number, name: name(place) });
+        let service = |hop: &Hop| HopService {
+            hop: *hop,
+            service: if self.seen.contains(*hop) {
+                let (point, note) = (String::new(), format!("imported from {from}"));
+                Service::Served { backend: Backend::Generator, point, note }
+            } else {
+                Service::Missing { because: format!("{from} has no such event") }
+            },
+        };
+        NodeInfo {
+            host: self.host.clone(),
+            clock: "utc".to_owned(),
+            netns: netns.collect(),
+            coverage: Coverage { hops: Hop::ALL.iter().map(service).collect() },
+            ..NodeInfo::default()
+        }
+    }
+}
+
+fn proto(text: Option<&str>, has_seq: bool) -> Proto {
+    match text {
+        Some("tcp") => Proto::TCP,
+        Some("udp") => Proto::UDP,
+        Some("icmp") => Proto::ICMP,
+        Some("icmp6") => Proto::ICMPV6,
+        Some(other) => {
+            let number = other.strip_prefix("proto-").and_then(|n| n.parse().ok());
+            number.map_or(Proto::UDP, Proto)
+        }
+        None if has_seq => Proto::TCP,
+        None => Proto::UDP,
+    }
+}
+
+fn flow_id(netns: u32, proto: Proto, local: SocketAddr, remote: SocketAddr) -> FlowId {
+    let mut hash = mix(u64::from(netns) << 8 | u64::from(proto.0));
+    for end in [local, remote] {
+        hash = crate::wire::address(hash, end);
+    }
+    FlowId(hash.max(1))
+}
+
+/// The value of a sample that an event of ours tells.
+fn sampled(event: &str) -> Option<fn(&mut TcpSample) -> &mut u32> {
+    Some(match event {
+        "tcp.cwnd" => |s| &mut s.cwnd,
+        "tcp.ssthresh" => |s| &mut s.ssthresh,
+        "tcp.srtt_us" => |s| &mut s.srtt_us,
+        "tcp.packets_out" => |s| &mut s.packets_out,
+        "tcp.send_queue" => |s| &mut s.send_queue_bytes,
+        "tcp.recv_queue" => |s| &mut s.recv_queue_bytes,
+        _ => return None,
+    })
+}

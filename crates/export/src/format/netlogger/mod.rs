@@ -1,0 +1,9 @@
+//! ULM (draft-abela-ulm-05) in `NetLogger`'s dialect, and `NetLogger`'s later *best practices* lines (BP): one line an event.
+
+mod events;
+mod read;
+mod write;
+
+pub use events::Events;
+pub use read::{BadLine, Line, parse};
+pub use write::{Dialect, NetLogger};

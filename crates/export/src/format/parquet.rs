@@ -1,0 +1,245 @@
+//! Parquet: a file a table, or `table/date=…/host=…/` where there are several hosts. Sorted by time within row groups.
+
+use super::tables::TableWriter;
+use crate::error::ExportError;
+use crate::names;
+use crate::output::{Create, Output};
+use crate::table::{ID, Table};
+use crate::timeline::TimeLine;
+use arrow::array::{Array, Int64Array, RecordBatch};
+use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use magscope_core::node::NodeInfo;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Version of the tables, in every file's metadata.
+pub const SCHEMA_VERSION: &str = "1";
+/// Rows of a row group, for one host; with several hosts as many fewer, so that memory stays the same.
+const ROW_GROUP: usize = 256 << 10;
+/// The fewest.
+const LEAST_ROW_GROUP: usize = 16 << 10;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// A file: its table, and where it stands in a hive layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    table: Table,
+    /// Node and day since 1970.
+    partition: Option<(u16, i64)>,
+}
+
+/// A file with the rows that wait for their row group.
+struct File {
+    writer: ArrowWriter<Box<dyn Output>>,
+    waiting: Vec<RecordBatch>,
+    rows: usize,
+}
+
+/// Writes Parquet files.
+pub struct Parquet<'c> {
+    create: Create<'c>,
+    wanted: Vec<Table>,
+    hosts: Vec<Arc<str>>,
+    hive: bool,
+    row_group: usize,
+    about: Vec<KeyValue>,
+    files: BTreeMap<Key, File>,
+}
+
+impl<'c> Parquet<'c> {
+    /// Files of these tables: `table.parquet`, those without rows too, or with `hive` those that have rows in directories by date and
+    /// host. `about` goes into the metadata of each file.
+    pub fn new(
+        create: Create<'c>,
+        wanted: &[Table],
+        infos: &[NodeInfo],
+        line: TimeLine,
+        hive: bool,
+        about: &[(String, String)],
+    ) -> Self {
+        let mut all: Vec<KeyValue> =
+            about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+        all.extend(described(infos, line));
+        Parquet {
+            create,
+            wanted: wanted.to_vec(),
+            hosts: names::hosts(infos),
+            hive,
+            row_group: (ROW_GROUP / infos.len().max(1)).max(LEAST_ROW_GROUP),
+            about: all,
+            files: BTreeMap::new(),
+        }
+    }
+
+    fn file(&mut self, key: Key) -> Result<&mut File, ExportError> {
+        use std::collections::btree_map::Entry;
+        Ok(match self.files.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let path = match key.partition {
+                    None => format!("{}.parquet", key.table),
+                    Some((node, day)) => {
+                        let host = self.hosts.get(usize::from(node)).map_or("", |host| host);
+                        format!("{}/date={}/host={}/part-0.parquet", key.table, date(day), escaped(host))
+                    }
+                };
+                let file = (self.create)(&path)?;
+                // Without Arrow's own schema beside Parquet's: it would say things that other engines cannot know.
+                let options = ArrowWriterOptions::new()
+                    .with_properties(properties(key.table, &self.about))
+                    .with_skip_arrow_metadata(true);
+                let writer = ArrowWriter::try_new_with_options(file, schema_of(key), options)?;
+                new.insert(File { writer, waiting: Vec::new(), rows: 0 })
+            }
+        })
+    }
+
+    fn push(&mut self, key: Key, batch: RecordBatch) -> Result<(), ExportError> {
+        let most = self.row_group;
+        let file = self.file(key)?;
+        file.rows += batch.num_rows();
+        file.waiting.push(batch);
+        if file.rows >= most { file.row_group() } else { Ok(()) }
+    }
+}
+
+impl File {
+    /// Writes what waits, in order of time, as a row group.
+    fn row_group(&mut self) -> Result<(), ExportError> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let Some(schema) = self.waiting.first().map(RecordBatch::schema) else { return Ok(()) };
+        let all = concat_batches(&schema, &self.waiting)?;
+        self.waiting.clear();
+        self.rows = 0;
+        let in_order =
+            all.column(0).as_any().downcast_ref::<Int64Array>().is_some_and(|ts| ts.values().is_sorted());
+        if in_order {
+            self.writer.write(&all)?;
+        } else {
+            let order = sort_to_indices(all.column(0), None, None)?;
+            self.writer.write(&take_record_batch(&all, &order)?)?;
+        }
+        Ok(self.writer.flush()?)
+    }
+}
+
+impl TableWriter for Parquet<'_> {
+    fn rows(&mut self, table: Table, node: u16, batch: &RecordBatch) -> Result<(), ExportError> {
+        if !self.hive {
+            return self.push(Key { table, partition: None }, batch.clone());
+        }
+        let Some(times) = batch.column(0).as_any().downcast_ref::<Int64Array>() else { return Ok(()) };
+        // Runs of rows of one day; midnight comes seldom.
+        let (mut from, values) = (0, times.values());
+        while let Some(first) = values.get(from) {
+            let day = first.div_euclid(DAY_NS);
+            let rows = values[from..].iter().take_while(|ns| ns.div_euclid(DAY_NS) == day).count();
+            let key = Key { table, partition: Some((node, day)) };
+            let schema = schema_of(key);
+            let columns: Result<Vec<usize>, _> =
+                schema.fields().iter().map(|field| batch.schema().index_of(field.name())).collect();
+            self.push(key, batch.slice(from, rows).project(&columns?)?)?;
+            from += rows;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), ExportError> {
+        if !self.hive {
+            for table in self.wanted.clone() {
+                self.file(Key { table, partition: None })?;
+            }
+        }
+        for (_, mut file) in std::mem::take(&mut self.files) {
+            file.row_group()?;
+            file.writer.into_inner()?.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a file. In a hive layout its path says the host, and engines do not take it twice.
+fn schema_of(key: Key) -> SchemaRef {
+    let schema = key.table.schema();
+    if key.partition.is_none() {
+        return schema;
+    }
+    let fields: Vec<_> = schema.fields().iter().filter(|field| field.name() != "host").cloned().collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// How the columns of a table are stored: measured on real recordings, see `docs/performance.md`.
+pub fn properties(table: Table, about: &[KeyValue]) -> WriterProperties {
+    let mut about = about.to_vec();
+    about.push(KeyValue::new("magscope.table".to_owned(), table.name().to_owned()));
+    let mut properties = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_created_by(concat!("magnet-scope ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(ZstdLevel::try_new(3).map_or(Compression::UNCOMPRESSED, Compression::ZSTD))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_max_row_group_row_count(Some(1 << 20))
+        .set_sorting_columns(Some(vec![SortingColumn { column_idx: 0, descending: false, nulls_first: false }]))
+        .set_coerce_types(true)
+        .set_key_value_metadata(Some(about));
+    for field in table.schema().fields() {
+        let path = ColumnPath::from(field.name().as_str());
+        match field.data_type() {
+            DataType::Int64 | DataType::Timestamp(..) => {
+                properties = properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
+            }
+            _ => {}
+        }
+        if field.metadata().contains_key(ID) && matches!(field.name().as_str(), "journey" | "wire_key") {
+            properties = properties.set_column_bloom_filter_enabled(path, true);
+        }
+    }
+    properties.build()
+}
+
+/// What every file says about where its rows come from.
+fn described(infos: &[NodeInfo], line: TimeLine) -> Vec<KeyValue> {
+    let mut all = vec![KeyValue::new("magscope.schema".to_owned(), SCHEMA_VERSION.to_owned())];
+    let utc = line.to_utc_ns.map_or_else(|| "unknown".to_owned(), |ns| ns.to_string());
+    all.push(KeyValue::new("magscope.utc_less_monotonic_ns".to_owned(), utc));
+    for (info, host) in infos.iter().zip(names::hosts(infos)) {
+        let mut say = |what: &str, value: String| {
+            all.push(KeyValue::new(format!("magscope.host.{host}.{what}"), value));
+        };
+        say("boot_id", info.boot_id.clone());
+        say("kernel", info.kernel.clone());
+        say("clock", info.clock.clone());
+        let coverage = info.coverage.hops.iter().filter_map(|row| serde_json::to_string(row).ok());
+        say("coverage", format!("[{}]", coverage.collect::<Vec<_>>().join(",")));
+    }
+    all
+}
+
+/// A day since 1970 as `2026-01-31`: the civil calendar (Howard Hinnant, *chrono-compatible low-level date algorithms*).
+pub fn date(day: i64) -> String {
+    let (year, month, day) = crate::calendar::civil(day);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// A name as part of a hive path: what is no letter, digit, `.`, `_` or `-` as `%XX`.
+fn escaped(name: &str) -> String {
+    let mut out = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && !out.is_empty()) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,122 @@
+//! Blocks of a pcapng file, little-endian.
+
+use magscope_core::Hop;
+use magscope_core::node::NodeInfo;
+
+/// Raw IPv4 or IPv6: no link layer was seen, so none is made up.
+const LINKTYPE_RAW: u16 = 101;
+/// Longest text of an option.
+const LONGEST: usize = 4_000;
+
+/// A packet as it is written.
+pub struct Packet<'p> {
+    pub interface: u32,
+    /// Since 1970 UTC.
+    pub ns: u64,
+    pub data: &'p [u8],
+    /// Bytes it had on its way.
+    pub original_len: u32,
+    pub outbound: bool,
+    /// Number of its journey.
+    pub id: Option<u64>,
+    /// The CPU, as the queue.
+    pub queue: u32,
+    /// Records lost since the packet before.
+    pub lost: u64,
+    pub comments: &'p [String],
+}
+
+/// The section header: what made it, on what.
+pub fn section(out: &mut Vec<u8>, infos: &[NodeInfo]) {
+    block(out, 0x0A0D_0D0A, |body| {
+        body.extend(0x1A2B_3C4D_u32.to_le_bytes());
+        body.extend(1_u16.to_le_bytes());
+        body.extend(0_u16.to_le_bytes());
+        body.extend((-1_i64).to_le_bytes());
+        let kernels: Vec<&str> = infos.iter().map(|info| info.kernel.as_str()).collect();
+        option(body, 3, kernels.join(", ").as_bytes());
+        option(body, 4, concat!("magnet-scope ", env!("CARGO_PKG_VERSION")).as_bytes());
+        option(
+            body,
+            1,
+            b"Headers are put together from what the probes read: addresses, ports, sequence and acknowledgement numbers, \
+              flags, time to live, type of service, identification and lengths are those of the packet; window, options and checksums were not \
+              captured and are 0 or absent. The queue number is the CPU.",
+        );
+        option(body, 0, b"");
+    });
+}
+
+/// An interface: a hop of a namespace of a host.
+pub fn interface(out: &mut Vec<u8>, name: &str, hop: Hop) {
+    block(out, 1, |body| {
+        body.extend(LINKTYPE_RAW.to_le_bytes());
+        body.extend(0_u16.to_le_bytes());
+        body.extend(0_u32.to_le_bytes());
+        option(body, 2, name.as_bytes());
+        option(body, 3, format!("packets at {hop}, headers put together from what was captured").as_bytes());
+        // Times are nanoseconds.
+        option(body, 9, &[9]);
+        option(body, 0, b"");
+    });
+}
+
+impl Packet<'_> {
+    /// Writes an enhanced packet block.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        block(out, 6, |body| {
+            body.extend(self.interface.to_le_bytes());
+            body.extend(((self.ns >> 32) as u32).to_le_bytes());
+            body.extend((self.ns as u32).to_le_bytes());
+            body.extend((self.data.len() as u32).to_le_bytes());
+            body.extend(self.original_len.to_le_bytes());
+            body.extend(self.data);
+            pad(body);
+            option(body, 2, &(if self.outbound { 2_u32 } else { 1 }).to_le_bytes());
+            if self.lost > 0 {
+                option(body, 4, &self.lost.to_le_bytes());
+            }
+            if let Some(id) = self.id {
+                option(body, 5, &id.to_le_bytes());
+            }
+            option(body, 6, &self.queue.to_le_bytes());
+            for comment in self.comments {
+                option(body, 1, comment.as_bytes());
+            }
+            option(body, 0, b"");
+        });
+    }
+}
+
+/// A block: type, length, body, length again.
+fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let begin = out.len();
+    out.extend(kind.to_le_bytes());
+    out.extend([0; 4]);
+    body(out);
+    let length = (out.len() - begin + 4) as u32;
+    if let Some(place) = out.get_mut(begin + 4..begin + 8) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+    out.extend(length.to_le_bytes());
+}
+
+fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let mut value = value.get(..LONGEST).unwrap_or(value);
+    // A cut must not leave half a character.
+    while std::str::from_utf8(value).is_err_and(|error| error.error_len().is_none())
+        && !value.is_empty()
+        && value.len() > 64
+    {
+        value = value.get(..value.len() - 1).unwrap_or_default();
+    }
+    body.extend(code.to_le_bytes());
+    body.extend((value.len() as u16).to_le_bytes());
+    body.extend(value);
+    pad(body);
+}
+
+/// Every part is a multiple of four long, so the whole so far is, too.
+fn pad(out: &mut Vec<u8>) {
+    out.resize(out.len().next_multiple_of(4), 0);
+}

@@ -1,0 +1,303 @@
+//! pcapng (draft-ietf-opsawg-pcapng): packets as they passed hops, one interface a hop, for Wireshark and tshark.
+//!
+//! A packet is written with the number of its journey (`epb_packetid`) and with a comment: how the journey ended and how long it took.
+//! That is known only when the journey has ended, so packets wait for it, at most so many; one that is written before has no number.
+//! Written by hand because no crate writes `epb_packetid`.
+
+mod block;
+mod headers;
+
+use crate::Chosen;
+use crate::error::ExportError;
+use crate::names::Names;
+use crate::output::{Export, Output, Written};
+use crate::timeline::TimeLine;
+use block::{Packet, interface, section};
+use magscope_core::context::Context;
+use magscope_core::head::PayloadHead;
+use magscope_core::node::NodeInfo;
+use magscope_core::together::Piece;
+use magscope_core::{Event, Flow, Hop, HopSet, Journey};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+
+/// Packets that wait for their journeys, at most: about 100 bytes each.
+const WAITING: usize = 512 << 10;
+/// Payload that waits with them, bytes at most.
+const WAITING_PAYLOAD: usize = 64 << 20;
+/// Journeys named in the comment of a packet that carries several.
+const NAMED: usize = 4;
+/// How far apart an event and the same event as its journey tells it can be where a clock was mapped, nanoseconds.
+const MAPPED_NS: u64 = 5_000;
+
+/// The hops that see the packets of the wire.
+pub const WIRE: [Hop; 2] = [Hop::DevXmit, Hop::DevRecv];
+/// The hops that see packets.
+const PACKET_HOPS: [Hop; 10] = [
+    Hop::TcpXmit,
+    Hop::IpOut,
+    Hop::IpPost,
+    Hop::DevQueue,
+    Hop::DevXmit,
+    Hop::DevRecv,
+    Hop::IpPre,
+    Hop::IpIn,
+    Hop::TcpRecv,
+    Hop::UdpRecv,
+];
+
+/// A packet that waits.
+struct Waiting {
+    node: u16,
+    event: Event,
+    flow: Flow,
+    /// The first bytes of its payload, where they were recorded.
+    payload: Vec<u8>,
+    journeys: Vec<(u64, Box<str>)>,
+    /// Further journeys in the same packet.
+    more: u32,
+}
+
+/// Where a packet passed: node, hop, CPU and time.
+type Place = (u16, Hop, u16, u64);
+
+/// Writes pcapng.
+pub struct Pcapng {
+    file: Option<Box<dyn Output>>,
+    chosen: Chosen,
+    hops: HopSet,
+    line: TimeLine,
+    names: Names,
+    new_flows: Vec<Flow>,
+    interfaces: BTreeMap<(u16, u32, Hop), u32>,
+    waiting: VecDeque<Waiting>,
+    /// Numbers of waiting packets, counted from the first one ever.
+    places: BTreeMap<Place, u64>,
+    gone: u64,
+    payload_bytes: usize,
+    buffer: Vec<u8>,
+    packets: u64,
+    unnumbered: u64,
+    without_flow: u64,
+    lost: BTreeMap<u16, u64>,
+}
+
+impl Pcapng {
+    /// Into this file; packets of these hops, as far as hops see packets.
+    pub fn new(
+        file: Box<dyn Output>,
+        infos: &[NodeInfo],
+        line: TimeLine,
+        chosen: Chosen,
+        hops: &[Hop],
+    ) -> Self {
+        let mut buffer = Vec::new();
+        section(&mut buffer, infos);
+        Pcapng {
+            file: Some(file),
+            chosen,
+            hops: hops.iter().copied().filter(|hop| PACKET_HOPS.contains(hop)).collect(),
+            line,
+            names: Names::new(infos),
+            new_flows: Vec::new(),
+            interfaces: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            places: BTreeMap::new(),
+            gone: 0,
+            payload_bytes: 0,
+            buffer,
+            packets: 0,
+            unnumbered: 0,
+            without_flow: 0,
+            lost: BTreeMap::new(),
+        }
+    }
+
+    fn event(&mut self, node: u16, event: &Event) {
+        if !self.hops.contains(event.hop) {
+            return;
+        }
+        let Some(flow) = self.names.flow(node, event.flow).copied() else {
+            self.without_flow += 1;
+            return;
+        };
+        let number = self.gone + self.waiting.len() as u64;
+        self.places.insert((node, event.hop, event.cpu, event.time_ns), number);
+        self.waiting.push_back(Waiting {
+            node,
+            event: *event,
+            flow,
+            payload: Vec::new(),
+            journeys: Vec::new(),
+            more: 0,
+        });
+    }
+
+    fn head(&mut self, node: u16, head: &PayloadHead) {
+        let Some(number) = self.places.get(&(node, head.hop, head.cpu, head.time_ns)) else { return };
+        let Some(packet) = self.waiting.get_mut((number - self.gone) as usize) else { return };
+        if packet.payload.is_empty() && packet.event.record == head.event {
+            packet.payload.clone_from(&head.bytes);
+            self.payload_bytes += head.bytes.len();
+        }
+    }
+
+    fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        if !self.chosen.wants(journey, context) {
+            return;
+        }
+        let mut said: Option<Box<str>> = None;
+        let rungs = std::iter::once(&journey.rungs).chain(journey.branches.iter().map(|branch| &branch.rungs));
+        for rungs in rungs {
+            for hop in rungs.hops().filter(|hop| self.hops.contains(*hop)) {
+                let (Some(ns), Some(cpu)) = (rungs.time_ns(hop), rungs.cpu(hop)) else { continue };
+                let sent = hop.direction() == magscope_core::Direction::Tx;
+                let node = if sent { journey.tx_node } else { journey.rx_node };
+                let Some(number) = self.place((node, hop, cpu, ns)) else { continue };
+                let Some(packet) = self.waiting.get_mut((number - self.gone) as usize) else { continue };
+                if packet.journeys.iter().any(|(id, _)| *id == journey.id) {
+                    continue;
+                }
+                if packet.journeys.len() < NAMED {
+                    let said = said.get_or_insert_with(|| comment(journey));
+                    packet.journeys.push((journey.id, said.clone()));
+                } else {
+                    packet.more += 1;
+                }
+            }
+        }
+    }
+
+    /// The waiting packet that passed there.
+    fn place(&self, at: Place) -> Option<u64> {
+        if let Some(number) = self.places.get(&at) {
+            return Some(*number);
+        }
+        let (node, hop, cpu, ns) = at;
+        if node == 0 {
+            return None;
+        }
+        let near = self.places.range(
+            (node, hop, cpu, ns.saturating_sub(MAPPED_NS))..=(node, hop, cpu, ns.saturating_add(MAPPED_NS)),
+        );
+        near.min_by_key(|((.., known), _)| known.abs_diff(ns)).map(|(_, number)| *number)
+    }
+
+    /// Writes the oldest until so many wait.
+    fn drain(&mut self, keep: usize) -> Result<(), ExportError> {
+        while self.waiting.len() > keep || self.payload_bytes > WAITING_PAYLOAD {
+            let Some(packet) = self.waiting.pop_front() else { break };
+            self.payload_bytes -= packet.payload.len();
+            let Event { hop, cpu, time_ns, .. } = packet.event;
+            if self.places.get(&(packet.node, hop, cpu, time_ns)) == Some(&self.gone) {
+                self.places.remove(&(packet.node, hop, cpu, time_ns));
+            }
+            self.gone += 1;
+            self.packet(&packet)?;
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, waiting: &Waiting) -> Result<(), ExportError> {
+        // With a condition on journeys only their packets are asked for.
+        if self.chosen.filter.is_some() && waiting.journeys.is_empty() {
+            return Ok(());
+        }
+        let event = &waiting.event;
+        let number = self.interfaces.len() as u32;
+        let place = self.names.place(waiting.node, waiting.flow.netns);
+        let host = self.names.host(waiting.node);
+        let id = *self.interfaces.entry((waiting.node, waiting.flow.netns, event.hop)).or_insert_with(|| {
+            interface(&mut self.buffer, &format!("{host}/{place} {}", event.hop), event.hop);
+            number
+        });
+        self.packets += 1;
+        self.unnumbered += u64::from(waiting.journeys.is_empty());
+        let (mut data, original_len) = headers::of(event, &waiting.flow);
+        let room = (original_len as usize).saturating_sub(data.len());
+        data.extend(waiting.payload.iter().take(room));
+        let mut comments: Vec<String> = waiting.journeys.iter().map(|(_, said)| said.to_string()).collect();
+        if waiting.more > 0 {
+            comments.push(format!("and {} more journeys", waiting.more));
+        }
+        if event.segs > 1 {
+            comments.push(format!("super-packet of {} segments", event.segs));
+        }
+        let packet = Packet {
+            interface: id,
+            ns: u64::try_from(self.line.ns(event.time_ns)).unwrap_or(0),
+            data: &data,
+            original_len,
+            outbound: event.hop.direction() == magscope_core::Direction::Tx,
+            id: waiting.journeys.first().map(|(id, _)| *id),
+            queue: u32::from(event.cpu),
+            lost: self.lost.remove(&waiting.node).unwrap_or(0),
+            comments: &comments,
+        };
+        packet.write(&mut self.buffer);
+        if self.buffer.len() >= 64 << 10 { self.pass_on() } else { Ok(()) }
+    }
+
+    fn pass_on(&mut self) -> Result<(), ExportError> {
+        if let Some(file) = &mut self.file {
+            file.write_all(&self.buffer)?;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// What a packet's comment says of a journey: `journey 42: complete in 118234 ns; dev.queue→dev.xmit 3120 ns, …`
+fn comment(journey: &Journey) -> Box<str> {
+    use std::fmt::Write;
+    let mut text = format!("journey {}: {}", journey.id, journey.verdict);
+    // Writing into a String cannot fail.
+    if let Some(ns) = journey.total_ns() {
+        let _ = write!(text, " in {ns} ns");
+        if journey.total_half_width_ns() > 0 {
+            let _ = write!(text, " ± {} ns", journey.total_half_width_ns());
+        }
+    }
+    for (at, latency) in journey.latencies().enumerate() {
+        let before = if at == 0 { "; " } else { ", " };
+        let _ = write!(text, "{before}{}→{} {} ns", latency.from, latency.to, latency.ns);
+    }
+    text.into()
+}
+
+impl Export for Pcapng {
+    fn piece(&mut self, piece: &Piece<'_>) -> Result<(), ExportError> {
+        match piece {
+            Piece::Batch(node, batch) => {
+                self.names.learn(*node, batch, &mut self.new_flows);
+                *self.lost.entry(*node).or_default() += batch.lost();
+                batch.events.iter().for_each(|event| self.event(*node, event));
+                batch.heads.iter().for_each(|head| self.head(*node, head));
+                self.drain(WAITING)
+            }
+            Piece::Journey(journey, _, context) => {
+                self.journey(journey, *context);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<Written, ExportError> {
+        self.drain(0)?;
+        self.pass_on()?;
+        if let Some(file) = self.file.take() {
+            file.close()?;
+        }
+        let left_out = [
+            ("packets without a flow, whose addresses are not known, are left out", self.without_flow),
+            (
+                "packets have no journey: they carry no payload, or their journey ended too late",
+                self.unnumbered,
+            ),
+        ];
+        Ok(Written {
+            rows: vec![("packets", self.packets)],
+            left_out: left_out.into_iter().filter(|(_, n)| *n > 0).collect(),
+        })
+    }
+}

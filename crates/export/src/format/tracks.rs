@@ -1,0 +1,68 @@
+//! What trace viewers show of a mark: the name of a slice, its details, and counters.
+
+use crate::mark::{Hit, Mark};
+use magscope_core::TcpSample;
+use std::net::SocketAddr;
+
+/// A hit as a slice.
+pub struct Slice {
+    /// What is written on it.
+    pub name: String,
+    /// Details.
+    pub args: Vec<(&'static str, String)>,
+}
+
+/// A hit as viewers show it.
+pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
+    let about = &hit.about;
+    let mut args = vec![
+        ("journey", about.id.to_string()),
+        ("bytes", about.bytes.to_string()),
+        ("verdict", about.verdict.name().to_owned()),
+        ("cpu", hit.cpu.to_string()),
+    ];
+    if let Some((from, to)) = about.way {
+        args.push(("from", from.to_string()));
+        args.push(("to", to.to_string()));
+    }
+    if let Some((from, ns, half_width_ns)) = hit.latency {
+        args.push(("since", from.name().to_owned()));
+        args.push(("latency_ns", ns.to_string()));
+        if half_width_ns > 0 {
+            args.push(("half_width_ns", half_width_ns.to_string()));
+        }
+    }
+    if hit.tid != 0 {
+        args.push(("thread", format!("{} {}/{}", about.comm(hit.hop), hit.tgid, hit.tid)));
+    }
+    if !mark.place.is_empty() {
+        args.push(("namespace", mark.place.to_string()));
+    }
+    if hit.again > 0 {
+        args.push(("sent_again", hit.again.to_string()));
+    }
+    if hit.at_return {
+        args.push(("taken_at_return", "yes".to_owned()));
+    }
+    if let (true, Some((ns, _))) = (hit.ends.1, about.total_ns) {
+        args.push(("total_ns", ns.to_string()));
+    }
+    Slice { name: format!("{} {}", hit.hop, about.id), args }
+}
+
+/// What a counter belongs to: its connection, or its socket where that is all that is known.
+pub fn ends(socket: u64, ends: Option<(SocketAddr, SocketAddr)>) -> String {
+    ends.map_or_else(|| format!("socket {socket}"), |(local, remote)| format!("{local}→{remote}"))
+}
+
+/// The loadlines of a sample.
+pub fn loads(sample: &TcpSample) -> [(&'static str, u32); 6] {
+    [
+        ("tcp.cwnd", sample.cwnd),
+        ("tcp.ssthresh", sample.ssthresh),
+        ("tcp.srtt_us", sample.srtt_us),
+        ("tcp.packets_out", sample.packets_out),
+        ("tcp.send_queue", sample.send_queue_bytes),
+        ("tcp.recv_queue", sample.recv_queue_bytes),
+    ]
+}

@@ -1,0 +1,21 @@
+//! Sessions and journeys in the formats that other tools read.
+//!
+//! Pure writers: what is read comes as [`magscope_core::together::Piece`]s, what is written goes to an [`Output`]. Two views of the
+//! same pieces serve all formats: [`table`] makes flat rows (Parquet, CSV, JSON lines), and [`mark`] gives one mark at a time
+//! with everything's name (ULM, BP, Perfetto, Chrome, CTF).
+
+pub mod calendar;
+mod error;
+pub mod format;
+pub mod mark;
+pub mod names;
+mod order;
+mod output;
+pub mod table;
+mod timeline;
+pub mod wire;
+
+pub use error::ExportError;
+pub use output::{Create, Export, Output, Written};
+pub use table::{Chosen, Table};
+pub use timeline::TimeLine;

@@ -1,0 +1,106 @@
+//! What numbers in batches stand for, remembered as they are announced. Bounded: what is forgotten has no name.
+
+use magscope_core::batch::Batch;
+use magscope_core::hash::Map;
+use magscope_core::node::NodeInfo;
+use magscope_core::places::Places;
+use magscope_core::{Event, Flow, FlowId, Task};
+use std::sync::Arc;
+
+/// Flows remembered, and as many threads; later ones have no name.
+const MOST: usize = 1 << 18;
+
+/// Flows, threads and namespaces of several recordings.
+#[derive(Default)]
+pub struct Names {
+    infos: Vec<NodeInfo>,
+    hosts: Vec<Arc<str>>,
+    flows: Map<(u16, FlowId), Flow>,
+    tasks: Map<(u16, u32), Task>,
+    places: Vec<Places>,
+    named: Map<(u16, u32), Arc<str>>,
+}
+
+impl Names {
+    /// Nothing announced yet.
+    pub fn new(infos: &[NodeInfo]) -> Self {
+        Names {
+            infos: infos.to_vec(),
+            hosts: hosts(infos),
+            places: infos.iter().map(|_| Places::default()).collect(),
+            ..Names::default()
+        }
+    }
+
+    /// The nodes.
+    pub fn infos(&self) -> &[NodeInfo] {
+        &self.infos
+    }
+
+    /// Takes what a batch announces; `new` gets the flows that were not known.
+    pub fn learn(&mut self, node: u16, batch: &Batch, new: &mut Vec<Flow>) {
+        new.clear();
+        for flow in &batch.flows {
+            let key = (node, flow.id);
+            if self.flows.get(&key) == Some(flow) {
+                continue;
+            }
+            if self.flows.len() < MOST || self.flows.contains_key(&key) {
+                self.flows.insert(key, *flow);
+            }
+            new.push(*flow);
+        }
+        for task in &batch.tasks {
+            let key = (node, task.tid);
+            if self.tasks.len() < MOST || self.tasks.contains_key(&key) {
+                self.tasks.insert(key, task.clone());
+            }
+        }
+    }
+
+    /// What a flow stands for.
+    pub fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&(node, id))
+    }
+
+    /// The command name of a thread; empty if it was never announced.
+    pub fn comm(&self, node: u16, tid: u32) -> &str {
+        self.tasks.get(&(node, tid)).map_or("", |task| task.comm.as_str())
+    }
+
+    /// The name of a host, another for each node.
+    pub fn host(&self, node: u16) -> Arc<str> {
+        self.hosts.get(usize::from(node)).cloned().unwrap_or_default()
+    }
+
+    /// What a person calls a network namespace of a node, without the host.
+    pub fn place(&mut self, node: u16, netns: u32) -> Arc<str> {
+        if let Some(named) = self.named.get(&(node, netns)) {
+            return named.clone();
+        }
+        let info = self.infos.get(usize::from(node));
+        let name: Arc<str> = info.map(|info| info.netns_name(netns)).unwrap_or_default().into();
+        if self.named.len() < MOST {
+            self.named.insert((node, netns), name.clone());
+        }
+        name
+    }
+
+    /// The namespace of an event, as far as its flow or its device tells.
+    pub fn netns(&mut self, node: u16, event: &Event) -> Option<u32> {
+        let flows = &self.flows;
+        let places = self.places.get_mut(usize::from(node))?;
+        places.of(event, |flow| flows.get(&(node, flow)).map(|flow| flow.netns))
+    }
+}
+
+/// The hosts' own names, with their number where two have the same one or none.
+pub fn hosts(infos: &[NodeInfo]) -> Vec<Arc<str>> {
+    let twice = |host: &str| infos.iter().filter(|info| info.host == host).count() > 1;
+    let name = |(at, info): (usize, &NodeInfo)| match info.host.as_str() {
+        "" => format!("host-{}", at + 1).into(),
+        host if twice(host) => format!("{host}-{}", at + 1).into(),
+        host => host.into(),
+    };
+    infos.iter().enumerate().map(name).collect()
+}

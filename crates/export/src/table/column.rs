@@ -1,0 +1,290 @@
+//! Columns that are filled row by row and handed over as arrays: only types that every engine reads.
+
+use arrow::array::TimestampMicrosecondArray;
+use arrow::array::{
+    ArrayRef, BooleanBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The zone of all instants, as an offset: a name would need a table of zones.
+const UTC: &str = "+00:00";
+
+/// A column that is being filled.
+pub trait Column: Default {
+    /// Its name, type and whether it has nulls.
+    fn field(name: &str) -> Field;
+    /// What was pushed since the last time; leaves it empty.
+    fn finish(&mut self) -> ArrayRef;
+}
+
+/// 64-bit numbers.
+#[derive(Debug, Default)]
+pub struct Int(Vec<i64>);
+
+/// 64-bit numbers that may be missing.
+#[derive(Debug, Default)]
+pub struct MaybeInt(Vec<i64>, Vec<bool>);
+
+/// A number that names something: text in JSON, whose readers round 64 bits.
+#[derive(Debug, Default)]
+pub struct Id(Vec<i64>);
+
+/// The same that may be missing.
+#[derive(Debug, Default)]
+pub struct MaybeId(MaybeInt);
+
+/// Small numbers.
+#[derive(Debug, Default)]
+pub struct Small(Vec<i32>);
+
+/// Small numbers that may be missing.
+#[derive(Debug, Default)]
+pub struct MaybeSmall(Vec<i32>, Vec<bool>);
+
+/// Microseconds since 1970 UTC, missing where the recording does not know UTC.
+#[derive(Debug, Default)]
+pub struct Instant(MaybeInt);
+
+/// Numbers with a fraction that may be missing.
+#[derive(Debug, Default)]
+pub struct Real(Vec<f64>, Vec<bool>);
+
+/// Yes or no.
+#[derive(Debug, Default)]
+pub struct Flag(BooleanBuilder);
+
+/// Text of which there are few different ones.
+#[derive(Debug, Default)]
+pub struct Name {
+    keys: Vec<i32>,
+    known: Vec<bool>,
+    values: Vec<String>,
+    places: HashMap<String, i32>,
+    last: Option<i32>,
+}
+
+impl Int {
+    /// Adds a row.
+    pub fn push(&mut self, value: u64) {
+        self.0.push(signed(value));
+    }
+
+    /// Adds a row with a sign.
+    pub fn push_signed(&mut self, value: i64) {
+        self.0.push(value);
+    }
+}
+
+impl MaybeInt {
+    /// Adds a row.
+    pub fn push(&mut self, value: Option<u64>) {
+        self.push_signed(value.map(signed));
+    }
+
+    /// Adds a row with a sign.
+    pub fn push_signed(&mut self, value: Option<i64>) {
+        self.0.push(value.unwrap_or_default());
+        self.1.push(value.is_some());
+    }
+}
+
+impl Id {
+    /// Adds a row: the low 63 bits.
+    pub fn push(&mut self, value: u64) {
+        self.0.push(id(value));
+    }
+}
+
+impl MaybeId {
+    /// Adds a row: the low 63 bits.
+    pub fn push(&mut self, value: Option<u64>) {
+        self.0.push_signed(value.map(id));
+    }
+}
+
+impl Small {
+    /// Adds a row.
+    pub fn push(&mut self, value: impl Into<i64>) {
+        self.0.push(i32::try_from(value.into()).unwrap_or(i32::MAX));
+    }
+}
+
+impl MaybeSmall {
+    /// Adds a row.
+    pub fn push(&mut self, value: Option<impl Into<i64>>) {
+        self.1.push(value.is_some());
+        self.0.push(value.map_or(0, |value| i32::try_from(value.into()).unwrap_or(i32::MAX)));
+    }
+}
+
+impl Instant {
+    /// Adds a row: nanoseconds, cut to microseconds.
+    pub fn push(&mut self, ns: Option<i64>) {
+        self.0.push_signed(ns.map(|ns| ns.div_euclid(1_000)));
+    }
+}
+
+impl Real {
+    /// Adds a row.
+    pub fn push(&mut self, value: Option<f64>) {
+        self.0.push(value.unwrap_or_default());
+        self.1.push(value.is_some());
+    }
+}
+
+impl Flag {
+    /// Adds a row.
+    pub fn push(&mut self, value: bool) {
+        self.0.append_value(value);
+    }
+}
+
+impl Name {
+    /// Adds a row; empty text counts as missing.
+    pub fn push(&mut self, value: &str) {
+        self.known.push(!value.is_empty());
+        // Rows that follow each other are mostly about the same thing.
+        if let Some(last) = self.last
+            && self.values.get(last as usize).is_some_and(|known| known == value)
+        {
+            self.keys.push(last);
+            return;
+        }
+        let key = self.places.get(value).copied().unwrap_or_else(|| {
+            let key = self.values.len() as i32;
+            self.values.push(value.to_owned());
+            self.places.insert(value.to_owned(), key);
+            key
+        });
+        self.last = Some(key);
+        self.keys.push(key);
+    }
+}
+
+/// The low 63 bits: engines without unsigned numbers read them as they are.
+pub const fn id(value: u64) -> i64 {
+    (value & (i64::MAX as u64)) as i64
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn nulls(known: &mut Vec<bool>) -> Option<NullBuffer> {
+    let known = std::mem::take(known);
+    (known.contains(&false)).then(|| NullBuffer::from(known))
+}
+
+impl Column for Int {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Int64, false)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+    }
+}
+
+impl Column for MaybeInt {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Int64, true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int64Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+    }
+}
+
+/// Key of the metadata of a column that names something.
+pub const ID: &str = "magscope.id";
+
+impl Column for Id {
+    fn field(name: &str) -> Field {
+        Int::field(name).with_metadata([(ID.to_owned(), "63 bits".to_owned())].into())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+    }
+}
+
+impl Column for MaybeId {
+    fn field(name: &str) -> Field {
+        Id::field(name).with_nullable(true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        self.0.finish()
+    }
+}
+
+impl Column for Small {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Int32, false)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int32Array::from(std::mem::take(&mut self.0)))
+    }
+}
+
+impl Column for MaybeSmall {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Int32, true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int32Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+    }
+}
+
+impl Column for Instant {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())), true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let MaybeInt(values, known) = &mut self.0;
+        let array = TimestampMicrosecondArray::new(std::mem::take(values).into(), nulls(known));
+        Arc::new(array.with_timezone(UTC))
+    }
+}
+
+impl Column for Real {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Float64, true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(Float64Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+    }
+}
+
+impl Column for Flag {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Boolean, false)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(self.0.finish())
+    }
+}
+
+impl Column for Name {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let keys = Int32Array::new(std::mem::take(&mut self.keys).into(), nulls(&mut self.known));
+        let values = Arc::new(StringArray::from(std::mem::take(&mut self.values)));
+        self.places.clear();
+        self.last = None;
+        // Every key was given out with its value, so this is never the empty array.
+        DictionaryArray::try_new(keys, values.clone())
+            .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)
+    }
+}

@@ -1,0 +1,132 @@
+//! Which tables there are, and which columns each has.
+
+use super::column::{Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
+
+macro_rules! tables {
+    ($( $(#[$doc:meta])* $table:ident $name:literal { $( $field:ident: $kind:ident ),* $(,)? } )*) => {
+        /// One of the flat tables.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Table { $( $(#[$doc])* $table, )* }
+
+        impl Table {
+            /// Every table.
+            pub const ALL: &'static [Table] = &[ $( Table::$table, )* ];
+
+            /// Its name in files and queries.
+            pub const fn name(self) -> &'static str { match self { $( Table::$table => $name, )* } }
+
+            /// Its columns.
+            pub fn schema(self) -> SchemaRef { match self { $( Table::$table => columns::$table::schema(), )* } }
+        }
+
+        /// Tables that are being filled.
+        #[allow(missing_docs)]
+        pub(super) mod columns {
+            use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
+            use super::{Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
+            $(
+                #[derive(Debug, Default)]
+                pub struct $table { pub rows: usize, $( pub $field: $kind, )* }
+
+                impl $table {
+                    pub fn schema() -> SchemaRef {
+                        static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+                            Arc::new(Schema::new(vec![$( <$kind as Column>::field(stringify!($field)), )*]))
+                        });
+                        SCHEMA.clone()
+                    }
+
+                    /// What was pushed since the last time.
+                    pub fn finish(&mut self) -> Result<RecordBatch, arrow::error::ArrowError> {
+                        self.rows = 0;
+                        RecordBatch::try_new(Self::schema(), vec![$( Column::finish(&mut self.$field), )*])
+                    }
+                }
+            )*
+        }
+    };
+}
+
+tables! {
+    /// A hit of a hop.
+    Events "events" {
+        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: Small, proto: Name, flow: MaybeId,
+        socket: MaybeId, seq: Int, len: Int, segs: Small, ip_id: Small, tcp_flags: Small, ttl: Small, tos: Small, flags: Small,
+        tgid: MaybeSmall, tid: MaybeSmall, comm: Name, ifindex: Small, skb: Int, detail: Int, record: Int,
+    }
+    /// A hop that a journey passed.
+    Hops "hops" {
+        ts_ns: Int, ts: Instant, journey: Id, host: Name, place: Name, hop: Name, step: Small, direction: Name,
+        cpu: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
+        at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, verdict: Name, whole: Flag,
+        wire_key: MaybeId, wire_bucket: MaybeSmall,
+    }
+    /// A journey.
+    Journeys "journeys" {
+        ts_ns: Int, ts: Instant, journey: Id, end_ns: Int, total_ns: MaybeInt, half_width_ns: MaybeInt, across: Name,
+        proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, bytes: Int,
+        range_start: Int, range_end: Int, ip_id: Small, src_addr: Name, src_port: MaybeSmall, dst_addr: Name,
+        dst_port: MaybeSmall, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, tx_flow: MaybeId,
+        rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
+        reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: Small,
+        retransmits: Small, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
+    }
+    /// What the number of a flow stands for.
+    Flows "flows" {
+        ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Name,
+        local_port: Small, remote_addr: Name, remote_port: Small,
+    }
+    /// A sample of a TCP connection's state.
+    Tcp "tcp" {
+        ts_ns: Int, ts: Instant, host: Name, flow: MaybeId, socket: Id, cwnd: Int, ssthresh: Int, srtt_us: Int,
+        rttvar_us: Int, rto_us: Int, packets_out: Int, total_retrans: Int, snd_wnd: Int, rcv_wnd: Int,
+        snd_una: Int, snd_nxt: Int, send_queue_bytes: Int, recv_queue_bytes: Int, state: Small, ca_state: Small,
+    }
+    /// Records known to be missing.
+    Losses "losses" {
+        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, cpu: MaybeSmall, lost: Int, cause: Name,
+    }
+    /// How a host's clocks stood to each other.
+    Clock "clock" {
+        ts_ns: Int, ts: Instant, host: Name, monotonic_ns: Int, raw_ns: Int, realtime_ns: Int, width_ns: Int,
+        suspended_ns: Int, tai_offset_s: Small, realtime_steps: Small, clocksource: Small, frequency: Int,
+        status: Int, utc_error_ns: MaybeInt,
+    }
+    /// What happened in a stretch of time, instead of what happened: the 2007 paper's synthesis.
+    Periods "periods" {
+        ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, journeys: Int,
+        bytes: Int, latencies: Int, mean_ns: Real, stddev_ns: Real, min_ns: MaybeInt, p50_ns: MaybeInt,
+        p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt,
+    }
+}
+
+impl Table {
+    /// The tables of what was recorded: all but those that are computed.
+    pub const RECORDED: &'static [Table] =
+        &[Table::Events, Table::Hops, Table::Journeys, Table::Flows, Table::Tcp, Table::Losses, Table::Clock];
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No table has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses and clock")]
+pub struct UnknownTable(String);
+
+impl FromStr for Table {
+    type Err = UnknownTable;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTable> {
+        let known = Self::RECORDED.iter().find(|table| table.name().eq_ignore_ascii_case(name.trim()));
+        known.copied().ok_or_else(|| UnknownTable(name.chars().take(40).collect()))
+    }
+}

@@ -1,0 +1,11 @@
+//! The flat tables: rows as every engine reads them. `docs/formats.md` says what each column means.
+
+mod column;
+mod definition;
+mod periods;
+mod rows;
+
+pub use column::{ID, id};
+pub use definition::Table;
+pub use periods::Periods;
+pub use rows::{Chosen, Out, Rows};

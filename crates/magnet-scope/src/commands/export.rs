@@ -1,0 +1,201 @@
+//! `magnet-scope export DIR… --to FORMAT -o OUT`: recordings in the formats that other tools read.
+//!
+//! Reads the recordings once, in constant memory. What is written gets its name when it is whole.
+
+mod compress;
+mod follow;
+mod format;
+mod progress;
+mod target;
+
+use crate::cli::{LimitArgs, SessionsArgs, SpanArgs};
+use crate::failure::{Cancelled, Usage};
+use crate::recordings::Recordings;
+use crate::signals::Stop;
+use crate::{output, reporting};
+use anyhow::{Context, Result};
+use compress::Compression;
+use format::Format;
+use magscope_core::together::Piece;
+use magscope_core::{Filter, Hop};
+use magscope_export::format::pcapng::WIRE;
+use magscope_export::{Chosen, Export, ExportError, Table, TimeLine, Written};
+use magscope_scope::format::{bytes, count};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use target::Target;
+
+/// Arguments of `export`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock; docs/formats.md \
+    says what each column means.\n\n\
+    magnet-scope export my.session --to parquet -o my.parquet\n  \
+    magnet-scope export a.session b.session --to ulm -o - --where 'total > 1ms' | less"
+)]
+pub struct Args {
+    #[command(flatten)]
+    sessions: SessionsArgs,
+    /// Which format
+    #[arg(long = "to", value_name = "FORMAT")]
+    format: Format,
+    /// The file or directory to write; `-` is stdout
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Only these tables, with commas between; of one table a file is made, of several a directory
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    tables: Vec<Table>,
+    /// Only journeys for which this holds, as for `journeys`: `total > 5ms and proto = tcp`
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<Filter>,
+    #[command(flatten)]
+    part: SpanArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// pcapng: packets at these hops, with commas between
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = WIRE)]
+    hops: Vec<Hop>,
+    /// Instead of what happened, its sums over stretches of so long, by hop, flow, process and cgroup: `1s`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, conflicts_with_all = ["tables", "follow"])]
+    every: Option<Duration>,
+    /// Compress what is written
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "zstd", require_equals = true)]
+    compress: Option<Compression>,
+    /// Replace what is there under that name
+    #[arg(long)]
+    replace: bool,
+    /// Go on with a recording that still runs, until it ends or Ctrl-C: for ULM, BP and JSON lines
+    #[arg(long, conflicts_with_all = ["from", "until"])]
+    follow: bool,
+}
+
+/// Writes it.
+pub fn run(args: &Args) -> Result<()> {
+    args.check()?;
+    let stop = Stop::on_signals()?;
+    let chosen = args.chosen();
+    let target = args.target(&chosen)?;
+    if args.follow {
+        return follow::run(args, chosen, target, &stop);
+    }
+    let began = Instant::now();
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, args.part.part(), limits)?;
+    let about = recordings.about();
+    let line = TimeLine { to_utc_ns: recordings.to_utc_ns() };
+    if line.to_utc_ns.is_none() {
+        output::note("the recording has no clock samples: times are those of its own clock, not UTC");
+    }
+    let writer = args.format.writer(&target, recordings.infos(), line, chosen, &about, args);
+    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?);
+    let bar = progress::bar(recordings.events());
+    let failed = RefCell::new(&mut fed);
+    let walked = recordings.walk_watched(
+        limits,
+        &|batch| {
+            bar.inc(batch.events.len() as u64);
+            !stop.is_raised() && failed.borrow().error.is_none()
+        },
+        |piece| failed.borrow_mut().piece(&piece),
+    );
+    bar.finish_and_clear();
+    let walked = walked?;
+    if stop.is_raised() {
+        return Err(Cancelled("cancelled; nothing was written".to_owned()).into());
+    }
+    reporting::note_evicted(&walked);
+    let written = fed.finish().with_context(|| target::cannot(&args.output))?;
+    let size = target.commit()?;
+    say(&args.output, &written, size, began);
+    Ok(())
+}
+
+/// Feeds an export until it fails.
+struct Fed<'e> {
+    export: Box<dyn Export + 'e>,
+    error: Option<ExportError>,
+}
+
+impl<'e> Fed<'e> {
+    fn new(export: Box<dyn Export + 'e>) -> Self {
+        Fed { export, error: None }
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        if self.error.is_none() {
+            self.error = self.export.piece(piece).err();
+        }
+    }
+
+    fn finish(mut self) -> Result<Written, ExportError> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.export.finish(),
+        }
+    }
+}
+
+impl Args {
+    fn chosen(&self) -> Chosen {
+        let tables = if self.every.is_some() { vec![Table::Periods] } else { self.tables.clone() };
+        Chosen { tables, filter: self.filter.clone() }
+    }
+
+    fn check(&self) -> Result<()> {
+        let stdout = self.output == Path::new("-");
+        let dir = self.format.is_dir(&self.chosen());
+        let usage = |text: &str| Err(Usage(text.to_owned()).into());
+        if stdout && dir {
+            return usage(
+                "several tables make a directory, which does not go to stdout; choose one with --tables",
+            );
+        }
+        if !self.tables.is_empty() && !self.format.is_tables() {
+            return usage("--tables is for parquet, csv and jsonl; the other formats have no tables");
+        }
+        if self.every.is_some() && !self.format.is_tables() {
+            return usage("--every makes a table: write it as parquet, csv or jsonl");
+        }
+        if self.every.is_some_and(|every| every < Duration::from_millis(1)) {
+            return usage("--every is at least `1ms`");
+        }
+        if self.compress.is_some() && !self.format.can_compress() {
+            return usage("this format is not compressed from outside: those who read it would not know it");
+        }
+        if self.follow && !self.format.can_follow() {
+            return usage(
+                "--follow is for ulm, bp and jsonl: what the other formats write is whole only at the end",
+            );
+        }
+        if self.follow && self.sessions.dirs.len() > 1 {
+            return usage(
+                "--follow goes on with one recording: the clocks of several are known only at their end",
+            );
+        }
+        Ok(())
+    }
+
+    fn target(&self, chosen: &Chosen) -> Result<Target> {
+        if self.output == Path::new("-") {
+            return Ok(Target::stdout(self.compress));
+        }
+        Target::at(&self.output, self.format.is_dir(chosen), self.replace, self.compress)
+    }
+}
+
+/// Says what was written, for the person at the terminal.
+fn say(path: &Path, written: &Written, size: Option<u64>, began: Instant) {
+    let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
+    let rows = if rows.is_empty() { "nothing".to_owned() } else { rows.join(", ") };
+    let seconds = began.elapsed().as_secs_f64();
+    if let Some(size) = size {
+        let path = path.display();
+        output::note(&format!("{path}: {rows}; {} in {seconds:.1} s", bytes(size)));
+    } else {
+        output::note(&format!("{rows}; in {seconds:.1} s"));
+    }
+    for (what, n) in &written.left_out {
+        output::note(&format!("{} {what}", count(*n)));
+    }
+}

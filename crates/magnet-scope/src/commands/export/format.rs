@@ -1,0 +1,143 @@
+//! The formats, and what writes each.
+
+use super::Args;
+use super::target::Target;
+use anyhow::Result;
+use clap::ValueEnum;
+use magscope_core::node::NodeInfo;
+use magscope_export::format::chrome::Chrome;
+use magscope_export::format::csv::Csv;
+use magscope_export::format::ctf::Ctf;
+use magscope_export::format::json::JsonLines;
+use magscope_export::format::magnet::Dump;
+use magscope_export::format::marked::Marked;
+use magscope_export::format::netlogger::{Dialect, NetLogger};
+use magscope_export::format::parquet::Parquet;
+use magscope_export::format::pcapng::Pcapng;
+use magscope_export::format::perfetto::Perfetto;
+use magscope_export::format::tables::{TableWriter, Tables};
+use magscope_export::mark::Marks;
+use magscope_export::table::Periods;
+use magscope_export::{Chosen, Export, Table, TimeLine};
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables for pyarrow, duckdb, polars, Spark: a directory with a file a table
+    Parquet,
+    /// Tables as text: a directory with a file a table, or a file with `--tables`
+    Csv,
+    /// A line of JSON a row, of all tables
+    Jsonl,
+    /// A line an event, as NetLogger and NLV read it
+    Ulm,
+    /// The same in NetLogger's later form, `ts=… event=…`
+    Bp,
+    /// Packets with their journeys, for Wireshark and tshark; `--hops` says at which hops
+    Pcapng,
+    /// A trace for ui.perfetto.dev: flows are journeys
+    Perfetto,
+    /// Chrome's JSON trace, for chrome://tracing and speedscope
+    Chrome,
+    /// Common Trace Format 1.8: a directory, for Trace Compass and babeltrace2
+    Ctf,
+    /// Tabs between columns, as MAGNeT's magnet-parse wrote it
+    Magnet,
+}
+
+impl Format {
+    /// Whether it is a directory.
+    pub fn is_dir(self, chosen: &Chosen) -> bool {
+        match self {
+            Self::Parquet | Self::Csv => chosen.tables.len() != 1,
+            Self::Ctf => true,
+            _ => false,
+        }
+    }
+
+    /// Whether rows can be added to it while somebody reads.
+    pub const fn can_follow(self) -> bool {
+        matches!(self, Self::Jsonl | Self::Ulm | Self::Bp)
+    }
+
+    /// Whether its rows are those of the tables.
+    pub const fn is_tables(self) -> bool {
+        matches!(self, Self::Parquet | Self::Csv | Self::Jsonl)
+    }
+
+    /// Whether compressing it again is of use to those who read it.
+    pub const fn can_compress(self) -> bool {
+        !matches!(self, Self::Parquet | Self::Ctf)
+    }
+
+    /// What writes it.
+    pub fn writer<'t>(
+        self,
+        target: &'t Target,
+        infos: &[NodeInfo],
+        line: TimeLine,
+        chosen: Chosen,
+        about: &[(String, String)],
+        args: &Args,
+    ) -> Result<Box<dyn Export + 't>> {
+        let wanted = if chosen.tables.is_empty() { Table::RECORDED.to_vec() } else { chosen.tables.clone() };
+        let create = Box::new(|name: &str| target.create(name));
+        let stream = || target.create("stream");
+        Ok(match self {
+            Self::Parquet => {
+                let hive = infos.len() > 1 && wanted.len() > 1;
+                let writer = Parquet::new(create, &wanted, infos, line, hive, about);
+                rows(infos, line, chosen, args, writer)
+            }
+            Self::Csv => rows(infos, line, chosen, args, Csv::new(create, &wanted)),
+            Self::Jsonl => rows(infos, line, chosen, args, JsonLines::new(stream()?)),
+            Self::Ulm | Self::Bp => {
+                let dialect = if self == Self::Ulm { Dialect::Ulm } else { Dialect::Bp };
+                let writer = NetLogger::new(stream()?, dialect);
+                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+            }
+            Self::Pcapng => Box::new(Pcapng::new(stream()?, infos, line, chosen, &args.hops)),
+            Self::Perfetto => {
+                let writer = Perfetto::new(stream()?);
+                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+            }
+            Self::Chrome => {
+                let writer = Chrome::new(stream()?);
+                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+            }
+            Self::Ctf => {
+                let writer = Ctf::new(create, infos, uuid(about));
+                Box::new(Marked::new(Marks::new(infos, line, chosen), writer))
+            }
+            Self::Magnet => Box::new(Dump::new(stream()?, infos, line)),
+        })
+    }
+}
+
+/// Rows of what was recorded, or of its sums.
+fn rows<'t>(
+    infos: &[NodeInfo],
+    line: TimeLine,
+    chosen: Chosen,
+    args: &Args,
+    writer: impl TableWriter + 't,
+) -> Box<dyn Export + 't> {
+    match args.every {
+        // At most a year, so it fits.
+        Some(every) => Box::new(Periods::new(infos, line, chosen, every.as_nanos() as u64, writer)),
+        None => Box::new(Tables::new(infos, line, chosen, writer)),
+    }
+}
+
+/// A number for a trace: the same for the same recordings, so that two exports of them are alike.
+fn uuid(about: &[(String, String)]) -> [u8; 16] {
+    let mut uuid = [0_u8; 16];
+    for (at, byte) in about.iter().flat_map(|(key, value)| key.bytes().chain(value.bytes())).enumerate() {
+        let place = &mut uuid[at % 16];
+        *place = place.wrapping_mul(31).wrapping_add(byte);
+    }
+    // Version 8, made by the writer's own rule (RFC 9562).
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

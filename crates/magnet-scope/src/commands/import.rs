@@ -1,0 +1,285 @@
+//! `magnet-scope import FILE -o DIR`: a log of another tool as a recording, so that everything here can open it.
+//!
+//! NetLogger's ULM and BP lines (our own too), and the binary traces of MAGNeT. A recording begins with what is known of its host, so a
+//! log is read twice: first for its names, then for its events.
+
+use crate::failure::{Cancelled, Hint};
+use crate::output;
+use crate::signals::Stop;
+use anyhow::{Context, Result};
+use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};
+use magscope_core::{Batch, Event, Hop};
+use magscope_export::format::magnet::Trace;
+use magscope_export::format::netlogger::{Events, parse};
+use magscope_scope::format::count;
+use magscope_session::{RecordOptions, Recorder};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Bad lines that are shown.
+const SHOWN: u64 = 5;
+/// Events whose names are listed.
+const LISTED: usize = 10;
+/// Events of a batch of a binary trace.
+const BATCH: usize = 64 << 10;
+/// Largest binary trace: it is read into memory.
+const MOST_BYTES: u64 = 2 << 30;
+/// Longest line.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// Arguments of `import`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Events of another tool are no hops; --map says which hop each stands for. What has one ID is one datagram, so \
+    the hops of packets, ip.out to ip.in, make journeys of it:\n  \
+    magnet-scope import gridftp.log -o log.session --map FTP_START=ip.out --map FTP_END=ip.in"
+)]
+pub struct Args {
+    /// The log: ULM or BP lines, or a binary MAGNeT trace
+    file: PathBuf,
+    /// The directory of the recording; must not exist yet, or be empty
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Which hop an event stands for; of a binary trace the number of the event
+    #[arg(long, value_name = "EVENT=HOP", value_parser = mapping)]
+    map: Vec<(String, Hop)>,
+    /// Clock rate of a binary trace that does not say it
+    #[arg(long, value_name = "KHZ", value_parser = clap::value_parser!(u32).range(1..))]
+    khz: Option<u32>,
+}
+
+fn mapping(text: &str) -> Result<(String, Hop), String> {
+    let (event, hop) = text.rsplit_once('=').ok_or("write it as EVENT=HOP")?;
+    hop.parse()
+        .map(|hop| (event.to_owned(), hop))
+        .map_err(|error: magscope_core::hop::UnknownHop| error.to_string())
+}
+
+/// Makes the recording.
+pub fn run(args: &Args) -> Result<()> {
+    let mut file = File::open(&args.file).with_context(|| unreadable(&args.file))?;
+    let mut begin = Vec::new();
+    file.by_ref().take(4_096).read_to_end(&mut begin).with_context(|| unreadable(&args.file))?;
+    let stop = Stop::on_signals()?;
+    // A log is text; a trace has zeros at its beginning.
+    if begin.contains(&0) { binary(args, &stop) } else { lines(args, &stop) }
+}
+
+fn unreadable(path: &Path) -> Hint {
+    Hint::new(
+        format!("cannot read {}", path.display()),
+        "it does not exist, or may not be read",
+        "look at its name and permissions",
+    )
+}
+
+/// Lines that were not understood.
+#[derive(Default)]
+struct Bad {
+    lines: u64,
+}
+
+impl Bad {
+    fn say(&mut self, path: &Path, number: u64, why: &dyn std::fmt::Display) {
+        self.lines += 1;
+        if self.lines <= SHOWN {
+            output::note(&format!("{}, line {number}: {why}", path.display()));
+        }
+    }
+}
+
+fn lines(args: &Args, stop: &Stop) -> Result<()> {
+    let path = &args.file;
+    let mut first = Events::new(args.map.clone());
+    let mut bad = Bad::default();
+    each_line(path, stop, |number, line| {
+        match line.map_err(|()| "it is too long".to_owned()).and_then(|l| parse(l).map_err(|e| e.to_string())) {
+            Ok(line) => first.line(&line),
+            Err(why) => bad.say(path, number, &why),
+        }
+        // Only names are wanted this time.
+        if first.is_full() {
+            first.take(true);
+        }
+        Ok(())
+    })?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if first.taken == 0 {
+        let next = if first.unknown.is_empty() {
+            "ULM lines begin with DATE=, BP lines with ts=".to_owned()
+        } else {
+            format!(
+                "say what its events stand for: --map {}=ip.out",
+                first.unknown.keys().next().map_or("EVENT", |e| e)
+            )
+        };
+        return Err(Hint::error(
+            format!("nothing in {} can be imported", path.display()),
+            "none of its events is a hop",
+            next,
+        ));
+    }
+    let mut recorder = Recorder::create(&args.output, &first.info(&name), RecordOptions::default())?;
+    let mut events = Events::new(args.map.clone());
+    each_line(path, stop, |_, line| {
+        if let Ok(Ok(line)) = line.map(parse) {
+            events.line(&line);
+        }
+        if events.is_full() {
+            append(&mut recorder, &events.take(false))?;
+        }
+        Ok(())
+    })?;
+    append(&mut recorder, &events.take(true))?;
+    finish(args, recorder)?;
+    if bad.lines > 0 {
+        output::note(&format!("{} lines were not understood", count(bad.lines)));
+    }
+    unknown(&events.unknown);
+    Ok(())
+}
+
+/// Hands over a batch when there is room for it: this is no capture, nobody is hurt by waiting.
+fn append(recorder: &mut Recorder, batch: &Batch) -> Result<()> {
+    while recorder.status().queue_bytes > 16 << 20 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Ok(recorder.append(batch)?)
+}
+
+fn finish(args: &Args, recorder: Recorder) -> Result<()> {
+    let summary = recorder.close()?;
+    output::note(&format!("{}: {} events", args.output.display(), count(summary.events)));
+    Ok(())
+}
+
+fn unknown(names: &BTreeMap<String, u64>) {
+    let all: u64 = names.values().sum();
+    if all == 0 {
+        return;
+    }
+    let mut most: Vec<(&String, &u64)> = names.iter().collect();
+    most.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    let listed: Vec<String> =
+        most.iter().take(LISTED).map(|(name, n)| format!("{name} ({})", count(**n))).collect();
+    let what = "events stand for no hop and were left out; --map EVENT=HOP takes them in";
+    output::note(&format!("{} {what}: {}", count(all), listed.join(", ")));
+}
+
+/// Calls for every line with its number; bytes that are no UTF-8 become U+FFFD, and too long lines an error.
+fn each_line(
+    path: &Path,
+    stop: &Stop,
+    mut take: impl FnMut(u64, Result<&str, ()>) -> Result<()>,
+) -> Result<()> {
+    let file = File::open(path).with_context(|| unreadable(path))?;
+    let mut reader = BufReader::with_capacity(256 << 10, file);
+    let (mut bytes, mut number) = (Vec::new(), 0);
+    loop {
+        bytes.clear();
+        if reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes).with_context(|| unreadable(path))?
+            == 0
+        {
+            return Ok(());
+        }
+        if stop.is_raised() {
+            return Err(Cancelled("cancelled; the recording is not whole".to_owned()).into());
+        }
+        number += 1;
+        if bytes.len() as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
+            take(number, Err(()))?;
+            reader.skip_until(b'\n').with_context(|| unreadable(path))?;
+            continue;
+        }
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim();
+        // Old tools wrote remarks between their lines.
+        if !line.is_empty() && !line.starts_with('#') {
+            take(number, Ok(line))?;
+        }
+    }
+}
+
+fn binary(args: &Args, stop: &Stop) -> Result<()> {
+    let path = &args.file;
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(|| unreadable(path))?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).with_context(|| unreadable(path))?;
+    let no_trace = || {
+        Hint::new(
+            format!("cannot import {}", path.display()),
+            "it is a binary file of another kind",
+            "ULM and BP lines, and binary MAGNeT traces, can be imported",
+        )
+    };
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Hint::error(format!("{} is larger than 2 GiB", path.display()), "", "split it"));
+    }
+    let trace = Trace::open(&bytes).with_context(no_trace)?;
+    let Some(khz) = args.khz.or(trace.layout.khz).filter(|khz| *khz > 0) else {
+        let what = format!("{} does not say how fast its clock was", path.display());
+        return Err(Hint::error(what, "records of 2006 have no SYSINFO", "say it: --khz 2400000"));
+    };
+    let hops: BTreeMap<u32, Hop> =
+        args.map.iter().filter_map(|(event, hop)| event.parse().ok().map(|event| (event, *hop))).collect();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let info = NodeInfo {
+        host: name.clone(),
+        clock: "cycles".to_owned(),
+        coverage: Coverage {
+            hops: Hop::ALL
+                .iter()
+                .map(|hop| HopService { hop: *hop, service: service(*hop, &hops, &name) })
+                .collect(),
+        },
+        ..NodeInfo::default()
+    };
+    let mut recorder = Recorder::create(&args.output, &info, RecordOptions::default())?;
+    let (mut unmapped, mut batch) = (BTreeMap::new(), Batch::default());
+    for record in trace.records() {
+        let Some(hop) = hops.get(&record.event) else {
+            *unmapped.entry(record.event.to_string()).or_default() += 1;
+            continue;
+        };
+        let ns = u128::from(record.cycles) * 1_000_000 / u128::from(khz);
+        let mut event = Event::at(*hop, u64::try_from(ns).unwrap_or(u64::MAX));
+        event.socket = record.id;
+        // A negative size is an error of the call, which moved nothing.
+        event.len =
+            if trace.layout.year == 2001 { record.size.clamp(0, i64::from(u32::MAX)) as u32 } else { 0 };
+        (event.cpu, event.tgid) = (record.cpu, record.pid);
+        batch.events.push(event);
+        if batch.events.len() == BATCH {
+            if stop.is_raised() {
+                return Err(Cancelled("cancelled; the recording is not whole".to_owned()).into());
+            }
+            write(&mut recorder, &mut batch)?;
+        }
+    }
+    write(&mut recorder, &mut batch)?;
+    finish(args, recorder)?;
+    unknown(&unmapped);
+    Ok(())
+}
+
+fn write(recorder: &mut Recorder, batch: &mut Batch) -> Result<()> {
+    batch.events.sort_by_key(|event| event.time_ns);
+    batch.watermark_ns = batch.events.last().map_or(0, |event| event.time_ns);
+    append(recorder, batch)?;
+    batch.clear();
+    Ok(())
+}
+
+fn service(hop: Hop, mapped: &BTreeMap<u32, Hop>, from: &str) -> Service {
+    if mapped.values().any(|known| *known == hop) {
+        Service::Served {
+            backend: Backend::Generator,
+            point: String::new(),
+            note: format!("imported from {from}"),
+        }
+    } else {
+        Service::Missing { because: format!("no event of {from} was mapped to it") }
+    }
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs the tools that the tests hold exports against: outside the repository, and none of them is needed to run magnet-scope. What
+# cannot be installed is said, and its tests say that they were skipped.
+set -uo pipefail
+
+say() { printf 'setup-clients: %s\n' "$*" >&2; }
+clients=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/clients
+
+# Debian's own: what is not there in other distributions is skipped by its tests.
+missing=()
+for name in tshark babeltrace2 zstd; do
+    command -v "$name" >/dev/null || missing+=("$name")
+done
+if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
+    as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
+    say "installing ${missing[*]}"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
+        say "could not install ${missing[*]}: their tests are skipped"
+fi
+
+if [ ! -x "$clients/bin/python" ]; then
+    say "making a Python environment in $clients"
+    python3 -m venv "$clients" >&2 || { say "no python3 with venv: the tests of Python clients are skipped"; exit 0; }
+fi
+if ! "$clients/bin/python" -c 'import duckdb, polars, pyarrow, perfetto' 2>/dev/null; then
+    say "installing pyarrow, duckdb, polars and Perfetto's definitions"
+    "$clients/bin/pip" install -q pyarrow duckdb polars perfetto >&2 || say "could not: their tests are skipped"
+fi
+# LBL's NetLogger parser lives on in Pegasus; only that part of it is wanted, without all that Pegasus needs.
+if ! "$clients/bin/python" -c 'import Pegasus.netlogger' 2>/dev/null; then
+    say "installing LBL's NetLogger parser"
+    work=$(mktemp -d)
+    if "$clients/bin/pip" download -q --no-deps --no-binary pegasus-wms -d "$work" pegasus-wms==5.1.3 >&2 &&
+        tar -xzf "$work"/pegasus?wms-5.1.3.tar.gz -C "$work"; then
+        packages=$("$clients/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+        mkdir -p "$packages/Pegasus"
+        cp -r "$work"/pegasus?wms-5.1.3/src/Pegasus/netlogger "$packages/Pegasus/"
+    else
+        say "could not: its tests are skipped"
+    fi
+    rm -rf "$work"
+fi
+exit 0

@@ -1,0 +1,31 @@
+"""Decodes a trace with Perfetto's own protobuf definitions and prints what is in it, as JSON.
+
+usage: perfetto_trace.py FILE
+"""
+import json, sys
+
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+trace = pb.Trace()
+trace.ParseFromString(open(sys.argv[1], "rb").read())
+tracks, hits, flows, ended, counters = {}, [], {}, 0, 0
+for packet in trace.packet:
+    if packet.HasField("track_descriptor"):
+        track = packet.track_descriptor
+        assert track.uuid not in tracks, "a track told of twice"
+        assert not track.parent_uuid or track.parent_uuid in tracks, "a track below none"
+        tracks[track.uuid] = track.name
+    if packet.HasField("track_event"):
+        event = packet.track_event
+        assert event.track_uuid in tracks, "an event on no track"
+        if event.type == pb.TrackEvent.TYPE_INSTANT and event.categories:
+            notes = {note.name: note.string_value for note in event.debug_annotations}
+            hits.append([event.name.split(" ")[0], int(notes["journey"]), packet.timestamp])
+            for flow in list(event.flow_ids) + list(event.terminating_flow_ids):
+                assert flow == int(notes["journey"])
+                flows[flow] = flows.get(flow, 0) + 1
+        elif event.type == pb.TrackEvent.TYPE_INSTANT:
+            ended += 1
+        elif event.type == pb.TrackEvent.TYPE_COUNTER:
+            counters += 1
+json.dump({"hits": hits, "flows": len(flows), "ended": ended, "counters": counters}, sys.stdout)
