@@ -158,7 +158,8 @@ fn sample(rest: &str) -> Result<Setting, BadSetting> {
     let mut sampler = Sampler::default();
     for part in how.split(',').filter(|_| how != "off") {
         match (one_in(part), time(part)) {
-            (Some(n), _) => sampler.one_in = n,
+            // one in one leaves nothing out, as none does
+            (Some(n), _) => sampler.one_in = if n > 1 { n } else { 0 },
             (_, Some(interval)) => sampler.interval = interval,
             _ => return Err(expected(SAMPLE, rest)),
         }
@@ -260,6 +261,8 @@ mod tests {
             ("sample 1/10", "sample 1/10 all"),
             ("sample 1/10,10ms dev.xmit", "sample 1/10,10ms dev.xmit"),
             ("sample 1500us dev.recv", "sample 1500us dev.recv"),
+            ("sample 1/1,10ms dev.recv", "sample 10ms dev.recv"),
+            ("sample 1/1", "sample off all"),
             ("sample off all", "sample off all"),
             ("sample flows 1/16", "sample flows 1/16"),
             ("watermark latency", "watermark 1 events 0 bytes 20ms"),
