@@ -27,3 +27,13 @@ pub trait Source {
     /// Clears `batch` and fills it with what came next, waiting at most `timeout` for something to come.
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError>;
 }
+
+impl<S: Source + ?Sized> Source for &mut S {
+    fn info(&self) -> &NodeInfo {
+        (**self).info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        (**self).next(batch, timeout)
+    }
+}

@@ -4,7 +4,7 @@ use crate::align::{Aligner, Alignment};
 use crate::batch::Batch;
 use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
-use crate::join::{Crossing, JoinCounters, JoinLimits, Joiner, Pairing, Timeline};
+use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
 use crate::journey::{Correlator, Counters, Journey, Limits};
 use crate::node::NodeInfo;
 use crate::source::{Progress, Source, SourceError};
@@ -32,7 +32,7 @@ pub struct Walked {
 
 /// One recording on its way.
 struct Lane<'s> {
-    source: &'s mut dyn Source,
+    source: Box<dyn Source + 's>,
     info: NodeInfo,
     correlator: Correlator,
     /// Rough common time of what was read, nanoseconds.
@@ -61,6 +61,103 @@ impl Context for Names<'_, '_> {
     }
 }
 
+/// Reads recordings side by side, a batch at a time: whoever is behind goes on, so that halves wait as shortly as can be.
+pub struct Walker<'s> {
+    lanes: Vec<Lane<'s>>,
+    timeline: &'s dyn Timeline,
+    /// Halves of one recording can meet only where there is more than one namespace, behind a translator.
+    joiner: Option<Joiner<'s>>,
+    patience: Duration,
+    batch: Batch,
+    done: Vec<Journey>,
+    joined: Vec<Joined>,
+    finished: bool,
+}
+
+impl<'s> Walker<'s> {
+    /// Reads these sources in the order of `timeline`. A source may wait at most `patience` for something to come.
+    pub fn new(
+        sources: Vec<Box<dyn Source + 's>>,
+        timeline: &'s dyn Timeline,
+        limits: Limits,
+        patience: Duration,
+    ) -> Self {
+        let lanes = sources.into_iter().map(|source| {
+            let info = source.info().clone();
+            let correlator = Correlator::of_node(&info, limits);
+            Lane { source, correlator, info, at_ns: i64::MIN, ended: false }
+        });
+        let lanes: Vec<Lane<'_>> = lanes.collect();
+        let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
+        let limits = JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() };
+        Walker {
+            lanes,
+            timeline,
+            joiner: joins.then(|| Joiner::new(timeline, limits)),
+            patience,
+            batch: Batch::default(),
+            done: Vec::new(),
+            joined: Vec::new(),
+            finished: false,
+        }
+    }
+
+    /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes.
+    pub fn step(&mut self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<Progress, SourceError> {
+        let behind = (0..self.lanes.len()).filter(|at| !self.lanes[*at].ended);
+        let Some(at) = behind.min_by_key(|at| self.lanes[*at].at_ns) else {
+            self.finish(visit);
+            return Ok(Progress::End);
+        };
+        let node = at as u16;
+        let lane = &mut self.lanes[at];
+        if lane.source.next(&mut self.batch, self.patience)? == Progress::End {
+            lane.ended = true;
+            lane.correlator.finish(&mut self.done);
+        } else {
+            if let Some(last) = self.batch.events.last() {
+                lane.at_ns = self.timeline.rough_ns(node, last.time_ns);
+            }
+            lane.correlator.push(&self.batch, &mut self.done);
+            on_time_line(&mut self.batch, node, self.timeline);
+            visit(Piece::Batch(node, &self.batch));
+        }
+        let names = Names(&self.lanes);
+        for journey in self.done.drain(..) {
+            match &mut self.joiner {
+                Some(joiner) => joiner.push(node, journey, &names, &mut self.joined),
+                None => visit(Piece::Journey(&journey, None, &names)),
+            }
+        }
+        for one in self.joined.drain(..) {
+            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
+        }
+        Ok(Progress::More)
+    }
+
+    /// The sources have ended: what still waits for its other half goes on alone.
+    fn finish(&mut self, visit: &mut dyn FnMut(Piece<'_>)) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        if let Some(joiner) = &mut self.joiner {
+            joiner.finish(&mut self.joined);
+        }
+        let names = Names(&self.lanes);
+        for one in self.joined.drain(..) {
+            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
+        }
+    }
+
+    /// What was found on the way.
+    pub fn walked(&self) -> Walked {
+        let counters = self.lanes.iter().map(|lane| *lane.correlator.counters()).collect();
+        let joiner = self.joiner.as_ref();
+        let join = joiner.map(|joiner| *joiner.counters()).unwrap_or_default();
+        Walked { counters, join, pairings: joiner.map(Joiner::pairings).unwrap_or_default() }
+    }
+}
+
 /// Reads sources to their end, side by side in the order of `timeline`, and joins what their correlators give. A source may wait
 /// at most `patience` for something to come.
 pub fn walk(
@@ -70,54 +167,10 @@ pub fn walk(
     patience: Duration,
     mut visit: impl FnMut(Piece<'_>),
 ) -> Result<Walked, SourceError> {
-    let infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
-    let lanes = sources.iter_mut().zip(infos).map(|(source, info)| Lane {
-        source: &mut **source,
-        correlator: Correlator::of_node(&info, limits),
-        info,
-        at_ns: i64::MIN,
-        ended: false,
-    });
-    let mut lanes: Vec<Lane<'_>> = lanes.collect();
-    // Halves of one recording can meet only where there is more than one namespace, behind a translator.
-    let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
-    let mut joiner =
-        Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() });
-    let (mut batch, mut done, mut joined) = (Batch::default(), Vec::new(), Vec::new());
-    // Whoever is behind goes on, so that halves wait as shortly as can be.
-    while let Some(at) = (0..lanes.len()).filter(|at| !lanes[*at].ended).min_by_key(|at| lanes[*at].at_ns) {
-        let node = at as u16;
-        let lane = &mut lanes[at];
-        if lane.source.next(&mut batch, patience)? == Progress::End {
-            lane.ended = true;
-            lane.correlator.finish(&mut done);
-        } else {
-            if let Some(last) = batch.events.last() {
-                lane.at_ns = timeline.rough_ns(node, last.time_ns);
-            }
-            lane.correlator.push(&batch, &mut done);
-            on_time_line(&mut batch, node, timeline);
-            visit(Piece::Batch(node, &batch));
-        }
-        let names = Names(&lanes);
-        for journey in done.drain(..) {
-            if joins {
-                joiner.push(node, journey, &names, &mut joined);
-            } else {
-                visit(Piece::Journey(&journey, None, &names));
-            }
-        }
-        for one in joined.drain(..) {
-            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
-        }
-    }
-    joiner.finish(&mut joined);
-    let names = Names(&lanes);
-    for one in joined.drain(..) {
-        visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
-    }
-    let counters = lanes.iter().map(|lane| *lane.correlator.counters()).collect();
-    Ok(Walked { counters, join: *joiner.counters(), pairings: joiner.pairings() })
+    let sources = sources.iter_mut().map(|source| Box::new(&mut **source) as Box<dyn Source + '_>);
+    let mut walker = Walker::new(sources.collect(), timeline, limits, patience);
+    while walker.step(&mut visit)? == Progress::More {}
+    Ok(walker.walked())
 }
 
 /// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.

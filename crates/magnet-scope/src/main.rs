@@ -21,6 +21,7 @@ mod reporting;
 mod screen;
 mod sessions;
 mod signals;
+mod trigger;
 mod values;
 mod wrap;
 

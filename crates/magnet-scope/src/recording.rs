@@ -38,6 +38,11 @@ impl Directory {
         Ok(Directory { path: path.to_owned(), made })
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn record(mut self, info: &NodeInfo, options: RecordOptions) -> Result<Recorder> {
         accessat(CWD, &self.path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).with_context(|| {
             Hint::new(

@@ -7,11 +7,12 @@ use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::align::{Aligner, Alignment};
 use magscope_core::clock::UtcMap;
-use magscope_core::join::Unaligned;
+use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{self, Piece, Walked};
+use magscope_core::together::{self, Piece, Walked, Walker};
+use magscope_scope::look::ClockPair;
 use magscope_session::{Replay, Session};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,6 +71,66 @@ impl Recordings {
     /// The map to UTC of the common time line, which is that of the first recording.
     pub fn utc(&self) -> &UtcMap {
         &self.utc
+    }
+
+    /// First and last instant of what is shown, on the common time line.
+    pub fn extent(&self) -> (u64, u64) {
+        let ends = self.sessions.iter().zip(&self.parts).enumerate().filter_map(|(at, (session, part))| {
+            let summary = session.summary();
+            let from_ns = part.0.unwrap_or(0).max(summary.from_ns?);
+            let to_ns = part.1.unwrap_or(u64::MAX).min(summary.to_ns?);
+            let common = |ns| u64::try_from(self.alignment.rough_ns(at as u16, ns)).unwrap_or(0);
+            Some((common(from_ns), common(to_ns)))
+        });
+        let all = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        all.map_or((0, 0), |(from_ns, to_ns)| (from_ns, to_ns.max(from_ns)))
+    }
+
+    /// Reads all of them side by side, or what of them lies in a stretch of the common time line.
+    pub fn walker(&self, limits: Limits, stretch: Option<(u64, u64)>) -> Walker<'_> {
+        let sources = self.sessions.iter().zip(&self.parts).enumerate().map(|(at, (session, part))| {
+            let own = stretch.map(|(from, to)| (self.own_ns(at as u16, from), self.own_ns(at as u16, to)));
+            let from = own.map(|own| own.0.max(part.0.unwrap_or(0))).or(part.0);
+            let to = own.map(|own| own.1.min(part.1.unwrap_or(u64::MAX))).or(part.1);
+            Box::new(session.replay(from, to)) as Box<dyn Source + '_>
+        });
+        Walker::new(sources.collect(), &self.alignment, limits, Duration::ZERO)
+    }
+
+    /// An instant of the common time line on a recording's own clock.
+    fn own_ns(&self, node: u16, at_ns: u64) -> u64 {
+        // The two clocks drift apart by parts in a million: each look is right to a millionth of the one before.
+        let look = |own: u64, _| {
+            let off = (at_ns as i64).wrapping_sub(self.alignment.rough_ns(node, own));
+            own.saturating_add_signed(off)
+        };
+        (0..3).fold(at_ns, look)
+    }
+
+    /// How every two clocks stand to each other, for the screen.
+    pub fn clock_pairs(&self) -> Vec<ClockPair> {
+        const INSTANTS: u64 = 128;
+        let host =
+            |node: u16| self.infos.get(usize::from(node)).map(|info| info.host.clone()).unwrap_or_default();
+        let pair = |(nodes, pair): ((u16, u16), &magscope_core::clock::pair::Recorded)| {
+            let middle_ns = pair.middle_ns();
+            let estimate = middle_ns.and_then(|at| pair.estimate_at(at));
+            let bound = pair.span_ns().map_or_else(Vec::new, |(from, to)| {
+                let at = (0..INSTANTS).map(|n| from + (to.saturating_sub(from)) / INSTANTS * n);
+                at.filter_map(|at| Some((at, pair.estimate_at(at)?.1))).collect()
+            });
+            ClockPair {
+                hosts: (host(nodes.0), host(nodes.1)),
+                state: Some(middle_ns.map_or_else(|| pair.state(), |at| pair.state_at(at))),
+                offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
+                half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
+                drift_ppm: pair.drift_ppm(),
+                min_round_trip_ns: pair.min_round_trip_ns(),
+                packets_used: pair.counts().used,
+                bound,
+            }
+        };
+        self.alignment.pairs().map(pair).collect()
     }
 
     /// Reads all of them, side by side.

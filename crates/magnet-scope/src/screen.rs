@@ -3,18 +3,21 @@
 mod options;
 mod player;
 mod save;
+mod switch;
 
 pub use options::ScreenArgs;
+pub use player::play;
+
+use crate::recording::Directory;
+use crate::trigger::{Keeper, TriggerArgs};
+use switch::Switch;
 
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_scope::recorded::Window;
 use magscope_scope::{Options, Overhead, Recording, Scope, State};
-use magscope_session::Session;
-use magscope_tui::{Pump, TuiError};
-use player::Player;
+use magscope_tui::{Exit, Pump, TuiError};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,34 +45,53 @@ pub trait Feed: Source {
     }
 }
 
-/// Shows what `feed` gives until it is quit.
-pub fn show(feed: &mut impl Feed, state: State, limits: Limits, args: &ScreenArgs) -> Result<()> {
-    let options = args.options()?;
-    let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
-    let mut pump = Feeder { feed, batch: Batch::default(), meter: Meter::start(), ticked: Instant::now() };
-    run(&mut pump, &mut scope, options)
+/// What the command line says of the trigger, and where what lies around it is saved.
+#[derive(Default)]
+pub struct Triggered<'a> {
+    args: Option<&'a TriggerArgs>,
+    kept: Option<Directory>,
 }
 
-/// Shows a part of a recording until it is quit.
-pub fn show_recorded(
-    session: &Session,
-    part: (Option<u64>, Option<u64>),
-    speed: f64,
+impl<'a> Triggered<'a> {
+    /// Saves into `kept`, where that is made.
+    pub const fn new(args: &'a TriggerArgs, kept: Option<Directory>) -> Self {
+        Triggered { args: Some(args), kept }
+    }
+
+    fn set(&self, settings: &mut magscope_scope::trigger::Settings) {
+        if let Some(args) = self.args {
+            args.set(settings);
+        }
+    }
+
+    fn keeper(self, info: &magscope_core::node::NodeInfo) -> Option<Keeper> {
+        Some(Keeper::new(self.kept?, info, self.args?.trigger_memory))
+    }
+}
+
+/// Shows what `feed` gives until it is quit.
+pub fn show(
+    feed: &mut impl Feed,
+    state: State,
     limits: Limits,
     args: &ScreenArgs,
+    triggered: Triggered<'_>,
 ) -> Result<()> {
     let options = args.options()?;
-    let summary = session.summary();
-    let (from, to) = (part.0.max(summary.from_ns), part.1.into_iter().chain(summary.to_ns).min());
-    let from_ns = from.unwrap_or(0);
-    let all = Window { from_ns, to_ns: to.unwrap_or(from_ns).max(from_ns) };
-    let state = State::Replay;
-    let mut scope = Scope::new(session.info().clone(), Options { state, limits, recorded: Some(all), speed });
-    run(&mut Player::new(session, all, limits), &mut scope, options)
+    let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
+    scope.set_trigger(|settings| triggered.set(settings));
+    let keeper = triggered.keeper(feed.info());
+    let switch = Switch::default();
+    let mut pump =
+        Feeder { feed, batch: Batch::default(), meter: Meter::start(), keeper, switch, ticked: Instant::now() };
+    let ended = magscope_tui::run(&mut pump, &mut scope, options);
+    pump.switch.end(&mut scope);
+    end_of(ended)
 }
 
-fn run(pump: &mut impl Pump, scope: &mut Scope, options: magscope_tui::Options) -> Result<()> {
-    match magscope_tui::run(pump, scope, options) {
+/// How a screen ended, as the binary says it.
+fn end_of(ended: Result<Exit, TuiError>) -> Result<()> {
+    match ended {
         Ok(_) => Ok(()),
         // "The source failed" says nothing that the source's own error does not say better.
         Err(TuiError::Source(error)) => Err(anyhow::Error::from_boxed(error)),
@@ -81,22 +103,37 @@ struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
     meter: Meter,
+    /// Saves what lies around triggers.
+    keeper: Option<Keeper>,
+    /// The recording that a key began.
+    switch: Switch,
     ticked: Instant,
 }
 
 impl<F: Feed> Pump for Feeder<'_, F> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.feed.next(&mut self.batch, timeout)?;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.hold(&self.batch);
+        }
         scope.ingest(&self.batch);
-        // What is played again of the past moves with the wall.
-        let elapsed = std::mem::replace(&mut self.ticked, Instant::now()).elapsed();
-        scope.tick(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        self.switch.pass(scope, self.feed.info(), &self.batch);
+        let now = Instant::now();
+        scope.tick(u64::try_from((now - self.ticked).as_nanos())?);
+        self.ticked = now;
+        for capture in scope.take_captures() {
+            match self.keeper.as_mut().map(|keeper| keeper.save(&capture)) {
+                Some(Ok(said)) => scope.tell(format!("saved {said}"), false),
+                Some(Err(error)) => scope.tell(format!("not saved: {error:#}"), true),
+                None => {}
+            }
+        }
         if self.meter.is_due() {
             if let Some(hits) = self.feed.hits() {
                 let overhead = self.meter.read(hits, self.feed.hit_ns());
                 scope.set_overhead(Overhead { ring_fill_ratio: self.feed.ring_fill_ratio(), ..overhead });
             }
-            scope.set_recording(self.feed.recording());
+            scope.set_recording(self.switch.recording().or_else(|| self.feed.recording()));
         }
         Ok(progress)
     }

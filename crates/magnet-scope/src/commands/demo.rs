@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn show(feed: &mut impl Feed, on_screen: bool, args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     if on_screen {
-        screen::show(feed, State::Live, limits, &args.screen)
+        screen::show(feed, State::Live, limits, &args.screen, screen::Triggered::default())
     } else {
         reporting::print(&reporting::of(feed, limits)?, args.json)
     }

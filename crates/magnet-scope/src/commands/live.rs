@@ -4,6 +4,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
 use crate::screen::ScreenArgs;
 use crate::signals::Stop;
+use crate::trigger::{TriggerArgs, Watched};
 use crate::{capture, namespaces, output, reporting, screen};
 use anyhow::Result;
 use magscope_scope::State;
@@ -23,6 +24,9 @@ pub struct Args {
     /// How the screen looks and listens.
     #[command(flatten)]
     pub screen: ScreenArgs,
+    /// What is waited for.
+    #[command(flatten)]
+    pub trigger: TriggerArgs,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     pub json: bool,
@@ -36,15 +40,23 @@ pub fn run(args: &Args) -> Result<()> {
     // On the screen signals are the screen's: it has to give the terminal back.
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
+    let kept = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let mut live = Live::new(capture, args.capture.duration, stop).with_cost(hit_ns).with_control(control);
     if on_screen {
-        return screen::show(&mut live, State::Live, args.limits.limits(), &args.screen);
+        return screen::show(
+            &mut live,
+            State::Live,
+            args.limits.limits(),
+            &args.screen,
+            screen::Triggered::new(&args.trigger, kept),
+        );
     }
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");
     }
-    reporting::print(&reporting::of(&mut live, args.limits.limits())?, args.json)
+    let mut watched = Watched::new(live, kept, &args.trigger, args.limits.limits());
+    reporting::print(&reporting::of(&mut watched, args.limits.limits())?, args.json)
 }

@@ -4,9 +4,11 @@ use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::live_source::Live;
 use crate::recording::{Directory, Recorded};
 use crate::signals::Stop;
+use crate::trigger::{TriggerArgs, Watched};
 use crate::{capture, namespaces, output};
 use anyhow::Result;
 use magscope_core::Batch;
+use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
 use magscope_session::RecordOptions;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ pub struct Args {
     capture: CaptureArgs,
     #[command(flatten)]
     netns: NetnsArgs,
+    #[command(flatten)]
+    trigger: TriggerArgs,
     /// Delete the oldest part when the recording gets larger than this: `2G`
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse)]
     size_limit: Option<u64>,
@@ -36,6 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let directory = Directory::prepare(&args.output)?;
+    let kept = args.trigger.prepare()?;
     let capture = capture::start(&args.capture, namespaces)?;
     let control = capture::bind();
     capture::drop_privileges()?;
@@ -45,18 +50,19 @@ pub fn run(args: &Args) -> Result<()> {
         keep_segments: args.keep,
         ..RecordOptions::default()
     };
-    let mut recorded = Recorded::new(live, directory, options)?;
+    let recorded = Recorded::new(live, directory, options)?;
+    let mut watched = Watched::new(recorded, kept, &args.trigger, Limits::default());
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
     let mut batch = Batch::default();
     let drained = loop {
-        match recorded.next(&mut batch, Duration::from_secs(1)) {
+        match watched.next(&mut batch, Duration::from_secs(1)) {
             Ok(Progress::More) => {}
             Ok(Progress::End) => break Ok(()),
             Err(error) => break Err(anyhow::Error::from_boxed(error)),
         }
     };
     // What went wrong first is what is worth telling.
-    let closed = recorded.close();
+    let closed = watched.into_inner().close();
     drained.and(closed)
 }

@@ -1,17 +1,19 @@
-//! `magnet-scope replay DIR`: a recording on the screen, at a speed; a report where there is no screen.
+//! `magnet-scope replay DIR…`: recordings on the screen, at a speed; a report where there is no screen.
 
-use crate::cli::{LimitArgs, PartArgs, SessionArgs};
+use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
+use crate::recordings::Recordings;
 use crate::screen::ScreenArgs;
-use crate::{output, reporting, screen, sessions};
+use crate::{output, reporting, screen};
 use anyhow::Result;
+use magscope_core::ReportBuilder;
 use magscope_scope::transport::{FASTEST, SLOWEST};
 
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    session: SessionArgs,
-    /// How fast on the screen: 1 is as it was, 0.1 ten times slower
+    sessions: SessionsArgs,
+    /// How fast on the screen at first, 0.001 to 100: 1 is as it was, 0.1 ten times slower
     #[arg(long, value_name = "X", value_parser = speed, default_value = "1")]
     speed: f64,
     #[command(flatten)]
@@ -25,15 +27,15 @@ pub struct Args {
     json: bool,
 }
 
-/// Plays the recording.
+/// Plays the recordings.
 pub fn run(args: &Args) -> Result<()> {
-    let session = sessions::open(&args.session.dir)?;
-    let (from, to) = sessions::window(&session, args.part)?;
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     if output::is_screen() && !args.json {
-        return screen::show_recorded(&session, (from, to), args.speed, args.limits.limits(), &args.screen);
+        return screen::play(&recordings, args.speed, limits, &args.screen);
     }
-    let mut replay = session.replay(from, to);
-    reporting::print(&reporting::of(&mut replay, args.limits.limits())?, args.json)
+    let report = ReportBuilder::of_many(recordings.infos());
+    reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }
 
 fn speed(text: &str) -> Result<f64, String> {

@@ -1,96 +1,103 @@
-//! A recording on the screen. It is read twice: once from end to end, a slice between two pictures, for all that is seen from
-//! afar; and again wherever single journeys are to be seen.
+//! Plays recordings: one or several on one time line.
+//!
+//! All of it is read once, a slice between two key presses, so that the first picture is there at once and the whole comes while
+//! it is looked at; and what is looked at closely is read again, with a little around it for journeys that were under way.
 
-use super::save;
+use super::{ScreenArgs, end_of, save};
+use crate::recordings::Recordings;
+use anyhow::Result;
 use magscope_core::journey::Limits;
-use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Correlator, Journey};
-use magscope_scope::Scope;
+use magscope_core::source::{Progress, SourceError};
+use magscope_core::together::{Piece, Walker};
 use magscope_scope::recorded::{MOST_EVENTS, MOST_JOURNEYS, Stretch, Window};
-use magscope_session::{Replay, Session};
+use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the survey reads at a time: a key does not wait longer than this and a batch.
+/// The longest a slice of reading may take: keys wait for it.
 const SLICE: Duration = Duration::from_millis(15);
-/// How far around a stretch is read, at least and at most, for the journeys that reach into it.
-const AROUND_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 /// Events read for a stretch at most: a third of a second's work.
 const MOST_READ: usize = 300_000;
+/// Read around a stretch at least, nanoseconds.
+const AROUND_NS: u64 = 10_000_000;
+/// And at most.
+const MOST_AROUND_NS: u64 = 1_000_000_000;
 
-/// Plays a recording.
-pub struct Player<'a> {
-    session: &'a Session,
+/// Shows recordings until it is quit.
+pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenArgs) -> Result<()> {
+    let (from_ns, to_ns) = recordings.extent();
+    let options = Options { state: State::Replay, limits, recorded: Some(Window { from_ns, to_ns }), speed };
+    let mut scope = Scope::of_several(recordings.infos().to_vec(), options);
+    scope.set_clock_pairs(recordings.clock_pairs());
+    let mut player = Player::new(recordings, limits);
+    end_of(magscope_tui::run(&mut player, &mut scope, args.options()?))
+}
+
+struct Player<'r> {
+    recordings: &'r Recordings,
     limits: Limits,
-    all: Window,
-    /// Number of the survey that runs or was the last, and what is left of it.
-    survey: (u64, Option<Replay>),
-    /// The stretch read last: one that cannot be filled is not read again and again.
-    read: Option<Window>,
-    /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
-    asked: Option<u64>,
-    batch: Batch,
+    /// What reads all of it, until it has.
+    survey: Option<Walker<'r>>,
+    number: u64,
     ticked: Instant,
 }
 
-impl<'a> Player<'a> {
-    /// Plays this part of a recording.
-    pub fn new(session: &'a Session, all: Window, limits: Limits) -> Self {
-        let survey = (0, Some(session.replay(Some(all.from_ns), Some(all.to_ns))));
-        let (read, asked) = (None, None);
-        Player { session, limits, all, survey, read, asked, batch: Batch::default(), ticked: Instant::now() }
+impl<'r> Player<'r> {
+    fn new(recordings: &'r Recordings, limits: Limits) -> Self {
+        let survey = Some(recordings.walker(limits, None));
+        Player { recordings, limits, survey, number: 0, ticked: Instant::now() }
     }
 
-    /// Reads on for a slice of time. Returns whether there was something to read.
-    fn survey(&mut self, scope: &mut Scope) -> Result<bool, SourceError> {
-        if self.survey.0 != scope.survey() {
-            let replay = self.session.replay(Some(self.all.from_ns), Some(self.all.to_ns));
-            self.survey = (scope.survey(), Some(replay));
-        }
-        let Some(replay) = &mut self.survey.1 else { return Ok(false) };
-        let began = Instant::now();
-        while began.elapsed() < SLICE {
-            if replay.next(&mut self.batch, Duration::ZERO)? == Progress::End {
-                self.survey.1 = None;
+    /// Reads on until the slice is over or the end is reached.
+    fn read_on(&mut self, scope: &mut Scope, until: Instant) -> Result<(), SourceError> {
+        while let Some(survey) = &mut self.survey {
+            let progress = survey.step(&mut |piece| match piece {
+                Piece::Batch(node, batch) => scope.ingest_batch(node, batch),
+                Piece::Journey(journey, ..) => scope.ingest_journey(journey.clone()),
+            })?;
+            if progress == Progress::End {
+                self.survey = None;
                 scope.end();
+            }
+            if Instant::now() >= until {
                 break;
             }
-            scope.ingest(&self.batch);
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Reads the stretch whose journeys are to be seen.
-    fn stretch(&mut self, scope: &mut Scope, window: Window) -> Result<(), SourceError> {
-        let around = (window.to_ns - window.from_ns).clamp(AROUND_NS.0, AROUND_NS.1);
-        let (from, to) = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
-        let mut replay = self.session.replay(Some(from), Some(to));
-        let mut correlator = Correlator::of_node(self.session.info(), self.limits);
+    /// Reads a stretch.
+    fn read(&self, scope: &mut Scope, window: Window) -> Result<(), SourceError> {
+        let around = (window.to_ns - window.from_ns).clamp(AROUND_NS, MOST_AROUND_NS);
+        let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
+        let mut walker = self.recordings.walker(self.limits, Some(wide));
         let mut stretch = Stretch { window, ..Stretch::default() };
-        let (mut done, mut events) = (Vec::new(), 0);
-        while replay.next(&mut self.batch, Duration::ZERO)? == Progress::More {
-            scope.learn(0, &self.batch);
-            correlator.push(&self.batch, &mut done);
-            let inside = |time_ns: u64| (window.from_ns..=window.to_ns).contains(&time_ns);
-            let room = MOST_EVENTS.saturating_sub(stretch.events.len());
-            let seen = self.batch.events.iter().filter(|event| inside(event.time_ns));
-            stretch.events.extend(seen.take(room).map(|event| (0, *event)));
-            events += self.batch.events.len();
-            if events > MOST_READ {
-                stretch.truncated = true;
-                break;
-            }
+        let (mut progress, mut read) = (Progress::More, 0);
+        while progress == Progress::More && !stretch.truncated {
+            stretch.truncated = read > MOST_READ;
+            progress = walker.step(&mut |piece| match piece {
+                Piece::Batch(node, batch) => {
+                    scope.learn(node, batch);
+                    read += batch.events.len();
+                    let inside = |ns: u64| (window.from_ns..=window.to_ns).contains(&ns);
+                    let room = MOST_EVENTS - stretch.events.len().min(MOST_EVENTS);
+                    let events = batch.events.iter().filter(|event| inside(event.time_ns)).take(room);
+                    stretch.events.extend(events.map(|event| (node, *event)));
+                }
+                Piece::Journey(journey, ..) => {
+                    let (start, end) = (journey.start_ns(), journey.end_ns());
+                    let overlaps = start.is_some_and(|ns| ns <= window.to_ns)
+                        && end.is_some_and(|ns| ns >= window.from_ns);
+                    if overlaps && stretch.journeys.len() < MOST_JOURNEYS {
+                        stretch.journeys.push(journey.clone());
+                    } else {
+                        stretch.truncated |= overlaps;
+                    }
+                }
+            })?;
         }
-        correlator.finish(&mut done);
-        let overlaps = |journey: &Journey| {
-            let start = journey.start_ns().unwrap_or(u64::MAX);
-            start <= window.to_ns && journey.end_ns().unwrap_or(0) >= window.from_ns
-        };
-        stretch.journeys = done.into_iter().filter(overlaps).collect();
-        stretch.truncated |= stretch.journeys.len() > MOST_JOURNEYS;
-        stretch.journeys.truncate(MOST_JOURNEYS);
         scope.fill(stretch);
         Ok(())
     }
@@ -98,16 +105,21 @@ impl<'a> Player<'a> {
 
 impl Pump for Player<'_> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
-        let elapsed = std::mem::replace(&mut self.ticked, Instant::now()).elapsed();
-        scope.tick(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-        let changed = self.asked.replace(scope.revision()) != Some(scope.revision());
-        let wanted = if changed { scope.wants() } else { None };
-        if let Some(window) = wanted.filter(|window| self.read != Some(*window)) {
-            self.stretch(scope, window)?;
-            self.read = Some(window);
-        } else if !self.survey(scope)? {
+        let began = Instant::now();
+        scope.tick(u64::try_from((began - self.ticked).as_nanos())?);
+        self.ticked = began;
+        if scope.survey() != self.number {
+            self.number = scope.survey();
+            self.survey = Some(self.recordings.walker(self.limits, None));
+        }
+        if let Some(window) = scope.wants() {
+            self.read(scope, window)?;
+        } else if self.survey.is_some() {
+            self.read_on(scope, began + timeout.min(SLICE))?;
+        } else {
             thread::sleep(timeout);
         }
+        // Where the head stands at the end it can still go back, so that a recording never ends for good.
         Ok(Progress::More)
     }
 

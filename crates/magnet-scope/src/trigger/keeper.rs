@@ -1,0 +1,197 @@
+//! The memory behind the trigger: the newest batches as they came, so that what was before it can be saved too.
+
+use crate::recording::Directory;
+use anyhow::Result;
+use magscope_core::clock::ClockSample;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Batch, Event, Flow, FlowId, Task};
+use magscope_scope::trigger::Capture;
+use magscope_session::{RecordOptions, Recorder};
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+
+/// Flows and threads remembered, each; both are announced again now and then.
+const MOST_NAMES: usize = 1 << 16;
+
+/// Holds batches, and saves what lies around a trigger as a session.
+pub struct Keeper {
+    dir: PathBuf,
+    /// Removes the directory again if nothing was saved.
+    _made: Directory,
+    info: NodeInfo,
+    held: VecDeque<Batch>,
+    bytes: u64,
+    most_bytes: u64,
+    flows: HashMap<FlowId, Flow>,
+    tasks: HashMap<u32, Task>,
+    clock: Option<ClockSample>,
+    saved: u64,
+}
+
+impl Keeper {
+    /// Saves below a directory and holds at most so many bytes.
+    pub fn new(made: Directory, info: &NodeInfo, most_bytes: u64) -> Self {
+        Keeper {
+            dir: made.path().to_path_buf(),
+            _made: made,
+            info: info.clone(),
+            held: VecDeque::new(),
+            bytes: 0,
+            most_bytes,
+            flows: HashMap::new(),
+            tasks: HashMap::new(),
+            clock: None,
+            saved: 0,
+        }
+    }
+
+    /// Holds a batch, and lets go of the oldest beyond its memory.
+    pub fn hold(&mut self, batch: &Batch) {
+        if self.flows.len() + batch.flows.len() > MOST_NAMES {
+            self.flows.clear();
+        }
+        if self.tasks.len() + batch.tasks.len() > MOST_NAMES {
+            self.tasks.clear();
+        }
+        self.flows.extend(batch.flows.iter().map(|flow| (flow.id, *flow)));
+        self.tasks.extend(batch.tasks.iter().map(|task| (task.tid, task.clone())));
+        self.clock = self.clock.or(batch.clock.first().copied());
+        if batch.is_empty() {
+            return;
+        }
+        self.bytes += cost(batch);
+        self.held.push_back(batch.clone());
+        while self.bytes > self.most_bytes {
+            let Some(oldest) = self.held.pop_front() else { return };
+            self.bytes -= cost(&oldest);
+            // Its last reading of the clocks is the one before all that is left.
+            self.clock = oldest.clock.last().copied().or(self.clock);
+        }
+    }
+
+    /// Saves the window of a trigger, and says where to.
+    pub fn save(&mut self, capture: &Capture) -> Result<String> {
+        self.saved += 1;
+        let path = self.free_name();
+        let mut recorder = Recorder::create(&path, &self.info, RecordOptions::default())?;
+        let inside = |ns: u64| (capture.from_ns..=capture.to_ns).contains(&ns);
+        let names = Batch {
+            flows: self.flows.values().copied().collect(),
+            tasks: self.tasks.values().cloned().collect(),
+            clock: self.clock.into_iter().collect(),
+            watermark_ns: capture.from_ns,
+            ..Batch::default()
+        };
+        recorder.append(&names)?;
+        for batch in &self.held {
+            let part = Batch {
+                events: batch
+                    .events
+                    .iter()
+                    .filter(|event| inside(event.time_ns))
+                    .copied()
+                    .collect::<Vec<Event>>(),
+                tcp: batch.tcp.iter().filter(|sample| inside(sample.time_ns)).copied().collect(),
+                losses: batch
+                    .losses
+                    .iter()
+                    .filter(|loss| loss.to_ns >= capture.from_ns && loss.from_ns <= capture.to_ns)
+                    .copied()
+                    .collect(),
+                clock: batch.clock.clone(),
+                changes: batch.changes.clone(),
+                counts: batch.counts.clone(),
+                watermark_ns: batch.watermark_ns.min(capture.to_ns),
+                ..Batch::default()
+            };
+            if !part.is_empty() {
+                recorder.append(&part)?;
+            }
+        }
+        let summary = recorder.close()?;
+        let first = self.held.front().and_then(|batch| batch.events.first()).map(|event| event.time_ns);
+        let short = first.is_some_and(|ns| ns > capture.from_ns) && self.bytes * 10 > self.most_bytes * 9;
+        let short = if short { "; its beginning was forgotten already (`--trigger-memory`)" } else { "" };
+        Ok(format!("{}: {} events, {}{short}", path.display(), summary.events, capture.because))
+    }
+
+    /// A name that no recording has: numbers go on where an earlier run stopped.
+    fn free_name(&mut self) -> PathBuf {
+        let name = |n: u64| self.dir.join(format!("trigger-{n:04}.session"));
+        while Path::exists(&name(self.saved)) {
+            self.saved += 1;
+        }
+        name(self.saved)
+    }
+}
+
+/// Bytes that a batch takes.
+fn cost(batch: &Batch) -> u64 {
+    let names = size_of_val(&batch.flows[..]) + batch.tasks.len() * 64;
+    let rest = size_of_val(&batch.tcp[..]) + size_of_val(&batch.losses[..]) + size_of_val(&batch.clock[..]);
+    (size_of::<Batch>() + size_of_val(&batch.events[..]) + names + rest) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::{Progress, Source};
+    use magscope_core::{Generator, GeneratorOptions};
+    use magscope_session::Session;
+    use std::time::Duration;
+
+    fn keeper(most_bytes: u64) -> (tempfile::TempDir, Keeper, Vec<Event>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut source = Generator::new(GeneratorOptions {
+            events: 50_000,
+            batch_events: 500,
+            ..GeneratorOptions::default()
+        });
+        let made = Directory::prepare(&dir.path().join("kept")).expect("it is ours");
+        let mut keeper = Keeper::new(made, source.info(), most_bytes);
+        let (mut batch, mut all) = (Batch::default(), Vec::new());
+        let mut more = true;
+        while more {
+            more = source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More;
+            keeper.hold(&batch);
+            all.extend_from_slice(&batch.events);
+        }
+        (dir, keeper, all)
+    }
+
+    fn capture(from_ns: u64, to_ns: u64) -> Capture {
+        let at_ns = from_ns.midpoint(to_ns);
+        Capture { number: 1, at_ns, from_ns, to_ns, journey: None, because: "forced".to_owned() }
+    }
+
+    #[test]
+    fn a_window_becomes_a_session_with_exactly_its_events() {
+        let (dir, mut keeper, all) = keeper(u64::MAX);
+        let (from, to) = (all[20_000].time_ns, all[29_999].time_ns);
+        for n in 0..2 {
+            let said = keeper.save(&capture(from, to)).expect("it is saved");
+            assert!(
+                said.contains("10000 events, forced") && said.contains(&format!("trigger-000{}", n + 1)),
+                "{said}"
+            );
+        }
+        let session = Session::open(&dir.path().join("kept/trigger-0001.session")).expect("a session");
+        assert_eq!((session.damage().len(), session.summary().events), (0, 10_000));
+        let (mut replay, mut batch, mut read) = (session.replay(None, None), Batch::default(), Vec::new());
+        let mut flows = 0;
+        while replay.next(&mut batch, Duration::ZERO).expect("it never fails") == Progress::More {
+            read.extend_from_slice(&batch.events);
+            flows += batch.flows.len();
+        }
+        assert_eq!(read, all[20_000..30_000]);
+        assert!(flows >= 128, "names are there although they were announced long before");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_missing_is_said() {
+        let (_dir, mut keeper, all) = keeper(1 << 20);
+        assert!(keeper.bytes <= 1 << 20 && keeper.held.len() > 5);
+        let said = keeper.save(&capture(all[0].time_ns, u64::MAX)).expect("it is saved");
+        assert!(said.contains("forgotten"), "{said}");
+    }
+}
