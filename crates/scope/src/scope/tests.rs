@@ -241,3 +241,254 @@ fn a_screen_can_change_its_alignment_and_keep_its_journey() {
     assert_eq!((frame.sweep.align, frame.sweep.anchor), (Align::Start, anchor));
     assert!(frame.table.iter().all(|row| row.line.journey.verdict == Verdict::Complete));
 }
+
+/// The same two seconds as a recording, surveyed to its end; journeys come as whoever reads it joins them.
+fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
+    let mut correlator = Correlator::of_node(&info(), Limits::default());
+    let mut journeys = Vec::new();
+    let all = Window { from_ns: 0, to_ns: 2_000 * MS };
+    let options = Options { state: State::Replay, recorded: Some(all), ..Options::default() };
+    let mut scope = Scope::new(info(), options);
+    for n in 0..200_u32 {
+        let at = u64::from(n) * 10 * MS;
+        let events = message(n, at, if n == 90 { 5 * MS } else { 2_000 });
+        let batch = Batch { events, flows: flows(), watermark_ns: at + 9 * MS, ..Batch::default() };
+        scope.ingest_batch(0, &batch);
+        let mut done = Vec::new();
+        correlator.push(&batch, &mut done);
+        if n == 199 {
+            correlator.finish(&mut done);
+        }
+        done.iter().for_each(|journey| scope.ingest_journey(journey.clone()));
+        journeys.extend(done);
+    }
+    scope.end();
+    (scope, journeys)
+}
+
+/// Reads what the scope wants, as a player does.
+fn serve(scope: &mut Scope, journeys: &[magscope_core::Journey]) -> Option<Window> {
+    let window = scope.wants()?;
+    let overlaps = |j: &&magscope_core::Journey| {
+        j.start_ns().is_some_and(|ns| ns <= window.to_ns) && j.end_ns().is_some_and(|ns| ns >= window.from_ns)
+    };
+    let journeys = journeys.iter().filter(overlaps).cloned().collect();
+    scope.fill(crate::recorded::Stretch { window, journeys, ..Default::default() });
+    Some(window)
+}
+
+#[test]
+fn a_recording_is_shown_from_anywhere_and_read_where_it_is_looked_at() {
+    let (mut scope, journeys) = recorded();
+    let transport = scope.frame().transport;
+    assert_eq!((transport.from_ns, transport.to_ns, transport.read_ns), (0, 2_000 * MS, 2_000 * MS));
+    assert!(transport.seekable && transport.playing && !transport.following);
+    scope.apply(Action::ZoomTo { from_ns: 895 * MS, to_ns: 915 * MS });
+    assert_eq!(scope.frame().detail, crate::Detail::Reading);
+    let window = serve(&mut scope, &journeys).expect("it has to be read");
+    assert!(window.holds(895 * MS, 915 * MS));
+    assert_eq!((scope.frame().detail, scope.wants()), (crate::Detail::Lifelines, None));
+    let drawn: Vec<_> = scope.frame().sweep.lifelines.iter().map(Lifeline::start_ns).collect();
+    assert_eq!(drawn, [900 * MS, 910 * MS]);
+    assert!(scope.frame().sweep.lifelines.iter().all(|line| line.id() == 0 || line.id() <= 200));
+    // A little further there is nothing to read: it is there already.
+    scope.apply(Action::Pan(1));
+    assert_eq!(scope.wants(), None);
+    scope.apply(Action::Seek(1_500 * MS));
+    assert_eq!(scope.frame().transport.head_ns, 1_500 * MS);
+    serve(&mut scope, &journeys).expect("another place");
+    assert!(scope.frame().sweep.lifelines.iter().any(|line| line.start_ns() == 1_500 * MS));
+    scope.apply(Action::Step(1));
+    assert_eq!(scope.frame().transport.head_ns, 1_510 * MS);
+    scope.apply(Action::Step(-1));
+    assert_eq!(scope.frame().transport.head_ns, 1_500 * MS);
+}
+
+#[test]
+fn a_recording_plays_at_its_speed_to_its_end_and_begins_again() {
+    let (mut scope, journeys) = recorded();
+    scope.apply(Action::SetSpeed(2.0));
+    scope.tick(250 * MS);
+    assert_eq!(scope.frame().transport.head_ns, 500 * MS);
+    // The picture is held for a second of the wall, then it is taken for the slowest since.
+    for _ in 0..3 {
+        scope.tick(250 * MS);
+        serve(&mut scope, &journeys);
+    }
+    let frame = scope.frame();
+    assert_eq!((frame.header.state, frame.transport.head_ns, frame.transport.playing), (State::Ended, 2_000 * MS, false));
+    let anchor = frame.sweep.lifelines.first().map(Lifeline::total_ns);
+    assert_eq!(anchor, Some(15_000 + 5 * MS));
+    scope.apply(Action::TogglePause);
+    scope.apply(Action::TogglePause);
+    scope.tick(MS);
+    assert_eq!((scope.frame().header.state, scope.frame().transport.head_ns), (State::Replay, 2 * MS));
+    scope.apply(Action::TogglePause);
+    scope.tick(100 * MS);
+    assert_eq!(scope.frame().transport.head_ns, 2 * MS, "what is paused stands");
+}
+
+#[test]
+fn a_filter_surveys_a_recording_anew_and_picks_are_undone() {
+    let (mut scope, _) = recorded();
+    let survey = scope.survey();
+    scope.apply(Action::Filter("total > 1ms".to_owned()));
+    assert_eq!(scope.survey(), survey + 1);
+    scope.apply(Action::Filter("total >".to_owned()));
+    assert!(scope.frame().view.message.as_ref().is_some_and(|m| m.is_error && m.text.starts_with("filter: ")));
+    assert_eq!(scope.survey(), survey + 1, "what cannot be read changes nothing");
+
+    let mut live = busy();
+    live.apply(Action::Filter("total > 1ms".to_owned()));
+    assert_eq!(live.frame().table.len(), 1);
+    assert_eq!(live.frame().flows(9).rows.iter().map(|row| row.journeys).collect::<Vec<_>>(), [1]);
+    live.apply(Action::Filter(String::new()));
+    live.apply(Action::Pick(crate::Pick::Flow(FlowId(2))));
+    assert!(live.frame().table.len() > 1, "the receiver's number means the flow as well");
+    live.apply(Action::Pick(crate::Pick::Flow(FlowId(77))));
+    assert!(live.frame().table.is_empty());
+    live.apply(Action::Back);
+    assert!(live.frame().view.picks.is_empty() && live.frame().table.len() > 1);
+}
+
+#[test]
+fn a_trigger_keeps_what_was_before_and_after_and_shows_it() {
+    let mut scope = Scope::new(info(), Options::default());
+    scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1ms".to_owned()));
+    scope.apply(Action::TriggerWindow(100 * MS));
+    scope.apply(Action::PreTrigger(40));
+    for n in 0..200_u32 {
+        let at = u64::from(n) * 10 * MS;
+        feed(&mut scope, message(n, at, if n == 90 { 5 * MS } else { 2_000 }), at + 9 * MS);
+    }
+    let captures = scope.take_captures();
+    assert_eq!(captures.len(), 1);
+    let at_ns = 900 * MS + 15_000 + 5 * MS;
+    assert_eq!((captures[0].at_ns, captures[0].from_ns, captures[0].to_ns), (at_ns, at_ns - 40 * MS, at_ns + 60 * MS));
+    assert!(scope.take_captures().is_empty());
+    scope.apply(Action::NextCapture(1));
+    let frame = scope.frame();
+    assert_eq!((frame.trigger.shown, frame.trigger.fired, frame.view.paused), (Some(0), 1, true));
+    assert_eq!(frame.sweep.anchor, captures[0].journey);
+    let starts: Vec<_> = frame.sweep.lifelines.iter().map(Lifeline::start_ns).collect();
+    assert!(starts.contains(&(870 * MS)) && starts.contains(&(960 * MS)) && !starts.contains(&(860 * MS)), "{starts:?}");
+    assert!((frame.trigger.at.unwrap() - 0.4).abs() < 0.01);
+    scope.apply(Action::TriggerText("hop(sock.ready,app.recv) > 1".to_owned()));
+    assert!(scope.frame().view.message.as_ref().is_some_and(|m| m.is_error));
+}
+
+#[test]
+fn cursors_measure_between_them_and_snap_to_events() {
+    let mut scope = busy();
+    scope.apply(Action::ZoomTo { from_ns: 895 * MS, to_ns: 925 * MS });
+    scope.apply(Action::PlaceCursor(crate::CursorId::A, 899 * MS));
+    scope.apply(Action::SnapCursor(1));
+    scope.apply(Action::PlaceCursor(crate::CursorId::B, 930 * MS));
+    scope.apply(Action::SnapCursor(-1));
+    let read = scope.frame().cursors.unwrap();
+    assert_eq!((read.a_ns, read.b_ns), (900 * MS, 920 * MS + 17_000));
+    assert_eq!(read.delta_ns, 20 * MS as i64 + 17_000);
+    assert!(read.a > 0.16 && read.a < 0.17 && read.half_width_ns == 0);
+    scope.apply(Action::MeasureOver(crate::Over::Cursors));
+    let measured = scope.frame().measurements();
+    assert_eq!((measured.from_ns, measured.to_ns), (900 * MS, 920 * MS + 17_000));
+    let whole = &measured.pairs[0];
+    assert_eq!((whole.pair, whole.times.n, whole.times.exact), (None, 3, true));
+    assert_eq!((whole.times.min_ns, whole.times.max_ns), (17_000, 15_000 + 5 * MS));
+    let read = measured.pairs.iter().find(|p| p.pair == Some((Hop::SockReady, Hop::AppRecv))).unwrap();
+    assert_eq!((read.times.n, read.times.p50_ns), (3, 2_000));
+    assert_eq!(read.jitter_ns, Some((5 * MS - 2_000) as f64));
+}
+
+#[test]
+fn signals_are_drawn_computed_and_held_against_each_other() {
+    let mut scope = busy();
+    let sample = |n: u64| crate::signals::tests::sample(1, n * 100 * MS, 10 + n as u32, 200 + 10 * n as u32);
+    scope.ingest(&Batch { tcp: (0..20).map(sample).collect(), watermark_ns: 1_991 * MS, ..Batch::default() });
+    scope.apply(Action::Fit);
+    scope.apply(Action::ToggleChannel(crate::Channel::Cwnd));
+    scope.apply(Action::ToggleChannel(crate::Channel::Journeys));
+    let lines = scope.frame().loadlines(20);
+    assert_eq!((lines[0].last, lines[0].of.as_str()), (Some(29.0), "10.0.0.1:1000→10.0.0.2:80"));
+    assert!((lines[0].foot, lines[0].top) == (0.0, 29.0) && lines[1].chosen);
+    let rate = lines[1].columns[10].unwrap().last;
+    assert!((rate - 100.0).abs() < 20.0, "{rate}");
+    scope.apply(Action::NextChannel(-1));
+    scope.apply(Action::VerticalScale(1));
+    let line = &scope.frame().loadlines(20)[0];
+    assert!(line.chosen && (line.top - 50.0).abs() < 1e-9, "{}", line.top);
+    scope.apply(Action::MathText("srtt - rttvar".to_owned()));
+    let math = scope.frame().math(20).unwrap();
+    assert_eq!((math.last, math.unit), (Some(195_000.0), crate::Unit::Time));
+    scope.apply(Action::SetXy(Some((crate::Channel::Cwnd, crate::Channel::Srtt))));
+    let xy = scope.frame().xy().unwrap();
+    assert_eq!((xy.points.len(), xy.x_range, xy.y_range), (20, (10.0, 29.0), (200_000.0, 390_000.0)));
+    scope.apply(Action::ToggleChannel(crate::Channel::Cwnd));
+    assert_eq!(scope.frame().loadlines(20).len(), 1);
+}
+
+#[test]
+fn from_afar_everything_is_counted_and_the_slowest_can_be_taken() {
+    let mut scope = busy();
+    scope.apply(Action::Fit);
+    let frame = scope.frame();
+    let density = frame.density(50);
+    let lane = |hop| density.lanes.iter().find(|lane| lane.place == Place::Hop(hop)).unwrap();
+    let count: u64 = lane(Hop::DevRecv).cells.iter().map(|cell| cell.count).sum();
+    assert_eq!(count, 199, "the newest may still be under way");
+    let slow = density.exemplars.iter().max_by_key(|e| e.total_ns).copied().unwrap();
+    assert_eq!(slow.start_ns, 900 * MS);
+    let map = frame.minimap(40);
+    assert_eq!(map.columns.iter().map(|c| c.journeys).sum::<u64>(), 199);
+    assert_eq!(map.columns.iter().map(|c| c.max_ns).max(), Some(15_000 + 5 * MS));
+    let heat = frame.heat_map(40, 8);
+    assert_eq!((heat.edges_ns.len(), heat.rows[0].pair, heat.rows[0].cells.len()), (9, None, 8));
+    let all: u64 = heat.rows[0].cells.iter().flatten().map(|n| u64::from(*n)).sum();
+    assert_eq!(all, 199);
+    scope.apply(Action::ChooseJourney(slow.key));
+    assert_eq!(scope.frame().view.journey, Some(slow.key));
+    assert!(scope.frame().sweep.lifelines.iter().any(|line| line.key() == slow.key));
+}
+
+#[test]
+fn rooms_have_their_rows() {
+    let mut scope = busy();
+    let loss = Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 7, cause: LossCause::RingFull };
+    let drop = Event { detail: 5, ..Event::at(Hop::SkbDrop, 1_000 * MS) };
+    scope.ingest(&Batch { losses: vec![loss], events: vec![drop], ..Batch::default() });
+    scope.apply(Action::Show(crate::Room::Events));
+    scope.apply(Action::Seek(1_000 * MS));
+    let events = scope.frame().events(10);
+    assert!(events.rows.len() == 10 && events.rows.iter().filter(|row| row.selected).count() == 1);
+    let selected = |rows: &[crate::look::EventRow]| rows.iter().find(|row| row.selected).map(|row| row.event.time_ns);
+    let before = selected(&events.rows);
+    assert_eq!(events.rows[0].ends.map(|(from, _)| from.port()), Some(1000));
+    scope.apply(Action::SelectRow(-3));
+    assert!(selected(&scope.frame().events(10).rows) < before);
+    let frame = scope.frame();
+    let panel = frame.losses();
+    assert_eq!((panel.drops, panel.losses[0].count, panel.losses[0].last_ns), (vec![(5, 1)], 7, Some(2)));
+    assert!(panel.hops.iter().any(|row| row.hop == Hop::AppSend && row.events == 200));
+    assert_eq!(frame.clock().wire.half_width_ns, Some(0));
+    scope.apply(Action::Fit);
+    let kinds: Vec<_> = scope.frame().points().iter().map(|point| point.kind).collect();
+    assert!(kinds.contains(&crate::look::PointKind::Drop(5)), "{kinds:?}");
+    scope.apply(Action::Show(crate::Room::Flows));
+    scope.apply(Action::TakeRow);
+    assert_eq!((scope.frame().view.room, scope.frame().view.picks.len()), (crate::Room::Scope, 1));
+}
+
+#[test]
+fn persistence_overlays_what_passes_and_what_is_kept() {
+    let mut scope = busy();
+    scope.apply(Action::SetTimebase(10_000));
+    scope.apply(Action::NextPersistence);
+    scope.apply(Action::SetPersistence(crate::Persistence::Endless));
+    let map = scope.frame().persistence(100).unwrap();
+    assert_eq!((map.span_ns, map.lifelines), (100_000, 199));
+    let row = map.rows.iter().find(|row| row.place == Place::Hop(Hop::DevRecv)).unwrap();
+    let busiest = row.weights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    assert_eq!((busiest.0, *busiest.1 as u64), (13, 199));
+    scope.apply(Action::SetPersistence(crate::Persistence::Off));
+    assert!(scope.frame().persistence(100).is_none());
+}
