@@ -140,9 +140,10 @@ impl Pyramid {
         }
     }
 
-    /// The level to make `columns` columns of a stretch from: the widest tiles no wider than a column, that reach back far enough.
+    /// The level to make `columns` columns of a stretch from: the widest tiles of which four go into a column (with fewer, one
+    /// column would have twice the tiles of the next), that reach back far enough.
     fn level(&self, levels: &Levels<impl Part>, from_ns: u64, to_ns: u64, columns: usize) -> usize {
-        let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
+        let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64 / 4;
         let fits = (self.lowest..LEVELS).take_while(|level| 1 << bits(*level) <= width).last();
         let fits = fits.unwrap_or(self.lowest);
         (fits..LEVELS).find(|level| levels.reaches(*level, from_ns)).unwrap_or(LEVELS - 1)
@@ -170,7 +171,7 @@ impl Pyramid {
         width
     }
 
-    /// All of a lane over a stretch, to within 1/512 of it at each end.
+    /// All of a lane over a stretch, to within 1/2048 of it at each end.
     pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
         let mut total = Tile::default();
         self.columns(lane, (from_ns, to_ns), 512, |_, _, tile| total.merge(tile));
