@@ -41,13 +41,15 @@ struct Player<'r> {
     /// What reads all of it, until it has.
     survey: Option<Walker<'r>>,
     number: u64,
+    /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
+    asked: Option<u64>,
     ticked: Instant,
 }
 
 impl<'r> Player<'r> {
     fn new(recordings: &'r Recordings, limits: Limits) -> Self {
         let survey = Some(recordings.walker(limits, None));
-        Player { recordings, limits, survey, number: 0, ticked: Instant::now() }
+        Player { recordings, limits, survey, number: 0, asked: None, ticked: Instant::now() }
     }
 
     /// Reads on until the slice is over or the end is reached.
@@ -112,7 +114,9 @@ impl Pump for Player<'_> {
             self.number = scope.survey();
             self.survey = Some(self.recordings.walker(self.limits, None));
         }
-        if let Some(window) = scope.wants() {
+        let asked = self.asked.replace(scope.revision());
+        let wanted = if asked == self.asked { None } else { scope.wants() };
+        if let Some(window) = wanted {
             self.read(scope, window)?;
         } else if self.survey.is_some() {
             self.read_on(scope, began + timeout.min(SLICE))?;
