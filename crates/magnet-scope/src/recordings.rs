@@ -112,25 +112,25 @@ impl Recordings {
         const INSTANTS: u64 = 128;
         let host =
             |node: u16| self.infos.get(usize::from(node)).map(|info| info.host.clone()).unwrap_or_default();
-        let pair = |(nodes, pair): ((u16, u16), &magscope_core::clock::pair::Recorded)| {
-            let middle_ns = pair.middle_ns();
-            let estimate = middle_ns.and_then(|at| pair.estimate_at(at));
+        let pair = |nodes: (u16, u16)| {
+            let pair = self.alignment.pair(nodes.0, nodes.1)?;
+            let estimate = pair.middle_ns().and_then(|at| pair.estimate_at(at));
             let bound = pair.span_ns().map_or_else(Vec::new, |(from, to)| {
                 let at = (0..INSTANTS).map(|n| from + (to.saturating_sub(from)) / INSTANTS * n);
                 at.filter_map(|at| Some((at, pair.estimate_at(at)?.1))).collect()
             });
-            ClockPair {
+            Some(ClockPair {
                 hosts: (host(nodes.0), host(nodes.1)),
-                state: Some(middle_ns.map_or_else(|| pair.state(), |at| pair.state_at(at))),
+                state: self.alignment.state(nodes.0, nodes.1),
                 offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
                 half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
-                drift_ppm: pair.drift_ppm(),
+                drift_ppm: pair.drift_ppm().map(|(ppm, _)| ppm),
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,
                 bound,
-            }
+            })
         };
-        self.alignment.pairs().map(pair).collect()
+        self.alignment.couples().filter_map(pair).collect()
     }
 
     /// Reads all of them, side by side.
