@@ -59,7 +59,7 @@ fn switches_are_measured_idle_and_beside_a_busy_task_and_drawn() {
 #[test]
 fn what_cannot_be_done_is_said_before_anything_is_measured() {
     for arguments in
-        [&["sched", "--plot", "x.png"][..], &["sched", "--window", "0s"], &["sched", "--window", "20s"]]
+        [&["sched", "--plot", "x.gif"][..], &["sched", "--window", "0s"], &["sched", "--window", "20s"]]
     {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
