@@ -48,7 +48,7 @@ impl Recordings {
                 let sample = map.samples().first();
                 sample.map_or(0, |s| s.realtime_ns.wrapping_sub(s.event_ns() as i64))
             });
-            let rough = Unaligned { to_utc_ns: to_utc_ns.collect() };
+            let rough = Unaligned { to_utc_ns: overlapping(&all.sessions, to_utc_ns.collect()) };
             // All of them, whatever part is shown: the more packets, the tighter the bound.
             let mut replays: Vec<Replay> =
                 all.sessions.iter().map(|session| session.replay(None, None)).collect();
@@ -187,6 +187,25 @@ impl Recordings {
     pub fn joint(&self, walked: &Walked) -> Joint {
         Joint::new(&self.dirs, &self.infos, &self.alignment, walked)
     }
+}
+
+/// Recordings of packets that crossed overlap. Where two do not by their hosts' wall clocks, one of those is wrong by more than a recording is
+/// long: it is then taken to have begun with the first.
+fn overlapping(sessions: &[Session], mut to_utc_ns: Vec<i64>) -> Vec<i64> {
+    let spans: Vec<_> = sessions.iter().map(|s| s.summary().from_ns.zip(s.summary().to_ns)).collect();
+    let Some(((first_from, first_to), first)) =
+        spans.first().copied().flatten().zip(to_utc_ns.first().copied())
+    else {
+        return to_utc_ns;
+    };
+    let at = |ns: u64, to_utc_ns: i64| i128::from(ns) + i128::from(to_utc_ns);
+    for (span, to_utc_ns) in spans.iter().zip(&mut to_utc_ns).skip(1) {
+        let Some((from, to)) = *span else { continue };
+        if at(from, *to_utc_ns) > at(first_to, first) || at(to, *to_utc_ns) < at(first_from, first) {
+            *to_utc_ns = first.wrapping_add(first_from.wrapping_sub(from).cast_signed());
+        }
+    }
+    to_utc_ns
 }
 
 fn borrowed(replays: &mut [Replay]) -> Vec<&mut dyn Source> {
