@@ -26,6 +26,9 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
+/* Keeps a compiler from knowing a bound better than the verifier does. */
+#define OPAQUE(x) asm volatile("" : "+r"(x))
+
 /* Takes a place; NULL where all are taken. Either way it is given back. */
 INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 {
@@ -33,7 +36,11 @@ INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 	__u64 level = __sync_fetch_and_add(&state->nested, 1);
 	*at = level;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
-	return s && level < NESTING ? s->bytes[level & (NESTING - 1)] : NULL;
+	if (!s)
+		return NULL;
+	/* only now: older verifiers want the pointer checked before anything is added to it */
+	OPAQUE(level);
+	return level < NESTING ? s->bytes[level & (NESTING - 1)] : NULL;
 }
 
 INLINE void give_back(struct mag_cpu *state)
@@ -47,9 +54,6 @@ struct frag {
 	__u32 len;
 	__u32 offset;
 };
-
-/* Keeps a compiler from knowing a bound better than the verifier does. */
-#define OPAQUE(x) asm volatile("" : "+r"(x))
 
 /* Copies what lies from `at` (in the linear part, or at its end) on to `to`, where there is room for 2 * MAG_SNAP_MAX
  * bytes. Returns how many bytes could be read, at most MAG_SNAP_MAX. */

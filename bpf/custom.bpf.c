@@ -196,28 +196,47 @@ INLINE __u32 netns_of_task(void)
 	return READ(task, nsproxy, net_ns, ns.inum);
 }
 
+/* What the filter gets to see, put together in the scratch and not on the stack, of which all callers together have 512 bytes. */
+struct asked {
+	struct subject s;
+	struct mag_who who;
+};
+
+static __noinline int put_together(const struct about *a, struct asked *asked)
+{
+	if (!a || !asked)
+		return 0;
+	struct subject *s = &asked->s;
+	__u32 hop = MAG_CUSTOM + (plan.number & (MAG_CUSTOMS - 1));
+	subject_of(s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	s->way = plan.side == MAG_SIDE_TX ? WAY_TX : plan.side == MAG_SIDE_RX ? WAY_RX : WAY_UNKNOWN;
+	s->flow = a->flow ? flow_id(&a->packet.t) : 0;
+	s->ifindex = a->ifindex;
+	s->len = a->packet.len;
+	if (a->range) {
+		s->skb = a->packet.skb_at;
+		s->ip = a->packet.ip_at;
+		s->ends |= LENGTH;
+	}
+	if (plan.process)
+		who_is(&asked->who, bpf_get_current_task_btf());
+	return 0;
+}
+
 static __noinline int admitted(struct about *a, __u64 now)
 {
-	if (!a)
+	struct mag_cpu *state = this_cpu();
+	if (!a || !state)
 		return 0;
-	struct subject s;
-	__u32 hop = MAG_CUSTOM + (plan.number & (MAG_CUSTOMS - 1));
-	subject_of(&s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
-	s.way = plan.side == MAG_SIDE_TX ? WAY_TX : plan.side == MAG_SIDE_RX ? WAY_RX : WAY_UNKNOWN;
-	s.flow = a->flow ? flow_id(&a->packet.t) : 0;
-	if (a->range) {
-		s.skb = a->packet.skb_at;
-		s.ip = a->packet.ip_at;
+	__u32 level;
+	struct asked *asked = (void *)take_scratch(state, &level);
+	int answer = 0;
+	if (asked) {
+		put_together(a, asked);
+		answer = plan.process ? admit(&asked->s, &asked->who, now) : admit(&asked->s, NULL, now);
 	}
-	s.ifindex = a->ifindex;
-	s.len = a->packet.len;
-	if (a->range)
-		s.ends |= LENGTH;
-	if (!plan.process)
-		return admit(&s, NULL, now);
-	struct mag_who who;
-	who_is(&who, bpf_get_current_task_btf());
-	return admit(&s, &who, now);
+	give_back(state);
+	return answer;
 }
 
 INLINE int on_hit(enum call call, void *ctx)

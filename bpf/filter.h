@@ -247,7 +247,7 @@ static long step(__u64 round, struct walk *w)
 
 /* YES to keep; NO and UNKNOWN to leave out, the latter where something asked for on the way was not known. A loop by
  * helper, because the verifier would follow a plain one through all of its rounds. */
-INLINE int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
+static __noinline int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
 {
 	struct walk w = { .filter = filter, .s = s, .who = who };
 	bpf_loop(MAG_TESTS, step, &w, 0);
