@@ -317,7 +317,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
 
     // a line without end is cut off, and so is one that comes a letter at a time
     let mut endless = running.connect();
-    let sent = (0..64).try_for_each(|_| endless.write_all(&[b'x'; 65_536]));
+    let sent = (0..64).try_for_each(|_| endless.write_all(&vec![b'x'; 65_536]));
     assert!(sent.is_err() || endless.read(&mut [0; 1]).is_ok_and(|n| n == 0), "4 MiB were swallowed");
     let slow = running.connect();
     let typing = std::thread::spawn(move || {

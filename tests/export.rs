@@ -8,6 +8,7 @@ use magscope_core::{Batch, Generator, GeneratorOptions};
 use magscope_session::{RecordOptions, Recorder};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -206,8 +207,9 @@ fn a_log_of_another_tool_opens() {
     let mut text = String::new();
     for id in 0..50 {
         for (event, ms) in [("FTP_START", 0), ("FTP_INFO", 2), ("FTP_END", 5)] {
-            text += &format!(
-                "DATE=20070215110703.{:06} HOST=pdsfgrid1.nersc.gov PROG=gridftp NL.EVNT={event} ID={id} SRC=10.1.1.10 DST=10.1.1.11 NBYTES=55\n",
+            let _ = writeln!(
+                text,
+                "DATE=20070215110703.{:06} HOST=pdsfgrid1.nersc.gov PROG=gridftp NL.EVNT={event} ID={id} SRC=10.1.1.10 DST=10.1.1.11 NBYTES=55",
                 (id * 10 + ms) * 1_000
             );
         }
@@ -281,7 +283,7 @@ fn tshark_reads_the_packets_to_the_nanosecond() {
                     assert_eq!(fields[4], event["seq"].to_string(), "{fields:?}");
                     assert_eq!(fields[5], event["len"].to_string(), "{fields:?}");
                 }
-                Some("udp") if event["flags"].as_u64().is_some_and(|flags| flags & 40 == 0) => {
+                Some("udp") if event["flags"].as_u64().is_some_and(|flags| flags & 0x28 == 0) => {
                     let length: u64 =
                         fields[6].split(',').next().unwrap_or_default().parse().expect("a length");
                     assert_eq!(Value::from(length - 8), event["len"], "{fields:?}");
@@ -513,7 +515,9 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     }
     let (first, rest) = batches.split_at(batches.len() / 2);
     assert!(!first.is_empty() && !rest.is_empty());
-    first.iter().for_each(|batch| recorder.append(batch).expect("room"));
+    for batch in first {
+        recorder.append(batch).expect("room");
+    }
     let (session, out) = (session.to_string_lossy().into_owned(), dir.path().join("log"));
     let place = out.to_string_lossy().into_owned();
     let mut follow = common::magnet_scope(&["export", &session, "--to", "ulm", "--follow", "-o", &place])
@@ -522,7 +526,9 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     let lines = || fs::read_to_string(&out).map_or(0, |text| text.lines().count());
     assert!(common::eventually(|| lines() > 1_000), "{} lines while it runs", lines());
     let before = lines();
-    rest.iter().for_each(|batch| recorder.append(batch).expect("room"));
+    for batch in rest {
+        recorder.append(batch).expect("room");
+    }
     assert!(common::eventually(|| lines() > before), "no more lines than {before}");
     recorder.close().expect("room");
     assert!(follow.wait().expect("it ends").success());

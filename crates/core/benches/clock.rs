@@ -275,7 +275,9 @@ fn half_widths(settings: &Settings) {
                 let world = World::new(&mut Random(seed), settings.clone());
                 let mut builder = Builder::new(Drift { ppm }, Model::default());
                 let constraints = world.constraints();
-                constraints.iter().for_each(|constraint| builder.push(*constraint));
+                for constraint in &constraints {
+                    builder.push(*constraint);
+                }
                 let recorded = builder.finish();
                 let at = constraints.iter().skip(50).step_by(5);
                 halves.extend(at.filter_map(|c| recorded.bounds_at(c.at_ns).width_ns()));

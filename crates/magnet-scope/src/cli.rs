@@ -48,7 +48,7 @@ pub enum Command {
     Journeys(journeys::Args),
     /// Writes a recording in a format that other tools read: Parquet, CSV, JSON lines, ULM
     Export(export::Args),
-    /// Makes a recording of another tool's log: NetLogger's ULM and BP lines, MAGNeT's binary traces
+    /// Makes a recording of another tool's log: `NetLogger`'s ULM and BP lines, `MAGNeT`'s binary traces
     Import(import::Args),
     /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
     Compare(compare::Args),

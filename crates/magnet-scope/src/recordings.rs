@@ -174,7 +174,7 @@ impl Recordings {
         for (at, session) in self.sessions.iter().enumerate() {
             let mut say =
                 |what: &str, value: String| about.push((format!("magscope.recording.{at}.{what}"), value));
-            say("session", session.meta().session.to_string());
+            say("session", session.meta().session.clone());
             say("host", session.info().host.clone());
             say("events", session.summary().events.to_string());
             say("lost_records", session.summary().losses.total().to_string());

@@ -122,7 +122,9 @@ fn main() {
     );
     println!("ns a hit, median (quartiles)");
     print!("{:<28}", "");
-    HOPS.iter().for_each(|hop| print!("{:>22}", hop.name()));
+    for hop in HOPS {
+        print!("{:>22}", hop.name());
+    }
     println!();
     for way in &mut ways {
         print!("{:<28}", way.name);

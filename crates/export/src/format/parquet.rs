@@ -17,6 +17,7 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Version of the tables, in every file's metadata.
@@ -238,7 +239,7 @@ fn escaped(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"_-".contains(&byte) || (byte == b'.' && !out.is_empty()) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out

@@ -118,7 +118,9 @@ impl Rows {
         let Some(tables) = nodes.get_mut(usize::from(node)) else { return };
         if chosen.has(Table::Flows) {
             let at_ns = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
-            new.iter().for_each(|flow| flow_row(&mut tables.flows, *line, names, node, flow, at_ns));
+            for flow in &new {
+                flow_row(&mut tables.flows, *line, names, node, flow, at_ns);
+            }
         }
         if chosen.has(Table::Events) {
             batch.events.iter().for_each(|event| event_row(&mut tables.events, *line, names, node, event));

@@ -1,6 +1,6 @@
 //! `magnet-scope import FILE -o DIR`: a log of another tool as a recording, so that everything here can open it.
 //!
-//! NetLogger's ULM and BP lines (our own too), and the binary traces of MAGNeT. A recording begins with what is known of its host, so a
+//! `NetLogger`'s ULM and BP lines (our own too), and the binary traces of `MAGNeT`. A recording begins with what is known of its host, so a
 //! log is read twice: first for its names, then for its events.
 
 use crate::failure::{Cancelled, Hint};
@@ -37,7 +37,7 @@ const LONGEST_LINE: u64 = 64 << 10;
     magnet-scope import gridftp.log -o log.session --map FTP_START=ip.out --map FTP_END=ip.in"
 )]
 pub struct Args {
-    /// The log: ULM or BP lines, or a binary MAGNeT trace
+    /// The log: ULM or BP lines, or a binary `MAGNeT` trace
     file: PathBuf,
     /// The directory of the recording; must not exist yet, or be empty
     #[arg(short, long, value_name = "DIR")]

@@ -111,7 +111,9 @@ mod tests {
             theirs.read(&mut [0; 1]).is_ok_and(|read| read == 0)
         };
         assert_eq!((ended(0), ended(1), ended(2)), (false, true, false));
-        places.iter().for_each(|place| place.asked(true));
+        for place in &places {
+            place.asked(true);
+        }
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| peers.admit(&pairs[1].0).expect("there is room now"));
             std::thread::sleep(std::time::Duration::from_millis(20));

@@ -259,7 +259,9 @@ fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
         if n == 199 {
             correlator.finish(&mut done);
         }
-        done.iter().for_each(|journey| scope.ingest_journey(journey.clone()));
+        for journey in &done {
+            scope.ingest_journey(journey.clone());
+        }
         journeys.extend(done);
     }
     scope.end();

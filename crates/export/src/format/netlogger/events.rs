@@ -185,9 +185,9 @@ impl Events {
         if self.flows.len() >= MOST {
             self.flows.clear();
         }
-        if !self.flows.contains_key(&id) {
+        if let std::collections::hash_map::Entry::Vacant(e) = self.flows.entry(id) {
             let flow = Flow { id, netns, proto, local, remote };
-            self.flows.insert(id, flow);
+            e.insert(flow);
             self.batch.flows.push(flow);
         }
         id
@@ -202,7 +202,7 @@ impl Events {
         }
         let asked = line.number::<u32>(&["MAG.NETN", "mag.netns"]).unwrap_or(0);
         let taken = |number: u32| number == 0 || self.places.values().any(|known| *known == number);
-        let number = if taken(asked) { (1..).find(|n| !taken(*n)).unwrap_or(1) } else { asked };
+        let number = if taken(asked) { (1..u32::MAX).find(|n| !taken(*n)).unwrap_or(1) } else { asked };
         if self.places.len() < 4_096 {
             self.places.insert((host.to_owned(), node.to_owned()), number);
         }

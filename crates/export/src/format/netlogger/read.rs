@@ -79,13 +79,12 @@ pub fn parse(line: &str) -> Result<Line<'_>, BadLine> {
         if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '"') {
             return Err(BadLine::Field(at(rest)));
         }
-        let (value, after) = match value.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted).ok_or_else(|| BadLine::Quote(at(value)))?,
-            None => {
-                let end = value.find(char::is_whitespace).unwrap_or(value.len());
-                let (value, after) = value.split_at(end);
-                (Cow::Borrowed(value), after)
-            }
+        let (value, after) = if let Some(quoted) = value.strip_prefix('"') {
+            unquoted(quoted).ok_or_else(|| BadLine::Quote(at(value)))?
+        } else {
+            let end = value.find(char::is_whitespace).unwrap_or(value.len());
+            let (value, after) = value.split_at(end);
+            (Cow::Borrowed(value), after)
         };
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return Err(BadLine::Quote(at(after)));

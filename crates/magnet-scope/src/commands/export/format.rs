@@ -29,19 +29,19 @@ pub enum Format {
     Csv,
     /// A line of JSON a row, of all tables
     Jsonl,
-    /// A line an event, as NetLogger and NLV read it
+    /// A line an event, as `NetLogger` and NLV read it
     Ulm,
-    /// The same in NetLogger's later form, `ts=… event=…`
+    /// The same in `NetLogger`'s later form, `ts=… event=…`
     Bp,
     /// Packets with their journeys, for Wireshark and tshark; `--hops` says at which hops
     Pcapng,
     /// A trace for ui.perfetto.dev: flows are journeys
     Perfetto,
-    /// Chrome's JSON trace, for chrome://tracing and speedscope
+    /// Chrome's JSON trace, for <chrome://tracing> and speedscope
     Chrome,
     /// Common Trace Format 1.8: a directory, for Trace Compass and babeltrace2
     Ctf,
-    /// Tabs between columns, as MAGNeT's magnet-parse wrote it
+    /// Tabs between columns, as `MAGNeT`'s magnet-parse wrote it
     Magnet,
 }
 
