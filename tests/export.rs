@@ -545,7 +545,9 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     };
     let (followed, at_once) =
         (fs::read_to_string(&out).expect("text"), fs::read_to_string(&whole).expect("text"));
-    assert!(sorted(followed) == sorted(at_once), "{} lines", lines());
+    let (followed, at_once) = (sorted(followed), sorted(at_once));
+    let other = followed.iter().zip(&at_once).find(|(a, b)| a != b);
+    assert!(followed == at_once, "{} lines for {}, first {other:#?}", followed.len(), at_once.len());
 }
 
 /// A session of a generator whose processes call themselves what no process should.

@@ -34,6 +34,9 @@ pub fn write_time(f: &mut fmt::Formatter<'_>, ns: u64) -> fmt::Result {
 
 /// Writes bytes.
 pub fn write_size(f: &mut fmt::Formatter<'_>, bytes: u64) -> fmt::Result {
+    if bytes == 0 {
+        return f.write_str("0"); // a multiple of every unit
+    }
     write_in(f, bytes, &[("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000), ("", 1)])
 }
 

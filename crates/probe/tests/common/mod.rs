@@ -103,6 +103,20 @@ pub fn hops(hops: &[Hop]) -> HopSet {
     hops.iter().copied().collect()
 }
 
+/// A socket at an address that may be taken a moment longer: a program that another test starts has copies of all sockets until it is
+/// executed.
+fn bind(at: SocketAddr) -> UdpSocket {
+    for _ in 0..100 {
+        match UdpSocket::bind(at) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            bound => return bound.expect("bind"),
+        }
+    }
+    panic!("{at} is taken");
+}
+
 /// Two sockets, each connected to the other.
 pub struct Pair {
     pub client: UdpSocket,
@@ -112,8 +126,8 @@ pub struct Pair {
 impl Pair {
     pub fn new(net: &Net, from: &str, to: &str, port: u16) -> Self {
         let at = |ip: &str, port: u16| SocketAddr::new(ip.parse().expect("an address"), port);
-        let server = net.server.run(|| UdpSocket::bind(at(to, port)).expect("bind"));
-        let client = net.client.run(|| UdpSocket::bind(at(from, port + 1)).expect("bind"));
+        let server = net.server.run(|| bind(at(to, port)));
+        let client = net.client.run(|| bind(at(from, port + 1)));
         client.connect(at(to, port)).expect("connect");
         server.connect(at(from, port + 1)).expect("connect");
         server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");

@@ -176,6 +176,9 @@ impl<'a> Scan<'a> {
         let rows = match bad {
             // Too short for a batch: a damaged end of the stream.
             Bad::NoMessage if end - at <= PREFIX => 0,
+            // So is one that looks like the head of a batch, where the recorder came to its end: a batch that is cut off here the
+            // index or the totals know.
+            Bad::CutOff { rows: None } if end - at <= PREFIX && !self.unfinished => 0,
             Bad::CutOff { rows: Some(rows) } if next == end => *rows,
             _ => self.estimate(next - at),
         };

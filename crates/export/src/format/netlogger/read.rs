@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_says_where() {
-        assert_eq!(parse("DATE=20020329210355.443568 NL.EVNT=\"x"), Err(BadLine::Quote(35)));
+        assert_eq!(parse("DATE=20020329210355.443568 NL.EVNT=\"x"), Err(BadLine::Quote(36)));
         assert_eq!(parse("hello"), Err(BadLine::Field(1)));
         assert_eq!(parse("DATE=20021329210355.0 NL.EVNT=x"), Err(BadLine::Time));
         assert_eq!(parse("DATE=20020329210355.0"), Err(BadLine::Event));

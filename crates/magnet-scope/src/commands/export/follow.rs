@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Looks at a session with events and without a clock sample, before it is taken for one that has none.
+const LOOKS_FOR_CLOCK: u32 = 30;
 /// How far back a look begins: events can come that much later than others.
 const BACK_NS: u64 = 1_000_000_000;
 
@@ -79,15 +81,17 @@ impl Follow {
         Ok(Follow { dir, info, stop, failed, replay: None, closed: false, seen: Seen::default() })
     }
 
-    /// UTC less the session's clock; waits for the first clock sample.
+    /// UTC less the session's clock; waits for the first clock sample, which may be written a moment after the first events.
     fn to_utc_ns(&self) -> Result<Option<i64>> {
+        let mut with_events = 0;
         loop {
             let session = Session::open(&self.dir)?;
             let map = sessions::utc_map(&session);
             if let Some(sample) = map.samples().first() {
                 return Ok(Some(sample.realtime_ns.wrapping_sub(sample.monotonic_ns as i64)));
             }
-            if session.summary().closed || session.summary().events > 0 || self.stop.is_raised() {
+            with_events += u32::from(session.summary().events > 0);
+            if session.summary().closed || with_events > LOOKS_FOR_CLOCK || self.stop.is_raised() {
                 return Ok(None);
             }
             std::thread::sleep(PAUSE);

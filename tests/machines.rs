@@ -1,0 +1,287 @@
+//! Two machines with clocks of their own, emulated, that record both ends of real traffic between them.
+
+mod common;
+
+use common::{run, stderr};
+use magscope_core::Batch;
+use magscope_core::source::{Progress, Source};
+use magscope_session::{RecordOptions, Recorder, Session};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const SERVER: &str = "10.88.2.2";
+/// Requests over TCP, their length, and that of each answer.
+const REQUESTS: usize = 300;
+const REQUEST_BYTES: usize = 300;
+const ANSWER_BYTES: usize = 2000;
+/// Datagrams and their echoes.
+const DATAGRAMS: usize = 300;
+const DATAGRAM_BYTES: usize = 400;
+const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
+/// The client's wall clock is set so far ahead amid the recording.
+const STEP_S: i64 = 3600;
+/// Least time from the client's network stack to the server's and back by what netem does, nanoseconds. It draws a delay
+/// from 0.2 and 0.5 ms about its mean.
+const LEAST_ROUND_TRIP_NS: i64 = 6_300_000;
+
+/// Whether this is one of the machines, whose clocks may be set: their kernels were told which one they are.
+fn is_guest(role: &str) -> bool {
+    let told = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let guest = told.split_ascii_whitespace().any(|word| word == format!("role={role}"));
+    if !guest {
+        common::skipped(role, "this is not the machine that scripts/two-machines.sh boots for it");
+    }
+    guest
+}
+
+#[test]
+#[ignore = "runs in the machine that serves"]
+fn guest_serves() {
+    if !is_guest("server") {
+        return;
+    }
+    let listener = TcpListener::bind((SERVER, 7000)).expect("a port");
+    let udp = UdpSocket::bind((SERVER, 7001)).expect("a port");
+    udp.set_read_timeout(LIMIT).expect("a limit");
+    let (mut stream, _) = listener.accept().expect("a client");
+    stream.set_read_timeout(LIMIT).expect("a limit");
+    let (mut request, mut datagram) = ([0; REQUEST_BYTES], [0; DATAGRAM_BYTES]);
+    for _ in 0..REQUESTS {
+        stream.read_exact(&mut request).expect("a request");
+        stream.write_all(&[7; ANSWER_BYTES]).expect("an answer");
+    }
+    for _ in 0..DATAGRAMS {
+        let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+        udp.send_to(&datagram[..len / 2], from).expect("an answer");
+    }
+}
+
+/// A command of busybox.
+fn tool(name: &str, arguments: &[&str]) {
+    let done = Command::new(format!("/bin/{name}")).args(arguments).status();
+    assert!(done.is_ok_and(|status| status.success()), "{name} {arguments:?}");
+}
+
+#[test]
+#[ignore = "runs in the machine that asks"]
+fn guest_asks() {
+    if !is_guest("client") {
+        return;
+    }
+    let mut stream = loop {
+        match TcpStream::connect((SERVER, 7000)) {
+            Ok(stream) => break stream,
+            Err(_) => std::thread::sleep(Duration::from_millis(100)), // it boots yet
+        }
+    };
+    stream.set_nodelay(true).expect("a socket");
+    stream.set_read_timeout(LIMIT).expect("a limit");
+    let mut answer = [0; ANSWER_BYTES];
+    for i in 0..REQUESTS {
+        stream.write_all(&[1; REQUEST_BYTES]).expect("a request");
+        stream.read_exact(&mut answer).expect("an answer");
+        if i == REQUESTS / 3 {
+            tool("adjtimex", &["-q", "-f", &(-150 * 65536).to_string()]); // the rate of MONOTONIC has a kink of 350 ppm
+        }
+        if i == REQUESTS / 2 {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+            tool("date", &["-s", &format!("@{}", now.as_secs() as i64 + STEP_S)]);
+        }
+    }
+    let udp = UdpSocket::bind(("0.0.0.0", 0)).expect("a port");
+    udp.connect((SERVER, 7001)).expect("a peer");
+    udp.set_read_timeout(LIMIT).expect("a limit");
+    for i in 0..DATAGRAMS {
+        udp.send(&[i as u8; DATAGRAM_BYTES]).expect("a datagram");
+        udp.recv(&mut answer).expect("an answer");
+    }
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn journeys(dirs: &[&str]) -> Vec<Value> {
+    let rows = json(&[&["journeys", "--json", "--slowest", "100000"], dirs].concat());
+    rows.as_array().expect("one array").clone()
+}
+
+fn time_ns(row: &Value, hop: &str) -> Option<i64> {
+    row["rungs"].as_array()?.iter().find(|rung| rung["hop"] == hop)?["time_ns"].as_i64()
+}
+
+/// Those of one protocol in one direction, in order of time.
+fn direction<'a>(rows: &'a [Value], proto: &str, to_server: bool) -> Vec<&'a Value> {
+    let is_server = |end: &Value| end.as_str().is_some_and(|end| end.starts_with(SERVER));
+    let mine = |row: &&Value| row["proto"] == proto && is_server(&row["to"]) == to_server && row["bytes"] != 0;
+    let mut rows: Vec<&Value> = rows.iter().filter(mine).collect();
+    rows.sort_by_key(|row| time_ns(row, "dev.xmit").or(time_ns(row, "dev.recv")));
+    rows
+}
+
+/// The step across the wire: how long, and how far from the truth that can be.
+fn wire(row: &Value) -> Option<(i64, i64)> {
+    let step =
+        row["latencies"].as_array()?.iter().find(|s| s["to"] == "dev.recv" && s["from"] == "dev.xmit")?;
+    Some((step["ns"].as_i64()?, step["half_width_ns"].as_i64()?))
+}
+
+#[test]
+fn two_machines_are_put_on_one_time_line() {
+    let dir = TempDir::new().expect("a directory");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/two-machines.sh");
+    let own = std::env::current_exe().expect("this program");
+    let output = Command::new(script).arg(dir.path()).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
+    let output = output.expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    if let Some(because) = said.trim().strip_prefix("skipped, because ") {
+        return common::skipped("two machines", because);
+    }
+    assert!(output.status.success(), "{said}{}", stderr(&output));
+    if let Some(keep) = std::env::var_os("MAGNET_KEEP_MACHINES") {
+        let copied = Command::new("cp").arg("-a").arg(dir.path()).arg(keep).status();
+        assert!(copied.is_ok_and(|status| status.success()));
+    }
+    check(dir.path());
+}
+
+fn check(dir: &Path) {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let (client, server) = (path("client"), path("server"));
+    the_clocks(&client, &server);
+    let together = journeys(&[&client, &server]);
+    no_packet_is_early(&together);
+    round_trips(&together, &journeys(&[&client]), &journeys(&[&server]));
+    the_wall_clock(&client, &server, &path("never-set"), &together);
+}
+
+fn the_clocks(client: &str, server: &str) {
+    for (a, b) in [(client, server), (server, client)] {
+        let table = json(&["align", "--json", a, b]);
+        let pair = &table["pairs"][0];
+        assert_eq!(pair["state"], "CERTIFIED", "{pair}");
+        assert_eq!((&pair["rejected"], &pair["steps"]), (&Value::from(0), &Value::from(0)), "{pair}");
+        // Least, median, 99 in 100, greatest.
+        let half_width_ns = pair["half_width_over_time_ns"][1].as_i64().expect("a bound");
+        let round_trip_ns = pair["quickest_round_trip_ns"].as_i64().expect("a round trip");
+        println!("± {half_width_ns} ns, quickest round trip {round_trip_ns} ns, {}", pair["drift_ppm"]);
+        assert!(round_trip_ns >= LEAST_ROUND_TRIP_NS, "{pair}");
+        assert!(half_width_ns * 20 <= round_trip_ns * 11, "more than 1.1 of half a round trip: {pair}");
+        assert!(pair["used"].as_u64() >= Some(2 * (REQUESTS + DATAGRAMS) as u64), "{pair}");
+        // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone.
+        let drift_ppm = pair["drift_ppm"].as_f64().expect("a drift");
+        assert!(drift_ppm.abs() < 60.0, "{pair}");
+    }
+}
+
+/// Every packet has an interval for its time on the wire, and none of them is wholly below zero: where the two stamps
+/// contradict each other there is no such step.
+fn no_packet_is_early(rows: &[Value]) {
+    let (up, down) = (REQUESTS * REQUEST_BYTES, REQUESTS * ANSWER_BYTES);
+    let (up_udp, down_udp) = (DATAGRAMS * DATAGRAM_BYTES, DATAGRAMS * DATAGRAM_BYTES / 2);
+    for (proto, to_server, bytes) in
+        [("tcp", true, up), ("tcp", false, down), ("udp", true, up_udp), ("udp", false, down_udp)]
+    {
+        let rows = direction(rows, proto, to_server);
+        let mut seen = 0;
+        for row in rows.iter().filter(|row| row["verdict"] == "complete") {
+            seen += row["bytes"].as_u64().expect("a length");
+            assert_eq!(row["across"], "bounded", "{row}");
+            let (ns, half_width_ns) = wire(row).unwrap_or_else(|| panic!("received before it was sent: {row}"));
+            // netem lies within: the truth is known to be this at least.
+            let least_ns = if to_server { 800_000 } else { 5_500_000 };
+            assert!(half_width_ns > 0 && ns + half_width_ns >= least_ns, "{row}");
+        }
+        assert_eq!(seen, bytes as u64, "{proto}, to the server: {to_server}");
+    }
+}
+
+/// There, in the server, and back again is what the client's own clock says of both together. What is wrong with one way is
+/// wrong with the other by as much to the other side.
+fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
+    let of = |rows, to_server| direction(rows, "udp", to_server).into_iter().cloned().collect::<Vec<_>>();
+    let (there, back) = (of(together, true), of(together, false));
+    let (sent, answered) = (of(client, true), of(client, false));
+    let (asked, replied) = (of(server, true), of(server, false));
+    for rows in [&there, &back, &sent, &answered, &asked, &replied] {
+        assert_eq!(rows.len(), DATAGRAMS);
+    }
+    let mut worst_ns = 0;
+    for i in 0..DATAGRAMS {
+        let at = |rows: &[Value], hop: &str| time_ns(&rows[i], hop).expect("it passed");
+        let measured_ns = at(&answered, "dev.recv") - at(&sent, "dev.xmit");
+        let inside_ns = at(&replied, "dev.xmit") - at(&asked, "dev.recv");
+        let ((there_ns, bound_ns), (back_ns, _)) =
+            (wire(&there[i]).expect("a wire"), wire(&back[i]).expect("a wire"));
+        let rebuilt_ns = there_ns + inside_ns + back_ns;
+        let off_ns = (rebuilt_ns - measured_ns).abs();
+        assert!(off_ns <= bound_ns, "{rebuilt_ns} of {measured_ns} ± {bound_ns}");
+        worst_ns = worst_ns.max(off_ns);
+    }
+    println!("round trips rebuilt to within {worst_ns} ns");
+    // Rates of the two MONOTONIC clocks differ by 300 ppm, over some 10 ms; and what the samples of the clocks leave open.
+    assert!(worst_ns < 50_000, "{worst_ns}");
+}
+
+/// An hour more on the wall is an hour more in the labels.
+fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value]) {
+    without_the_step(client, never_set);
+    let other = journeys(&[never_set, server]);
+    let name = |row: &Value| format!("{} {} {} {}", row["proto"], row["from"], row["range"], row["rungs"]);
+    let labels: HashMap<String, &Value> = other.iter().map(|row| (name(row), row)).collect();
+    assert_eq!((labels.len(), together.len()), (other.len(), other.len()));
+    let (mut before, mut after) = (0, 0);
+    for row in together {
+        let twin = labels.get(&name(row)).unwrap_or_else(|| panic!("only with the step: {row}"));
+        let mut same = (*twin).clone();
+        // A thread that renames itself meanwhile has either name, by which batch its event was read with.
+        for label in ["start_utc", "id", "sender", "reader"] {
+            same[label] = row[label].clone();
+        }
+        assert_eq!(&same, row);
+        let utc = |row: &Value| row["start_utc"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
+        let (Some(set), Some(steady)) = (utc(row), utc(twin)) else { continue };
+        match set.duration_since(steady).as_secs_f64().round() as i64 {
+            0 => before += 1,
+            // `date` sets whole seconds.
+            set if (STEP_S - 1..=STEP_S).contains(&set) => after += 1,
+            other => panic!("{other} s: {row}"),
+        }
+    }
+    assert!(before > REQUESTS / 2 && after > REQUESTS / 2 + DATAGRAMS, "{before} before, {after} after");
+    let table = |client: &str| json(&["align", "--json", client, server]);
+    assert_eq!(table(client), table(never_set));
+}
+
+/// Writes a recording again as if nobody had set the wall clock.
+fn without_the_step(from: &str, to: &str) {
+    let session = Session::open(Path::new(from)).expect("a recording");
+    let mut recorder =
+        Recorder::create(Path::new(to), session.info(), RecordOptions::default()).expect("a place");
+    let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
+    let (mut ahead, mut steps) = (None, 0);
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        for sample in &mut batch.clock {
+            let own = i128::from(sample.realtime_ns) - i128::from(sample.monotonic_ns);
+            let first = *ahead.get_or_insert(own);
+            steps = steps.max(sample.realtime_steps);
+            let set_s = ((own - first) as f64 / 1e9).round() as i64;
+            if sample.realtime_steps > 0 {
+                sample.realtime_ns = (i128::from(sample.realtime_ns) - (own - first)) as i64;
+                assert!((STEP_S - 1..=STEP_S).contains(&set_s), "{set_s}");
+            }
+            sample.realtime_steps = 0;
+        }
+        recorder.append(&batch).expect("room");
+    }
+    assert!(steps > 0, "the step was noticed");
+    recorder.close().expect("it is written");
+}
