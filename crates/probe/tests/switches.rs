@@ -33,31 +33,22 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
     let hops: HopSet = [Hop::SchedSwitch, Hop::SchedSwitched, Hop::SchedWakeup, Hop::SchedFork, Hop::SchedExit]
         .into_iter()
         .collect();
-    let record = || {
-        let mut recording = Net::new().capture_with(magscope_probe::CaptureOptions {
-            hops,
-            ring_bytes_per_cpu: 32 << 20,
-            ..Default::default()
-        });
-        let sleeper = std::thread::spawn(|| {
-            for _ in 0..SLEEPS {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            (rustix::thread::gettid().as_raw_nonzero().get() as u32, switches())
-        });
-        let (tid, (left, counted_at)) = sleeper.join().expect("it only sleeps");
-        recording.drain(Duration::from_millis(100));
-        let counters = recording.stop();
-        assert_eq!(recording.lost(), 0);
-        assert_eq!(recording.numbered() + recording.outside(), counters.hits);
-        let is_switch = |e: &&Event| e.hop == Hop::SchedSwitch && e.tid == tid && e.time_ns <= counted_at;
-        let told = recording.events.iter().filter(is_switch).count() as u64;
-        (recording, tid, left, counted_at, told)
-    };
-    // Once in many runs, on a host that stalled, the thread's own count was one more than was told; why is not known. Twice
-    // in a row it is wrong.
-    let (recording, tid, left, counted_at, _) =
-        Some(record()).filter(|(.., left, _, told)| *told == left + 1).unwrap_or_else(record);
+    let mut recording = Net::new().capture_with(magscope_probe::CaptureOptions {
+        hops,
+        ring_bytes_per_cpu: 32 << 20,
+        ..Default::default()
+    });
+    let sleeper = std::thread::spawn(|| {
+        for _ in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        (rustix::thread::gettid().as_raw_nonzero().get() as u32, switches())
+    });
+    let (tid, (left, counted_at)) = sleeper.join().expect("it only sleeps");
+    recording.drain(Duration::from_millis(100));
+    let counters = recording.stop();
+    assert_eq!(recording.lost(), 0);
+    assert_eq!(recording.numbered() + recording.outside(), counters.hits);
     let of = |hop: Hop| -> Vec<&Event> {
         recording.events.iter().filter(|e| e.hop == hop && e.tid == tid && e.time_ns <= counted_at).collect()
     };
