@@ -262,7 +262,7 @@ INLINE int on_hit(enum call call, void *ctx)
 	}
 	if (control.gate && !admitted(&a, now))
 		return 0;
-	__u64 flow = a.flow ? flow_of(state, &a.packet.t, now) : 0;
+	__u64 flow = a.flow ? flow_of(&a.packet.t, now) : 0;
 	if (plan.process)
 		announce_task(state, pid_tgid, now);
 	struct mag_hit *h = reserve(state, hop, MAG_KIND_HIT, sizeof(*h), now);

@@ -21,6 +21,7 @@ struct tuple {
 	__u32 netns;
 	__u8 proto;
 	__u8 ipv6;
+	__u8 pad[6]; /* older verifiers let no function have a byte that was not written */
 };
 
 /* The packet as the hop sees it. */
@@ -29,16 +30,17 @@ struct packet {
 	__u64 skb_at;     /* the packet itself, its IP header and its payload: 0 where they cannot be read */
 	__u64 ip_at;
 	__u64 payload_at;
+	__u64 head;       /* of its buffer; whole, because the verifier lets no part of a pointer lie in memory */
 	__u32 seq;
 	__u32 len;
 	__u32 ack;
-	__u32 skb;
 	__u16 ip_id;
 	__u16 segs;
 	__u8 flags;
 	__u8 tcp_flags;
 	__u8 ttl;
 	__u8 tos;
+	__u8 pad[4];
 };
 
 INLINE bool netns_wanted(__u32 netns)
@@ -65,9 +67,13 @@ INLINE __u64 flow_id(const struct tuple *t)
 	return h ? h : 1;
 }
 
-/* Returns the flow's id and announces it if that was not done lately. */
-INLINE __u64 flow_of(struct mag_cpu *state, const struct tuple *t, __u64 now)
+/* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too, as is all
+ * that follows where a packet was read: there the ways through parse() have not yet become one again. */
+__noinline __u64 flow_of(struct tuple *t, __u64 now)
 {
+	struct mag_cpu *state = this_cpu();
+	if (!t || !state)
+		return 0;
 	__u64 *cell, mark, id = flow_id(t);
 	if (!stale(id, now, &cell, &mark))
 		return id;
@@ -90,11 +96,6 @@ INLINE __u64 flow_of(struct mag_cpu *state, const struct tuple *t, __u64 now)
 	submit(state, flow, sizeof(*flow));
 	*cell = mark;
 	return id;
-}
-
-INLINE __u32 buffer_of(const struct sk_buff *skb)
-{
-	return (__u64)READ(skb, head) >> 6;
 }
 
 /* Wire segments that a packet stands for, at least 1. */
@@ -135,13 +136,15 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	t->netns = netns;
 	t->local_port = 0;
 	t->remote_port = 0;
+	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	p->flags = 0;
 	p->seq = 0;
 	p->len = 0;
 	p->ack = 0;
 	p->tcp_flags = 0;
 	p->ip_id = 0;
-	p->skb = buffer_of(skb);
+	p->head = (__u64)READ(skb, head);
+	__builtin_memset(p->pad, 0, sizeof(p->pad));
 	p->skb_at = (__u64)skb;
 	p->ip_at = (__u64)at;
 	p->payload_at = 0;
@@ -292,6 +295,7 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 	t->netns = netns_of_socket(sk);
 	t->proto = READ(sk, sk_protocol);
 	t->ipv6 = 0;
+	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	if (family == AF_INET6) {
 		MEMBER(in6_addr, remote, &sk->__sk_common.skc_v6_daddr);
 		const __u64 *to = (const __u64 *)remote;
@@ -348,7 +352,7 @@ INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow,
 	e->flow = flow;
 	e->seq = p->seq;
 	e->len = p->len;
-	e->skb = p->skb;
+	e->skb = p->head >> 6;
 	e->ifindex = ifindex;
 	e->ip_id = p->ip_id;
 	e->segs = p->segs;
@@ -388,29 +392,12 @@ INLINE bool socket_hop(int hop)
 	return wanted(hop) || control.learn;
 }
 
-/* What a head is made of. Apart from struct packet, because what a function gets a pointer to lies in memory, where the verifier
- * wants pointers whole. */
-struct wanted_head {
-	__u64 skb_at;
-	__u64 payload_at;
-	__u64 flow;
-	__u64 now;
-	__u32 event;
-	__u32 seq;
-	__u32 len;
-	__u16 ip_id;
-	__u8 hop;
-	__u8 proto;
-};
-
 /* Writes the first bytes of an event's payload, as many as its hop is set to keep. */
-static __noinline int log_head(const struct wanted_head *p)
+__noinline int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !p || !p->len || !p->payload_at)
 		return 0;
-	__u8 hop = p->hop;
-	__u64 now = p->now;
 	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
 	__u64 number = __sync_fetch_and_add(&state->number, 1);
 	__sync_fetch_and_add(&state->kept[MAG_HEADS], 1);
@@ -424,7 +411,8 @@ static __noinline int log_head(const struct wanted_head *p)
 	void *ring = this_ring(cpu);
 	if (to && ring) {
 		struct mag_head *r = (void *)to;
-		__u32 got = copy_bytes(p->skb_at, p->payload_at, to + sizeof(*r), want);
+		const struct gather *copied = copy_bytes(p->skb_at, p->payload_at, &level, sizeof(*r), want);
+		__u32 got = copied ? copied->done : 0;
 		OPAQUE(got);
 		if (got > MAG_SNAP_MAX)
 			got = MAG_SNAP_MAX;
@@ -432,14 +420,14 @@ static __noinline int log_head(const struct wanted_head *p)
 		__builtin_memset(to + sizeof(*r) + got, 0, 8);
 		__u32 size = (sizeof(*r) + got + 7) & ~7;
 		head(&r->h, MAG_KIND_HEAD, size, cpu, number, now);
-		r->flow = p->flow;
-		r->event = p->event;
+		r->flow = flow;
+		r->event = event;
 		r->seq = p->seq;
 		r->of_bytes = p->len;
 		r->bytes = got;
 		r->ip_id = p->ip_id;
 		r->hop = hop;
-		r->proto = p->proto;
+		r->proto = p->t.proto;
 		r->pad = 0;
 		OPAQUE(size);
 		if (size <= sizeof(*r) + MAG_SNAP_MAX)
@@ -455,21 +443,30 @@ static __noinline int log_head(const struct wanted_head *p)
 	return 0;
 }
 
+/* What the filter gets to see of a packet. */
+__noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
+{
+	if (!s || !p)
+		return 0;
+	subject_of(s, hop, &p->t, cookie, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	s->flow = flow_id(&p->t);
+	s->skb = p->skb_at;
+	s->ip = p->ip_at;
+	s->ifindex = ifindex;
+	s->len = p->len;
+	s->ends |= LENGTH;
+	return 0;
+}
+
 /* Logs a packet at a hop. */
-INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
+INLINE void log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !socket_hop(hop))
 		return;
 	if (control.gate) {
-		struct subject s;
-		subject_of(&s, hop, &p->t, cookie, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
-		s.flow = flow_id(&p->t);
-		s.skb = p->skb_at;
-		s.ip = p->ip_at;
-		s.ifindex = ifindex;
-		s.len = p->len;
-		s.ends |= LENGTH;
+		struct subject s = {};
+		subject_of_packet(&s, p, cookie, hop, ifindex);
 		if (control.learn && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
 			remember(&s, 1); /* the one packet hop that runs within the sender's call */
 		if (!wanted(hop)) {
@@ -479,28 +476,15 @@ INLINE void log_packet(__u8 hop, const struct packet *p, __u64 cookie, __u32 ifi
 		if (!admit(&s, NULL, now))
 			return;
 	}
-	__u64 flow = flow_of(state, &p->t, now);
+	__u64 flow = flow_of(&p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (control.snap[hop & (MAG_HOPS - 1)]) {
-		struct wanted_head head = {
-			.skb_at = p->skb_at,
-			.payload_at = p->payload_at,
-			.flow = flow,
-			.now = now,
-			.event = number,
-			.seq = p->seq,
-			.len = p->len,
-			.ip_id = p->ip_id,
-			.hop = hop,
-			.proto = p->t.proto,
-		};
-		log_head(&head);
-	}
+	if (control.snap[hop & (MAG_HOPS - 1)])
+		log_head(p, flow, number, hop, now);
 }
 
 /* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the
@@ -526,7 +510,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 			return;
 	}
 	if (peer)
-		flow = flow_of(state, &t, now);
+		flow = flow_of(&t, now);
 	if (pid_tgid)
 		announce_task(state, pid_tgid, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);

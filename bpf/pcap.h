@@ -227,9 +227,9 @@ __noinline int pcap_holds(struct subject *s, __u32 slot)
 		m->slot = slot;
 		m->answer = RUNNING;
 		if (s->ip) {
-			const struct sk_buff *skb = (const void *)s->skb;
-			m->length = BPF_CORE_READ(skb, len) - (__u32)(s->ip - (__u64)BPF_CORE_READ(skb, data));
-			m->have = copy_bytes(s->skb, s->ip, bytes, m->length < LOOKED_AT ? m->length : LOOKED_AT);
+			const struct gather *got = copy_bytes(s->skb, s->ip, &level, 0, LOOKED_AT);
+			m->have = got ? got->done : 0;
+			m->length = got ? got->length : 0;
 		} else {
 			m->made_up = make_up(s, bytes);
 		}

@@ -69,7 +69,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 			return;
 		}
 	}
-	__u64 flow = peer ? flow_of(state, &t, now) : 0;
+	__u64 flow = peer ? flow_of(&t, now) : 0;
 	struct mag_tcp *s = reserve(state, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
 	if (!s)
 		return;
@@ -109,7 +109,7 @@ INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct
 	p->tcp_flags = flags;
 	p->seq = READ(tcb, seq) + (flags >> 1 & 1);
 	p->len = READ(tcb, end_seq) - p->seq - (flags & 1);
-	p->skb = buffer_of(skb);
+	p->head = (__u64)READ(skb, head);
 	p->flags = p->t.ipv6 ? MAG_F_IPV6 : 0;
 	return true;
 }
