@@ -358,12 +358,14 @@ struct mag_cpu {
 	unsigned int asked_tid;
 	unsigned int switch_from; /* the task that this CPU is leaving, and since when; 0 none */
 	unsigned long long switch_ns;
+	unsigned int switch_to; /* who was chosen, plus 1; 0 not yet */
+	unsigned int pad;
 	unsigned int unread_events; /* since the reader was woken last */
 	unsigned long long unread_bytes;
 	unsigned long long nested; /* programs on this CPU that are putting bytes together, one inside the other */
 	unsigned long long lost_by_hop[MAG_HOPS];
 	/* Every hit of a hop that is on is counted in one of these four: kept (records, lost ones too), left out by the
-	 * filter, left out because the filter asks for what could not be known here, left out by a sampler. */
+	 * filter, left out because something that it takes could not be known here, left out by a sampler. */
 	unsigned long long kept[MAG_HOPS];
 	unsigned long long filtered[MAG_HOPS];
 	unsigned long long undecided[MAG_HOPS];

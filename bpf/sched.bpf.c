@@ -133,7 +133,9 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 /*
  * How long a switch takes: from where the scheduler begins to look for the next task, on the leaving one's behalf, to where
  * the next one runs. No other switch of this CPU comes in between, so one mark is enough. What is looked for may turn out to be the
- * same task again; then nothing ends, and the next beginning overwrites the mark.
+ * same task again; then nothing ends, and the next beginning overwrites the mark. There are kernels that trace nothing of
+ * certain tasks, such as a sandbox's own: after one of those the mark is an older switch's. So the mark also says who was chosen, and an
+ * end that this was not for is counted and not measured.
  */
 INLINE int switch_begins(void)
 {
@@ -141,19 +143,34 @@ INLINE int switch_begins(void)
 	if (!state || !wanted(MAG_SCHED_SWITCHED))
 		return 0;
 	state->switch_from = bpf_get_current_pid_tgid();
+	state->switch_to = 0;
 	state->switch_ns = clock_now();
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_chosen, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct mag_cpu *state = this_cpu();
+	/* the idle task of every CPU has number 0 */
+	if (state)
+		state->switch_to = next->pid + 1;
 	return 0;
 }
 
 INLINE int switch_ends(void)
 {
 	struct mag_cpu *state = this_cpu();
-	if (!state || !state->switch_ns)
+	if (!state || !wanted(MAG_SCHED_SWITCHED))
 		return 0;
 	__u64 now = clock_now(), took_ns = now - state->switch_ns;
+	__u32 runs = bpf_get_current_pid_tgid();
+	bool known = state->switch_ns && state->switch_to == runs + 1;
 	state->switch_ns = 0;
-	if (!wanted(MAG_SCHED_SWITCHED))
+	if (!known) {
+		__sync_fetch_and_add(&state->undecided[MAG_SCHED_SWITCHED], 1);
 		return 0;
+	}
 	announce_task(state, bpf_get_current_pid_tgid(), now);
 	log_task(MAG_SCHED_SWITCHED, 0, bpf_get_current_task_btf(), state->switch_from,
 		 took_ns < 0xffffffff ? took_ns : 0xffffffff, now);

@@ -111,12 +111,20 @@ pub enum LossCause {
     Damaged = 3,
     /// A record that the decoder could not read.
     Undecodable = 4,
+    /// A run of a probe that the kernel refused, because the same probe was under way on that CPU: each may have been a hit.
+    Refused = 5,
 }
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [LossCause; 5] =
-        [Self::RingFull, Self::Gap, Self::RecorderQueue, Self::Damaged, Self::Undecodable];
+    pub const ALL: [LossCause; 6] = [
+        Self::RingFull,
+        Self::Gap,
+        Self::RecorderQueue,
+        Self::Damaged,
+        Self::Undecodable,
+        Self::Refused,
+    ];
 
     /// The cause with this number in a session file.
     pub fn from_id(id: u8) -> Option<Self> {
@@ -132,6 +140,7 @@ impl fmt::Display for LossCause {
             Self::RecorderQueue => "recorder queue full",
             Self::Damaged => "damaged file",
             Self::Undecodable => "undecodable record",
+            Self::Refused => "refused by the kernel",
         })
     }
 }

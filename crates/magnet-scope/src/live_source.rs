@@ -5,7 +5,7 @@ use crate::control::{ANSWERS_A_BATCH, answer};
 use crate::hosts::Hosts;
 use crate::screen::Feed;
 use crate::signals::Stop;
-use magscope_core::Batch;
+use magscope_core::{Batch, Hop};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_probe::Capture;
@@ -41,6 +41,12 @@ impl Live {
     pub fn with_cost(mut self, hit_ns: Option<f64>) -> Self {
         self.hit_ns = hit_ns;
         self
+    }
+
+    /// Hits of a hop until now that are left out because something they take could not be known.
+    pub fn undecided(&self, hop: Hop) -> u64 {
+        let counters = self.capture.counters().unwrap_or_default();
+        counters.hops.iter().filter(|count| count.hop == hop).map(|count| count.undecided).sum()
     }
 
     /// The same, with hosts that are watched: should one of them end early, the capture fails.

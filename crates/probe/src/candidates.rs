@@ -132,8 +132,9 @@ const fn recv6_call(backend: Backend) -> Candidate {
     way("kprobe_app_recv_call6", Hop::AppRecv, backend, "inet6_recvmsg")
 }
 
+const SWITCH_CHOSEN: Candidate = tracepoint("sched_chosen", Hop::SchedSwitched, "sched_switch", "");
 const SWITCH_BEGINS: &[Candidate] =
-    &[tracepoint("sched_begins_rcu", Hop::SchedSwitched, "rcu_utilization", "")];
+    &[tracepoint("sched_begins_rcu", Hop::SchedSwitched, "rcu_utilization", ""), SWITCH_CHOSEN];
 
 const fn switched_by_breakpoint(backend: Backend) -> Candidate {
     Candidate {
@@ -260,7 +261,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
         tracepoint("sched_fork", Hop::SchedFork, "sched_process_fork", ""),
         tracepoint("sched_exit", Hop::SchedExit, "sched_process_exit", ""),
         Candidate {
-            twins: &[tracepoint("sched_begins", Hop::SchedSwitched, "sched_entry_tp", "")],
+            twins: &[tracepoint("sched_begins", Hop::SchedSwitched, "sched_entry_tp", ""), SWITCH_CHOSEN],
             ..tracepoint(
                 "sched_switched",
                 Hop::SchedSwitched,

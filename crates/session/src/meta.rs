@@ -128,6 +128,8 @@ pub struct LossTotals {
     pub damaged: u64,
     /// See [`LossCause::Undecodable`].
     pub undecodable: u64,
+    /// See [`LossCause::Refused`].
+    pub refused: u64,
 }
 
 impl LossTotals {
@@ -139,6 +141,7 @@ impl LossTotals {
             LossCause::RecorderQueue => self.recorder_queue,
             LossCause::Damaged => self.damaged,
             LossCause::Undecodable => self.undecodable,
+            LossCause::Refused => self.refused,
         }
     }
 
@@ -155,6 +158,7 @@ impl LossTotals {
             LossCause::RecorderQueue => &mut self.recorder_queue,
             LossCause::Damaged => &mut self.damaged,
             LossCause::Undecodable => &mut self.undecodable,
+            LossCause::Refused => &mut self.refused,
         };
         *slot = slot.saturating_add(count).min(LARGEST);
     }

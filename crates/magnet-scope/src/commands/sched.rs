@@ -67,6 +67,8 @@ pub struct Phase {
     forks: u64,
     /// Tasks that ended.
     exits: u64,
+    /// Switches that could not be measured, because the kernel traces nothing of the task that was left.
+    unmeasured: u64,
     /// A row a CPU.
     cpus: Vec<Row>,
     /// A row a window and CPU.
@@ -124,6 +126,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
     let mut switches = Switches::new(from_ns, window_ns);
     let mut batch = Batch::default();
     let (mut seen_ns, mut lost) = (from_ns, 0);
+    let before = live.undecided(Hop::SchedSwitched);
     while seen_ns < to_ns && !stop.is_raised() {
         let progress = live.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?;
         // what is left over from before, or goes on after, is no part of it
@@ -138,11 +141,18 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
     if lost > 0 {
         output::note(&format!("{lost} events LOST {name}: the figures are of those that were seen"));
     }
+    let unmeasured = live.undecided(Hop::SchedSwitched).saturating_sub(before);
+    if unmeasured > 0 {
+        output::note(&format!(
+            "{unmeasured} switches {name} could not be measured: this kernel traces nothing of the tasks that were left"
+        ));
+    }
     Ok(Phase {
         name,
         seconds: (seen_ns.min(to_ns).saturating_sub(from_ns)) as f64 / 1e9,
         forks: switches.forks,
         exits: switches.exits,
+        unmeasured,
         cpus: switches.by_cpu(),
         windows: switches.windows().to_vec(),
     })

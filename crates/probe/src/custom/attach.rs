@@ -15,7 +15,14 @@ static CUSTOM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 /// A probe that is attached. Links first, so that nothing runs while the rest goes.
 pub struct Attached {
     _link: Link,
-    _object: Object,
+    object: Object,
+}
+
+impl Attached {
+    /// Runs of its program that the kernel refused.
+    pub fn refused(&self) -> u64 {
+        crate::capture::refused_by(&self.object)
+    }
 }
 
 const fn program_of(attach: Attach) -> &'static str {
@@ -66,7 +73,7 @@ pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result
         let program = program.ok_or_else(|| "its program is not in the object".to_owned())?;
         link(&program, resolved).map_err(failed)?
     };
-    Ok(Attached { _link: link, _object: object })
+    Ok(Attached { _link: link, object })
 }
 
 /// Whether two objects' maps are the same one. Data sections carry the name of their object before their own.

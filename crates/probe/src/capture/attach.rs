@@ -1,0 +1,99 @@
+//! Attaching what is loaded.
+
+use crate::candidates::Candidate;
+use crate::error::ProbeError;
+use crate::facts::HostFacts;
+use crate::netns::NetnsTarget;
+use crate::plan::Plan;
+use libbpf_rs::{ErrorKind, Link, NetfilterOpts, Object, ProgramMut};
+use magscope_core::Hop;
+use magscope_core::node::Backend;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+/// Links of programs, by their names.
+pub(crate) type Links = Vec<(&'static str, Vec<Link>)>;
+
+pub(super) fn attach_all(
+    facts: &HostFacts,
+    object: &Object,
+    plan: &Plan,
+    netns: &[NetnsTarget],
+) -> Result<Links, ProbeError> {
+    plan.programs().iter().map(|probe| Ok((probe.program, attach(facts, object, probe, netns)?))).collect()
+}
+
+/// Attaches one program: once, or once a namespace and family.
+pub(crate) fn attach(
+    facts: &HostFacts,
+    object: &Object,
+    probe: &Candidate,
+    netns: &[NetnsTarget],
+) -> Result<Vec<Link>, ProbeError> {
+    let failed = |cause: String| ProbeError::Attach {
+        hop: probe.hop,
+        backend: probe.backend,
+        point: probe.point.to_owned(),
+        cause,
+    };
+    let program = object
+        .progs_mut()
+        .find(|p| p.name() == probe.program)
+        .ok_or_else(|| failed("its program is not in the object".to_owned()))?;
+    let mut links = Vec::new();
+    match probe.backend {
+        Backend::Netfilter => {
+            for target in netns {
+                for family in [libbpf_rs::NFPROTO_IPV4, libbpf_rs::NFPROTO_IPV6] {
+                    links.push(target.within(|| attach_netfilter(&program, probe, family))??);
+                }
+            }
+        }
+        Backend::CgroupSkb => {
+            let root = facts.cgroup2.as_ref().ok_or_else(|| failed("no cgroup v2".to_owned()))?;
+            let root = File::open(root).map_err(|e| failed(e.to_string()))?;
+            links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
+        }
+        Backend::Kprobe => {
+            let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
+            links.push(link.map_err(|e| failed(e.to_string()))?);
+        }
+        Backend::KprobeMulti => {
+            let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
+            links.push(link.map_err(|e| failed(e.to_string()))?);
+        }
+        _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
+    }
+    Ok(links)
+}
+
+/// On the way out before and after everything else that netfilter does; on the way in the same, so that address
+/// translation and filters fall between two hops and their time is seen.
+fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {
+    let (hooknum, outermost, inwards) = match probe.hop {
+        Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
+        Hop::IpPost => (libbpf_rs::NF_INET_POST_ROUTING, i32::MAX - 1, -1),
+        Hop::IpPre => (libbpf_rs::NF_INET_PRE_ROUTING, i32::MIN + 1, 1),
+        _ => (libbpf_rs::NF_INET_LOCAL_IN, i32::MAX - 1, -1),
+    };
+    let attach = |priority| {
+        let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
+        program.attach_netfilter_with_opts(options)
+    };
+    // No two programs may have one priority: another capture of this namespace has taken it.
+    let places = (0..MAX_CAPTURES).map(|nth| outermost + nth * inwards);
+    let mut tries = places.map(attach).skip_while(|tried| {
+        // EBUSY has no kind of its own
+        matches!(tried, Err(e) if matches!(e.kind(), ErrorKind::Other | ErrorKind::AlreadyExists))
+    });
+    let link = tries.next().ok_or_else(|| format!("{MAX_CAPTURES} captures are at this place already"));
+    link.and_then(|tried| tried.map_err(|e| e.to_string())).map_err(|cause| ProbeError::Attach {
+        hop: probe.hop,
+        backend: probe.backend,
+        point: probe.point.to_owned(),
+        cause,
+    })
+}
+
+/// Captures of one namespace that can stand beside each other at a netfilter hook.
+const MAX_CAPTURES: i32 = 32;

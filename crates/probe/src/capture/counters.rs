@@ -1,0 +1,141 @@
+//! What the kernel side counted.
+
+use crate::error::ProbeError;
+use crate::record::{mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HEADS, mag_hop_MAG_HOPS};
+use libbpf_rs::{MapCore, MapFlags, Object};
+use magscope_core::{Hop, HopCount};
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+
+/// What the kernel side counted, over all CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that should have become records.
+    pub hits: u64,
+    /// What became of every hit, by hop; hops without one are not there.
+    pub hops: Vec<HopCount>,
+    /// Of those, how many found no room, by hop.
+    pub lost_by_hop: BTreeMap<Hop, u64>,
+    /// Payload heads that should have become records, and how many of them found no room.
+    pub heads: (u64, u64),
+    /// What became of every hit of a custom probe, in their order.
+    pub probes: Vec<ProbeCount>,
+    /// Of those lost, how many no loss record has reported yet.
+    pub unreported: u64,
+    /// Runs of probes that the kernel refused, because the same probe was under way on that CPU: each may have been
+    /// a hit. As of the last batch.
+    pub refused: u64,
+}
+
+/// What became of the hits of a custom probe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeCount {
+    /// Became records, or should have.
+    pub kept: u64,
+    /// Left out by the filter.
+    pub filtered: u64,
+    /// Left out because the filter asks for something that could not be known.
+    pub undecided: u64,
+    /// Left out by a sampler.
+    pub sampled: u64,
+    /// Of those kept, found no room.
+    pub lost: u64,
+}
+
+impl Counters {
+    /// Events that found no room.
+    pub fn lost(&self) -> u64 {
+        self.lost_by_hop.values().sum::<u64>()
+            + self.probes.iter().map(|probe| probe.lost).sum::<u64>()
+            + self.heads.1
+    }
+}
+
+/// One CPU's counters, as the kernel hands out `struct mag_cpu`.
+struct OfCpu<'a>(&'a [u8]);
+
+impl OfCpu<'_> {
+    /// The word at an offset in bytes, and so many words on.
+    fn word(&self, offset: usize, on: usize) -> u64 {
+        let at = offset + on * 8;
+        self.0.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+    }
+
+    fn hop(&self, hop: Hop, time_ns: u64) -> HopCount {
+        let of = |offset| self.word(offset, hop as usize);
+        HopCount {
+            time_ns,
+            hop,
+            kept: of(offset_of!(mag_cpu, kept)),
+            filtered: of(offset_of!(mag_cpu, filtered)),
+            undecided: of(offset_of!(mag_cpu, undecided)),
+            sampled: of(offset_of!(mag_cpu, sampled)),
+        }
+    }
+
+    fn probe(&self, number: usize) -> ProbeCount {
+        let of = |offset| self.word(offset, mag_hop_MAG_CUSTOM as usize + number);
+        ProbeCount {
+            kept: of(offset_of!(mag_cpu, kept)),
+            filtered: of(offset_of!(mag_cpu, filtered)),
+            undecided: of(offset_of!(mag_cpu, undecided)),
+            sampled: of(offset_of!(mag_cpu, sampled)),
+            lost: of(offset_of!(mag_cpu, lost_by_hop)),
+        }
+    }
+}
+
+impl Counters {
+    /// Reads them from the map that the programs count in: over all CPUs, for so many custom probes, as of `time_ns`.
+    pub(super) fn read(object: &Object, probes: usize, time_ns: u64) -> Result<Self, ProbeError> {
+        let failed = |cause: String| ProbeError::Map { operation: "read", map: "cpus", cause };
+        let map = object.maps().find(|m| m.name() == "cpus");
+        let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
+        let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let values = values
+            .map_err(|e| failed(e.to_string()))?
+            .ok_or_else(|| failed("the kernel has no value of it".to_owned()))?;
+        let mut counters = Counters { probes: vec![ProbeCount::default(); probes], ..Counters::default() };
+        for cpu in values.iter().map(|bytes| OfCpu(bytes)) {
+            counters.add(&cpu, time_ns);
+        }
+        Ok(counters)
+    }
+
+    fn add(&mut self, cpu: &OfCpu<'_>, time_ns: u64) {
+        self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
+        self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
+        self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_hop_MAG_HEADS as usize);
+        self.heads.1 += cpu.word(offset_of!(mag_cpu, lost_by_hop), mag_hop_MAG_HEADS as usize);
+        for (number, probe) in self.probes.iter_mut().enumerate() {
+            let of = cpu.probe(number);
+            probe.kept += of.kept;
+            probe.filtered += of.filtered;
+            probe.undecided += of.undecided;
+            probe.sampled += of.sampled;
+            probe.lost += of.lost;
+        }
+        for hop in Hop::ALL {
+            let lost = cpu.word(offset_of!(mag_cpu, lost_by_hop), *hop as usize);
+            if lost > 0 {
+                *self.lost_by_hop.entry(*hop).or_default() += lost;
+            }
+            let count = cpu.hop(*hop, time_ns);
+            if count.seen() == 0 {
+                continue;
+            }
+            match self.hops.iter_mut().find(|known| known.hop == *hop) {
+                Some(known) => {
+                    known.kept += count.kept;
+                    known.filtered += count.filtered;
+                    known.undecided += count.undecided;
+                    known.sampled += count.sampled;
+                }
+                None => self.hops.push(count),
+            }
+        }
+    }
+}
+
+// One counter a hop number.
+const _: () = assert!(mag_hop_MAG_HOPS == 64);

@@ -1,0 +1,138 @@
+//! Loading the programs that a plan asks for, with what they have to know beforehand.
+
+use crate::candidates::CANDIDATES;
+use crate::error::ProbeError;
+use crate::facts::HostFacts;
+use crate::messages;
+use crate::plan::Plan;
+use crate::record::mag_config;
+use crate::symbols;
+use crate::tsc::Tsc;
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
+use magscope_core::node::Backend;
+use std::os::fd::AsRawFd;
+
+use super::CaptureOptions;
+
+/// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+static TYPED_CASTS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
+static PROBE_READS: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
+
+/// The TSC, where it is wanted, and the places that cannot read it among those that refuse; or why it cannot be had.
+pub(super) fn opened(facts: &mut HostFacts, wanted: bool) -> (Option<Tsc>, Option<String>) {
+    if !wanted {
+        return (None, None);
+    }
+    let opened = facts.tsc_obstacle.clone().map_or_else(|| Tsc::open(facts.cpus), Err);
+    match opened {
+        Ok(tsc) => {
+            facts.refused.extend(without_tsc());
+            (Some(tsc), None)
+        }
+        Err(because) => (None, Some(because)),
+    }
+}
+
+pub(super) fn load(
+    facts: &HostFacts,
+    plan: &Plan,
+    options: &CaptureOptions,
+    tsc: Option<&Tsc>,
+) -> Result<Object, ProbeError> {
+    messages::keep();
+    let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: e.to_string(), log: messages::last() };
+    let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
+    let mut open: OpenObject = ObjectBuilder::default().open_memory(bytes).map_err(refused)?;
+    let programs = plan.programs();
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        let way = programs.iter().find(|way| way.program == name);
+        program.set_autoload(way.is_some() || name == "find_pages");
+        match way {
+            Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
+                program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;
+            }
+            // the same program as for single breakpoints
+            Some(way) if way.backend == Backend::KprobeMulti => {
+                program.set_attach_type(ProgramAttachType::KprobeMulti);
+            }
+            _ => {}
+        }
+    }
+    let config = config(facts, plan, options, tsc);
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if ["rings", "tsc_counters", "tsc_bases"].contains(&name.as_str()) {
+            map.set_max_entries(facts.cpus).map_err(refused)?;
+        } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
+            write_config(&mut map, &config)?;
+        }
+    }
+    let object = open.load().map_err(refused)?;
+    if let Some(tsc) = tsc {
+        tell_counters(&object, tsc)?;
+    }
+    Ok(object)
+}
+
+pub(super) fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions, tsc: Option<&Tsc>) -> mag_config {
+    let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
+    let mut config = mag_config {
+        hops: plan.served().0,
+        jiffy_us,
+        epoll_callback: symbols::of_kernel().epoll_callback,
+        ..mag_config::default()
+    };
+    if let Some(Tsc { rate, .. }) = tsc {
+        (config.tsc_mult, config.tsc_shift, config.tsc_origin_ns) = (rate.mult, rate.shift, rate.origin_ns);
+    }
+    if !options.every_netns {
+        config.netns_count = options.netns.len() as u32;
+        for (slot, target) in config.netns.iter_mut().zip(&options.netns) {
+            *slot = target.inode;
+        }
+    }
+    config
+}
+
+/// The bytes that the kernel side reads.
+pub(crate) fn bytes_of_config(config: &mag_config) -> &[u8] {
+    // SAFETY: mag_config is plain integers without padding.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(config).cast::<u8>(), size_of::<mag_config>())
+    }
+}
+
+/// Gives the programs each CPU's counter, and the cycle at which that was 0.
+fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
+    for (cpu, counter) in (0_u32..).zip(&tsc.counters) {
+        let Some((counter, base)) = counter else { continue };
+        let counter = counter.as_raw_fd().to_ne_bytes();
+        for (name, value) in [("tsc_counters", &counter[..]), ("tsc_bases", &base.to_ne_bytes()[..])] {
+            let failed = |cause: String| ProbeError::Map { operation: "write", map: name, cause };
+            let map = object.maps().find(|m| m.name() == name);
+            let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
+            map.update(&cpu.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| failed(e.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Places whose programs may not read a perf event.
+pub(super) fn without_tsc() -> impl Iterator<Item = ((Backend, String), String)> {
+    let ways = CANDIDATES.iter().flat_map(|ways| ways.iter());
+    let blind = ways.filter(|way| matches!(way.backend, Backend::Netfilter | Backend::CgroupSkb));
+    blind.map(|way| ((way.backend, way.point.to_owned()), "programs there cannot read the TSC".to_owned()))
+}
+
+fn write_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &mag_config) -> Result<(), ProbeError> {
+    let failed = |cause: &str| ProbeError::Map { operation: "write", map: "config", cause: cause.to_owned() };
+    let value = map.initial_value_mut().ok_or_else(|| failed("it has no initial value"))?;
+    let bytes = bytes_of_config(config);
+    value.get_mut(..bytes.len()).ok_or_else(|| failed("it is too small"))?.copy_from_slice(bytes);
+    Ok(())
+}

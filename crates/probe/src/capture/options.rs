@@ -1,0 +1,77 @@
+//! What is to be captured, and how.
+
+use crate::control::{Sampler, Watermark};
+use crate::error::ProbeError;
+use crate::netns::NetnsTarget;
+use crate::record::MAG_MAX_NETNS;
+use magscope_core::custom::CustomProbe;
+use magscope_core::hop::HopSet;
+use magscope_core::node::Backend;
+use magscope_core::{CaptureFilter, Hop};
+
+/// What to capture and how.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    /// Hops that are wanted; those the host cannot serve are in the coverage as missing.
+    pub hops: HopSet,
+    /// Network namespaces to attach in. Events of all others are left out, unless `every_netns`.
+    pub netns: Vec<NetnsTarget>,
+    /// Keep events of every namespace, also of those that come into being later (whose netfilter hops are then
+    /// missing).
+    pub every_netns: bool,
+    /// Size of one CPU's ring, bytes; rounded up to a power of two of at least a page.
+    pub ring_bytes_per_cpu: usize,
+    /// Only this kind of probe; hops that it cannot serve are then missing. For comparing kinds.
+    pub backend: Option<Backend>,
+    /// When the reader comes. Wake-ups cost the traffic: 20 ms or more, and none by events.
+    pub watermark: Watermark,
+    /// What is left out from the beginning. Names in it are looked up on this host.
+    pub filter: Option<CaptureFilter>,
+    /// A filter expression of libpcap, which has to hold as well.
+    pub pcap: Option<String>,
+    /// Bytes of payload to keep at hops: none unless asked for.
+    pub snap: Vec<(Hop, u32)>,
+    /// Samplers of hops.
+    pub samplers: Vec<(Hop, Sampler)>,
+    /// Keep one in so many flows; 0 and 1 keep all.
+    pub flow_one_in: u32,
+    /// Stamp events with the TSC itself, where this host's can be read; else with `CLOCK_MONOTONIC`, see
+    /// [`Capture::clock_fallback`].
+    pub tsc: bool,
+    /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
+    pub switchable: HopSet,
+    /// Probes that a person named.
+    pub probes: Vec<CustomProbe>,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        CaptureOptions {
+            hops: crate::plan::default_hops(),
+            netns: Vec::new(),
+            every_netns: false,
+            ring_bytes_per_cpu: 8 << 20,
+            backend: None,
+            watermark: Watermark::SCREEN,
+            filter: None,
+            pcap: None,
+            snap: Vec::new(),
+            samplers: Vec::new(),
+            flow_one_in: 1,
+            tsc: false,
+            switchable: HopSet::EMPTY,
+            probes: Vec::new(),
+        }
+    }
+}
+
+/// Where nothing is said it is the own namespace; and not more than fit.
+pub(super) fn complete(options: &mut CaptureOptions) -> Result<(), ProbeError> {
+    if options.netns.is_empty() {
+        options.netns.push(NetnsTarget::current()?);
+    }
+    if !options.every_netns && options.netns.len() > MAG_MAX_NETNS as usize {
+        return Err(ProbeError::TooManyNamespaces { asked: options.netns.len(), most: MAG_MAX_NETNS as usize });
+    }
+    Ok(())
+}
