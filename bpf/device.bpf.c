@@ -32,7 +32,7 @@ INLINE int on_dev_queue(const struct sk_buff *skb)
 {
 	if (!wanted(MAG_DEV_QUEUE))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
 	if (parse_tx(skb, dev, &p))
@@ -49,7 +49,7 @@ int BPF_PROG(dev_queue, struct sk_buff *skb)
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 {
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	struct packet p;
 	if (!parse_tx(skb, dev, &p))
 		return 0;
@@ -77,7 +77,7 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
 {
 	if (!wanted(MAG_DEV_DONE))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	__u32 zero = 0;
 	struct handover *h = bpf_map_lookup_elem(&handovers, &zero);
 	if (!h || h->skb != (__u64)skb)
@@ -93,7 +93,7 @@ INLINE int on_dev_recv(const struct sk_buff *skb)
 {
 	if (!wanted(MAG_DEV_RECV))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, data), READ(skb, protocol), netns_of_device(dev), RX, &p))
@@ -113,7 +113,7 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 {
 	if (!wanted(MAG_SKB_DROP))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	__be16 protocol = skb->protocol;
 	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
 		return 0;

@@ -221,6 +221,38 @@ __noinline int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 	return UNKNOWN;
 }
 
+/* Whether an event with these ends can be left out unread. */
+INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4], __u16 local_port, __u16 remote_port,
+		     __u8 proto, __u8 ipv6, bool ports)
+{
+	if (!(need->hops >> (hop & 63) & 1))
+		return true;
+	if (need->proto && proto && need->proto != proto)
+		return true;
+	if (need->port_to && proto) {
+		if (proto != IPPROTO_TCP && proto != IPPROTO_UDP)
+			return true;
+		if (ports && local_port && remote_port &&
+		    (local_port < need->port_from || local_port > need->port_to) &&
+		    (remote_port < need->port_from || remote_port > need->port_to))
+			return true;
+	}
+	if (!need->addr || !(addr[0] | addr[1]) || !(addr[2] | addr[3]))
+		return false;
+	if (ipv6 != need->ipv6)
+		return true;
+	__u64 local = ((addr[0] & need->mask[0]) ^ need->value[0]) | ((addr[1] & need->mask[1]) ^ need->value[1]);
+	__u64 remote = ((addr[2] & need->mask[0]) ^ need->value[0]) | ((addr[3] & need->mask[1]) ^ need->value[1]);
+	return local && remote;
+}
+
+/* The filter in force. */
+INLINE struct mag_filter *filter_now(void)
+{
+	__u32 slot = control.filter;
+	return slot-- ? bpf_map_lookup_elem(&filters, &slot) : NULL;
+}
+
 struct walk {
 	struct mag_filter *filter;
 	struct subject *s;

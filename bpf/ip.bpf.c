@@ -8,7 +8,7 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 {
 	if (!wanted(hop))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	struct packet p;
 	if (!parse(skb, READ(skb, head) + READ(skb, network_header), protocol, READ(net, ns.inum), side, &p))
 		return 0;

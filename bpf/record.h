@@ -292,9 +292,23 @@ struct mag_test {
 	unsigned long long value[2];
 	unsigned long long mask[2];
 };
+/* What every event that the filter keeps has to fulfil: looked at first, and before anything else is known of the event than its
+ * ends. Never stricter than the tests are. */
+struct mag_need {
+	unsigned long long hops;  /* at one of these */
+	unsigned char proto;      /* of this protocol; 0 of any */
+	unsigned char addr;       /* whether one of its addresses has to be so, */
+	unsigned char ipv6;       /* of this version */
+	unsigned char pad;
+	unsigned short port_from; /* with a port of these */
+	unsigned short port_to;   /* 0: any */
+	unsigned long long value[2];
+	unsigned long long mask[2];
+};
 struct mag_filter {
 	unsigned int count;
 	unsigned int pad;
+	struct mag_need need;
 	struct mag_test tests[MAG_TESTS];
 };
 

@@ -43,13 +43,20 @@ INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
 	return __sync_val_compare_and_swap(&control.last_ns[hop], last, now) != last;
 }
 
+/* The time of an event that may be left out is read when it has passed what can be asked without it: reading a clock costs more than
+ * all of that. So where something is left out, times are those of some instructions later. */
+INLINE __u64 clock_unless_gated(void)
+{
+	return control.gate ? 0 : clock_now();
+}
+
 /* Whether an event becomes a record; counts it where it does not. */
 __noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!s || !state)
 		return 0;
-	__u32 hop = s->hop & (MAG_HOPS - 1), slot = control.filter;
+	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
 	struct known *known = NULL;
 	if (control.learn) {
 		known = recall(s);
@@ -67,11 +74,9 @@ __noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
 			who = &known->who;
 	}
 	int answer = YES;
-	if (slot--) {
-		struct mag_filter *filter = bpf_map_lookup_elem(&filters, &slot);
-		if (filter)
-			answer = decide(filter, s, who);
-	}
+	struct mag_filter *filter = filter_now();
+	if (filter)
+		answer = decide(filter, s, who);
 	slot = control.pcap;
 	if (slot-- && answer != NO) {
 		int other = pcap_holds(s, slot);

@@ -120,7 +120,7 @@ INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff
 {
 	if (!socket_wanted(sk))
 		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	struct packet p = {};
 	if (!tcp_segment(sk, skb, &p))
 		return 0;
@@ -204,7 +204,7 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 /* A datagram has found its socket. */
 INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_buff *skb)
 {
-	__u64 now = clock_now();
+	__u64 now = clock_unless_gated();
 	const struct net_device *dev = READ(skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p))

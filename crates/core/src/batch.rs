@@ -117,14 +117,8 @@ pub enum LossCause {
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [LossCause; 6] = [
-        Self::RingFull,
-        Self::Gap,
-        Self::RecorderQueue,
-        Self::Damaged,
-        Self::Undecodable,
-        Self::Refused,
-    ];
+    pub const ALL: [LossCause; 6] =
+        [Self::RingFull, Self::Gap, Self::RecorderQueue, Self::Damaged, Self::Undecodable, Self::Refused];
 
     /// The cause with this number in a session file.
     pub fn from_id(id: u8) -> Option<Self> {

@@ -5,9 +5,9 @@ use crate::control::{ANSWERS_A_BATCH, answer};
 use crate::hosts::Hosts;
 use crate::screen::Feed;
 use crate::signals::Stop;
-use magscope_core::{Batch, Hop};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::{Batch, Hop};
 use magscope_probe::Capture;
 use std::time::{Duration, Instant};
 

@@ -267,7 +267,8 @@ fn bytes_of_pcap(program: &mag_pcap) -> &[u8] {
 }
 
 // The layout that the offsets above and `bytes_of` rely on.
-const _: () = assert!(size_of::<crate::record::mag_test>() == 40 && size_of::<mag_filter>() == 8 + 64 * 40);
+const _: () =
+    assert!(size_of::<crate::record::mag_test>() == 40 && size_of::<mag_filter>() == 8 + 48 + 64 * 40);
 const _: () = assert!(size_of::<crate::record::mag_sampler>() == 16);
 
 /// A `mag_control` that the kernel's programs see too.

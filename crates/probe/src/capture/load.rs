@@ -78,7 +78,12 @@ pub(super) fn load(
     Ok(object)
 }
 
-pub(super) fn config(facts: &HostFacts, plan: &Plan, options: &CaptureOptions, tsc: Option<&Tsc>) -> mag_config {
+pub(super) fn config(
+    facts: &HostFacts,
+    plan: &Plan,
+    options: &CaptureOptions,
+    tsc: Option<&Tsc>,
+) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config {
         hops: plan.served().0,

@@ -3,6 +3,7 @@
 //! Names are looked up here ([`names`]), because the kernel knows numbers alone; the result ([`Program`]) is plain data.
 
 pub mod names;
+mod need;
 mod program;
 
 pub use names::{Names, NotFound};

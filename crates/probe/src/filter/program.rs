@@ -3,13 +3,14 @@
 //! Written from the end, so that every test knows the ones it leads to. What a hop cannot know leads where the
 //! comparison and its opposite both fail.
 
+use super::need::Need;
 use super::{FilterError, Names};
 use crate::record::{
     MAG_TESTS, mag_field_MAG_FIELD_CGROUP, mag_field_MAG_FIELD_COMM, mag_field_MAG_FIELD_CPU,
     mag_field_MAG_FIELD_DPORT, mag_field_MAG_FIELD_DST, mag_field_MAG_FIELD_HOP, mag_field_MAG_FIELD_HOST,
     mag_field_MAG_FIELD_IFINDEX, mag_field_MAG_FIELD_LEN, mag_field_MAG_FIELD_NETNS, mag_field_MAG_FIELD_PORT,
     mag_field_MAG_FIELD_PROTO, mag_field_MAG_FIELD_SOCKET, mag_field_MAG_FIELD_SPORT, mag_field_MAG_FIELD_SRC,
-    mag_field_MAG_FIELD_TGID, mag_field_MAG_FIELD_UID, mag_filter, mag_test, mag_verdict_MAG_DROP,
+    mag_field_MAG_FIELD_TGID, mag_field_MAG_FIELD_UID, mag_filter, mag_need, mag_test, mag_verdict_MAG_DROP,
     mag_verdict_MAG_KEEP,
 };
 use magscope_core::CaptureFilter;
@@ -23,6 +24,7 @@ use std::net::IpAddr;
 pub struct Program {
     tests: Vec<mag_test>,
     entry: u8,
+    need: mag_need,
     /// Whether sockets have to be remembered for it.
     pub learn: bool,
 }
@@ -51,7 +53,7 @@ impl Program {
         }
         // the kernel begins at the first; a list that is never empty has it there
         debug_assert_eq!(forward(entry), if tests.is_empty() { entry } else { 0 });
-        Ok(Program { tests, entry, learn: filter.needs_memory() })
+        Ok(Program { tests, entry, need: Need::of(&expr).to_map(), learn: filter.needs_memory() })
     }
 
     /// The tests, in the order the kernel has them.
@@ -59,9 +61,14 @@ impl Program {
         &self.tests
     }
 
+    /// What every event that it keeps fulfils.
+    pub fn need(&self) -> &mag_need {
+        &self.need
+    }
+
     /// As it stands in the kernel's map.
     pub(crate) fn to_map(&self) -> mag_filter {
-        let mut map = mag_filter { count: self.tests.len() as u32, ..mag_filter::default() };
+        let mut map = mag_filter { count: self.tests.len() as u32, need: self.need, ..mag_filter::default() };
         for (slot, test) in map.tests.iter_mut().zip(&self.tests) {
             *slot = *test;
         }
@@ -90,7 +97,7 @@ const KEEP: u8 = mag_verdict_MAG_KEEP as u8;
 const DROP: u8 = mag_verdict_MAG_DROP as u8;
 
 /// The same with every name replaced by numbers.
-enum Plain {
+pub(super) enum Plain {
     All(Vec<Plain>),
     Any(Vec<Plain>),
     Not(Box<Plain>),
