@@ -65,7 +65,8 @@ guest_kernel() {
 # An empty root with busybox.
 guest_root() {
     rm -rf "$work/root"
-    mkdir -p "$work/root"/{bin,proc,sys,dev,tmp,run,lib/modules}
+    mkdir -p "$work/root"/{bin,etc,proc,sys,dev,tmp,run,lib/modules}
+    echo 'root:x:0:0:root:/:/bin/sh' >"$work/root/etc/passwd"
     guest_add "$(command -v busybox)" busybox
 }
 

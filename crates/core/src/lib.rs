@@ -11,6 +11,7 @@ pub mod capture_filter;
 pub mod change;
 pub mod clock;
 pub mod compare;
+pub mod condition;
 pub mod context;
 pub mod custom;
 pub mod event;

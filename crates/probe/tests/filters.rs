@@ -4,7 +4,7 @@ mod common;
 
 use common::{CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, hops, quiet};
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
-use magscope_probe::{CaptureOptions, Counters, Sampler, Setting};
+use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, plan};
 use std::time::Duration;
 
 fn filter(text: &str) -> CaptureFilter {
@@ -34,16 +34,22 @@ fn account(counters: &Counters, hop: Hop) -> [u64; 4] {
     [count.kept, count.filtered, count.undecided, count.sampled]
 }
 
-/// Two pairs of sockets in a net of their own send 100 and 50 datagrams of 300 and 900 bytes; what became of them at a hop.
-fn counted(net: &Net, second: [&str; 2], text: &str, hop: Hop) -> [u64; 4] {
-    let options =
-        CaptureOptions { hops: hops(&[hop]), filter: Some(filter(text)), ..CaptureOptions::default() };
+/// Two pairs of sockets send 100 and 50 datagrams of 300 and 900 bytes.
+fn traffic(net: &Net, second: [&str; 2]) {
     let (one, two) = (Pair::new(net, CLIENT, SERVER, 5100), Pair::new(net, second[0], second[1], 5200));
-    let recording = net.capture_with(options);
     one.send(100, 300);
     two.send(50, 900);
-    let (_, counters) = finish(recording);
-    account(&counters, hop)
+}
+
+const SECOND: [&str; 2] = ["10.78.1.1", "10.78.1.2"];
+
+/// Two hosts with two addresses each.
+fn of_two_addresses() -> Net {
+    let net = quiet();
+    for (host, address) in [&net.client, &net.server].into_iter().zip(SECOND) {
+        host.run(|| common::ip(&["addr", "add", &format!("{address}/24"), "dev", "v0"]));
+    }
+    net
 }
 
 #[test]
@@ -51,17 +57,14 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
     if !can_capture() {
         return;
     }
-    let net = quiet();
-    // IPv6 talks to its neighbours unasked, which would be counted too
-    for (host, address) in [(&net.client, "10.78.1.1/24"), (&net.server, "10.78.1.2/24")] {
-        host.run(|| {
-            std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("a namespace's own setting");
-            common::ip(&["addr", "add", address, "dev", "v0"]);
-        });
-    }
+    let net = of_two_addresses();
     let (client, server) = (net.client.target.inode, net.server.target.inode);
-    let own = std::process::id();
-    let thread = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
+    let at = [Hop::AppSend, Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::IpIn, Hop::UdpRecv, Hop::AppRecv];
+    let mut recording = net.capture_with(CaptureOptions {
+        hops: hops(&at),
+        filter: Some(filter("port 1")),
+        ..CaptureOptions::default()
+    });
     for (text, hop, expected) in [
         ("port 5100", Hop::DevXmit, [100, 50, 0, 0]),
         ("port 5100-5101", Hop::DevXmit, [100, 50, 0, 0]),
@@ -98,20 +101,56 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
         ),
         (&format!("netns {client}"), Hop::AppSend, [150, 0, 0, 0]),
         (&format!("netns {server}"), Hop::AppRecv, [150, 0, 0, 0]),
-        (&format!("tgid {own}"), Hop::AppSend, [150, 0, 0, 0]),
-        (&format!("not tgid {own}"), Hop::AppRecv, [0, 150, 0, 0]),
-        ("uid root", Hop::AppSend, [150, 0, 0, 0]),
-        ("uid 65534", Hop::AppSend, [0, 150, 0, 0]),
-        (&format!("comm \"{}\"", thread.trim()), Hop::AppSend, [150, 0, 0, 0]),
-        ("comm no-such", Hop::AppSend, [0, 150, 0, 0]),
-        // the first datagram of each socket leaves before app.send, which is taken at its return, has told whose it is
-        (&format!("tgid {own}"), Hop::DevXmit, [148, 0, 2, 0]),
-        (&format!("not tgid {own}"), Hop::DevXmit, [0, 148, 2, 0]),
-        (&format!("tgid {own}"), Hop::DevRecv, [148, 0, 2, 0]),
-        (&format!("tgid {own} and port 5200"), Hop::UdpRecv, [49, 99, 2, 0]),
-        (&format!("port 5200 and tgid {own}"), Hop::UdpRecv, [49, 100, 1, 0]),
     ] {
-        assert_eq!(counted(&net, ["10.78.1.1", "10.78.1.2"], text, hop), expected, "{text} at {hop}");
+        recording.change(&Setting::Filter(Some(filter(text)))).expect(text);
+        let mut counters = || recording.capture().counters().expect("counters");
+        let before = account(&counters(), hop);
+        traffic(&net, SECOND);
+        let after = account(&counters(), hop);
+        let became: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        assert_eq!(became, expected, "{text} at {hop}");
+    }
+    finish(recording);
+}
+
+/// What became of the traffic at a hop of a capture that begins with the filter.
+fn counted(net: &Net, second: [&str; 2], text: &str, hop: Hop) -> [u64; 4] {
+    let options =
+        CaptureOptions { hops: hops(&[hop]), filter: Some(filter(text)), ..CaptureOptions::default() };
+    let recording = net.capture_with(options);
+    traffic(net, second);
+    let (_, counters) = finish(recording);
+    account(&counters, hop)
+}
+
+#[test]
+fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered() {
+    if !can_capture() {
+        return;
+    }
+    let net = of_two_addresses();
+    let own = std::process::id();
+    let thread = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
+    let facts = HostFacts::read().expect("facts");
+    // Where app.send is taken at its return, the first datagram of each socket leaves before it has told whose it is.
+    let at_return =
+        plan(&facts, hops(&[Hop::AppSend])).probes.iter().any(|way| way.point == "sock_send_length");
+    let first = if at_return { 2 } else { 0 };
+    for (text, hop, expected) in [
+        (format!("tgid {own}"), Hop::AppSend, [150, 0, 0, 0]),
+        (format!("not tgid {own}"), Hop::AppRecv, [0, 150, 0, 0]),
+        ("uid root".to_owned(), Hop::AppSend, [150, 0, 0, 0]),
+        ("uid 65534".to_owned(), Hop::AppSend, [0, 150, 0, 0]),
+        (format!("comm \"{}\"", thread.trim()), Hop::AppSend, [150, 0, 0, 0]),
+        ("comm no-such".to_owned(), Hop::AppSend, [0, 150, 0, 0]),
+        (format!("tgid {own}"), Hop::DevXmit, [150 - first, 0, first, 0]),
+        (format!("not tgid {own}"), Hop::DevXmit, [0, 150 - first, first, 0]),
+        // and the receiver is seen when it has received
+        (format!("tgid {own}"), Hop::DevRecv, [148, 0, 2, 0]),
+        (format!("tgid {own} and port 5200"), Hop::UdpRecv, [49, 99, 2, 0]),
+        (format!("port 5200 and tgid {own}"), Hop::UdpRecv, [49, 100, 1, 0]),
+    ] {
+        assert_eq!(counted(&net, SECOND, &text, hop), expected, "{text} at {hop}");
     }
 }
 

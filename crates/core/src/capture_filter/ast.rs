@@ -1,22 +1,13 @@
 //! What a capture filter is made of, and how it is written.
 
 use super::parse::PROTOCOLS;
-use crate::filter::{Prefix, write_name};
+use crate::condition::{self, write_name};
+use crate::filter::Prefix;
 use crate::hop::{Direction, Hop};
 use std::fmt;
 
-/// A condition. Lists that come out of reading are never empty and never of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
-    /// Every one.
-    All(Vec<Expr>),
-    /// At least one.
-    Any(Vec<Expr>),
-    /// The opposite.
-    Not(Box<Expr>),
-    /// A comparison.
-    Test(Test),
-}
+/// A condition.
+pub type Expr = condition::Expr<Test>;
 
 /// One comparison for equality, or for lying in a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,68 +138,6 @@ impl Field {
     /// Whether it is a matter of the process, which only the socket layer sees at work.
     pub const fn is_of_process(self) -> bool {
         matches!(self, Self::Tgid | Self::Comm | Self::Uid | Self::Cgroup | Self::Container)
-    }
-}
-
-impl Expr {
-    /// All of them; lists inside the list are taken apart. `None` of none.
-    pub fn all(list: Vec<Expr>) -> Option<Expr> {
-        join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
-    }
-
-    /// One of them. `None` of none.
-    pub fn any(list: Vec<Expr>) -> Option<Expr> {
-        join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
-    }
-
-    pub(super) fn fields(&self, found: &mut Vec<Field>) {
-        match self {
-            Expr::All(list) | Expr::Any(list) => list.iter().for_each(|expr| expr.fields(found)),
-            Expr::Not(inner) => inner.fields(found),
-            Expr::Test(test) if !found.contains(&test.field) => found.push(test.field),
-            Expr::Test(_) => {}
-        }
-    }
-}
-
-fn join(
-    list: Vec<Expr>,
-    same: impl Fn(Expr) -> Result<Vec<Expr>, Expr>,
-    of: impl Fn(Vec<Expr>) -> Expr,
-) -> Option<Expr> {
-    let mut flat = Vec::with_capacity(list.len());
-    for expr in list {
-        match same(expr) {
-            Ok(inner) => flat.extend(inner),
-            Err(expr) => flat.push(expr),
-        }
-    }
-    if flat.len() > 1 { Some(of(flat)) } else { flat.pop() }
-}
-
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, list: &[Expr], word: &str| {
-            for (n, expr) in list.iter().enumerate() {
-                if n > 0 {
-                    write!(f, " {word} ")?;
-                }
-                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
-                if word == "and" && matches!(expr, Expr::Any(_)) {
-                    write!(f, "({expr})")?;
-                } else {
-                    write!(f, "{expr}")?;
-                }
-            }
-            Ok(())
-        };
-        match self {
-            Expr::All(all) => list(f, all, "and"),
-            Expr::Any(any) => list(f, any, "or"),
-            Expr::Not(inner) if matches!(**inner, Expr::All(_) | Expr::Any(_)) => write!(f, "not ({inner})"),
-            Expr::Not(inner) => write!(f, "not {inner}"),
-            Expr::Test(test) => test.fmt(f),
-        }
     }
 }
 

@@ -63,12 +63,8 @@ impl CaptureFilter {
     /// Both conditions.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let both = Expr::All(vec![self.root.clone(), other.root]);
-        let root = match both {
-            Expr::All(list) => Expr::all(list).unwrap_or(self.root),
-            other => other,
-        };
-        CaptureFilter { root }
+        let alone = self.clone();
+        Expr::all(vec![self.root, other.root]).map_or(alone, |root| CaptureFilter { root })
     }
 
     /// One comparison as a filter.
@@ -79,7 +75,11 @@ impl CaptureFilter {
     /// The fields it asks for, each once.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = Vec::new();
-        self.root.fields(&mut fields);
+        self.root.tests(&mut |test| {
+            if !fields.contains(&test.field) {
+                fields.push(test.field);
+            }
+        });
         fields
     }
 

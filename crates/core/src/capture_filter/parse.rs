@@ -1,28 +1,16 @@
-//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+//! From words to comparisons of events.
 
 use super::ast::{Expr, Field, Test, Value, direction};
-use crate::filter::lex::{Kind, Token, tokens};
-use crate::filter::{FilterError, MAX_DEPTH, Op, Prefix, Problem};
+use crate::condition::{self, FilterError, Kind, Op, Parser, Problem};
+use crate::filter::Prefix;
 use crate::hop::{Direction, Hop};
 use crate::words::{nearest, shown};
 
 /// Reads a whole filter.
 pub fn parse(text: &str) -> Result<Expr, FilterError> {
-    let tokens = tokens(text)?;
-    let mut parser = Parser { tokens: &tokens };
-    let expr = parser.any(0)?;
-    match parser.next() {
-        (_, Kind::End) => Ok(expr),
-        (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),
-    }
+    condition::parse(text, "a comparison, as in `port = 443`", test)
 }
 
-/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
-struct Parser<'a> {
-    tokens: &'a [Token],
-}
-
-const COMPARISON: &str = "a comparison, as in `port = 443`";
 /// Protocols by name.
 pub(super) const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmp6", 58)];
 /// Words that are another one's second name.
@@ -34,108 +22,40 @@ const ALIASES: [(&str, Field); 5] = [
     ("interface", Field::Iface),
 ];
 
-impl<'a> Parser<'a> {
-    fn peek(&self) -> (usize, &'a Kind) {
-        self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
+fn test(parser: &mut Parser<'_>) -> Result<Expr, FilterError> {
+    let (position, Kind::Word(word)) = parser.peek() else {
+        return Err(parser.no_comparison());
+    };
+    parser.next();
+    let word = word.to_ascii_lowercase();
+    if let Some(test) = alone(&word) {
+        return Ok(Expr::Test(test));
     }
-
-    fn next(&mut self) -> (usize, &'a Kind) {
-        let next = self.peek();
-        if let [_, rest @ ..] = self.tokens
-            && !rest.is_empty()
-        {
-            self.tokens = rest;
+    let names = || Field::ALL.iter().map(|field| (field.name(), *field)).chain(ALIASES);
+    let field = names().find(|(name, _)| *name == word).map(|(_, field)| field).ok_or_else(|| {
+        let near = nearest(&word, names().map(|(name, _)| name)).unwrap_or_default().to_owned();
+        FilterError { position, problem: Problem::Unknown { kind: "field", word: shown(&word), nearest: near } }
+    })?;
+    let (position, op) = match parser.peek() {
+        (position, Kind::Op(op)) => {
+            parser.next();
+            (position, *op)
         }
-        next
+        (position, _) => (position, Op::Equal),
+    };
+    let ordered = matches!(op, Op::Less | Op::AtMost | Op::More | Op::AtLeast);
+    if ordered && field.largest().is_none() {
+        return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", op.sign())));
     }
-
-    /// Takes the next token if it is this word.
-    fn word_is(&mut self, word: &str) -> bool {
-        let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
-        if is {
-            self.next();
+    let (position, word) = match parser.next() {
+        (position, Kind::Word(word) | Kind::Quoted(word)) => (position, word),
+        (position, other) => {
+            return Err(FilterError::expected(position, expected(field), other.to_string()));
         }
-        is
-    }
-
-    fn any(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let mut list = vec![self.all(depth)?];
-        while self.word_is("or") {
-            list.push(self.all(depth)?);
-        }
-        Expr::any(list).ok_or_else(|| self.no_comparison())
-    }
-
-    fn all(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let mut list = vec![self.one(depth)?];
-        while self.word_is("and") {
-            list.push(self.one(depth)?);
-        }
-        Expr::all(list).ok_or_else(|| self.no_comparison())
-    }
-
-    fn no_comparison(&self) -> FilterError {
-        let (position, found) = self.peek();
-        FilterError::expected(position, COMPARISON, found.to_string())
-    }
-
-    fn one(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let (position, _) = self.peek();
-        if depth > MAX_DEPTH {
-            return Err(FilterError { position, problem: Problem::TooDeep });
-        }
-        if self.word_is("not") {
-            return Ok(Expr::Not(Box::new(self.one(depth + 1)?)));
-        }
-        if self.peek().1 == &Kind::Open {
-            self.next();
-            let inner = self.any(depth + 1)?;
-            return match self.next() {
-                (_, Kind::Close) => Ok(inner),
-                (position, next) => Err(FilterError::expected(position, "`)`", next.to_string())),
-            };
-        }
-        self.test()
-    }
-
-    fn test(&mut self) -> Result<Expr, FilterError> {
-        let (position, Kind::Word(word)) = self.peek() else {
-            return Err(self.no_comparison());
-        };
-        self.next();
-        let word = word.to_ascii_lowercase();
-        if let Some(test) = alone(&word) {
-            return Ok(Expr::Test(test));
-        }
-        let names = || Field::ALL.iter().map(|field| (field.name(), *field)).chain(ALIASES);
-        let field = names().find(|(name, _)| *name == word).map(|(_, field)| field).ok_or_else(|| {
-            let near = nearest(&word, names().map(|(name, _)| name)).unwrap_or_default().to_owned();
-            FilterError {
-                position,
-                problem: Problem::Unknown { kind: "field", word: shown(&word), nearest: near },
-            }
-        })?;
-        let (position, op) = match self.peek() {
-            (position, Kind::Op(op)) => {
-                self.next();
-                (position, *op)
-            }
-            (position, _) => (position, Op::Equal),
-        };
-        let ordered = matches!(op, Op::Less | Op::AtMost | Op::More | Op::AtLeast);
-        if ordered && field.largest().is_none() {
-            return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", op.sign())));
-        }
-        let (position, word) = match self.next() {
-            (position, Kind::Word(word) | Kind::Quoted(word)) => (position, word),
-            (position, other) => {
-                return Err(FilterError::expected(position, expected(field), other.to_string()));
-            }
-        };
-        let value = value(field, op, position, word)?;
-        let test = Expr::Test(Test { field, value });
-        Ok(if op == Op::Differs { Expr::Not(Box::new(test)) } else { test })
-    }
+    };
+    let value = value(field, op, position, word)?;
+    let test = Expr::Test(Test { field, value });
+    Ok(if op == Op::Differs { Expr::Not(Box::new(test)) } else { test })
 }
 
 /// Words that are a whole comparison.

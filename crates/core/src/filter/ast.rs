@@ -1,20 +1,15 @@
 //! What a filter is made of, and how it is written.
 
 use super::quantity;
+use crate::condition::{self, Op, write_name};
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use crate::journey::Verdict;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// A condition. Lists are never empty and never of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expr {
-    All(Vec<Expr>),
-    Any(Vec<Expr>),
-    Not(Box<Expr>),
-    Test(Test),
-}
+/// A condition.
+pub type Expr = condition::Expr<Test>;
 
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +29,6 @@ pub enum Quantity {
     Sport,
     Dport,
     Pid,
-}
-
-/// How two sizes stand to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    Less,
-    AtMost,
-    More,
-    AtLeast,
-    Equal,
-    Differs,
 }
 
 /// What is so or is not.
@@ -109,33 +93,6 @@ pub const FIELDS: [&str; 21] = [
     "retransmitted",
 ];
 
-impl Expr {
-    /// All of them; lists inside the list are taken apart, so that one condition is written in one way.
-    pub fn all(list: Vec<Expr>) -> Option<Expr> {
-        join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
-    }
-
-    /// One of them.
-    pub fn any(list: Vec<Expr>) -> Option<Expr> {
-        join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
-    }
-}
-
-fn join(
-    list: Vec<Expr>,
-    same: impl Fn(Expr) -> Result<Vec<Expr>, Expr>,
-    of: impl Fn(Vec<Expr>) -> Expr,
-) -> Option<Expr> {
-    let mut flat = Vec::with_capacity(list.len());
-    for expr in list {
-        match same(expr) {
-            Ok(inner) => flat.extend(inner),
-            Err(expr) => flat.push(expr),
-        }
-    }
-    if flat.len() > 1 { Some(of(flat)) } else { flat.pop() }
-}
-
 impl Prefix {
     /// The addresses that share the first `bits` with this one; `None` if it has fewer.
     pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
@@ -188,58 +145,6 @@ impl Endpoint {
     }
 }
 
-impl Op {
-    /// Whether `left op right`.
-    pub fn holds(self, left: u64, right: u64) -> bool {
-        match self {
-            Self::Less => left < right,
-            Self::AtMost => left <= right,
-            Self::More => left > right,
-            Self::AtLeast => left >= right,
-            Self::Equal => left == right,
-            Self::Differs => left != right,
-        }
-    }
-
-    /// As written.
-    pub const fn sign(self) -> &'static str {
-        match self {
-            Self::Less => "<",
-            Self::AtMost => "<=",
-            Self::More => ">",
-            Self::AtLeast => ">=",
-            Self::Equal => "=",
-            Self::Differs => "!=",
-        }
-    }
-}
-
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, list: &[Expr], word: &str| {
-            for (n, expr) in list.iter().enumerate() {
-                if n > 0 {
-                    write!(f, " {word} ")?;
-                }
-                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
-                if word == "and" && matches!(expr, Expr::Any(_)) {
-                    write!(f, "({expr})")?;
-                } else {
-                    write!(f, "{expr}")?;
-                }
-            }
-            Ok(())
-        };
-        match self {
-            Expr::All(all) => list(f, all, "and"),
-            Expr::Any(any) => list(f, any, "or"),
-            Expr::Not(inner) if matches!(**inner, Expr::All(_) | Expr::Any(_)) => write!(f, "not ({inner})"),
-            Expr::Not(inner) => write!(f, "not {inner}"),
-            Expr::Test(test) => test.fmt(f),
-        }
-    }
-}
-
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -259,10 +164,10 @@ impl fmt::Display for Test {
                         write!(f, "verdict {sign} {}", Verdict::NAMES.get(*kind).copied().unwrap_or_default())
                     }
                     Property::Host(prefix) => write!(f, "host {sign} {prefix}"),
-                    Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| quoted(f, comm)),
-                    Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| quoted(f, name)),
-                    Property::Node(name) => write!(f, "node {sign} ").and_then(|()| quoted(f, name)),
-                    Property::Cgroup(name) => write!(f, "cgroup {sign} ").and_then(|()| quoted(f, name)),
+                    Property::Comm(comm) => write!(f, "comm {sign} ").and_then(|()| write_name(f, comm)),
+                    Property::Netns(name) => write!(f, "netns {sign} ").and_then(|()| write_name(f, name)),
+                    Property::Node(name) => write!(f, "node {sign} ").and_then(|()| write_name(f, name)),
+                    Property::Cgroup(name) => write!(f, "cgroup {sign} ").and_then(|()| write_name(f, name)),
                     Property::Flow(flow) => write!(f, "flow {sign} {flow}"),
                 }
             }
@@ -311,19 +216,4 @@ impl fmt::Display for Prefix {
         write!(f, "{}", self.address)?;
         if self.bits < bits_of(self.address).0 { write!(f, "/{}", self.bits) } else { Ok(()) }
     }
-}
-
-/// A name as a word where it is one, else in quotes.
-pub fn quoted(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
-    if !name.is_empty() && name.chars().all(super::lex::is_word) {
-        return f.write_str(name);
-    }
-    f.write_char('"')?;
-    for c in name.chars() {
-        if matches!(c, '"' | '\\') {
-            f.write_char('\\')?;
-        }
-        f.write_char(c)?;
-    }
-    f.write_char('"')
 }

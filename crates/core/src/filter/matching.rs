@@ -1,6 +1,7 @@
 //! Whether a journey is meant.
 
-use super::ast::{Expr, FlowIs, Op, Property, Quantity, Test};
+use super::ast::{Expr, FlowIs, Property, Quantity, Test};
+use crate::condition::Op;
 use crate::context::Context;
 use crate::journey::Journey;
 use std::net::SocketAddr;

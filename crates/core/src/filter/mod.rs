@@ -32,15 +32,12 @@
 //! **Known limits.** No arithmetic, no patterns: `comm` is compared whole.
 
 mod ast;
-mod error;
-pub(crate) mod lex;
 mod matching;
 mod parse;
 mod quantity;
 
+pub use crate::condition::{FilterError, MAX_CHARS, MAX_DEPTH, Problem};
 pub use ast::Prefix;
-pub(crate) use ast::{Op, quoted as write_name};
-pub use error::{FilterError, Problem};
 
 use crate::context::Context;
 use crate::journey::Journey;
@@ -49,11 +46,6 @@ use std::str::FromStr;
 
 #[cfg(doc)]
 use crate::journey::Verdict;
-
-/// Parentheses and `not`s inside each other, at most: deeper ones are refused, so that no text overflows the stack.
-pub const MAX_DEPTH: usize = 64;
-/// Characters of a filter, at most.
-pub const MAX_CHARS: usize = 10_000;
 
 /// A condition on journeys, read from text. Prints as text that reads as the same filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

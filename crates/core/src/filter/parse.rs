@@ -1,10 +1,8 @@
-//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+//! From words to comparisons of journeys.
 
-use super::MAX_DEPTH;
-use super::ast::{Endpoint, Expr, FIELDS, FlowIs, Op, Prefix, Property, Quantity, Test};
-use super::error::{FilterError, Problem};
-use super::lex::{Kind, Token, tokens};
+use super::ast::{Endpoint, Expr, FIELDS, FlowIs, Prefix, Property, Quantity, Test};
 use super::quantity::{TIMES, scaled, split};
+use crate::condition::{self, FilterError, Kind, Op, Parser, Problem};
 use crate::flow::{FlowId, Proto};
 use crate::hop::Hop;
 use crate::journey::Verdict;
@@ -14,96 +12,22 @@ use std::net::IpAddr;
 
 /// Reads a whole filter.
 pub fn parse(text: &str) -> Result<Expr, FilterError> {
-    let tokens = tokens(text)?;
-    let mut parser = Parser { tokens: &tokens };
-    let expr = parser.any(0)?;
-    match parser.next() {
-        (_, Kind::End) => Ok(expr),
-        (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),
-    }
+    condition::parse(text, "a comparison, as in `total > 5ms`", |parser| {
+        Comparison { parser }.test().map(Expr::Test)
+    })
 }
 
-/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
-struct Parser<'a> {
-    tokens: &'a [Token],
+/// Where one comparison is read.
+struct Comparison<'p, 'a> {
+    parser: &'p mut Parser<'a>,
 }
 
-const COMPARISON: &str = "a comparison, as in `total > 5ms`";
-
-impl<'a> Parser<'a> {
-    fn peek(&self) -> (usize, &'a Kind) {
-        self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
-    }
-
-    fn next(&mut self) -> (usize, &'a Kind) {
-        let next = self.peek();
-        if let [_, rest @ ..] = self.tokens
-            && !rest.is_empty()
-        {
-            self.tokens = rest;
-        }
-        next
-    }
-
-    /// Takes the next token if it is this word.
-    fn word_is(&mut self, word: &str) -> bool {
-        let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
-        if is {
-            self.next();
-        }
-        is
-    }
-
-    fn want(&mut self, kind: &Kind) -> Result<(), FilterError> {
-        match self.next() {
-            (_, next) if next == kind => Ok(()),
-            (position, next) => Err(FilterError::expected(position, kind.to_string(), next.to_string())),
-        }
-    }
-
-    fn any(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let mut list = vec![self.all(depth)?];
-        while self.word_is("or") {
-            list.push(self.all(depth)?);
-        }
-        Expr::any(list).ok_or_else(|| self.no_comparison())
-    }
-
-    fn all(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let mut list = vec![self.one(depth)?];
-        while self.word_is("and") {
-            list.push(self.one(depth)?);
-        }
-        Expr::all(list).ok_or_else(|| self.no_comparison())
-    }
-
-    fn no_comparison(&self) -> FilterError {
-        let (position, found) = self.peek();
-        FilterError::expected(position, COMPARISON, found.to_string())
-    }
-
-    fn one(&mut self, depth: usize) -> Result<Expr, FilterError> {
-        let (position, _) = self.peek();
-        if depth > MAX_DEPTH {
-            return Err(FilterError { position, problem: Problem::TooDeep });
-        }
-        if self.word_is("not") {
-            return Ok(Expr::Not(Box::new(self.one(depth + 1)?)));
-        }
-        if self.peek().1 == &Kind::Open {
-            self.next();
-            let inner = self.any(depth + 1)?;
-            self.want(&Kind::Close)?;
-            return Ok(inner);
-        }
-        self.test().map(Expr::Test)
-    }
-
+impl Comparison<'_, '_> {
     fn test(&mut self) -> Result<Test, FilterError> {
-        let (position, Kind::Word(word)) = self.peek() else {
-            return Err(self.no_comparison());
+        let (position, Kind::Word(word)) = self.parser.peek() else {
+            return Err(self.parser.no_comparison());
         };
-        self.next();
+        self.parser.next();
         let field = word.to_ascii_lowercase();
         Ok(match field.as_str() {
             "total" => self.number(Quantity::Total)?,
@@ -142,11 +66,11 @@ impl<'a> Parser<'a> {
 
     /// `(A,B)` after `hop`.
     fn between(&mut self) -> Result<Quantity, FilterError> {
-        self.want(&Kind::Open)?;
+        self.parser.want(&Kind::Open)?;
         let (_, from) = self.hop()?;
-        self.want(&Kind::Comma)?;
+        self.parser.want(&Kind::Comma)?;
         let (position, to) = self.hop()?;
-        self.want(&Kind::Close)?;
+        self.parser.want(&Kind::Close)?;
         if from.path_index() >= to.path_index() {
             let expected = format!("a hop that comes after `{from}` on the way of a packet");
             return Err(FilterError::expected(position, expected, format!("`{to}`")));
@@ -155,7 +79,7 @@ impl<'a> Parser<'a> {
     }
 
     fn hop(&mut self) -> Result<(usize, Hop), FilterError> {
-        let (position, next) = self.next();
+        let (position, next) = self.parser.next();
         let Kind::Word(word) = next else {
             return Err(FilterError::expected(
                 position,
@@ -170,7 +94,7 @@ impl<'a> Parser<'a> {
     }
 
     fn op(&mut self, expected: &str) -> Result<(usize, Op), FilterError> {
-        match self.next() {
+        match self.parser.next() {
             (position, Kind::Op(op)) => Ok((position, *op)),
             (position, next) => Err(FilterError::expected(position, expected, next.to_string())),
         }
@@ -185,7 +109,7 @@ impl<'a> Parser<'a> {
             Quantity::Pid => (&[], "a process's number, as in `4711`"),
             Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
         };
-        let (position, next) = self.next();
+        let (position, next) = self.parser.next();
         let wrong = || FilterError::expected(position, expected, next.to_string());
         let Kind::Word(word) = next else { return Err(wrong()) };
         let (number, mut unit) = split(word).ok_or_else(wrong)?;
@@ -193,12 +117,12 @@ impl<'a> Parser<'a> {
             units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
         };
         // `5 ms` is the same as `5ms`.
-        if let (_, Kind::Word(next)) = self.peek()
+        if let (_, Kind::Word(next)) = self.parser.peek()
             && unit.is_empty()
             && known(next).is_some()
         {
             unit = next;
-            self.next();
+            self.parser.next();
         }
         let factor = match known(unit) {
             Some(factor) => factor,
@@ -229,7 +153,7 @@ impl<'a> Parser<'a> {
                 return Err(FilterError::expected(position, "`=` or `!=`", format!("`{}`", other.sign())));
             }
         };
-        match self.next() {
+        match self.parser.next() {
             (position, Kind::Word(word) | Kind::Quoted(word)) => {
                 Ok(Test::Is { what: read(position, word)?, equal })
             }

@@ -144,6 +144,28 @@ impl Pair {
     }
 }
 
+/// Two hosts whose only connection are two network cards on one wire, of which the environment gives the names
+/// (`MAGSCOPE_WIRED="eth0 eth1"`): in a virtual machine they have a real driver. `None`, and says why, where there are none.
+pub fn wired() -> Option<Net> {
+    let Ok(names) = std::env::var("MAGSCOPE_WIRED") else {
+        println!("skipped, because MAGSCOPE_WIRED names no two network cards on one wire");
+        return None;
+    };
+    let net = Net { client: Host::new("client"), server: Host::new("server") };
+    let hosts = [(&net.client, CLIENT), (&net.server, SERVER)];
+    for ((host, address), card) in hosts.into_iter().zip(names.split(' ')) {
+        let path = host.target.path.to_string_lossy().into_owned();
+        ip(&["link", "set", card, "netns", &path]);
+        host.run(|| {
+            std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there");
+            ip(&["link", "set", "lo", "up"]);
+            ip(&["addr", "add", &format!("{address}/24"), "dev", card]);
+            ip(&["link", "set", card, "up"]);
+        });
+    }
+    Some(net)
+}
+
 /// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here.
 pub fn quiet() -> Net {
     let net = Net::new();

@@ -1,10 +1,9 @@
 //! A text cut into words and signs.
 
-use super::ast::Op;
+use super::MAX_CHARS;
 use super::error::{FilterError, Problem};
-use super::{MAX_CHARS, error};
 use crate::words::shown;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::iter::Peekable;
 
 /// A word or a sign, and where it stands.
@@ -27,6 +26,43 @@ pub enum Kind {
     /// A text in quotes.
     Quoted(String),
     End,
+}
+
+/// How two sizes stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+    Equal,
+    Differs,
+}
+
+impl Op {
+    /// Whether `left op right`.
+    pub fn holds(self, left: u64, right: u64) -> bool {
+        match self {
+            Self::Less => left < right,
+            Self::AtMost => left <= right,
+            Self::More => left > right,
+            Self::AtLeast => left >= right,
+            Self::Equal => left == right,
+            Self::Differs => left != right,
+        }
+    }
+
+    /// As written.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "=",
+            Self::Differs => "!=",
+        }
+    }
 }
 
 /// Whether a word may have this character. What no sign uses is part of a word, so that addresses and the names of
@@ -70,11 +106,7 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
                     '!' => "`not` or `!=`",
                     _ => "a word, a comparison or a parenthesis",
                 };
-                return Err(error::FilterError::expected(
-                    position,
-                    expected,
-                    format!("`{}`", c.escape_debug()),
-                ));
+                return Err(FilterError::expected(position, expected, format!("`{}`", c.escape_debug())));
             }
         };
         tokens.push(Token { position, kind });
@@ -116,4 +148,19 @@ impl fmt::Display for Kind {
             Self::End => f.write_str("the end"),
         }
     }
+}
+
+/// A name as a word where it is one, else in quotes.
+pub fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    if !name.is_empty() && name.chars().all(is_word) {
+        return f.write_str(name);
+    }
+    f.write_char('"')?;
+    for c in name.chars() {
+        if matches!(c, '"' | '\\') {
+            f.write_char('\\')?;
+        }
+        f.write_char(c)?;
+    }
+    f.write_char('"')
 }

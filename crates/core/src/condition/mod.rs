@@ -1,0 +1,93 @@
+//! Conditions: comparisons joined by `and`, `or`, `not` and parentheses, whatever is compared.
+//!
+//! The journeys' filter ([`crate::filter`]) and the capture filter ([`crate::capture_filter`]) differ in their comparisons alone.
+
+mod error;
+mod lex;
+mod parse;
+
+pub use error::{FilterError, Problem};
+pub(crate) use lex::{Kind, Op, write_name};
+pub(crate) use parse::{Parser, parse};
+
+use std::fmt;
+
+/// Parentheses and `not`s inside each other, at most: deeper ones are refused, so that no text overflows the stack.
+pub const MAX_DEPTH: usize = 64;
+/// Characters of a condition, at most.
+pub const MAX_CHARS: usize = 10_000;
+
+/// A condition on what `T` compares. Lists that come out of reading are never empty and never of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expr<T> {
+    /// Every one.
+    All(Vec<Expr<T>>),
+    /// At least one.
+    Any(Vec<Expr<T>>),
+    /// The opposite.
+    Not(Box<Expr<T>>),
+    /// A comparison.
+    Test(T),
+}
+
+impl<T> Expr<T> {
+    /// All of them; lists inside the list are taken apart, so that one condition is written in one way. `None` of none.
+    pub fn all(list: Vec<Self>) -> Option<Self> {
+        join(list, |expr| if let Expr::All(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::All)
+    }
+
+    /// One of them, likewise. `None` of none.
+    pub fn any(list: Vec<Self>) -> Option<Self> {
+        join(list, |expr| if let Expr::Any(inner) = expr { Ok(inner) } else { Err(expr) }, Expr::Any)
+    }
+
+    /// Its comparisons, in the order in which they are written.
+    pub fn tests(&self, with: &mut impl FnMut(&T)) {
+        match self {
+            Expr::All(list) | Expr::Any(list) => list.iter().for_each(|expr| expr.tests(with)),
+            Expr::Not(inner) => inner.tests(with),
+            Expr::Test(test) => with(test),
+        }
+    }
+}
+
+fn join<T>(
+    list: Vec<Expr<T>>,
+    same: impl Fn(Expr<T>) -> Result<Vec<Expr<T>>, Expr<T>>,
+    of: impl Fn(Vec<Expr<T>>) -> Expr<T>,
+) -> Option<Expr<T>> {
+    let mut flat = Vec::with_capacity(list.len());
+    for expr in list {
+        match same(expr) {
+            Ok(inner) => flat.extend(inner),
+            Err(expr) => flat.push(expr),
+        }
+    }
+    if flat.len() > 1 { Some(of(flat)) } else { flat.pop() }
+}
+
+impl<T: fmt::Display> fmt::Display for Expr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, list: &[Expr<T>], word: &str| {
+            for (n, expr) in list.iter().enumerate() {
+                if n > 0 {
+                    write!(f, " {word} ")?;
+                }
+                // `and` binds stronger than `or`; in `or` nothing needs parentheses.
+                if word == "and" && matches!(expr, Expr::Any(_)) {
+                    write!(f, "({expr})")?;
+                } else {
+                    write!(f, "{expr}")?;
+                }
+            }
+            Ok(())
+        };
+        match self {
+            Expr::All(all) => list(f, all, "and"),
+            Expr::Any(any) => list(f, any, "or"),
+            Expr::Not(inner) if matches!(**inner, Expr::All(_) | Expr::Any(_)) => write!(f, "not ({inner})"),
+            Expr::Not(inner) => write!(f, "not {inner}"),
+            Expr::Test(test) => test.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! From words to conditions: recursive descent, as deep as [`MAX_DEPTH`].
+
+use super::lex::{Kind, Token, tokens};
+use super::{Expr, FilterError, MAX_DEPTH, Problem};
+
+/// What reads one comparison, where the parser stands.
+type Reads<T> = fn(&mut Parser<'_>) -> Result<Expr<T>, FilterError>;
+
+/// Reads a whole condition. `comparison` says what one looks like, with an example, where there is none.
+pub fn parse<T>(text: &str, comparison: &'static str, test: Reads<T>) -> Result<Expr<T>, FilterError> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens: &tokens, comparison };
+    let expr = parser.any(test, 0)?;
+    match parser.next() {
+        (_, Kind::End) => Ok(expr),
+        (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),
+    }
+}
+
+/// The tokens not read yet. The last one, [`Kind::End`], is never taken away.
+pub struct Parser<'a> {
+    tokens: &'a [Token],
+    comparison: &'static str,
+}
+
+impl<'a> Parser<'a> {
+    /// The next token, and where it stands.
+    pub fn peek(&self) -> (usize, &'a Kind) {
+        self.tokens.first().map_or((1, &Kind::End), |token| (token.position, &token.kind))
+    }
+
+    /// Takes it.
+    pub fn next(&mut self) -> (usize, &'a Kind) {
+        let next = self.peek();
+        if let [_, rest @ ..] = self.tokens
+            && !rest.is_empty()
+        {
+            self.tokens = rest;
+        }
+        next
+    }
+
+    /// Takes the next token if it is this word.
+    fn word_is(&mut self, word: &str) -> bool {
+        let is = matches!(self.peek().1, Kind::Word(next) if next.eq_ignore_ascii_case(word));
+        if is {
+            self.next();
+        }
+        is
+    }
+
+    /// Takes the next token, which has to be this one.
+    pub fn want(&mut self, kind: &Kind) -> Result<(), FilterError> {
+        match self.next() {
+            (_, next) if next == kind => Ok(()),
+            (position, next) => Err(FilterError::expected(position, kind.to_string(), next.to_string())),
+        }
+    }
+
+    fn any<T>(&mut self, test: Reads<T>, depth: usize) -> Result<Expr<T>, FilterError> {
+        let mut list = vec![self.all(test, depth)?];
+        while self.word_is("or") {
+            list.push(self.all(test, depth)?);
+        }
+        Expr::any(list).ok_or_else(|| self.no_comparison())
+    }
+
+    fn all<T>(&mut self, test: Reads<T>, depth: usize) -> Result<Expr<T>, FilterError> {
+        let mut list = vec![self.one(test, depth)?];
+        while self.word_is("and") {
+            list.push(self.one(test, depth)?);
+        }
+        Expr::all(list).ok_or_else(|| self.no_comparison())
+    }
+
+    /// What stands here is no comparison.
+    pub fn no_comparison(&self) -> FilterError {
+        let (position, found) = self.peek();
+        FilterError::expected(position, self.comparison, found.to_string())
+    }
+
+    fn one<T>(&mut self, test: Reads<T>, depth: usize) -> Result<Expr<T>, FilterError> {
+        let (position, _) = self.peek();
+        if depth > MAX_DEPTH {
+            return Err(FilterError { position, problem: Problem::TooDeep });
+        }
+        if self.word_is("not") {
+            return Ok(Expr::Not(Box::new(self.one(test, depth + 1)?)));
+        }
+        if self.peek().1 == &Kind::Open {
+            self.next();
+            let inner = self.any(test, depth + 1)?;
+            self.want(&Kind::Close)?;
+            return Ok(inner);
+        }
+        test(self)
+    }
+}
