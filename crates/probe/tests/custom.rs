@@ -281,11 +281,11 @@ fn segments_and_sockets_are_read_at_a_function_as_a_hop_reads_them() {
             (segments.len(), segments.len() as u64),
             "{text}"
         );
+        let mut met = std::collections::BTreeSet::new();
         for (hit, event) in hits.iter().zip(&segments) {
-            assert_eq!(
-                (hit.flow, hit.seq, hit.len, hit.socket),
-                (event.flow, event.seq, event.len, event.socket)
-            );
+            assert_eq!((hit.flow, hit.seq, hit.len), (event.flow, event.seq, event.len), "{text}");
+            // the first time no hop has given the socket its number yet, and a custom probe cannot
+            assert!(hit.socket == event.socket || met.insert(hit.flow), "{text}: {hit:?} against {event:?}");
             // 20 bytes of header and 12 of timestamps
             assert_eq!(hit.value(0), Some(i64::from(event.len) + 32), "{text}");
             let local = recording.flows[&hit.flow.0].local.port();
