@@ -5,7 +5,7 @@ mod common;
 
 use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
 use magscope_core::hop::HopSet;
-use magscope_core::journey::Verdict;
+use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Backend, Service};
 use magscope_core::source::Source;
 use magscope_core::{Event, EventFlags, Hop, Proto};
@@ -124,6 +124,44 @@ fn differences(a: &Tally, b: &Tally) -> Tally {
     left
 }
 
+/// The pieces of each byte stream: whose, from which byte to which, and how they ended.
+type Pieces = BTreeMap<(u64, u64, u64, String), u32>;
+
+/// TCP's journeys of this test as the events at `hops` alone make them.
+fn pieces(recording: &Recording, hops: HopSet) -> Pieces {
+    let mut correlator = Correlator::new(hops, Limits::default());
+    let mut journeys = Vec::new();
+    for batch in &recording.batches {
+        let mut batch = batch.clone();
+        batch.events.retain(|event| hops.contains(event.hop));
+        correlator.push(&batch, &mut journeys);
+    }
+    correlator.finish(&mut journeys);
+    let mut pieces = Pieces::new();
+    for journey in journeys.iter().filter(|journey| journey.proto == Proto::TCP) {
+        let piece =
+            (journey.tx_flow.0, journey.range.start, journey.range.end, journey.verdict.name().to_owned());
+        *pieces.entry(piece).or_default() += 1;
+    }
+    pieces
+}
+
+/// Hops that both told, and told of the same moment: a send that is told when it returns is none of a journey's rungs.
+fn both_told(a: &Recording, b: &Recording) -> HopSet {
+    let at_return = |recording: &Recording| {
+        let mut sends = recording.events.iter().filter(|event| event.hop == Hop::AppSend);
+        sends.any(|event| event.flags.contains(EventFlags::AT_RETURN))
+    };
+    let mut hops = HopSet(a.served.0 & b.served.0);
+    for hop in [Hop::TaskWake, Hop::TaskRun] {
+        hops.remove(hop);
+    }
+    if at_return(a) != at_return(b) {
+        hops.remove(Hop::AppSend);
+    }
+    hops
+}
+
 fn start(net: &Net, kind: Option<Backend>, hops: HopSet) -> Option<Recording> {
     let facts = HostFacts::read().expect("facts");
     if plan_by(&facts, hops, kind).probes.is_empty() {
@@ -164,6 +202,13 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
             assert!(different.is_empty(), "{hop} by {} against the cheapest: {different:?}", name(*kind));
             compared.entry(hop).or_default().push(name(*kind));
         }
+    }
+    for (kind, recording) in done.iter().skip(1).filter(|(_, r)| r.served.contains(Hop::AppRecv)) {
+        let hops = both_told(base, recording);
+        let (expected, told) = (pieces(base, hops), pieces(recording, hops));
+        assert!(expected.len() > 100, "{} pieces", expected.len());
+        assert!(told == expected, "{}: other journeys than the cheapest", name(*kind));
+        println!("{}: {} journeys of TCP, the same pieces of the same streams", name(*kind), told.len());
     }
     for (hop, kinds) in &compared {
         println!("{hop}: {} hits, the same by {}", told_at(base, *hop).values().sum::<i64>(), kinds.join(", "));
