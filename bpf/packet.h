@@ -386,16 +386,29 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
 }
 
-/* Whether the filter can be answered from an event's ends alone, and leaves it out; that is counted. */
-__noinline int left_out_at_once(struct tuple *t, __u32 hop, __u32 ports)
+enum glance { OPEN, OUT, IN };
+
+/* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
+ * is left out is counted. */
+__noinline int at_a_glance(struct tuple *t, __u32 hop, __u32 ports)
 {
 	struct mag_cpu *state = this_cpu();
+	if (!t || !state)
+		return OPEN;
+	hop &= MAG_HOPS - 1;
 	struct mag_filter *filter = filter_now();
-	if (!t || !state || !filter ||
-	    !needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port, t->proto, t->ipv6, ports))
-		return 0;
-	__sync_fetch_and_add(&state->filtered[hop & (MAG_HOPS - 1)], 1);
-	return 1;
+	if (filter) {
+		if (!needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port, t->proto, t->ipv6, ports))
+			return OPEN;
+		__sync_fetch_and_add(&state->filtered[hop], 1);
+		return OUT;
+	}
+	if (control.pcap || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
+		return OPEN;
+	if (!hop_sampled_out(state, hop, 0))
+		return IN;
+	__sync_fetch_and_add(&state->sampled[hop], 1);
+	return OUT;
 }
 
 /* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
@@ -478,12 +491,15 @@ INLINE void log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, 
 		return;
 	bool gate = control.gate;
 	/* where sockets are remembered, two hops have something to remember even of what is left out */
-	bool at_once = !control.learn || (wanted(hop) && hop != MAG_IP_OUT && hop != MAG_UDP_RECV);
-	if (gate && at_once && left_out_at_once(&p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL))))
+	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
+	int glance = OPEN;
+	if (gate && !remembers)
+		glance = at_a_glance(&p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	if (glance == OUT)
 		return;
 	if (!now)
 		now = clock_now();
-	if (gate) {
+	if (gate && glance == OPEN) {
 		struct subject s = {};
 		subject_of_packet(&s, p, cookie, hop, ifindex);
 		if (control.learn && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
@@ -516,9 +532,11 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	struct tuple t;
 	__u64 flow = 0;
 	bool peer = socket_tuple(sk, &t);
-	if (control.gate) {
-		if (!control.learn && left_out_at_once(&t, hop, true))
-			return;
+	bool gate = control.gate;
+	int glance = gate && !control.learn ? at_a_glance(&t, hop, true) : OPEN;
+	if (glance == OUT)
+		return;
+	if (gate && glance == OPEN) {
 		struct subject s;
 		subject_of(&s, hop, &t, cookie, true);
 		s.flow = peer ? flow_id(&t) : 0;
