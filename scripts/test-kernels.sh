@@ -5,7 +5,8 @@
 # Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, and a
 # driver's ring; the first series runs disturbed networks as well. With --full each runs everything, and journeys and other
 # protocols too.
-# The machines run side by side where there are CPUs for it. Nothing depends on how long it takes.
+# The machines run side by side where there are CPUs for it. No test depends on how long it takes; without --full no suite begins
+# after ten minutes, and those left over are named as skipped.
 # Installs QEMU and what else it needs where it can, and says what it skips and why. Kernels are kept in the user's cache folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,8 +36,9 @@ guest_needs bash ip tc strip
 # cards, which the machine that tests are developed on may lack.
 short=(backends exact switches custom filters control driver)
 suites=("${short[@]}" disturbed)
-switches=100
+switches=100 limit=600
 if [ $full = yes ]; then
+    limit=86400
     suites+=(journeys datagrams traffic payload pcap)
     switches=1000
 fi
@@ -73,6 +75,10 @@ export MAGSCOPE_SWITCHES=@SWITCHES@
 export MAGSCOPE_WIRED="eth0 eth1"
 for test in $(cat /suites); do
     begin=$(cut -d. -f1 /proc/uptime)
+    if [ "$begin" -ge @LIMIT@ ]; then
+        echo "VM: $test skipped, because @LIMIT@ s are over; --full takes as long as it takes"
+        continue
+    fi
     # one at a time: an emulated CPU is slow enough
     "/bin/$test" --test-threads=1 --nocapture && said=passed || said=failed
     echo "VM: $test $said, $(($(cut -d. -f1 /proc/uptime) - begin)) s"
@@ -80,7 +86,7 @@ done
 echo o >/proc/sysrq-trigger
 sleep 60
 INIT
-    sed -i "s/@SWITCHES@/$switches/" "$work/root/init"
+    sed -i "s/@SWITCHES@/$switches/; s/@LIMIT@/$limit/" "$work/root/init"
     guest_pack "$work/initramfs"
     rm -rf "$work/root"
     guest_boot "$folder" "$work/initramfs" 3600 -m 1024 -smp 2 \
@@ -96,10 +102,12 @@ report() {
     echo "kernel $release: $*, $(cat "$work/seconds") s"
     # what the tests say of themselves, without what the machine says
     tr -d '\r' <"$work/log" | sed -n '/^running [0-9]* test/,$p' | grep -avE '^(\[ *[0-9]|$)|^ok$' | sed 's/^/  /'
-    local passed
+    local passed skipped
     passed=$(grep -ac '^VM: .* passed' "$work/log" || true)
-    [ "$passed" = $# ] && return
-    echo "kernel $release: $passed of $# suites passed" >&2
+    skipped=$(grep -ac '^VM: .* skipped' "$work/log" || true)
+    echo "kernel $release: $passed of $# suites passed, $skipped skipped"
+    [ $((passed + skipped)) = $# ] && [ "$passed" -gt 0 ] && return
+    echo "kernel $release: not every suite passed" >&2
     return 1
 }
 

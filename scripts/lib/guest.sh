@@ -123,5 +123,5 @@ guest_boot() {
     shift 3
     timeout "$limit" qemu-system-x86_64 -accel tcg,thread=single -M q35 -cpu max -nographic -no-reboot -nodefaults -serial stdio \
         -kernel "$folder/boot/vmlinuz-$(ls "$folder/lib/modules")" -initrd "$image" \
-        -append "console=ttyS0 panic=-1 loglevel=3 nokaslr mitigations=off no_timer_check ${guest_append:-}" "$@" </dev/null 2>&1
+        -append "console=ttyS0 panic=-1 oops=panic loglevel=3 nokaslr mitigations=off no_timer_check ${guest_append:-}" "$@" </dev/null 2>&1
 }

@@ -3,33 +3,28 @@
 //!
 //! `cargo bench -p magscope-probe --bench hit_cost`, as root. Prints a table; asserts nothing.
 
+mod loopback;
+
 use libbpf_rs::{Link, NetfilterOpts, Object, ObjectBuilder};
+use loopback::{ROUNDS, SENDS, alone, exchange, quartiles, stop};
+use magscope_core::Hop;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
-use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Hop};
 use magscope_probe::plan::{default_hops, full_hops, plan_by};
 use magscope_probe::{Capture, CaptureOptions, HostFacts};
 use std::fs::File;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
-
-const ROUNDS: usize = 15;
-const SENDS: usize = 10_000;
+use std::time::Instant;
 
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 static FLOOR: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/floor.bpf.o")));
 
-/// Nanoseconds of one send and recv of 64 bytes over loopback on one CPU.
+/// Nanoseconds of one send and recv.
 fn pair_ns(socket: &UdpSocket) -> f64 {
-    let mut buffer = [0u8; 64];
     let start = Instant::now();
-    for _ in 0..SENDS {
-        socket.send(&buffer).expect("send");
-        socket.recv(&mut buffer).expect("recv");
-    }
+    exchange(socket);
     start.elapsed().as_nanos() as f64 / SENDS as f64
 }
 
@@ -76,48 +71,21 @@ fn attach_floor(object: &Object, hop: Hop, facts: &HostFacts) -> Vec<Link> {
 /// Runs the loop with these hops captured; returns ns a pair and hits a pair.
 fn with_capture(socket: &UdpSocket, hops: HopSet) -> (f64, f64) {
     let options = CaptureOptions { hops, ring_bytes_per_cpu: 32 << 20, ..CaptureOptions::default() };
-    let mut capture = Capture::start(options).expect("capture");
+    let capture = Capture::start(options).expect("capture");
     let before = capture.counters().expect("counters").hits;
     let ns = pair_ns(socket);
     let counters = capture.counters().expect("counters");
     assert_eq!(counters.lost(), 0, "a lost record costs less than a kept one");
-    capture.stop();
-    let mut batch = Batch::default();
-    while capture.next(&mut batch, Duration::ZERO).expect("a batch") == Progress::More {}
+    stop(capture);
     (ns, (counters.hits - before) as f64 / SENDS as f64)
 }
 
 fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn spread(values: &mut [f64]) -> (f64, f64) {
-    values.sort_by(f64::total_cmp);
-    (values[values.len() / 4], values[values.len() * 3 / 4])
+    quartiles(values)[1]
 }
 
 fn main() {
-    let facts = HostFacts::read().expect("/proc");
-    if !facts.missing_capabilities().is_empty() {
-        println!("skipped, because this process lacks {}", facts.missing_capabilities().join(", "));
-        return;
-    }
-    // A namespace of its own: no other traffic passes the hooks that are bound to one.
-    // SAFETY: the only thread of this program.
-    #[allow(unsafe_code)]
-    unsafe {
-        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("unshare");
-    }
-    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
-    assert!(up.success());
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(0);
-    rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    socket.connect(socket.local_addr().expect("address")).expect("connect");
-    pair_ns(&socket);
-
+    let Some((facts, socket)) = alone() else { return };
     let hops = [
         Hop::AppSend,
         Hop::IpOut,
@@ -169,7 +137,7 @@ fn main() {
     let mut ratios = Vec::new();
     for (i, hop) in hops.iter().enumerate() {
         let (e, f) = (median(&mut empty[i]), median(&mut full[i]));
-        let (low, high) = spread(&mut full[i]);
+        let [low, _, high] = quartiles(&mut full[i]);
         ratios.push(f / e);
         println!("{:<12} {e:>10.0} {f:>10.0} {:>7.2}   {low:.0}–{high:.0}", hop.name(), f / e);
     }

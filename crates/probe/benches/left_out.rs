@@ -3,25 +3,16 @@
 //!
 //! `cargo bench -p magscope-probe --bench left_out`, as root. Prints a table; asserts nothing but that what should be left out was.
 
+mod loopback;
+
 use libbpf_rs::query::ProgInfoIter;
-use magscope_core::{Batch, CaptureFilter, Hop, source::Progress, source::Source};
+use loopback::{ROUNDS, SENDS, alone, exchange, quartiles, stop};
+use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::{Capture, CaptureOptions, HostFacts, Sampler, plan};
 use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::time::Duration;
 
-const ROUNDS: usize = 15;
-const SENDS: usize = 10_000;
 const HOPS: [Hop; 3] = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv];
-
-/// Sends and receives 64 bytes over loopback on one CPU, again and again.
-fn exchange(socket: &UdpSocket) {
-    let mut buffer = [0u8; 64];
-    for _ in 0..SENDS {
-        socket.send(&buffer).expect("send");
-        socket.recv(&mut buffer).expect("recv");
-    }
-}
 
 /// How long the programs of this name have run, nanoseconds, and how often.
 fn ran(program: &str) -> (u64, u64) {
@@ -56,7 +47,7 @@ fn way(name: &'static str, filter: Option<&str>, kept: bool) -> Way {
 
 fn measure(socket: &UdpSocket, hop: Hop, way: &Way) -> f64 {
     let filter = way.filter.as_ref().map(|text| CaptureFilter::parse(text).expect("a filter"));
-    let mut capture = Capture::start(CaptureOptions {
+    let capture = Capture::start(CaptureOptions {
         hops: [hop].into_iter().collect(),
         ring_bytes_per_cpu: 32 << 20,
         filter,
@@ -75,33 +66,13 @@ fn measure(socket: &UdpSocket, hop: Hop, way: &Way) -> f64 {
     let count = counters.hops.iter().find(|count| count.hop == hop).expect("hits");
     let most = if way.kept { count.seen() } else { count.kept };
     assert!(most >= count.kept && (way.kept || count.kept < SENDS as u64 / 100), "{}: {count:?}", way.name);
-    capture.stop();
-    let mut batch = Batch::default();
-    while capture.next(&mut batch, Duration::ZERO).expect("a batch") == Progress::More {}
+    stop(capture);
     ns
 }
 
 fn main() {
-    let facts = HostFacts::read().expect("/proc");
-    if !facts.missing_capabilities().is_empty() {
-        println!("skipped, because this process lacks {}", facts.missing_capabilities().join(", "));
-        return;
-    }
-    // A namespace of its own: no other traffic passes the hooks that are bound to one.
-    // SAFETY: the only thread of this program.
-    #[allow(unsafe_code)]
-    unsafe {
-        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("unshare");
-    }
-    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
-    assert!(up.success());
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(0);
-    rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    socket.connect(socket.local_addr().expect("address")).expect("connect");
+    let Some((_, socket)) = alone() else { return };
     let _account = account();
-    exchange(&socket);
 
     let eight = (1..=8).map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or ");
     let own = std::process::id();
@@ -126,10 +97,6 @@ fn main() {
             }
         }
     }
-    let quartiles = |values: &mut Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
-    };
     println!("ns a run of the hop's program, median (quartiles) of {ROUNDS} rounds of {SENDS}");
     print!("{:<28}", "");
     for hop in HOPS {

@@ -2,15 +2,14 @@
 
 mod common;
 
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, hops, quiet};
+use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet};
 use magscope_core::custom::{CustomProbe, ProbeHit};
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::custom::{Resolved, Resolver};
 use magscope_probe::facts::Mechanism;
-use magscope_probe::{Capture, CaptureOptions, Counters, HostFacts};
+use magscope_probe::{Capture, CaptureOptions, HostFacts};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 fn probe(text: &str) -> CustomProbe {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -22,18 +21,6 @@ fn options(probes: &[&str], at: &[Hop]) -> CaptureOptions {
         probes: probes.iter().map(|text| probe(text)).collect(),
         ..CaptureOptions::default()
     }
-}
-
-fn finish(mut recording: Recording) -> (Recording, Counters) {
-    recording.drain(Duration::from_millis(60));
-    let counters = recording.stop();
-    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
-    assert_eq!(recording.lost(), 0);
-    for (number, count) in counters.probes.iter().enumerate() {
-        let seen = recording.hits().filter(|hit| usize::from(hit.probe) == number).count() as u64;
-        assert_eq!(seen, count.kept, "probe {number}: what the kernel kept is what came");
-    }
-    (recording, counters)
 }
 
 fn of(recording: &Recording, number: u8) -> Vec<ProbeHit> {

@@ -4,7 +4,7 @@ mod common;
 #[path = "common/sockets.rs"]
 mod sockets;
 
-use common::{CLIENT, CLIENT6, Host, Net, Recording, SERVER, SERVER6, can_capture, ip};
+use common::{CLIENT, CLIENT6, Host, Net, Recording, SERVER, SERVER6, can_capture, finish, ip};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::full_hops;
@@ -45,10 +45,8 @@ fn recv(socket: &UdpSocket) -> usize {
 }
 
 /// The journeys to a port, but for the single byte that goes ahead, in the order of their ends.
-fn finish(mut recording: Recording, port: u16) -> (Vec<Journey>, Correlator) {
-    recording.drain(Duration::from_millis(200));
-    recording.stop();
-    assert_eq!(recording.lost(), 0);
+fn journeys_to(recording: Recording, port: u16) -> (Vec<Journey>, Correlator) {
+    let (recording, _) = finish(recording);
     let (journeys, correlator) = recording.journeys();
     let to_port = |j: &Journey| {
         let flow = |id: FlowId| correlator.flow(id);
@@ -80,7 +78,7 @@ fn fragments(from: &str, to: &str, port: u16) {
         client.send(&vec![1; size]).expect("send");
         assert_eq!(recv(&server), size);
     }
-    let (mine, correlator) = finish(recording, port);
+    let (mine, correlator) = journeys_to(recording, port);
     assert_eq!(mine.iter().map(|j| j.bytes() as usize).collect::<Vec<_>>(), sizes);
     for journey in &mine {
         is_whole(journey, &way());
@@ -124,7 +122,7 @@ fn a_datagram_that_lost_a_fragment_is_lost_behind_the_device() {
     std::thread::sleep(Duration::from_millis(50));
     server.set_nonblocking(true).expect("non-blocking");
     assert!(server.recv(&mut [0; 3000]).is_err(), "half a datagram is none");
-    let (mine, _) = finish(recording, port);
+    let (mine, _) = journeys_to(recording, port);
     assert_eq!(mine.len(), 1, "{mine:?}");
     assert_eq!((mine[0].bytes(), mine[0].ip_id), (2000, 77));
     assert!(!mine[0].rungs.has(Hop::IpIn) && !mine[0].rungs.has(Hop::AppRecv), "{:?}", mine[0]);
@@ -151,7 +149,7 @@ fn super_packet(from: &str, to: &str, port: u16, offload: bool, merged_read: boo
         }
         assert_eq!(got, 3500);
     }
-    let (mine, _) = finish(recording, port);
+    let (mine, _) = journeys_to(recording, port);
     let sizes: Vec<_> = mine.iter().map(Journey::bytes).collect();
     assert_eq!(sizes, [1000, 1000, 1000, 500].repeat(3));
     for journey in &mine {
@@ -212,7 +210,7 @@ fn datagrams_that_the_receiver_merges() {
         }
     }
     assert!(merged > 0, "nothing was merged");
-    let (mine, _) = finish(recording, port);
+    let (mine, _) = journeys_to(recording, port);
     assert_eq!(mine.len(), 80);
     for journey in &mine {
         assert_eq!(journey.bytes(), 1000);
@@ -233,7 +231,7 @@ fn each_message_of_a_batch_is_a_journey_of_its_own() {
     assert_eq!(sockets::send_many(&client, v4(SERVER, port), &payloads), 5);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(sockets::receive_many(&server, 8), [100, 100, 200, 0, 100]);
-    let (mine, _) = finish(recording, port);
+    let (mine, _) = journeys_to(recording, port);
     assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [100, 100, 200, 0, 100]);
     for journey in &mine {
         is_whole(journey, &way());
@@ -262,7 +260,7 @@ fn group(net: &Net, group: Ipv4Addr, port: u16, join: impl Fn(&Host, &str) -> Ud
         }
     }
     let inodes = [net.client.target.inode, net.server.target.inode];
-    let (mine, correlator) = finish(recording, port);
+    let (mine, correlator) = journeys_to(recording, port);
     assert_eq!(mine.len(), 4 * COUNT);
     for n in 0..COUNT {
         let of_one: Vec<_> = mine.iter().filter(|j| j.bytes() == 100 + n as u64).collect();
@@ -340,7 +338,7 @@ fn the_start_of_a_send_is_the_first_rung_where_it_is_asked_for() {
         client.send(&vec![1; 100 + n]).expect("send");
         recv(&server);
     }
-    let (mine, _) = finish(recording, port);
+    let (mine, _) = journeys_to(recording, port);
     assert_eq!(mine.len(), 50);
     for journey in &mine {
         is_whole(journey, &[&[Hop::UdpSend][..], &way()].concat());
@@ -361,7 +359,7 @@ fn echoes_are_journeys_up_to_ip() {
         let size = if number + 1 == COUNT { 3000 } else { 56 };
         net.client.run(|| sockets::echo(v4(SERVER, 0), id, number, size));
     }
-    let (mine, correlator) = finish(recording, id);
+    let (mine, correlator) = journeys_to(recording, id);
     assert_eq!(mine.len(), 2 * usize::from(COUNT), "{mine:?}");
     let client = net.client.target.inode;
     let asked = mine.iter().filter(|j| correlator.flow(j.tx_flow).is_some_and(|f| f.netns == client)).count();

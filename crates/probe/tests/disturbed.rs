@@ -8,7 +8,7 @@ use common::connection::Connection;
 use common::counters::counter;
 use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, netem, only_ipv4_of_ours};
 use common::tcp_info::TcpInfo;
-use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, ip};
+use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{Event, Hop};
 use magscope_probe::HostFacts;
@@ -16,13 +16,6 @@ use magscope_probe::plan::full_hops;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::Duration;
-
-fn finish(mut recording: Recording) -> Recording {
-    recording.drain(Duration::from_millis(50));
-    recording.stop();
-    assert_eq!(recording.lost(), 0);
-    recording
-}
 
 /// Drops that the capture saw on a host, for the reason that the kernel calls by this name.
 fn seen_drops(recording: &Recording, netns: u32, reason: &str) -> u64 {
@@ -60,7 +53,7 @@ fn tcp_survives(
     let up = connection.upload((0..sizes.0 / 4_000).map(|_| 4_000), 30_000);
     let down = connection.download((0..sizes.1 / 2_500).map(|_| 2_500), 4_000);
     let (client, server) = connection.counted();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
     let way = books.way(&net, from, to, true);
@@ -149,7 +142,7 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
         });
     }
     let (client, server) = connection.counted();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
     books.way(&net, from, to, true).is_whole(up, &client, &server);
@@ -221,7 +214,7 @@ fn datagrams_lost_by_rule() {
         return;
     }
     let read = numbered_datagrams(&net, 5405, COUNT, Duration::from_millis(5));
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     assert_eq!(read.len() as u64 + dropped_by_rule(&net.server), COUNT as u64);
     datagrams_are_lost(&recording, 5405, COUNT, &read, Hop::IpPre, "netfilter_drop");
 }
@@ -311,7 +304,7 @@ fn netem_udp_with_loss() {
         return;
     }
     let read = numbered_datagrams(&net, 5416, COUNT, Duration::from_millis(60));
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let dropped = dropped_by_netem(&net.client);
     assert!(dropped > 0);
     assert_eq!(read.len() as u64 + dropped, COUNT as u64);
@@ -331,7 +324,7 @@ fn netem_udp_out_of_order() {
         return;
     }
     let read = numbered_datagrams(&net, 5417, COUNT, Duration::from_millis(60));
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     assert_eq!(read.len(), COUNT);
     assert!(!read.is_sorted(), "netem was meant to reorder some");
     datagrams_are_lost(&recording, 5417, COUNT, &read, Hop::DevQueue, "none is");
@@ -352,7 +345,7 @@ fn netem_udp_doubled() {
         return;
     }
     let read = numbered_datagrams(&net, 5418, COUNT, Duration::from_millis(60));
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     assert!(read.len() > COUNT, "netem was meant to double some");
     let (journeys, correlator) = recording.journeys();
     let mut of_length: BTreeMap<u64, usize> = BTreeMap::new();

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture, finish};
 use magscope_core::{Event, EventFlags, Hop};
+use magscope_probe::CaptureOptions;
 use magscope_probe::plan::full_hops;
-use magscope_probe::{CaptureOptions, Counters};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -49,19 +49,6 @@ fn stream(net: &Net, to: &str, port: u16, total: usize, chunk: usize) {
     }
     drop(client);
     assert_eq!(reader.join().expect("reader"), total);
-}
-
-fn finish(mut recording: Recording) -> (Recording, Counters) {
-    recording.drain(Duration::from_millis(200));
-    let counters = recording.stop();
-    assert_eq!(
-        recording.numbered() + recording.outside() + recording.lost(),
-        counters.hits,
-        "seen + lost = hits"
-    );
-    assert_eq!(recording.lost(), 0);
-    assert!(recording.events.is_sorted_by_key(|e| e.time_ns), "in order of time");
-    (recording, counters)
 }
 
 fn of_path(recording: &Recording, hop: Hop, netns: u32, port: u16) -> Vec<Event> {

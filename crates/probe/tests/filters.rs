@@ -2,25 +2,13 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, hops, quiet};
+use common::{CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet};
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
 use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, plan};
 use std::time::Duration;
 
 fn filter(text: &str) -> CaptureFilter {
     CaptureFilter::parse(text).expect(text)
-}
-
-fn finish(mut recording: Recording) -> (Recording, Counters) {
-    recording.drain(Duration::from_millis(60));
-    let counters = recording.stop();
-    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
-    assert_eq!(recording.lost(), 0);
-    for count in &counters.hops {
-        let seen = recording.events.iter().filter(|e| e.hop == count.hop).count() as u64;
-        assert_eq!(seen, count.kept, "{}: what the kernel kept is what came", count.hop);
-    }
-    (recording, counters)
 }
 
 fn of(counters: &Counters, hop: Hop) -> HopCount {

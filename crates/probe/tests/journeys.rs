@@ -3,20 +3,13 @@
 mod common;
 
 use common::counters::counter;
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
+use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::{default_hops, full_hops};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
-
-fn finish(mut recording: Recording) -> Recording {
-    recording.drain(Duration::from_millis(200));
-    recording.stop();
-    assert_eq!(recording.lost(), 0);
-    recording
-}
 
 /// Journeys whose sender's or receiver's flow has `port` as the remote or local port respectively.
 fn towards(journeys: &[Journey], correlator: &Correlator, port: u16) -> Vec<Journey> {
@@ -43,7 +36,7 @@ fn udp_journeys(from: &str, to: &str, port: u16) {
         client.send_to(&vec![0; 100 + i % 7], address(to, port)).expect("send");
         server.recv(&mut [0; 2000]).expect("recv");
     }
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), COUNT);
@@ -91,7 +84,7 @@ fn tcp_journeys(to: &str, port: u16, total: usize, chunk: usize, buffer: usize) 
     }
     drop(client);
     reader.join().expect("reader");
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mut mine = towards(&journeys, &correlator, port);
     mine.sort_by_key(|j| j.range.start);
@@ -155,7 +148,7 @@ fn a_reader_that_sleeps_shows_between_ready_and_read() {
         std::thread::sleep(SLEEP);
         assert_eq!(peer.read(&mut [0; 200]).expect("read"), 100);
     }
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), 5);
@@ -188,7 +181,7 @@ fn a_reader_that_waits_in_recv_shows_its_wake_up_and_its_run() {
         client.write_all(&[1; 100]).expect("write");
     }
     reader.join().expect("reader");
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), 20);
@@ -226,7 +219,7 @@ fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_
     }
     assert!(dropped > 100 && read + dropped == COUNT, "{read} read, {dropped} dropped");
 
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), COUNT);

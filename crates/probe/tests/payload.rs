@@ -2,22 +2,13 @@
 
 mod common;
 
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, hops, quiet};
+use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet};
 use magscope_core::{Hop, PayloadHead};
-use magscope_probe::{CaptureOptions, Counters, Setting};
+use magscope_probe::{CaptureOptions, Setting};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
-
-fn finish(mut recording: Recording) -> (Recording, Counters) {
-    recording.drain(Duration::from_millis(60));
-    let counters = recording.stop();
-    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
-    assert_eq!(recording.lost(), 0);
-    assert_eq!(recording.heads().count() as u64, counters.heads.0, "what the kernel counted is what came");
-    (recording, counters)
-}
 
 /// Each head belongs to an event that says the same.
 fn events_have_their_heads(recording: &Recording) {

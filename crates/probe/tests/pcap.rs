@@ -3,13 +3,12 @@
 mod common;
 
 use common::wire::Tcpdump;
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, hops, quiet};
+use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet};
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::pcap::{PcapError, compile};
 use magscope_probe::{CaptureOptions, Counters, Setting};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 fn there_is_libpcap() -> bool {
     match compile("ip") {
@@ -37,14 +36,6 @@ fn traffic(net: &Net) {
     }
     drop(near);
     assert_eq!(far.read(&mut buffer).expect("the end"), 0);
-}
-
-fn finish(mut recording: Recording) -> Counters {
-    recording.drain(Duration::from_millis(60));
-    let counters = recording.stop();
-    assert_eq!(recording.numbered() + recording.outside() + recording.lost(), counters.hits, "kept = records");
-    assert_eq!(recording.lost(), 0);
-    counters
 }
 
 /// Kept, filtered, undecided.
@@ -89,7 +80,7 @@ fn an_expression_keeps_what_tcpdump_keeps() {
             ..CaptureOptions::default()
         });
         traffic(&net);
-        let counters = finish(recording);
+        let counters = finish(recording).1;
         let theirs = tcpdump.count(&net.client, SERVER);
         let [kept, filtered, undecided] = account(&counters, Hop::DevRecv);
         assert_eq!((kept, undecided), (theirs, 0), "{text}; {filtered} filtered");
@@ -125,7 +116,7 @@ fn where_there_is_no_packet_its_headers_are_made_up_as_far_as_they_are_known() {
         });
         one.send(100, 300);
         two.send(50, 900);
-        assert_eq!(account(&finish(recording), hop), expected, "{text} at {hop}");
+        assert_eq!(account(&finish(recording).1, hop), expected, "{text} at {hop}");
     }
 }
 
@@ -150,6 +141,6 @@ fn an_expression_is_changed_while_it_runs_and_a_wrong_one_changes_nothing() {
     pair.send(30, 100);
     change(&mut recording, "pcap off").expect("a change");
     pair.send(40, 100);
-    let counters = finish(recording);
+    let counters = finish(recording).1;
     assert_eq!(account(&counters, Hop::DevXmit), [10 + 30 + 40, 20 + 5, 0]);
 }

@@ -6,7 +6,7 @@ use common::account::Books;
 use common::connection::{Connection, listen, read};
 use common::counters::counter;
 use common::tcp_info::TcpInfo;
-use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture};
+use common::{CLIENT, Net, SERVER, SERVER6, address, can_capture, finish};
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, Hop};
 use magscope_probe::plan::full_hops;
@@ -15,13 +15,6 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::net::UdpSocket;
 use std::time::Duration;
-
-fn finish(mut recording: Recording) -> Recording {
-    recording.drain(Duration::from_millis(50));
-    recording.stop();
-    assert_eq!(recording.lost(), 0);
-    recording
-}
 
 /// Sizes that look random and are the same each time: `count` of them in `1..=most`.
 fn sizes(count: usize, most: u32, mut seed: u32) -> Vec<usize> {
@@ -39,7 +32,7 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
     let connection = Connection::open(&net, to, port);
     let (up, down) = traffic(&connection);
     let (client, server) = connection.counted();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
     let way_up = books.way(&net, from, to, true);
@@ -198,7 +191,7 @@ fn a_window_that_closes_and_opens() {
     }
     read(&connection.server, sent - got, 3_000);
     let (client, server) = connection.counted();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let books = Books::open(&recording);
     let way = books.way(&net, connection.from(), connection.to(), true);
     way.balances(sent as u64, &client, &server);
@@ -272,7 +265,7 @@ fn two_hundred_flows_at_once() {
         }
     });
     let counted: Vec<_> = connections.iter().map(Connection::counted).collect();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let books = Books::open(&recording);
     for (i, (connection, (client, server))) in connections.iter().zip(&counted).enumerate() {
         let way = books.way(&net, connection.from(), connection.to(), true);
@@ -335,7 +328,7 @@ fn bursts_into_a_small_udp_buffer() {
         read.len()
     );
 
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let (journeys, correlator) = recording.journeys();
     let mine = |j: &&Journey| correlator.flow(j.tx_flow).is_some_and(|f| f.remote.port() == PORT);
     let mine: Vec<&Journey> = journeys.iter().filter(mine).collect();

@@ -5,19 +5,11 @@ mod common;
 use common::account::{Books, Way};
 use common::connection::Connection;
 use common::wire::{Tcpdump, WirePacket};
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture};
+use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish};
 use magscope_core::{Event, EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-use std::time::Duration;
-
-fn finish(mut recording: Recording) -> Recording {
-    recording.drain(Duration::from_millis(50));
-    recording.stop();
-    assert_eq!(recording.lost(), 0);
-    recording
-}
 
 fn ethtool(arguments: &[&str]) -> bool {
     Command::new("ethtool").args(arguments).output().is_ok_and(|output| output.status.success())
@@ -109,7 +101,7 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
     let up = connection.upload((0..60).map(|i| 100 + i * 777), 30_000);
     let down = connection.download((0..40).map(|i| 40_000 - i * 900), 9_000);
     let (client, server) = connection.counted();
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let packets = dump.stop(&net.client, to);
 
     let books = Books::open(&recording);
@@ -199,7 +191,7 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
         server.recv(&mut [0; 2_000]).expect("recv");
     }
     let from = client.local_addr().expect("an address");
-    let recording = finish(recording);
+    let recording = finish(recording).0;
     let packets = on_way(&dump.stop(&net.client, to), from, address(to, port));
     assert_eq!(packets.len(), 400);
 

@@ -300,6 +300,37 @@ impl Recording {
     }
 }
 
+/// Ends a capture that may lose nothing, and holds what came of it against what the kernel counted: every record came, each
+/// kind of them as often as it was kept, in order of time.
+pub fn finish(mut recording: Recording) -> (Recording, Counters) {
+    recording.drain(Duration::from_millis(100));
+    let counters = recording.stop();
+    assert_eq!(recording.lost(), 0);
+    let outside = recording.outside();
+    assert_eq!(recording.numbered() + outside, counters.hits, "every number came, or was outside");
+    assert!(recording.events.is_sorted_by_key(|e| e.time_ns), "in order of time");
+    // what came while probes were still being attached was kept and left out
+    let came = |what: &dyn std::fmt::Display, seen: u64, kept: u64| {
+        assert!(
+            (seen..=seen + outside).contains(&kept),
+            "{what}: {seen} came and {outside} were outside, {kept} kept"
+        );
+    };
+    for count in &counters.hops {
+        let seen = match count.hop {
+            Hop::TcpState => recording.batches.iter().map(|batch| batch.tcp.len()).sum(),
+            hop => recording.events.iter().filter(|e| e.hop == hop).count(),
+        };
+        came(&count.hop, seen as u64, count.kept);
+    }
+    for (number, count) in counters.probes.iter().enumerate() {
+        let seen = recording.hits().filter(|hit| usize::from(hit.probe) == number).count();
+        came(&format_args!("probe {number}"), seen as u64, count.kept);
+    }
+    came(&"heads", recording.heads().count() as u64, counters.heads.0);
+    (recording, counters)
+}
+
 /// Whether this process may capture; says why not where it may not.
 pub fn can_capture() -> bool {
     let facts = HostFacts::read().expect("/proc is there");

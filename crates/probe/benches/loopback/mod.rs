@@ -1,0 +1,58 @@
+//! A socket that sends to itself over a loopback of its own, on one CPU: the tightest loop there is around probes.
+
+use magscope_core::Batch;
+use magscope_core::source::{Progress, Source};
+use magscope_probe::{Capture, HostFacts};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+/// Interleaved rounds, so that whatever else the machine does falls on all columns alike.
+pub const ROUNDS: usize = 15;
+/// Messages in one measurement.
+pub const SENDS: usize = 10_000;
+
+/// Enters a namespace of its own, so that no other traffic passes the hooks that are bound to one, and stays on one CPU. `None`,
+/// and says why, where that may not be.
+pub fn alone() -> Option<(HostFacts, UdpSocket)> {
+    let facts = HostFacts::read().expect("/proc");
+    if !facts.missing_capabilities().is_empty() {
+        println!("skipped, because this process lacks {}", facts.missing_capabilities().join(", "));
+        return None;
+    }
+    // SAFETY: the only thread of this program.
+    #[allow(unsafe_code)]
+    unsafe {
+        rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET).expect("unshare");
+    }
+    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status().expect("ip");
+    assert!(up.success());
+    let mut cpus = rustix::thread::CpuSet::new();
+    cpus.set(0);
+    rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    socket.connect(socket.local_addr().expect("address")).expect("connect");
+    exchange(&socket);
+    Some((facts, socket))
+}
+
+/// Sends 64 bytes and receives them, again and again.
+pub fn exchange(socket: &UdpSocket) {
+    let mut buffer = [0u8; 64];
+    for _ in 0..SENDS {
+        socket.send(&buffer).expect("send");
+        socket.recv(&mut buffer).expect("recv");
+    }
+}
+
+/// Detaches and empties the rings.
+pub fn stop(mut capture: Capture) {
+    capture.stop();
+    let mut batch = Batch::default();
+    while capture.next(&mut batch, Duration::ZERO).expect("a batch") == Progress::More {}
+}
+
+/// Lower quartile, median, upper quartile.
+pub fn quartiles(values: &mut [f64]) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
+}
