@@ -286,21 +286,20 @@ fn segments_and_sockets_are_read_at_a_function_as_a_hop_reads_them() {
     println!("  {}: {} hits each", asked.join("\n  "), segments.len());
 }
 
-fn refused(text: &str) -> String {
-    let mut facts = HostFacts::read().expect("/proc");
-    // what is looked up is the same on a kernel that would not attach it
-    (facts.fentry, facts.kprobe) = (Mechanism::Works, Mechanism::Works);
-    let resolver = Resolver::new(&facts).expect("types");
+fn refused(resolver: &Resolver<'_>, text: &str) -> String {
     resolver.resolve(0, &probe(text)).map(|resolved: Resolved| resolved.place).expect_err(text)
 }
 
 #[test]
 fn what_is_not_there_is_said_with_names_near_it() {
-    let facts = HostFacts::read().expect("/proc");
+    let mut facts = HostFacts::read().expect("/proc");
     if !facts.btf {
         println!("skipped, because kernel {} lacks BTF", facts.kernel);
         return;
     }
+    // what is looked up is the same on a kernel that would not attach it
+    (facts.fentry, facts.kprobe) = (Mechanism::Works, Mechanism::Works);
+    let resolver = Resolver::new(&facts).expect("types");
     let libc = std::fs::read_to_string("/proc/self/maps").expect("maps");
     let libc =
         libc.lines().filter_map(|line| line.split_whitespace().last()).find(|path| path.contains("libc.so"));
@@ -317,13 +316,13 @@ fn what_is_not_there_is_said_with_names_near_it() {
         ("uprobe:/nowhere/at/all:f", &["cannot open /nowhere/at/all"]),
         ("uprobe:/proc/self/status:f", &["no program"]),
     ] {
-        let error = refused(text);
+        let error = refused(&resolver, text);
         assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
     }
     if can_capture() {
-        let error = refused("tracepoint:nett:net_dev_start_xmit");
+        let error = refused(&resolver, "tracepoint:nett:net_dev_start_xmit");
         assert!(error.contains("`net`"), "{error}");
-        let error = refused("tracepoint:net:net_dev_start_xmit lenn");
+        let error = refused(&resolver, "tracepoint:net:net_dev_start_xmit lenn");
         assert!(error.contains("`len`"), "{error}");
         let twice = options(&["tp_btf:tcp_probe", "tp_btf:tcp_probe"], &[Hop::DevXmit]);
         let error = Capture::start(twice).err().expect("a name twice").to_string();

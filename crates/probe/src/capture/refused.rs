@@ -48,7 +48,7 @@ impl Refused {
 
 /// Runs that programs of this object were refused; 0 where the kernel (before 5.12) does not count them.
 pub(crate) fn refused_by(object: &Object) -> u64 {
-    object.progs().filter(|program| program.autoload()).map(|program| of_program(&program)).sum()
+    object.progs().filter(libbpf_rs::ProgramImpl::autoload).map(|program| of_program(&program)).sum()
 }
 
 fn of_program(program: &impl AsFd) -> u64 {
