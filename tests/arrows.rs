@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("magscope-session", &["magscope-core"]),
     ("magscope-scope", &["magscope-core"]),
     ("magscope-export", &["magscope-core"]),
+    ("magscope-query", &["magscope-core", "magscope-export"]),
     ("magscope-tui", &["magscope-core", "magscope-scope"]),
     (
         "magnet-scope",
@@ -18,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "magscope-core",
             "magscope-export",
             "magscope-probe",
+            "magscope-query",
             "magscope-session",
             "magscope-scope",
             "magscope-tui",

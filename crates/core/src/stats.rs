@@ -69,6 +69,29 @@ impl HopPairStats {
         }
     }
 
+    /// Counts `n` latencies of the same length, nanoseconds.
+    pub fn record_n(&mut self, ns: u64, n: u64) {
+        if let Some(histogram) = &mut self.histogram {
+            let _ = histogram.record_n(ns.min(MAX_NS), n);
+        }
+    }
+
+    /// What was counted, shortest first: a length within its bucket, nanoseconds, and how many. Counted again with
+    /// [`Self::record_n`] it makes the same distribution.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.histogram.iter().flat_map(|histogram| {
+            // The longest is kept as it is, not as the end of its bucket.
+            let longest = histogram.max();
+            let steps = histogram.iter_recorded();
+            steps.map(move |step| (step.value_iterated_to().min(longest), step.count_since_last_iteration()))
+        })
+    }
+
+    /// Memory it has now, bytes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.histogram.as_ref().map_or(0, |h| h.distinct_values() * size_of::<u64>())
+    }
+
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
@@ -187,6 +210,10 @@ mod tests {
         }
         assert_eq!(HopPairStats::new().quantiles(), None);
         odd.merge(&even);
+        let mut again = HopPairStats::new();
+        odd.recorded().for_each(|(ns, n)| again.record_n(ns, n));
+        assert_eq!(again.quantiles(), odd.quantiles());
+        assert!(again.bytes() == odd.bytes() && again.bytes() > 1_000 && again.bytes() < 40_000);
         let q = odd.quantiles().unwrap();
         assert_eq!(q.n, 1000);
         assert!(q.p50_ns.abs_diff(500) <= 5 && q.p99_ns.abs_diff(990) <= 10, "{q:?}");

@@ -1,9 +1,10 @@
 //! Sessions and journeys in the formats that other tools read.
 //!
 //! Pure writers: what is read comes as [`magscope_core::together::Piece`]s, what is written goes to an [`Output`]. Two views of the
-//! same pieces serve all formats: [`table`] makes flat rows (Parquet, CSV, JSON lines), and [`mark`] gives one mark at a time
+//! same pieces serve all formats: [`table`] makes flat rows (Parquet, CSV, JSON lines, SQL), and [`mark`] gives one mark at a time
 //! with everything's name (ULM, BP, Perfetto, Chrome, CTF).
 
+pub mod answer;
 pub mod calendar;
 mod error;
 pub mod format;

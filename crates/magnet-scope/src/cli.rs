@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(feature = "query")]
+use crate::commands::query;
 use crate::commands::{
     align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys, live, man,
     record, replay, report, sched,
@@ -50,6 +52,9 @@ pub enum Command {
     Export(export::Args),
     /// Makes a recording of another tool's log: `NetLogger`'s ULM and BP lines, `MAGNeT`'s binary traces
     Import(import::Args),
+    /// Asks recordings in SQL: `SELECT hop, percentile(latency_ns, 99) FROM hops GROUP BY hop`
+    #[cfg(feature = "query")]
+    Query(query::Args),
     /// Compares recordings: which step got slower or faster, and what chance or the runs of one side explain
     Compare(compare::Args),
     /// Looks at a capture that runs, and changes it: hops, filter, sampling
@@ -86,6 +91,8 @@ impl Command {
             Self::Journeys(args) => journeys::run(&args),
             Self::Export(args) => export::run(&args),
             Self::Import(args) => import::run(&args),
+            #[cfg(feature = "query")]
+            Self::Query(args) => query::run(&args),
             Self::Compare(args) => compare::run(&args),
             Self::Ctl(args) => ctl::run(&args),
             Self::Sched(args) => sched::run(&args),
@@ -211,24 +218,6 @@ pub struct PartArgs {
     /// End here
     #[arg(long, value_name = "T")]
     pub to: Option<Instant>,
-}
-
-/// Which part of a recording, where `--to` says the format.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct SpanArgs {
-    /// Begin here: an offset from the start (`1.5s`) or a time in UTC (`2026-01-31T12:00:00Z`)
-    #[arg(long, value_name = "T")]
-    pub from: Option<Instant>,
-    /// End here
-    #[arg(long, value_name = "T")]
-    pub until: Option<Instant>,
-}
-
-impl SpanArgs {
-    /// The part.
-    pub fn part(self) -> PartArgs {
-        PartArgs { from: self.from, to: self.until }
-    }
 }
 
 /// How much is kept of what has not ended.

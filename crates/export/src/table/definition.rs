@@ -103,6 +103,12 @@ tables! {
         bytes: Int, latencies: Int, mean_ns: Real, stddev_ns: Real, min_ns: MaybeInt, p50_ns: MaybeInt,
         p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt,
     }
+    /// Each journey's time from one hop to another; for queries.
+    Pairs "hop_pair" {
+        ts_ns: Int, ts: Instant, journey: Id, ns: Int, half_width_ns: Int, proto: Name, bytes: Int, verdict: Name,
+        whole: Flag, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, sender: Name, reader: Name,
+        wire_key: MaybeId, wire_bucket: MaybeSmall,
+    }
 }
 
 impl Table {

@@ -193,7 +193,7 @@ fn event_row(rows: &mut columns::Events, line: TimeLine, names: &mut Names, node
 }
 
 /// `tcp` without a new string for the usual ones.
-fn proto(proto: magscope_core::Proto) -> std::borrow::Cow<'static, str> {
+pub(super) fn proto(proto: magscope_core::Proto) -> std::borrow::Cow<'static, str> {
     use magscope_core::Proto;
     match proto {
         Proto::TCP => "tcp".into(),

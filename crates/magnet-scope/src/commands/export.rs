@@ -6,12 +6,14 @@ mod compress;
 mod follow;
 mod format;
 mod progress;
-mod target;
+pub(super) mod target;
 
-use crate::cli::{LimitArgs, SessionsArgs, SpanArgs};
+use crate::cli::PartArgs;
+use crate::cli::{LimitArgs, SessionsArgs};
 use crate::failure::{Cancelled, Usage};
 use crate::recordings::Recordings;
 use crate::signals::Stop;
+use crate::values::to::ToArgs;
 use crate::{output, reporting};
 use anyhow::{Context, Result};
 use compress::Compression;
@@ -37,9 +39,8 @@ use target::Target;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
-    /// Which format
-    #[arg(long = "to", value_name = "FORMAT")]
-    format: Format,
+    #[command(flatten)]
+    to: ToArgs<Format>,
     /// The file or directory to write; `-` is stdout
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
@@ -50,8 +51,6 @@ pub struct Args {
     #[arg(long = "where", value_name = "EXPR")]
     filter: Option<Filter>,
     #[command(flatten)]
-    part: SpanArgs,
-    #[command(flatten)]
     limits: LimitArgs,
     /// pcapng: packets at these hops, with commas between
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = WIRE)]
@@ -59,6 +58,9 @@ pub struct Args {
     /// Instead of what happened, its sums over stretches of so long, by hop, flow, process and cgroup: `1s`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, conflicts_with_all = ["tables", "follow"])]
     every: Option<Duration>,
+    /// Parquet: hops and journeys in directories by `wire_bucket`, so that engines join two hosts without moving rows
+    #[arg(long)]
+    buckets: bool,
     /// Compress what is written
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "zstd", require_equals = true)]
     compress: Option<Compression>,
@@ -66,28 +68,30 @@ pub struct Args {
     #[arg(long)]
     replace: bool,
     /// Go on with a recording that still runs, until it ends or Ctrl-C: for ULM, BP and JSON lines
-    #[arg(long, conflicts_with_all = ["from", "until"])]
+    #[arg(long)]
     follow: bool,
 }
 
 /// Writes it.
 pub fn run(args: &Args) -> Result<()> {
-    args.check()?;
+    let (format, part) = args.to.read()?;
+    let format = format.ok_or_else(|| Usage(format!("say which format with --to: {}", format::names())))?;
+    args.check(format, part)?;
     let stop = Stop::on_signals()?;
     let chosen = args.chosen();
-    let target = args.target(&chosen)?;
+    let target = args.target(format, &chosen)?;
     if args.follow {
-        return follow::run(args, chosen, target, &stop);
+        return follow::run(args, format, chosen, target, &stop);
     }
     let began = Instant::now();
     let limits = args.limits.limits();
-    let recordings = Recordings::open(&args.sessions.dirs, args.part.part(), limits)?;
+    let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
     let about = recordings.about();
     let line = TimeLine { to_utc_ns: recordings.to_utc_ns() };
     if line.to_utc_ns.is_none() {
         output::note("the recording has no clock samples: times are those of its own clock, not UTC");
     }
-    let writer = args.format.writer(&target, recordings.infos(), line, chosen, &about, args);
+    let writer = format.writer(&target, recordings.infos(), line, chosen, &about, args);
     let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?);
     let bar = progress::bar(recordings.events());
     let failed = RefCell::new(&mut fed);
@@ -142,30 +146,38 @@ impl Args {
         Chosen { tables, filter: self.filter.clone() }
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&self, format: Format, part: PartArgs) -> Result<()> {
         let stdout = self.output == Path::new("-");
-        let dir = self.format.is_dir(&self.chosen());
+        let dir = format.is_dir(&self.chosen(), self.buckets);
         let usage = |text: &str| Err(Usage(text.to_owned()).into());
         if stdout && dir {
             return usage(
                 "several tables make a directory, which does not go to stdout; choose one with --tables",
             );
         }
-        if !self.tables.is_empty() && !self.format.is_tables() {
+        if !self.tables.is_empty() && !format.is_tables() {
             return usage("--tables is for parquet, csv and jsonl; the other formats have no tables");
         }
-        if self.every.is_some() && !self.format.is_tables() {
+        if self.buckets && format != Format::Parquet {
+            return usage("--buckets lays out Parquet files; the other formats have none");
+        }
+        if self.every.is_some() && !format.is_tables() {
             return usage("--every makes a table: write it as parquet, csv or jsonl");
         }
         if self.every.is_some_and(|every| every < Duration::from_millis(1)) {
             return usage("--every is at least `1ms`");
         }
-        if self.compress.is_some() && !self.format.can_compress() {
+        if self.compress.is_some() && !format.can_compress() {
             return usage("this format is not compressed from outside: those who read it would not know it");
         }
-        if self.follow && !self.format.can_follow() {
+        if self.follow && !format.can_follow() {
             return usage(
                 "--follow is for ulm, bp and jsonl: what the other formats write is whole only at the end",
+            );
+        }
+        if self.follow && (part.from.is_some() || part.to.is_some()) {
+            return usage(
+                "--follow goes on from the beginning to the end; without it --from and --to choose a part",
             );
         }
         if self.follow && self.sessions.dirs.len() > 1 {
@@ -176,11 +188,11 @@ impl Args {
         Ok(())
     }
 
-    fn target(&self, chosen: &Chosen) -> Result<Target> {
+    fn target(&self, format: Format, chosen: &Chosen) -> Result<Target> {
         if self.output == Path::new("-") {
             return Ok(Target::stdout(self.compress));
         }
-        Target::at(&self.output, self.format.is_dir(chosen), self.replace, self.compress)
+        Target::at(&self.output, format.is_dir(chosen, self.buckets), self.replace, self.compress)
     }
 }
 

@@ -3,6 +3,8 @@
 //! `NetLogger`'s ULM and BP lines (our own too), and the binary traces of `MAGNeT`. A recording begins with what is known of its host, so a
 //! log is read twice: first for its names, then for its events.
 
+mod recording;
+
 use crate::failure::{Cancelled, Hint};
 use crate::output;
 use crate::signals::Stop;
@@ -12,7 +14,7 @@ use magscope_core::{Batch, Event, Hop};
 use magscope_export::format::magnet::Trace;
 use magscope_export::format::netlogger::{Events, parse};
 use magscope_scope::format::count;
-use magscope_session::{RecordOptions, Recorder};
+use recording::Recording;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -121,18 +123,18 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
             next,
         ));
     }
-    let mut recorder = Recorder::create(&args.output, &first.info(&name), RecordOptions::default())?;
+    let mut recorder = Recording::create(&args.output, &first.info(&name))?;
     let mut events = Events::new(args.map.clone());
     each_line(path, stop, |_, line| {
         if let Ok(Ok(line)) = line.map(parse) {
             events.line(&line);
         }
         if events.is_full() {
-            append(&mut recorder, &events.take(false))?;
+            recorder.append(&events.take(false))?;
         }
         Ok(())
     })?;
-    append(&mut recorder, &events.take(true))?;
+    recorder.append(&events.take(true))?;
     finish(args, recorder)?;
     if bad.lines > 0 {
         output::note(&format!("{} lines were not understood", count(bad.lines)));
@@ -141,17 +143,9 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Hands over a batch when there is room for it: this is no capture, nobody is hurt by waiting.
-fn append(recorder: &mut Recorder, batch: &Batch) -> Result<()> {
-    while recorder.status().queue_bytes > 16 << 20 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-    Ok(recorder.append(batch)?)
-}
-
-fn finish(args: &Args, recorder: Recorder) -> Result<()> {
-    let summary = recorder.close()?;
-    output::note(&format!("{}: {} events", args.output.display(), count(summary.events)));
+fn finish(args: &Args, recorder: Recording) -> Result<()> {
+    let events = recorder.finish()?;
+    output::note(&format!("{}: {} events", args.output.display(), count(events)));
     Ok(())
 }
 
@@ -185,7 +179,7 @@ fn each_line(
             return Ok(());
         }
         if stop.is_raised() {
-            return Err(Cancelled("cancelled; the recording is not whole".to_owned()).into());
+            return Err(Cancelled("cancelled; nothing is left of the recording".to_owned()).into());
         }
         number += 1;
         if bytes.len() as u64 == LONGEST_LINE && bytes.last() != Some(&b'\n') {
@@ -236,7 +230,7 @@ fn binary(args: &Args, stop: &Stop) -> Result<()> {
         },
         ..NodeInfo::default()
     };
-    let mut recorder = Recorder::create(&args.output, &info, RecordOptions::default())?;
+    let mut recorder = Recording::create(&args.output, &info)?;
     let (mut unmapped, mut batch) = (BTreeMap::new(), Batch::default());
     for record in trace.records() {
         let Some(hop) = hops.get(&record.event) else {
@@ -253,7 +247,7 @@ fn binary(args: &Args, stop: &Stop) -> Result<()> {
         batch.events.push(event);
         if batch.events.len() == BATCH {
             if stop.is_raised() {
-                return Err(Cancelled("cancelled; the recording is not whole".to_owned()).into());
+                return Err(Cancelled("cancelled; nothing is left of the recording".to_owned()).into());
             }
             write(&mut recorder, &mut batch)?;
         }
@@ -264,10 +258,10 @@ fn binary(args: &Args, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn write(recorder: &mut Recorder, batch: &mut Batch) -> Result<()> {
+fn write(recorder: &mut Recording, batch: &mut Batch) -> Result<()> {
     batch.events.sort_by_key(|event| event.time_ns);
     batch.watermark_ns = batch.events.last().map_or(0, |event| event.time_ns);
-    append(recorder, batch)?;
+    recorder.append(batch)?;
     batch.clear();
     Ok(())
 }

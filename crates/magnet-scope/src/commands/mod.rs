@@ -14,6 +14,8 @@ pub mod info;
 pub mod journeys;
 pub mod live;
 pub mod man;
+#[cfg(feature = "query")]
+pub mod query;
 pub mod record;
 pub mod replay;
 pub mod report;

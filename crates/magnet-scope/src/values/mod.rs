@@ -5,6 +5,7 @@ pub mod duration;
 pub mod hops;
 pub mod instant;
 pub mod size;
+pub mod to;
 pub mod window;
 
 /// A number in front of a unit: its text, its value, and what follows it.

@@ -5,6 +5,8 @@
 //! counted by name.
 
 use super::read::Line;
+use super::rejoin::rejoin;
+use super::threads::Threads;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
@@ -45,6 +47,7 @@ pub struct Events {
     places: BTreeMap<(String, String), u32>,
     /// Marks of the socket layer that several journeys tell.
     told: Set<(u8, u64, u64, u32)>,
+    threads: Threads,
     sample: Option<TcpSample>,
     seen: HopSet,
     latest_ns: Option<u64>,
@@ -118,11 +121,22 @@ impl Events {
         // Above IP a datagram has no identification yet, or no more.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
             _ if !packet => 0,
+            // Which packet it was, when the bytes went out several times.
+            _ if proto == Proto::TCP => {
+                number(&["MAG.TRY", "mag.again"]).min(u32::from(u16::MAX) - 1) as u16 + 1
+            }
             Some(ip_id) => ip_id,
-            None if proto == Proto::TCP || seq.is_some() => 0,
+            None if seq.is_some() => 0,
             // Another tool's: what has one ID is one datagram.
-            None => (id.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))) as u16).max(1),
+            None => (hash(id) as u16).max(1),
         };
+        if proto != Proto::TCP {
+            // The ID stands for the buffer.
+            if packet || hop == Hop::SkbDrop {
+                event.skb = (hash(id) as u32).max(1);
+            }
+            self.threads.send(&mut event, hash(id));
+        }
         event.segs = u16::from(packet);
         if self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6()) {
             event.flags = event.flags.with(EventFlags::IPV6);
@@ -136,6 +150,9 @@ impl Events {
             }
             Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
             _ => {}
+        }
+        if hop == Hop::TaskRun {
+            self.threads.run(line, &event);
         }
         // A wake-up serves all that was ready.
         let shared = matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
@@ -248,7 +265,8 @@ impl Events {
     /// The older half of the events in order of time, or all, with all that goes with them.
     pub fn take(&mut self, all: bool) -> Batch {
         self.end_sample();
-        self.held.sort_by_key(|event| event.time_ns);
+        self.held.extend(self.threads.wakes());
+        rejoin(&mut self.held);
         let many = if all { self.held.len() } else { HELD.min(self.held.len()) };
         let mut batch = std::mem::take(&mut self.batch);
         batch.events = self.held.drain(..many).collect();
@@ -302,6 +320,11 @@ impl Events {
             ..NodeInfo::default()
         }
     }
+}
+
+/// A number for an ID.
+fn hash(id: &str) -> u64 {
+    id.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
 fn proto(text: Option<&str>, has_seq: bool) -> Proto {

@@ -2,6 +2,8 @@
 
 mod events;
 mod read;
+mod rejoin;
+mod threads;
 mod write;
 
 pub use events::Events;

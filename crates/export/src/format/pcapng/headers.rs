@@ -52,7 +52,9 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
         Proto::TCP => {
             out.extend(from.port().to_be_bytes());
             out.extend(to.port().to_be_bytes());
-            out.extend(event.seq.to_be_bytes());
+            // A SYN takes a number before the first byte, and an event says where its bytes begin.
+            let syn = u32::from(event.tcp_flags & 2 != 0);
+            out.extend(event.seq.wrapping_sub(syn).to_be_bytes());
             out.extend(event.detail.to_be_bytes());
             out.extend([0x50, event.tcp_flags]);
             out.extend([0; 6]);

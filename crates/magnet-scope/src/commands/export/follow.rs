@@ -4,6 +4,7 @@
 //! What was handed out is known by the running numbers of each CPU's records, so an event that came late is neither lost nor told
 //! twice.
 
+use super::format::Format;
 use super::{Args, Fed, say, target};
 use crate::signals::Stop;
 use crate::{reporting, sessions};
@@ -25,14 +26,14 @@ const LOOKS_FOR_CLOCK: u32 = 30;
 const BACK_NS: u64 = 1_000_000_000;
 
 /// Follows it to its end.
-pub fn run(args: &Args, chosen: Chosen, target: target::Target, stop: &Stop) -> Result<()> {
+pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, stop: &Stop) -> Result<()> {
     let began = Instant::now();
     let target = target.growing();
     let dir = args.sessions.dirs.first().cloned().unwrap_or_default();
     let mut source = Follow::new(dir, stop.clone())?;
     let line = TimeLine { to_utc_ns: source.to_utc_ns()? };
     let infos = [source.info.clone()];
-    let writer = args.format.writer(&target, &infos, line, chosen, &[], args);
+    let writer = format.writer(&target, &infos, line, chosen, &[], args);
     let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?);
     let failed = source.failed.clone();
     let walked = reporting::walk(&mut source, args.limits.limits(), |piece| {

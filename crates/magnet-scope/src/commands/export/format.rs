@@ -12,7 +12,7 @@ use magscope_export::format::json::JsonLines;
 use magscope_export::format::magnet::Dump;
 use magscope_export::format::marked::Marked;
 use magscope_export::format::netlogger::{Dialect, NetLogger};
-use magscope_export::format::parquet::Parquet;
+use magscope_export::format::parquet::{Layout, Parquet};
 use magscope_export::format::pcapng::Pcapng;
 use magscope_export::format::perfetto::Perfetto;
 use magscope_export::format::tables::{TableWriter, Tables};
@@ -47,8 +47,9 @@ pub enum Format {
 
 impl Format {
     /// Whether it is a directory.
-    pub fn is_dir(self, chosen: &Chosen) -> bool {
+    pub fn is_dir(self, chosen: &Chosen, buckets: bool) -> bool {
         match self {
+            Self::Parquet if buckets => true,
             Self::Parquet | Self::Csv => chosen.tables.len() != 1,
             Self::Ctf => true,
             _ => false,
@@ -85,8 +86,12 @@ impl Format {
         let stream = || target.create("stream");
         Ok(match self {
             Self::Parquet => {
-                let hive = infos.len() > 1 && wanted.len() > 1;
-                let writer = Parquet::new(create, &wanted, infos, line, hive, about);
+                let layout = match (args.buckets, infos.len() > 1 && wanted.len() > 1) {
+                    (true, _) => Layout::ByBucket,
+                    (false, true) => Layout::ByHost,
+                    (false, false) => Layout::Flat,
+                };
+                let writer = Parquet::new(create, &wanted, infos, line, layout, about);
                 rows(infos, line, chosen, args, writer)
             }
             Self::Csv => rows(infos, line, chosen, args, Csv::new(create, &wanted)),
@@ -127,6 +132,12 @@ fn rows<'t>(
         Some(every) => Box::new(Periods::new(infos, line, chosen, every.as_nanos() as u64, writer)),
         None => Box::new(Tables::new(infos, line, chosen, writer)),
     }
+}
+
+/// Their names, for a message.
+pub fn names() -> String {
+    let names = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    names.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// A number for a trace: the same for the same recordings, so that two exports of them are alike.

@@ -1,4 +1,8 @@
-//! Parquet: a file a table, or `table/date=…/host=…/` where there are several hosts. Sorted by time within row groups.
+//! Parquet: a file a table, or many in directories. Sorted by time within row groups.
+
+mod layout;
+
+pub use layout::Layout;
 
 use super::tables::TableWriter;
 use crate::error::ExportError;
@@ -6,9 +10,11 @@ use crate::names;
 use crate::output::{Create, Output};
 use crate::table::{ID, Table};
 use crate::timeline::TimeLine;
+use crate::wire;
 use arrow::array::{Array, Int64Array, RecordBatch};
 use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::DataType;
+use layout::Part;
 use magscope_core::node::NodeInfo;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
@@ -22,19 +28,10 @@ use std::sync::Arc;
 
 /// Version of the tables, in every file's metadata.
 pub const SCHEMA_VERSION: &str = "1";
-/// Rows of a row group, for one host; with several hosts as many fewer, so that memory stays the same.
+/// Rows of a row group where a table is one file; where it is several, as many fewer, so that memory stays the same.
 const ROW_GROUP: usize = 256 << 10;
 /// The fewest.
-const LEAST_ROW_GROUP: usize = 16 << 10;
-const DAY_NS: i64 = 86_400_000_000_000;
-
-/// A file: its table, and where it stands in a hive layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    table: Table,
-    /// Node and day since 1970.
-    partition: Option<(u16, i64)>,
-}
+const LEAST_ROW_GROUP: usize = 8 << 10;
 
 /// A file with the rows that wait for their row group.
 struct File {
@@ -48,66 +45,51 @@ pub struct Parquet<'c> {
     create: Create<'c>,
     wanted: Vec<Table>,
     hosts: Vec<Arc<str>>,
-    hive: bool,
+    layout: Layout,
     row_group: usize,
     about: Vec<KeyValue>,
-    files: BTreeMap<Key, File>,
+    files: BTreeMap<(Table, Part), File>,
 }
 
 impl<'c> Parquet<'c> {
-    /// Files of these tables: `table.parquet`, those without rows too, or with `hive` those that have rows in directories by date and
-    /// host. `about` goes into the metadata of each file.
+    /// Files of these tables. `about` goes into the metadata of each file.
     pub fn new(
         create: Create<'c>,
         wanted: &[Table],
         infos: &[NodeInfo],
         line: TimeLine,
-        hive: bool,
+        layout: Layout,
         about: &[(String, String)],
     ) -> Self {
         let mut all: Vec<KeyValue> =
             about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
         all.extend(described(infos, line));
+        let files = if layout == Layout::ByBucket { wire::BUCKETS as usize } else { infos.len().max(1) };
         Parquet {
             create,
             wanted: wanted.to_vec(),
             hosts: names::hosts(infos),
-            hive,
-            row_group: (ROW_GROUP / infos.len().max(1)).max(LEAST_ROW_GROUP),
+            layout,
+            row_group: (ROW_GROUP / files).max(LEAST_ROW_GROUP),
             about: all,
             files: BTreeMap::new(),
         }
     }
 
-    fn file(&mut self, key: Key) -> Result<&mut File, ExportError> {
+    fn file(&mut self, table: Table, part: Part) -> Result<&mut File, ExportError> {
         use std::collections::btree_map::Entry;
-        Ok(match self.files.entry(key) {
+        Ok(match self.files.entry((table, part)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let path = match key.partition {
-                    None => format!("{}.parquet", key.table),
-                    Some((node, day)) => {
-                        let host = self.hosts.get(usize::from(node)).map_or("", |host| host);
-                        format!("{}/date={}/host={}/part-0.parquet", key.table, date(day), escaped(host))
-                    }
-                };
-                let file = (self.create)(&path)?;
+                let file = (self.create)(&part.path(table, &self.hosts))?;
                 // Without Arrow's own schema beside Parquet's: it would say things that other engines cannot know.
                 let options = ArrowWriterOptions::new()
-                    .with_properties(properties(key.table, &self.about))
+                    .with_properties(properties(table, self.row_group, &self.about))
                     .with_skip_arrow_metadata(true);
-                let writer = ArrowWriter::try_new_with_options(file, schema_of(key), options)?;
+                let writer = ArrowWriter::try_new_with_options(file, part.schema(&table.schema()), options)?;
                 new.insert(File { writer, waiting: Vec::new(), rows: 0 })
             }
         })
-    }
-
-    fn push(&mut self, key: Key, batch: RecordBatch) -> Result<(), ExportError> {
-        let most = self.row_group;
-        let file = self.file(key)?;
-        file.rows += batch.num_rows();
-        file.waiting.push(batch);
-        if file.rows >= most { file.row_group() } else { Ok(()) }
     }
 }
 
@@ -135,29 +117,22 @@ impl File {
 
 impl TableWriter for Parquet<'_> {
     fn rows(&mut self, table: Table, node: u16, batch: &RecordBatch) -> Result<(), ExportError> {
-        if !self.hive {
-            return self.push(Key { table, partition: None }, batch.clone());
-        }
-        let Some(times) = batch.column(0).as_any().downcast_ref::<Int64Array>() else { return Ok(()) };
-        // Runs of rows of one day; midnight comes seldom.
-        let (mut from, values) = (0, times.values());
-        while let Some(first) = values.get(from) {
-            let day = first.div_euclid(DAY_NS);
-            let rows = values[from..].iter().take_while(|ns| ns.div_euclid(DAY_NS) == day).count();
-            let key = Key { table, partition: Some((node, day)) };
-            let schema = schema_of(key);
-            let columns: Result<Vec<usize>, _> =
-                schema.fields().iter().map(|field| batch.schema().index_of(field.name())).collect();
-            self.push(key, batch.slice(from, rows).project(&columns?)?)?;
-            from += rows;
+        let most = self.row_group;
+        for (part, batch) in self.layout.split(node, batch)? {
+            let file = self.file(table, part)?;
+            file.rows += batch.num_rows();
+            file.waiting.push(batch);
+            if file.rows >= most {
+                file.row_group()?;
+            }
         }
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        if !self.hive {
-            for table in self.wanted.clone() {
-                self.file(Key { table, partition: None })?;
+        for table in self.wanted.clone() {
+            for part in self.layout.parts(table) {
+                self.file(table, part)?;
             }
         }
         for (_, mut file) in std::mem::take(&mut self.files) {
@@ -168,18 +143,8 @@ impl TableWriter for Parquet<'_> {
     }
 }
 
-/// The columns of a file. In a hive layout its path says the host, and engines do not take it twice.
-fn schema_of(key: Key) -> SchemaRef {
-    let schema = key.table.schema();
-    if key.partition.is_none() {
-        return schema;
-    }
-    let fields: Vec<_> = schema.fields().iter().filter(|field| field.name() != "host").cloned().collect();
-    Arc::new(Schema::new(fields))
-}
-
 /// How the columns of a table are stored: measured on real recordings, see `docs/performance.md`.
-pub fn properties(table: Table, about: &[KeyValue]) -> WriterProperties {
+pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterProperties {
     let mut about = about.to_vec();
     about.push(KeyValue::new("magscope.table".to_owned(), table.name().to_owned()));
     let mut properties = WriterProperties::builder()
@@ -202,7 +167,10 @@ pub fn properties(table: Table, about: &[KeyValue]) -> WriterProperties {
             _ => {}
         }
         if field.metadata().contains_key(ID) && matches!(field.name().as_str(), "journey" | "wire_key") {
-            properties = properties.set_column_bloom_filter_enabled(path, true);
+            // As large as a row group can need, and no larger.
+            properties = properties
+                .set_column_bloom_filter_enabled(path.clone(), true)
+                .set_column_bloom_filter_max_ndv(path, row_group as u64);
         }
     }
     properties.build()

@@ -1,0 +1,148 @@
+//! Rows of any columns, as the answer to a query has them: aligned text, CSV, JSON lines or Parquet.
+
+use crate::error::ExportError;
+use crate::format::{csv, json};
+use crate::output::Output;
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use std::io::Write;
+
+/// Rows of aligned text, at most: all of them stand in memory until the widths are known.
+pub const TEXT_ROWS: usize = 10_000;
+
+/// How it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Aligned columns.
+    Text,
+    /// Comma-separated values.
+    Csv,
+    /// A JSON object a row.
+    JsonLines,
+    /// A Parquet file.
+    Parquet,
+}
+
+/// An answer being written. The first batch says the columns, even if it has no rows.
+pub enum Answer {
+    /// Names and cells, and rows that were left out.
+    Text {
+        /// A row a line, the names first.
+        lines: Vec<Vec<String>>,
+        /// Which columns hold numbers, which stand to the right.
+        numbers: Vec<bool>,
+        /// Rows beyond [`TEXT_ROWS`].
+        more: u64,
+        /// Where to.
+        file: Box<dyn Output>,
+    },
+    /// As it comes, and whether the names stand there already.
+    Csv(Box<dyn Output>, bool),
+    /// As it comes.
+    JsonLines(Box<dyn Output>),
+    /// With its file until the columns are known.
+    Parquet(Option<Box<dyn Output>>, Option<ArrowWriter<Box<dyn Output>>>),
+}
+
+impl Answer {
+    /// Into this file.
+    pub fn new(form: Form, file: Box<dyn Output>) -> Self {
+        match form {
+            Form::Text => Answer::Text { lines: Vec::new(), numbers: Vec::new(), more: 0, file },
+            Form::Csv => Answer::Csv(file, false),
+            Form::JsonLines => Answer::JsonLines(file),
+            Form::Parquet => Answer::Parquet(Some(file), None),
+        }
+    }
+
+    /// Adds rows.
+    pub fn rows(&mut self, batch: &RecordBatch) -> Result<(), ExportError> {
+        match self {
+            Answer::Text { lines, numbers, more, .. } => text(batch, lines, numbers, more),
+            Answer::Csv(file, named) => {
+                let header = !std::mem::replace(named, true);
+                csv::lines(batch, header, file)
+            }
+            Answer::JsonLines(file) => json::lines(batch, file),
+            Answer::Parquet(file, writer) => {
+                if let Some(file) = file.take() {
+                    let zstd = ZstdLevel::try_new(3).map_or(Compression::UNCOMPRESSED, Compression::ZSTD);
+                    let properties =
+                        WriterProperties::builder().set_compression(zstd).set_coerce_types(true).build();
+                    let options =
+                        ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+                    *writer = Some(ArrowWriter::try_new_with_options(file, batch.schema(), options)?);
+                }
+                match writer {
+                    Some(writer) => Ok(writer.write(batch)?),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Ends it. Says how many rows were left out.
+    pub fn finish(self) -> Result<u64, ExportError> {
+        match self {
+            Answer::Text { lines, numbers, more, mut file } => {
+                aligned(&lines, &numbers, &mut file)?;
+                file.close()?;
+                return Ok(more);
+            }
+            Answer::Csv(file, _) | Answer::JsonLines(file) => file.close()?,
+            Answer::Parquet(_, Some(writer)) => writer.into_inner()?.close()?,
+            Answer::Parquet(..) => {}
+        }
+        Ok(0)
+    }
+}
+
+fn text(
+    batch: &RecordBatch,
+    lines: &mut Vec<Vec<String>>,
+    numbers: &mut Vec<bool>,
+    more: &mut u64,
+) -> Result<(), ExportError> {
+    if lines.is_empty() {
+        lines.push(batch.schema().fields().iter().map(|field| field.name().clone()).collect());
+        numbers.extend(batch.schema().fields().iter().map(|field| field.data_type().is_numeric()));
+    }
+    let options = FormatOptions::default();
+    let columns: Result<Vec<_>, _> =
+        batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options)).collect();
+    let columns = columns?;
+    for row in 0..batch.num_rows() {
+        if lines.len() > TEXT_ROWS {
+            *more += (batch.num_rows() - row) as u64;
+            break;
+        }
+        // A name may hold anything; a terminal is to be asked for nothing.
+        let cell = |column: &ArrayFormatter<'_>| column.value(row).to_string().replace(char::is_control, "?");
+        lines.push(columns.iter().map(cell).collect());
+    }
+    Ok(())
+}
+
+fn aligned(lines: &[Vec<String>], numbers: &[bool], file: &mut dyn Write) -> std::io::Result<()> {
+    let mut widths = vec![0; numbers.len()];
+    for line in lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for line in lines {
+        let mut text = String::new();
+        for ((cell, width), number) in line.iter().zip(&widths).zip(numbers) {
+            let gap = if text.is_empty() { "" } else { "  " };
+            let fill = " ".repeat(width - cell.chars().count());
+            text += gap;
+            text += &if *number { format!("{fill}{cell}") } else { format!("{cell}{fill}") };
+        }
+        writeln!(file, "{}", text.trim_end())?;
+    }
+    Ok(())
+}

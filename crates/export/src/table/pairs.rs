@@ -1,0 +1,86 @@
+//! Each journey's time from one hop to another, for the table function `hop_pair` of queries.
+
+use super::definition::columns;
+use super::rows::proto;
+use crate::error::ExportError;
+use crate::names::Names;
+use crate::timeline::TimeLine;
+use crate::wire;
+use arrow::array::RecordBatch;
+use magscope_core::context::Context;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Hop, Journey};
+
+/// Rows after which they are handed over.
+const BATCH_ROWS: usize = 8 << 10;
+
+/// Rows of one pair of hops.
+pub struct Pairs {
+    from: Hop,
+    to: Hop,
+    line: TimeLine,
+    names: Names,
+    /// Only from this host or namespace to that one.
+    nodes: Option<(String, String)>,
+    rows: columns::Pairs,
+}
+
+impl Pairs {
+    /// From one hop to another, of these nodes.
+    pub fn new(infos: &[NodeInfo], line: TimeLine, from: Hop, to: Hop) -> Self {
+        Pairs { from, to, line, names: Names::new(infos), nodes: None, rows: columns::Pairs::default() }
+    }
+
+    /// Only of journeys from one host or namespace to another.
+    #[must_use]
+    pub fn of_nodes(mut self, from: &str, to: &str) -> Self {
+        self.nodes = Some((from.to_owned(), to.to_owned()));
+        self
+    }
+
+    /// Adds a journey, if it passed both hops and the time between them is known.
+    pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        let (Some(ns), Some(at)) = (journey.between_ns(self.from, self.to), journey.rung(self.from)) else {
+            return;
+        };
+        let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
+        if let Some((from, to)) = &self.nodes {
+            let mut is = |node: u16, flow: Option<&magscope_core::Flow>, name: &str| {
+                flow.is_some_and(|flow| {
+                    *self.names.host(node) == *name || *self.names.place(node, flow.netns) == *name
+                })
+            };
+            if !is(journey.tx_node, tx, from) || !is(journey.rx_node, rx, to) {
+                return;
+            }
+        }
+        let key = wire::key(journey, tx, rx);
+        let rows = &mut self.rows;
+        rows.rows += 1;
+        rows.ts_ns.push_signed(self.line.ns(at.time_ns));
+        rows.ts.push(self.line.utc_ns(at.time_ns));
+        rows.journey.push(journey.id);
+        rows.ns.push(ns);
+        rows.half_width_ns.push(journey.half_width_ns(self.from, self.to));
+        rows.proto.push(&proto(journey.proto));
+        rows.bytes.push(journey.bytes());
+        rows.verdict.push(journey.verdict.name());
+        rows.whole.push(journey.verdict.is_whole());
+        rows.tx_host.push(&tx.map(|_| self.names.host(journey.tx_node)).unwrap_or_default());
+        rows.tx_place.push(&tx.map(|flow| self.names.place(journey.tx_node, flow.netns)).unwrap_or_default());
+        rows.rx_host.push(&rx.map(|_| self.names.host(journey.rx_node)).unwrap_or_default());
+        rows.rx_place.push(&rx.map(|flow| self.names.place(journey.rx_node, flow.netns)).unwrap_or_default());
+        rows.sender.push(context.sender(journey).map_or("", |task| task.comm.as_str()));
+        rows.reader.push(context.reader(journey).map_or("", |task| task.comm.as_str()));
+        rows.wire_key.push(key);
+        rows.wire_bucket.push(key.map(wire::bucket));
+    }
+
+    /// What is there, if it is enough; `all`: whatever is there.
+    pub fn take(&mut self, all: bool) -> Result<Option<RecordBatch>, ExportError> {
+        if self.rows.rows >= BATCH_ROWS || all && self.rows.rows > 0 {
+            return Ok(Some(self.rows.finish()?));
+        }
+        Ok(None)
+    }
+}

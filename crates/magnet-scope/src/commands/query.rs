@@ -1,0 +1,127 @@
+//! `magnet-scope query DIR… "SELECT …"`: SQL over recordings.
+
+mod feed;
+
+use super::export::target::{self, Target};
+use crate::cli::{LimitArgs, SessionsArgs};
+use crate::failure::{Cancelled, Hint};
+use crate::output;
+use crate::recordings::Recordings;
+use crate::signals::Stop;
+use crate::values::to::ToArgs;
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use magscope_export::ExportError;
+use magscope_export::answer::{Answer, Form};
+use magscope_query::{Ended, Engine, QueryError};
+use magscope_scope::format::count;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Arguments of `query`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Tables: events, hops, journeys, flows, tcp, losses, clock (docs/formats.md). Besides SQL's own functions there are \
+    percentile(ns, 99), journey_duration(hop, ts_ns, at_return), and the tables hop_pair('dev.queue', 'dev.xmit') and \
+    between_nodes('client', 'server'). docs/queries.md has queries to begin with.\n\n  \
+    magnet-scope query my.session \"SELECT hop, percentile(latency_ns, 99) FROM hops WHERE whole GROUP BY hop\""
+)]
+pub struct Args {
+    #[command(flatten)]
+    sessions: SessionsArgs,
+    /// The query
+    #[arg(value_name = "SQL", required = true)]
+    sql: String,
+    /// Where to; `-` is stdout
+    #[arg(short, long, value_name = "OUT", default_value = "-")]
+    output: PathBuf,
+    /// Replace what is there under that name
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    to: ToArgs<Format>,
+    /// Memory for what the query itself must keep; sorts and groups beyond it go to a temporary file
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "1GiB")]
+    memory: u64,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, ValueEnum)]
+enum Format {
+    #[default]
+    /// Aligned columns, to be read
+    Table,
+    /// Comma-separated values
+    Csv,
+    /// A JSON object a row
+    Jsonl,
+    /// A Parquet file
+    Parquet,
+}
+
+impl From<Format> for Form {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Table => Self::Text,
+            Format::Csv => Self::Csv,
+            Format::Jsonl => Self::JsonLines,
+            Format::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// Answers it.
+pub fn run(args: &Args) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let limits = args.limits.limits();
+    let (format, part) = args.to.read()?;
+    let recordings = Arc::new(Recordings::open(&args.sessions.dirs, part, limits)?);
+    let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
+    let engine = Engine::new(&feed::of(recordings, limits), memory_bytes).map_err(anyhow::Error::new)?;
+    let target = if args.output == Path::new("-") {
+        Target::stdout(None)
+    } else {
+        Target::at(&args.output, false, args.replace, None)?
+    };
+    let file = target.create("answer").with_context(|| target::cannot(&args.output))?;
+    let mut answer = Answer::new(format.unwrap_or_default().into(), file);
+    let ended = engine.query(&args.sql, &|| stop.is_raised(), |batch| Ok::<_, Stopped>(answer.rows(batch)?));
+    let more = match ended {
+        Ok(Ended::Whole) => answer.finish().map_err(Stopped::from),
+        Ok(Ended::Stopped) => {
+            return Err(Cancelled("cancelled; the answer is not whole".to_owned()).into());
+        }
+        Err(stopped) => Err(stopped),
+    };
+    let more = more.map_err(|stopped| stopped.said(&args.output))?;
+    target.commit()?;
+    if more > 0 {
+        let what = "more rows; --to csv, jsonl or parquet writes them all, LIMIT fewer";
+        output::note(&format!("{} {what}", count(more)));
+    }
+    Ok(())
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum Stopped {
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    #[error(transparent)]
+    Export(#[from] ExportError),
+}
+
+impl Stopped {
+    /// As a person reads it.
+    fn said(self, output: &Path) -> anyhow::Error {
+        match self {
+            Stopped::Export(error) => anyhow::Error::new(error).context(target::cannot(output)),
+            Stopped::Query(error) => {
+                let (likely, next) = error.hint();
+                anyhow::Error::new(error).context(Hint::new("the query cannot be answered", likely, next))
+            }
+        }
+    }
+}

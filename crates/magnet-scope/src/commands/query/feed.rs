@@ -1,0 +1,83 @@
+//! Walks the recordings for what a scan wants.
+
+use crate::recordings::Recordings;
+use magscope_core::Hop;
+use magscope_core::journey::Limits;
+use magscope_core::source::Progress;
+use magscope_core::together::Piece;
+use magscope_export::table::{Pairs, Rows};
+use magscope_export::{Chosen, ExportError, TimeLine};
+use magscope_query::{Feed, Out, Want};
+use std::sync::Arc;
+
+/// Of these recordings.
+pub fn of(recordings: Arc<Recordings>, limits: Limits) -> Feed {
+    Arc::new(move |want, out| walk(&recordings, limits, want, out).map_err(|error| format!("{error:#}")))
+}
+
+fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyhow::Result<()> {
+    let mut maker = Maker::new(recordings, want);
+    let mut walker = recordings.walker(limits, None);
+    let mut failed = None;
+    while failed.is_none() && out.is_wanted() {
+        let step = walker.step(&mut |piece| {
+            if failed.is_none() {
+                failed = maker.piece(&piece, out).err();
+            }
+        });
+        if step.map_err(anyhow::Error::from_boxed)? != Progress::More {
+            break;
+        }
+    }
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(maker.finish(out)?),
+    }
+}
+
+/// Makes rows of pieces.
+enum Maker {
+    Rows(Rows),
+    Pairs(Pairs),
+}
+
+impl Maker {
+    fn new(recordings: &Recordings, want: &Want) -> Self {
+        let (infos, line) = (recordings.infos(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
+        match want {
+            Want::Table(table) => {
+                Maker::Rows(Rows::new(infos, line, Chosen { tables: vec![*table], filter: None }))
+            }
+            Want::Between(from, to) => Maker::Pairs(Pairs::new(infos, line, *from, *to)),
+            Want::Nodes(from, to) => {
+                Maker::Pairs(Pairs::new(infos, line, Hop::DevXmit, Hop::DevRecv).of_nodes(from, to))
+            }
+        }
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>, out: &Out) -> Result<(), ExportError> {
+        match (self, piece) {
+            (Maker::Rows(rows), piece) => rows.piece(piece, &mut |_, _, batch| {
+                out.give(batch);
+                Ok(())
+            }),
+            (Maker::Pairs(pairs), Piece::Journey(journey, _, context)) => {
+                pairs.journey(journey, *context);
+                pairs.take(false).map(|batch| batch.into_iter().for_each(|batch| out.give(batch)))
+            }
+            (Maker::Pairs(_), Piece::Batch(..)) => Ok(()),
+        }
+    }
+
+    fn finish(self, out: &Out) -> Result<(), ExportError> {
+        match self {
+            Maker::Rows(mut rows) => rows.finish(&mut |_, _, batch| {
+                out.give(batch);
+                Ok(())
+            }),
+            Maker::Pairs(mut pairs) => {
+                pairs.take(true).map(|batch| batch.into_iter().for_each(|batch| out.give(batch)))
+            }
+        }
+    }
+}

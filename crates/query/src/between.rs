@@ -1,0 +1,73 @@
+//! The table functions `hop_pair('dev.queue', 'dev.xmit')`, every journey's time from one hop to another, neighbours or not, and
+//! `between_nodes('a', 'b')`, the time on the wire of what went from one node to another.
+
+use crate::feed::{Feed, Rows, Want};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use magscope_core::Hop;
+use magscope_export::Table;
+use std::fmt;
+use std::sync::Arc;
+
+/// `hop_pair(from, to)`.
+pub(crate) struct HopPair(pub Feed);
+
+impl fmt::Debug for HopPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("hop_pair")
+    }
+}
+
+impl TableFunctionImpl for HopPair {
+    fn call_with_args(&self, arguments: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let [from, to] = arguments.exprs() else {
+            return plan_err!("hop_pair takes two hops, as in hop_pair('dev.queue', 'dev.xmit')");
+        };
+        table(&self.0, Want::Between(hop(from)?, hop(to)?))
+    }
+}
+
+/// `between_nodes(from, to)`.
+pub(crate) struct BetweenNodes(pub Feed);
+
+impl fmt::Debug for BetweenNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("between_nodes")
+    }
+}
+
+impl TableFunctionImpl for BetweenNodes {
+    fn call_with_args(&self, arguments: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let [from, to] = arguments.exprs() else {
+            return plan_err!(
+                "between_nodes takes two hosts or namespaces, as in between_nodes('client', 'server')"
+            );
+        };
+        table(&self.0, Want::Nodes(text(from)?.to_owned(), text(to)?.to_owned()))
+    }
+}
+
+fn table(feed: &Feed, want: Want) -> Result<Arc<dyn TableProvider>> {
+    let schema = Table::Pairs.schema();
+    let rows = Rows { feed: feed.clone(), want, schema: schema.clone() };
+    Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(rows)])?))
+}
+
+fn hop(argument: &Expr) -> Result<Hop> {
+    text(argument)?.parse().or_else(|error: magscope_core::hop::UnknownHop| plan_err!("{error}"))
+}
+
+fn text(argument: &Expr) -> Result<&str> {
+    match argument {
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::LargeUtf8(Some(text))
+            | ScalarValue::Utf8View(Some(text)),
+            _,
+        ) => Ok(text),
+        _ => plan_err!("this function takes names in quotes, as in 'dev.queue'"),
+    }
+}

@@ -1,0 +1,113 @@
+//! The aggregate `journey_duration(hop, ts_ns, at_return)`: from the first hop of a journey to its last, by the rules of
+//! `Journey::total_ns`: hops taken at return, and `dev.done`, which stands beside the way, do not count.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::{ScalarValue, exec_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
+use magscope_core::Hop;
+use std::sync::Arc;
+
+/// `journey_duration(hop, ts_ns, at_return)`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Duration(Signature);
+
+impl Duration {
+    pub fn new() -> Self {
+        let arguments = vec![DataType::Utf8, DataType::Int64, DataType::Boolean];
+        Duration(Signature::exact(arguments, Volatility::Immutable))
+    }
+}
+
+impl AggregateUDFImpl for Duration {
+    fn name(&self) -> &'static str {
+        "journey_duration"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Span::default()))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let field =
+            |end: &str| Arc::new(Field::new(format!("{}[{end}]", arguments.name), DataType::Int64, true));
+        Ok(vec![field("first_step"), field("first_ns"), field("last_step"), field("last_ns")])
+    }
+}
+
+/// The lowest and the highest hop so far, by their place on the path, and when they were.
+#[derive(Debug, Default)]
+struct Span {
+    ends: Option<((i64, i64), (i64, i64))>,
+}
+
+impl Span {
+    fn add(&mut self, step: i64, ns: i64) {
+        let here = (step, ns);
+        let (first, last) = self.ends.unwrap_or((here, here));
+        self.ends = Some((if step < first.0 { here } else { first }, if step > last.0 { here } else { last }));
+    }
+}
+
+impl Accumulator for Span {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let [hops, ns, at_return] = values else {
+            return exec_err!("journey_duration takes hop, ts_ns and at_return");
+        };
+        let hops = cast(hops, &DataType::Utf8)?;
+        let (Some(hops), Some(ns), Some(at_return)) =
+            (hops.as_string_opt::<i32>(), ns.as_primitive_opt::<Int64Type>(), at_return.as_boolean_opt())
+        else {
+            return exec_err!("journey_duration takes hop, ts_ns and at_return");
+        };
+        for ((hop, ns), at_return) in hops.iter().zip(ns.iter()).zip(at_return.iter()) {
+            let hop = hop.and_then(|hop| hop.parse::<Hop>().ok()).filter(|hop| *hop != Hop::DevDone);
+            let step = hop.and_then(Hop::path_index);
+            if let (Some(step), Some(ns), Some(false)) = (step, ns, at_return) {
+                self.add(step as i64, ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let ns = self.ends.filter(|(first, last)| first.0 != last.0);
+        Ok(ScalarValue::Int64(ns.and_then(|(first, last)| last.1.checked_sub(first.1)).filter(|ns| *ns >= 0)))
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let number = |of: fn(&((i64, i64), (i64, i64))) -> i64| ScalarValue::Int64(self.ends.as_ref().map(of));
+        Ok(vec![number(|e| e.0.0), number(|e| e.0.1), number(|e| e.1.0), number(|e| e.1.1)])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        for ends in states.chunks_exact(2) {
+            let (Some(steps), Some(times)) =
+                (ends[0].as_primitive_opt::<Int64Type>(), ends[1].as_primitive_opt::<Int64Type>())
+            else {
+                return exec_err!("a duration in parts has numbers");
+            };
+            for (step, ns) in steps.iter().zip(times.iter()) {
+                if let (Some(step), Some(ns)) = (step, ns) {
+                    self.add(step, ns);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! The engine: tables, functions, a query, its answer.
+
+use crate::between::{BetweenNodes, HopPair};
+use crate::duration::Duration;
+use crate::error::QueryError;
+use crate::feed::{Feed, Rows, Want};
+use crate::percentile::Percentile;
+use arrow::array::RecordBatch;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use futures::StreamExt;
+use magscope_export::Table;
+use std::sync::Arc;
+
+/// How often a query that gives no rows looks whether it is to stop.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// How a query ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With all rows.
+    Whole,
+    /// Because it was to stop.
+    Stopped,
+}
+
+/// Answers queries about recordings.
+pub struct Engine {
+    context: SessionContext,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Engine {
+    /// With the tables that `feed` reads, and `memory_bytes` at most for what a query must keep: beyond that, sorts and groups go to a
+    /// temporary file, and what cannot is an error.
+    pub fn new(feed: &Feed, memory_bytes: usize) -> Result<Self, QueryError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("magscope-query")
+            .enable_time()
+            .build()
+            .map_err(QueryError::Threads)?;
+        // Rows keep the order they are read in, unless the query asks for another.
+        let config = SessionConfig::new().with_round_robin_repartition(false).with_information_schema(true);
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(memory_bytes)))
+            .build_arc()?;
+        let context = SessionContext::new_with_config_rt(config, environment);
+        for table in Table::RECORDED {
+            let schema = table.schema();
+            let rows = Rows { feed: feed.clone(), want: Want::Table(*table), schema: schema.clone() };
+            let provider = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
+            context.register_table(table.name(), Arc::new(provider))?;
+        }
+        context.register_udtf("hop_pair", Arc::new(HopPair(feed.clone())));
+        context.register_udtf("between_nodes", Arc::new(BetweenNodes(feed.clone())));
+        context.register_udaf(AggregateUDF::from(Percentile::new()));
+        context.register_udaf(AggregateUDF::from(Duration::new()));
+        Ok(Engine { context, runtime })
+    }
+
+    /// Answers a query, batch by batch, until `stop` says so. The first batch is empty and says the columns. Nothing but reading is
+    /// allowed: no files, no settings.
+    pub fn query<E: From<QueryError>>(
+        &self,
+        sql: &str,
+        stop: &dyn Fn() -> bool,
+        mut take: impl FnMut(&RecordBatch) -> Result<(), E>,
+    ) -> Result<Ended, E> {
+        let options =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        self.runtime.block_on(async {
+            let failed = |error: DataFusionError| E::from(QueryError::from(error));
+            let frame = self.context.sql_with_options(sql, options).await.map_err(failed)?;
+            let empty = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
+            let mut stream = frame.execute_stream().await.map_err(failed)?;
+            take(&empty)?;
+            loop {
+                if stop() {
+                    return Ok(Ended::Stopped);
+                }
+                match tokio::time::timeout(LOOK, stream.next()).await {
+                    Ok(Some(batch)) => take(&batch.map_err(failed)?)?,
+                    Ok(None) => return Ok(Ended::Whole),
+                    Err(_) => {}
+                }
+            }
+        })
+    }
+}

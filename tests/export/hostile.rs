@@ -1,0 +1,107 @@
+//! Names that no process should have.
+
+use crate::common::{run, stderr};
+use crate::exports::{client, tool};
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_session::{RecordOptions, Recorder};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A session of a generator whose processes call themselves what no process should.
+fn hostile(dir: &TempDir) -> (String, Vec<String>) {
+    const NAMES: [&str; 8] = [
+        "a\"b'c,d;e",
+        "tab\tline\nend\r",
+        "back\\slash\\",
+        "\u{1}\u{7f}\u{9b}31m",
+        "=1+1;ä€𝄞\u{202e}",
+        "\u{fffd}\u{fffd}",
+        " a=\"b\" c ",
+        "{\"x\":[</script>",
+    ];
+    let mut source = Generator::new(GeneratorOptions {
+        events: 20_000,
+        flows: 8,
+        batch_events: 200,
+        ..GeneratorOptions::default()
+    });
+    let session = dir.path().join("hostile");
+    let mut recorder =
+        Recorder::create(&session, source.info(), RecordOptions::default()).expect("an empty directory");
+    let (mut batch, mut at) = (Batch::default(), 0);
+    while source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More {
+        batch.tasks.clear();
+        if at == 0 {
+            let task = |(n, name): (usize, &&str)| magscope_core::Task {
+                tgid: 5_000,
+                tid: 5_000 + n as u32,
+                uid: 0,
+                cgroup: 0,
+                comm: (*name).to_owned(),
+            };
+            batch.tasks.extend(NAMES.iter().enumerate().map(task));
+        }
+        for event in batch.events.iter_mut().filter(|event| event.tid != 0) {
+            (event.tgid, event.tid) = (5_000, 5_000 + (at % NAMES.len()) as u32);
+            at += 1;
+        }
+        recorder.append(&batch).expect("room");
+    }
+    recorder.close().expect("room");
+    assert!(at >= NAMES.len());
+    (session.to_string_lossy().into_owned(), NAMES.iter().map(|name| (*name).to_owned()).collect())
+}
+
+#[test]
+fn hostile_names_survive_every_format() {
+    let dir = TempDir::new().expect("a directory");
+    let (session, names) = hostile(&dir);
+    for (format, table) in [
+        ("parquet", Some("events")),
+        ("csv", Some("events")),
+        ("jsonl", Some("events")),
+        ("chrome", None),
+        ("ulm", None),
+        ("bp", None),
+        ("ctf", None),
+        ("magnet", None),
+    ] {
+        let out = dir.path().join(format);
+        let place = out.to_string_lossy().into_owned();
+        let mut arguments = vec!["export", &session, "--to", format, "-o", &place];
+        arguments.extend(table.iter().flat_map(|table| ["--tables", table]));
+        let output = run(&arguments);
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let test = "hostile_names_survive_every_format";
+        match format {
+            "ulm" | "bp" => {
+                client(test, "Pegasus.netlogger", "netlogger.py", &[Path::new(format), &out]);
+            }
+            "ctf" if tool(test, "babeltrace2") => {
+                let read = Command::new("babeltrace2").arg(&out).output().expect("babeltrace2 runs");
+                assert!(read.status.success(), "{}", stderr(&read));
+            }
+            "magnet" => {
+                let text = fs::read_to_string(&out).expect("text");
+                assert!(text.lines().all(|line| line.split('\t').count() == 14));
+            }
+            "ctf" => {}
+            _ => {
+                let Some(read) = client(test, "pyarrow", "names.py", &[Path::new(format), &out]) else {
+                    continue;
+                };
+                let read: BTreeSet<String> = serde_json::from_slice(&read.stdout).expect("JSON");
+                let known: BTreeSet<String> = names.iter().cloned().collect();
+                assert!(read.is_subset(&known) && read.len() >= 2, "{format}: {read:?}");
+                if table.is_some() {
+                    assert_eq!(read, known, "{format}");
+                }
+            }
+        }
+    }
+}

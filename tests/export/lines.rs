@@ -1,0 +1,144 @@
+//! Lines: ULM and BP of NetLogger, both ways, and the traces and dumps of MAGNeT.
+
+use crate::common::{run, stderr, stdout};
+use crate::exports::{GOLDEN, client, export, table};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+#[test]
+fn netloggers_own_parser_takes_every_line() {
+    for session in GOLDEN {
+        let dir = TempDir::new().expect("a directory");
+        for format in ["bp", "ulm"] {
+            let out = export(&dir, session, format, &[]);
+            let lines = fs::read_to_string(&out).expect("text").lines().count();
+            let arguments = [Path::new(format), &out];
+            let test = "netloggers_own_parser_takes_every_line";
+            let Some(output) = client(test, "Pegasus.netlogger", "netlogger.py", &arguments) else { return };
+            assert_eq!(stdout(&output).trim(), lines.to_string());
+        }
+        // One line a hop of a journey, and the line's ID is the journey.
+        let text = fs::read_to_string(dir.path().join(format!("{session}-ulm"))).expect("text");
+        let hits = text.lines().filter(|line| line.contains(" LVL=Usage ") && line.contains(" MAG.SEQ="));
+        let again = |line: &&str| line.contains(" MAG.TRY=");
+        assert_eq!(hits.filter(|line| !again(line)).count(), table(&dir, session, "hops").len());
+    }
+}
+
+/// The lines of a log in order, without the number of their journey, which is given in the order in which they end.
+fn lines(log: &Path) -> Vec<String> {
+    let number = |field: &str| field.starts_with("ID=") || field.starts_with("guid=");
+    let text = fs::read_to_string(log).expect("text");
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| line.split(' ').filter(|field| !number(field)).collect::<Vec<_>>().join(" "))
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn a_log_of_ours_comes_back_line_by_line() {
+    for session in GOLDEN {
+        for dialect in ["ulm", "bp"] {
+            let dir = TempDir::new().expect("a directory");
+            let log = export(&dir, session, dialect, &[]);
+            let back = dir.path().join("back").to_string_lossy().into_owned();
+            let output = run(&["import", &log.to_string_lossy(), "-o", &back]);
+            assert!(output.status.success(), "{}", stderr(&output));
+            let again = dir.path().join("again");
+            let output = run(&["export", &back, "--to", dialect, "-o", &again.to_string_lossy()]);
+            assert!(output.status.success(), "{}", stderr(&output));
+            let (was, is) = (lines(&log), lines(&again));
+            let other = was.iter().zip(&is).find(|(was, is)| was != is);
+            assert!(was == is, "{session} {dialect}: {} lines were {}; {other:#?}", is.len(), was.len());
+        }
+    }
+}
+
+#[test]
+fn a_log_of_another_tool_opens() {
+    let dir = TempDir::new().expect("a directory");
+    let log = dir.path().join("log");
+    let mut text = String::new();
+    for id in 0..50 {
+        for (event, ms) in [("FTP_START", 0), ("FTP_INFO", 2), ("FTP_END", 5)] {
+            let _ = writeln!(
+                text,
+                "DATE=20070215110703.{:06} HOST=pdsfgrid1.nersc.gov PROG=gridftp NL.EVNT={event} ID={id} SRC=10.1.1.10 DST=10.1.1.11 NBYTES=55",
+                (id * 10 + ms) * 1_000
+            );
+        }
+    }
+    fs::write(&log, text + "this is no line\n").expect("room");
+    let (log, out) = (log.to_string_lossy().into_owned(), dir.path().join("s").to_string_lossy().into_owned());
+    let refused = run(&["import", &log, "-o", &out]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).contains("--map FTP_END=ip.out"), "{}", stderr(&refused));
+    let output = run(&["import", &log, "-o", &out, "--map", "FTP_START=ip.out", "--map", "FTP_END=ip.in"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("line 151: at character 1: a field is written name=value"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains("FTP_INFO (50)"), "{}", stderr(&output));
+    let output = run(&["journeys", &out, "--json"]);
+    let journeys: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(journeys.as_array().expect("journeys").len(), 20);
+    assert!(journeys.as_array().expect("journeys").iter().all(|j| j["total_ns"] == 5_000_000), "{journeys:#}");
+}
+
+#[test]
+fn the_dump_has_a_line_an_event_and_one_a_loss() {
+    let dir = TempDir::new().expect("a directory");
+    for session in GOLDEN {
+        let out = export(&dir, session, "magnet", &[]);
+        let text = fs::read_to_string(out).expect("text");
+        assert!(text.lines().all(|line| line.split('\t').count() == 14));
+        let rows = table(&dir, session, "events").len() + table(&dir, session, "losses").len();
+        assert_eq!(text.lines().count() - 1, rows, "{session}");
+    }
+}
+
+#[test]
+fn a_binary_trace_of_2001_opens() {
+    let dir = TempDir::new().expect("a directory");
+    let trace = dir.path().join("trace");
+    // i386: a pointer, cycles, event, size; first SYSINFO with 400 MHz.
+    let mut bytes = Vec::new();
+    let mut put = |id: u32, cycles: u64, event: u32, size: i32| {
+        bytes.extend(id.to_be_bytes());
+        bytes.extend(cycles.to_be_bytes());
+        bytes.extend(event.to_be_bytes());
+        bytes.extend(size.to_be_bytes());
+    };
+    put(0, 1, 0x0123_4567, 400_000);
+    for n in 0..100 {
+        put(0xc012_3456, 400_000 * (n + 1), 1, 1_448);
+        put(0xc012_3456, 400_000 * (n + 1) + 4_000, 2, 1_448);
+        put(0xc012_3456, 400_000 * (n + 1) + 8_000, 99, -11);
+    }
+    fs::write(&trace, &bytes).expect("room");
+    let (trace, out) =
+        (trace.to_string_lossy().into_owned(), dir.path().join("s").to_string_lossy().into_owned());
+    let output = run(&["import", &trace, "-o", &out, "--map", "1=tcp.send", "--map", "2=dev.xmit"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("99 (100)"), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&run(&["report", &out, "--json"]).stdout).expect("a report");
+    assert_eq!(
+        (&report["events"], &report["duration_ns"]),
+        (&Value::from(200), &Value::from(99_010_000)),
+        "{report:#}"
+    );
+    assert!(
+        report["hops"]
+            .as_array()
+            .expect("hops")
+            .iter()
+            .all(|hop| hop["events"] != 100 || hop["bytes"] == 144_800)
+    );
+}

@@ -1,0 +1,216 @@
+//! A capture beside tcpdump's, of the same traffic on the same device: the same packets, in the same order, at the same times.
+
+use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout};
+use crate::exports::tool;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const HERE: &str = "10.79.1.1";
+const THERE: &str = "10.79.1.2";
+const BYTES: usize = 200_000;
+const DATAGRAMS: usize = 100;
+
+/// Two namespaces with a wire between them, which go with this value.
+struct Wire {
+    names: [String; 2],
+}
+
+impl Wire {
+    fn new() -> Option<Self> {
+        let name = |role: &str| format!("ms-{}-dump-{role}", std::process::id());
+        let wire = Wire { names: [name("a"), name("b")] };
+        if !wire.names.iter().all(|namespace| ip(&["netns", "add", namespace])) {
+            return None;
+        }
+        let [a, b] = &wire.names;
+        assert!(ip(&["link", "add", "w0", "netns", a, "type", "veth", "peer", "name", "w1", "netns", b]));
+        for (namespace, device, address) in [(a, "w0", HERE), (b, "w1", THERE)] {
+            assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
+            assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
+        }
+        Some(wire)
+    }
+
+    /// Runs `work` in one of them, in a thread that ends with it.
+    fn inside<T: Send>(&self, which: usize, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(Path::new("/run/netns").join(&self.names[which])).expect("the namespace");
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
+                work()
+            });
+            thread.join().expect("the work is done")
+        })
+    }
+
+    /// Bytes over TCP and datagrams, both ways.
+    fn talk(&self) {
+        let limit = Some(Duration::from_secs(30));
+        let (listener, there) = self.inside(1, || {
+            let udp = UdpSocket::bind((THERE, 7001)).expect("a port");
+            udp.set_read_timeout(limit).expect("a limit");
+            (TcpListener::bind((THERE, 7000)).expect("a port"), udp)
+        });
+        let here = self.inside(0, || UdpSocket::bind((HERE, 7002)).expect("a port"));
+        here.set_read_timeout(limit).expect("a limit");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let mut bytes = vec![0; BYTES];
+                stream.read_exact(&mut bytes).expect("all of it");
+                stream.write_all(&bytes[..BYTES / 2]).expect("an answer");
+            });
+            self.inside(0, || {
+                let mut stream = TcpStream::connect((THERE, 7000)).expect("a way");
+                stream.write_all(&vec![7; BYTES]).expect("room");
+                stream.read_exact(&mut vec![0; BYTES / 2]).expect("an answer");
+            });
+        });
+        let mut datagram = [0; 1_000];
+        for n in 0..DATAGRAMS {
+            here.send_to(&datagram[..n * 9], (THERE, 7001)).expect("room");
+            let (len, from) = there.recv_from(&mut datagram).expect("a datagram");
+            there.send_to(&datagram[..len / 2], from).expect("room");
+            here.recv_from(&mut datagram).expect("an answer");
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        for namespace in &self.names {
+            ip(&["netns", "del", namespace]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// A child that a Ctrl-C ends.
+fn end(mut child: Child) {
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+    assert!(child.wait().expect("it ends").success());
+}
+
+/// What both captures can know of a packet.
+const FIELDS: [&str; 15] = [
+    "ip.src",
+    "ip.dst",
+    "ip.proto",
+    "ip.id",
+    "ip.ttl",
+    "ip.dsfield",
+    "ip.flags.df",
+    "ip.len",
+    "tcp.srcport",
+    "tcp.dstport",
+    "tcp.seq_raw",
+    "tcp.ack_raw",
+    "tcp.flags.str",
+    "udp.srcport",
+    "udp.length",
+];
+
+/// A packet: nanoseconds since 1970, and its fields.
+type Packet = (i128, Vec<String>);
+
+/// The packets of a file by sender, in the order they stand there. The length of a TCP packet is that of its payload: its options were
+/// not captured.
+fn packets(file: &Path) -> BTreeMap<String, Vec<Packet>> {
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-o", "tcp.desegment_tcp_streams:false", "-r"]).arg(file);
+    tshark.args(["-T", "fields", "-E", "separator=;", "-e", "frame.time_epoch", "-e", "tcp.len"]);
+    FIELDS.iter().for_each(|field| {
+        tshark.args(["-e", field]);
+    });
+    let output = tshark.output().expect("tshark runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut all: BTreeMap<String, Vec<Packet>> = BTreeMap::new();
+    for line in stdout(&output).lines() {
+        let mut fields: Vec<String> = line.split(';').map(str::to_owned).collect();
+        let ns: i128 = fields.remove(0).replace('.', "").parse().expect("nine digits");
+        let tcp_len = fields.remove(0);
+        if !tcp_len.is_empty() {
+            fields[7] = tcp_len;
+        }
+        all.entry(fields[0].clone()).or_default().push((ns, fields));
+    }
+    all
+}
+
+#[test]
+fn tcpdump_beside_it_sees_the_same_packets() {
+    let test = "tcpdump_beside_it_sees_the_same_packets";
+    if !is_root(test) || !tool(test, "tcpdump") || !tool(test, "tshark") {
+        return;
+    }
+    let Some(wire) = Wire::new() else {
+        return skipped(test, "`ip netns add` (iproute2) is not there or fails");
+    };
+    let dir = TempDir::new().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let (session, dumped, ours) = (path("session"), path("dumped.pcap"), path("ours.pcapng"));
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let recorder = magnet_scope(&["record", "--netns", &wire.names[0], "-o", &text(&session)]).spawn();
+    let recorder = recorder.expect("the binary starts");
+    assert!(eventually(|| session.join("meta.toml").exists()), "it records");
+    let mut tcpdump = Command::new("ip");
+    tcpdump.args(["netns", "exec", &wire.names[0], "tcpdump", "-i", "w0", "-n", "-s", "128", "-B", "32768"]);
+    // Written at once, so that there is a file with a head as soon as it listens.
+    tcpdump.args(["-U", "--time-stamp-precision=nano", "-Z", "root", "-w"]).arg(&dumped).arg("ip");
+    let tcpdump = tcpdump.stderr(Stdio::null()).spawn().expect("tcpdump starts");
+    assert!(eventually(|| dumped.metadata().is_ok_and(|file| file.len() >= 24)), "it listens");
+    wire.talk();
+    // Both have what there was when the last packets have been read out of their rings.
+    std::thread::sleep(Duration::from_secs(2));
+    end(tcpdump);
+    end(recorder);
+    let output = run(&["export", &text(&session), "--to", "pcapng", "-o", &text(&ours)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let (theirs, ours) = (packets(&dumped), packets(&ours));
+    assert_eq!(theirs.keys().collect::<Vec<_>>(), [HERE, THERE]);
+    let mut apart_ns: Vec<i128> = Vec::new();
+    for (sender, theirs) in &theirs {
+        let ours = &ours[sender];
+        let (mut a, mut b): (Vec<_>, Vec<_>) = (theirs.iter().collect(), ours.iter().collect());
+        assert!(a.len() > 2 * DATAGRAMS / 2, "{} packets from {sender}", a.len());
+        // Two CPUs may pass packets at once, and each capture orders those by when it came by: of a connection the order is certain.
+        let by_connection = |packet: &&Packet| (packet.1[8].clone(), packet.1[13].clone());
+        a.sort_by_key(by_connection);
+        b.sort_by_key(by_connection);
+        let headers = |all: &[&Packet]| all.iter().map(|packet| packet.1.clone()).collect::<Vec<_>>();
+        let (headers_a, headers_b) = (headers(&a), headers(&b));
+        let other = headers_a.iter().zip(&headers_b).position(|(a, b)| a != b);
+        assert!(
+            headers_a == headers_b,
+            "from {sender}: {} and {} packets; first other {:?} {:?}",
+            a.len(),
+            b.len(),
+            other.map(|at| &headers_a[at]),
+            other.map(|at| &headers_b[at])
+        );
+        apart_ns.extend(a.iter().zip(&b).map(|(a, b)| b.0 - a.0));
+    }
+    apart_ns.sort_unstable();
+    let median = apart_ns[apart_ns.len() / 2];
+    // Both stamp in the same few hundred instructions; a busy host can stop between the two.
+    assert!(median.abs() < 1_000_000, "{median} ns between the two at the median");
+    println!(
+        "{} packets; ours less tcpdump's: {} to {} ns, median {median} ns",
+        apart_ns.len(),
+        apart_ns[0],
+        apart_ns[apart_ns.len() - 1]
+    );
+}

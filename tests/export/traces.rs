@@ -1,0 +1,90 @@
+//! Traces: CTF, Perfetto, Chrome.
+
+use crate::common::{stderr, stdout};
+use crate::exports::{GOLDEN, client, export, table, tool};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+use tempfile::TempDir;
+
+#[test]
+fn babeltrace_reads_the_ctf_to_the_nanosecond() {
+    let test = "babeltrace_reads_the_ctf_to_the_nanosecond";
+    if !tool(test, "babeltrace2") {
+        return;
+    }
+    for session in GOLDEN {
+        let dir = TempDir::new().expect("a directory");
+        let out = export(&dir, session, "ctf", &[]);
+        let output = Command::new("babeltrace2").args(["--clock-seconds", "--no-delta"]).arg(&out).output();
+        let output = output.expect("babeltrace2 runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        let mut seen: Vec<(String, String, String)> = Vec::new();
+        for line in text.lines().filter(|line| line.contains("again = 0,")) {
+            let (time, rest) = line[1..].split_once(']').expect("a time");
+            let hop = rest.trim_start().split_once(": {").expect("fields").0;
+            let journey = rest.split_once("journey = ").and_then(|(_, j)| j.split(',').next());
+            seen.push((time.replace('.', ""), hop.to_owned(), journey.unwrap_or_default().to_owned()));
+        }
+        let text =
+            |row: &BTreeMap<String, Value>, name: &str| row[name].to_string().trim_matches('"').to_owned();
+        let hops = table(&dir, session, "hops");
+        let mut want: Vec<_> =
+            hops.iter().map(|row| (text(row, "ts_ns"), text(row, "hop"), text(row, "journey"))).collect();
+        seen.sort();
+        want.sort();
+        assert!(
+            seen == want,
+            "{session}: {} and {} events; {:?} {:?}",
+            seen.len(),
+            want.len(),
+            seen.first(),
+            want.first()
+        );
+    }
+}
+
+#[test]
+fn perfettos_definitions_decode_the_trace() {
+    for session in GOLDEN {
+        let dir = TempDir::new().expect("a directory");
+        let out = export(&dir, session, "perfetto", &[]);
+        let test = "perfettos_definitions_decode_the_trace";
+        let Some(output) = client(test, "perfetto.protos", "perfetto_trace.py", &[&out]) else { return };
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let hops = table(&dir, session, "hops");
+        let hits: BTreeSet<String> = found["hits"]
+            .as_array()
+            .expect("hits")
+            .iter()
+            .map(|hit| format!("{} {} {}", hit[0], hit[1], hit[2]))
+            .collect();
+        let want: BTreeSet<String> = hops
+            .iter()
+            .map(|row| {
+                format!("{} {} {}", row["hop"], row["journey"].as_str().unwrap_or_default(), row["ts_ns"])
+            })
+            .collect();
+        assert!(want.is_subset(&hits), "{session}: {} hits, {} hops", hits.len(), want.len());
+        let journeys: BTreeSet<String> = hops.iter().map(|row| row["journey"].to_string()).collect();
+        assert_eq!(found["flows"], journeys.len(), "{session}");
+        assert_eq!(found["counters"], table(&dir, session, "tcp").len() * 6, "{session}");
+    }
+}
+
+#[test]
+fn chromes_json_is_json_and_has_every_hop() {
+    let dir = TempDir::new().expect("a directory");
+    for session in GOLDEN {
+        let out = export(&dir, session, "chrome", &[]);
+        let trace: Value = serde_json::from_slice(&fs::read(out).expect("a file")).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("events");
+        let hits = events.iter().filter(|e| e["args"]["journey"].is_string() && e["ph"] == "X");
+        let first = hits.filter(|e| e["args"]["sent_again"].is_null()).count();
+        assert_eq!(first, table(&dir, session, "hops").len(), "{session}");
+        // Doubles are exact to a nanosecond here, because they count from the first mark.
+        assert!(events.iter().filter_map(|e| e["ts"].as_f64()).all(|us| us < 1e12));
+    }
+}

@@ -1,0 +1,271 @@
+//! SQL over recordings: every query of docs/queries.md, and that answers agree with the report.
+//!
+//! Without the feature `query` there is nothing to ask, and the tests say so.
+
+mod common;
+#[path = "common/exports.rs"]
+mod exports;
+
+use common::{magnet_scope, run, skipped, stderr, stdout};
+use exports::golden;
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_session::{RecordOptions, Recorder};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Whether queries can be asked; if not, says which test is skipped.
+fn has_sql(test: &str) -> bool {
+    if !cfg!(feature = "query") {
+        skipped(test, "it was built without the feature `query`");
+    }
+    cfg!(feature = "query")
+}
+
+/// Rows of the answer.
+fn ask(sessions: &[&str], sql: &str) -> Vec<Value> {
+    let sessions: Vec<String> = sessions.iter().map(|name| golden(name)).collect();
+    let mut arguments = vec!["query"];
+    arguments.extend(sessions.iter().map(String::as_str));
+    arguments.extend([sql, "--to", "jsonl"]);
+    let output = run(&arguments);
+    assert!(output.status.success(), "{sql}\n{}", stderr(&output));
+    stdout(&output).lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+}
+
+#[test]
+fn every_query_of_the_page_has_an_answer() {
+    if !has_sql("every_query_of_the_page_has_an_answer") {
+        return;
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/queries.md");
+    let page = fs::read_to_string(page).expect("docs/queries.md");
+    let queries: Vec<&str> = page
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("\n```"))
+        .map(|(sql, _)| sql)
+        .collect();
+    assert!(queries.len() >= 12, "{} queries", queries.len());
+    for sql in queries {
+        // Each has something to tell of one golden session at least: in some nothing was lost, in others a hop was off.
+        assert!(
+            ["demo", "retransmissions", "lost"].iter().any(|session| !ask(&[session], sql).is_empty()),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn answers_agree_with_the_report() {
+    if !has_sql("answers_agree_with_the_report") {
+        return;
+    }
+    for session in ["demo", "half", "lost", "retransmissions"] {
+        let report: Value =
+            serde_json::from_slice(&run(&["report", &golden(session), "--json"]).stdout).expect("a report");
+        let sql = "SELECT hop, count(latency_ns) AS n, percentile(latency_ns, 50) AS p50_ns, percentile(latency_ns, 90) AS p90_ns, \
+                   percentile(latency_ns, 99) AS p99_ns, percentile(latency_ns, 99.9) AS p999_ns FROM hops WHERE whole GROUP BY hop";
+        let rows = ask(&[session], sql);
+        for hop in report["hops"].as_array().expect("hops").iter().filter(|hop| !hop["latency"].is_null()) {
+            let row = rows.iter().find(|row| row["hop"] == hop["hop"]).expect("a row a hop");
+            for key in ["n", "p50_ns", "p90_ns", "p99_ns", "p999_ns"] {
+                assert_eq!(row[key], hop["latency"][key], "{session} {} {key}", hop["hop"]);
+            }
+        }
+        let events = ask(&[session], "SELECT hop, count(*) AS n, sum(len) AS bytes FROM events GROUP BY hop");
+        for row in &events {
+            let hop = report["hops"].as_array().expect("hops").iter().find(|hop| hop["hop"] == row["hop"]);
+            let hop = hop.expect("a hop of the report");
+            assert_eq!((&row["n"], &row["bytes"]), (&hop["events"], &hop["bytes"]), "{session}");
+        }
+        let wrong = "SELECT count(*) AS n FROM (SELECT journey_duration(h.hop, h.ts_ns, h.at_return) AS ns, max(j.total_ns) AS total \
+                     FROM hops h JOIN journeys j ON h.journey = j.journey GROUP BY h.journey) WHERE ns IS DISTINCT FROM total";
+        assert_eq!(ask(&[session], wrong)[0]["n"], 0, "{session}");
+    }
+}
+
+#[test]
+fn several_recordings_are_asked_as_one() {
+    if !has_sql("several_recordings_are_asked_as_one") {
+        return;
+    }
+    let one = |name: &str| ask(&[name], "SELECT count(*) AS n FROM events")[0]["n"].as_u64().expect("a number");
+    let both = ask(&["demo", "half"], "SELECT count(*) AS n, count(DISTINCT host) AS hosts FROM events");
+    assert_eq!(both[0]["n"], one("demo") + one("half"));
+    assert_eq!(both[0]["hosts"], 2);
+}
+
+#[test]
+fn what_cannot_be_answered_is_said() {
+    if !has_sql("what_cannot_be_answered_is_said") {
+        return;
+    }
+    let demo = golden("demo");
+    for (sql, what) in [
+        ("SELECT latency FROM hops", "Did you mean 'hops.latency_ns'"),
+        ("SELECT * FROM journies", "no table is called `journies`; the nearest is `journeys`"),
+        ("SELECT percentil(latency_ns, 99) FROM hops", "Did you mean 'percentile'"),
+        ("SELEC", "SELEC"),
+        ("SELECT * FROM hop_pair('dev.xmitt', 'dev.recv')", "the nearest is `dev.xmit`"),
+        ("SELECT percentile(total_ns, 101) FROM journeys", "0 to 100"),
+        ("CREATE TABLE x AS SELECT 1", "DDL"),
+        ("COPY events TO '/tmp/never.csv'", "DML"),
+    ] {
+        let output = run(&["query", &demo, sql]);
+        assert_eq!(output.status.code(), Some(1), "{sql}");
+        assert!(stderr(&output).contains(what), "{sql}: {}", stderr(&output));
+    }
+    let output = run(&["query", &demo, "SELECT 1 AS one, 'a' AS two"]);
+    assert_eq!(stdout(&output), "one  two\n  1  a\n");
+    let dir = TempDir::new().expect("a directory");
+    let out = dir.path().join("answer.parquet").to_string_lossy().into_owned();
+    let output = run(&["query", &demo, "SELECT * FROM journeys LIMIT 3", "--to", "parquet", "-o", &out]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::read(&out).is_ok_and(|bytes| bytes.ends_with(b"PAR1")));
+}
+
+/// A recording of so many events.
+fn large(dir: &TempDir, events: u64) -> String {
+    let session = dir.path().join("large");
+    let mut source = Generator::new(GeneratorOptions { events, flows: 16, ..GeneratorOptions::default() });
+    let mut recorder =
+        Recorder::create(&session, source.info(), RecordOptions::default()).expect("an empty directory");
+    let mut batch = Batch::default();
+    while source.next(&mut batch, Duration::ZERO).expect("a generator never fails") == Progress::More {
+        while recorder.status().queue_bytes > 16 << 20 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        recorder.append(&batch).expect("room");
+    }
+    recorder.close().expect("room");
+    session.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_query_that_is_cancelled_ends_and_leaves_nothing() {
+    if !has_sql("a_query_that_is_cancelled_ends_and_leaves_nothing") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let session = large(&dir, 200_000);
+    // Every hop beside every other: hours of work, and no row before the end.
+    let endless = "SELECT count(*) AS n FROM hops a JOIN hops b ON a.latency_ns <> b.latency_ns JOIN hops c ON c.latency_ns <> a.latency_ns";
+    let out = dir.path().join("answer.csv");
+    let place = out.to_string_lossy().into_owned();
+    for more in [&["--to", "csv", "-o", &place][..], &[]] {
+        let mut child =
+            magnet_scope(&[&["query", &session, endless], more].concat()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(child.try_wait().expect("it is ours").is_none(), "it is at work");
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+        let mut ended = None;
+        assert!(common::eventually(|| {
+            ended = child.try_wait().expect("it is ours");
+            ended.is_some()
+        }));
+        let mut said = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        assert_eq!(ended.and_then(|status| status.code()), Some(130), "{said}");
+        assert!(said.contains("cancelled"), "{said}");
+        let left: Vec<_> =
+            fs::read_dir(&dir).expect("the directory").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["large"]);
+    }
+}
+
+#[test]
+fn rows_come_while_it_reads_and_in_the_order_of_the_recording() {
+    if !has_sql("rows_come_while_it_reads_and_in_the_order_of_the_recording") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let session = large(&dir, 400_000);
+    let sql = "SELECT journey, ts_ns FROM journeys WHERE bytes > 0";
+    let mut child = magnet_scope(&["query", &session, sql, "--to", "csv"]).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    assert_eq!(line(), "journey,ts_ns");
+    let first: Vec<String> = (0..100).map(|_| line()).collect();
+    drop(lines);
+    // Whoever reads has seen enough; that is no failure.
+    assert!(child.wait().expect("it ends").success());
+    let all = stdout(&run(&["query", &session, sql, "--to", "csv"]));
+    assert!(all.lines().skip(1).take(100).eq(first.iter().map(String::as_str)));
+    let journeys: Vec<u64> =
+        all.lines().skip(1).filter_map(|line| line.split(',').next()?.parse().ok()).collect();
+    assert!(journeys.len() > 10_000 && journeys.is_sorted(), "{} journeys", journeys.len());
+}
+
+#[test]
+fn what_a_query_keeps_has_a_limit() {
+    if !has_sql("what_a_query_keeps_has_a_limit") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let session = large(&dir, 400_000);
+    let join = "SELECT count(*) AS n FROM hops a JOIN hops b ON a.journey = b.journey";
+    let output = run(&["query", &session, join, "--memory", "1MiB"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("--memory"), "{}", stderr(&output));
+    let output = run(&["query", &session, join]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // A sort goes to a temporary file instead, and has the same rows.
+    let sort = "SELECT bytes, journey, hop FROM hops ORDER BY bytes, journey, step";
+    let [small, large] =
+        ["16MiB", "1GiB"].map(|memory| run(&["query", &session, sort, "--to", "csv", "--memory", memory]));
+    assert!(small.status.success(), "{}", stderr(&small));
+    assert!(small.stdout == large.stdout && small.stdout.len() > 1 << 20);
+}
+
+#[test]
+fn an_answer_that_nothing_takes_is_said() {
+    let test = "an_answer_that_nothing_takes_is_said";
+    if !has_sql(test) {
+        return;
+    }
+    let demo = golden("demo");
+    let dir = TempDir::new().expect("a directory");
+    let nowhere = dir.path().join("no/such/place.csv").to_string_lossy().into_owned();
+    for format in ["table", "csv", "jsonl", "parquet"] {
+        let output = run(&["query", &demo, "SELECT * FROM hops", "--to", format, "-o", &nowhere]);
+        assert_eq!(output.status.code(), Some(1), "{format}");
+        assert!(stderr(&output).contains("next step:"), "{format}: {}", stderr(&output));
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full opens");
+        let mut command = magnet_scope(&["query", &demo, "SELECT * FROM hops", "--to", format]);
+        let output = command.stdout(full).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(1), "{format}");
+        assert!(stderr(&output).contains("the disk is full"), "{format}: {}", stderr(&output));
+        let command = format!(
+            "'{}' query '{demo}' 'SELECT * FROM hops' --to {format} | head -c 40 >/dev/null; echo ${{PIPESTATUS[0]}}",
+            env!("CARGO_BIN_EXE_magnet-scope"),
+        );
+        let output = Command::new("bash").args(["-c", &command]).output().expect("bash runs");
+        assert_eq!(stdout(&output), "0\n", "{format}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_part_is_asked_with_from_and_to() {
+    if !has_sql("a_part_is_asked_with_from_and_to") {
+        return;
+    }
+    let demo = golden("demo");
+    let n = |more: &[&str]| {
+        let sql = "SELECT count(*) AS n, max(ts_ns) - min(ts_ns) AS ns FROM events";
+        let output = run(&[&["query", &demo, sql, "--to", "jsonl"], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let row: Value = serde_json::from_slice(&output.stdout).expect("an object");
+        (row["n"].as_u64().expect("a number"), row["ns"].as_u64().expect("a number"))
+    };
+    let (all, ns) = n(&[]);
+    let (part, part_ns) = n(&["--from", "100ms", "--to", "300ms"]);
+    assert!(part > 0 && part < all, "{part} of {all}");
+    assert!(part_ns <= 200_000_000 && part_ns < ns, "{part_ns} of {ns} ns");
+    assert_eq!(n(&["--from", "100ms", "--until", "300ms"]), (part, part_ns));
+}
