@@ -30,7 +30,8 @@ trap 'rm -rf "$all"' EXIT
 work=$all
 
 . scripts/lib/guest.sh
-guest_needs bash ip tc strip
+tools=(bash ip tc nft tcpdump ethtool)
+guest_needs strip "${tools[@]}"
 
 # What runs in the guests. `backends` is there for the kinds of probes, `disturbed` for its netem and `driver` for its network
 # cards, which the machine that tests are developed on may lack.
@@ -59,8 +60,8 @@ machine() {
     work=$2
     shift 2
     guest_root
-    guest_modules "$folder" veth sch_netem virtio_net virtio_pci
-    for tool in bash ip tc; do guest_add "$(command -v $tool)" $tool; done
+    guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_numgen
+    for tool in "${tools[@]}"; do guest_add "$(command -v $tool)" $tool; done
     for test in "${tests[@]}"; do
         # its symbols stay: a test stands at one of its own functions
         strip --strip-debug -o "$work/test" "$test"

@@ -26,6 +26,8 @@ guest_needs() {
             depmod | modprobe) missing+=(kmod) ;;
             xz) missing+=(xz-utils) ;;
             ip | tc) missing+=(iproute2) ;;
+            nft) missing+=(nftables) ;;
+            strip) missing+=(binutils) ;;
             *) missing+=("$tool") ;;
         esac
     done

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture};
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture, lost_nothing, undisturbed};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Backend, Service};
@@ -153,9 +153,6 @@ fn both_told(a: &Recording, b: &Recording) -> HopSet {
         sends.any(|event| event.flags.contains(EventFlags::AT_RETURN))
     };
     let mut hops = HopSet(a.served.0 & b.served.0);
-    for hop in [Hop::TaskWake, Hop::TaskRun] {
-        hops.remove(hop);
-    }
     if at_return(a) != at_return(b) {
         hops.remove(Hop::AppSend);
     }
@@ -176,44 +173,52 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let mut hops = network_hops();
-    // only by the system calls, which is another place, where there is no function
-    hops.remove(Hop::UdpSend);
-    let running: Vec<_> = KINDS.into_iter().filter_map(|kind| Some((kind, start(&net, kind, hops)?))).collect();
-    traffic(&net);
-    let mut done = Vec::new();
-    for (kind, mut recording) in running {
-        recording.drain(Duration::from_millis(200));
-        recording.stop();
-        assert_eq!(recording.lost(), 0, "{}", name(kind));
-        done.push((kind, recording));
-    }
-    let (_, base) = &done[0];
-    let mut compared = BTreeMap::<Hop, Vec<&str>>::new();
-    for hop in hops.iter().filter(|hop| base.served.contains(*hop)) {
-        if matches!(hop, Hop::TaskWake | Hop::TaskRun) {
-            continue; // of one backend on every kernel
+    undisturbed(|| {
+        let net = Net::new();
+        let mut hops = network_hops();
+        // only by the system calls, which is another place, where there is no function
+        hops.remove(Hop::UdpSend);
+        // of one backend on every kernel
+        hops.remove(Hop::TaskWake);
+        hops.remove(Hop::TaskRun);
+        let running: Vec<_> =
+            KINDS.into_iter().filter_map(|kind| Some((kind, start(&net, kind, hops)?))).collect();
+        traffic(&net);
+        let mut done = Vec::new();
+        for (kind, mut recording) in running {
+            recording.drain(Duration::from_millis(200));
+            recording.stop();
+            lost_nothing(&recording);
+            done.push((kind, recording));
         }
-        let expected = told_at(base, hop);
-        assert!(!expected.is_empty(), "{hop} saw nothing");
-        for (kind, recording) in done.iter().skip(1).filter(|(_, recording)| recording.served.contains(hop)) {
-            let different = differences(&told_at(recording, hop), &expected);
-            assert!(different.is_empty(), "{hop} by {} against the cheapest: {different:?}", name(*kind));
-            compared.entry(hop).or_default().push(name(*kind));
+        let (_, base) = &done[0];
+        let mut compared = BTreeMap::<Hop, Vec<&str>>::new();
+        for hop in hops.iter().filter(|hop| base.served.contains(*hop)) {
+            let expected = told_at(base, hop);
+            assert!(!expected.is_empty(), "{hop} saw nothing");
+            for (kind, recording) in done.iter().skip(1).filter(|(_, recording)| recording.served.contains(hop))
+            {
+                let different = differences(&told_at(recording, hop), &expected);
+                assert!(different.is_empty(), "{hop} by {} against the cheapest: {different:?}", name(*kind));
+                compared.entry(hop).or_default().push(name(*kind));
+            }
         }
-    }
-    for (kind, recording) in done.iter().skip(1).filter(|(_, r)| r.served.contains(Hop::AppRecv)) {
-        let hops = both_told(base, recording);
-        let (expected, told) = (pieces(base, hops), pieces(recording, hops));
-        assert!(expected.len() > 100, "{} pieces", expected.len());
-        assert!(told == expected, "{}: other journeys than the cheapest", name(*kind));
-        println!("{}: {} journeys of TCP, the same pieces of the same streams", name(*kind), told.len());
-    }
-    for (hop, kinds) in &compared {
-        println!("{hop}: {} hits, the same by {}", told_at(base, *hop).values().sum::<i64>(), kinds.join(", "));
-    }
-    assert!(compared.len() >= 12, "{compared:?}");
+        for (kind, recording) in done.iter().skip(1).filter(|(_, r)| r.served.contains(Hop::AppRecv)) {
+            let hops = both_told(base, recording);
+            let (expected, told) = (pieces(base, hops), pieces(recording, hops));
+            assert!(expected.len() > 100, "{} pieces", expected.len());
+            assert!(told == expected, "{}: other journeys than the cheapest", name(*kind));
+            println!("{}: {} journeys of TCP, the same pieces of the same streams", name(*kind), told.len());
+        }
+        for (hop, kinds) in &compared {
+            println!(
+                "{hop}: {} hits, the same by {}",
+                told_at(base, *hop).values().sum::<i64>(),
+                kinds.join(", ")
+            );
+        }
+        assert!(compared.len() >= 12, "{compared:?}");
+    });
 }
 
 #[test]
@@ -221,38 +226,41 @@ fn journeys_are_whole_by_every_kind_that_sees_both_ends() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    for kind in KINDS {
-        let Some(mut recording) = start(&net, kind, network_hops()) else { continue };
-        let sent = traffic(&net);
-        recording.drain(Duration::from_millis(200));
-        recording.stop();
-        assert_eq!(recording.lost(), 0);
-        if !recording.served.contains(Hop::AppRecv) {
-            println!("{}: no journeys, because app.recv is none of its hops", name(kind));
-            continue;
-        }
-        let (journeys, correlator) = recording.journeys();
-        let to_server = |port: u16, proto| {
-            let flow = |j: &magscope_core::journey::Journey| correlator.flow(j.rx_flow).copied();
-            let mine = journeys.iter().filter(move |j| j.proto == proto);
-            mine.filter(move |j| flow(j).is_some_and(|f| f.local.port() == port)).collect::<Vec<_>>()
-        };
-        let (mut bytes, mut datagrams) = (0, 0);
-        for port in [PORT, PORT + 1] {
-            for journey in to_server(port, Proto::TCP) {
-                assert_eq!(journey.verdict, Verdict::Complete, "{}: {journey:?}", name(kind));
-                assert!(journey.rungs.has(Hop::AppRecv), "{}: {journey:?}", name(kind));
-                bytes += journey.bytes();
+    undisturbed(|| {
+        let net = Net::new();
+        for kind in KINDS {
+            let Some(mut recording) = start(&net, kind, network_hops()) else { continue };
+            let sent = traffic(&net);
+            recording.drain(Duration::from_millis(200));
+            recording.stop();
+            lost_nothing(&recording);
+            if !recording.served.contains(Hop::AppRecv) {
+                println!("{}: no journeys, because app.recv is none of its hops", name(kind));
+                continue;
             }
-            datagrams += to_server(port, Proto::UDP).iter().filter(|j| j.verdict == Verdict::Complete).count();
+            let (journeys, correlator) = recording.journeys();
+            let to_server = |port: u16, proto| {
+                let flow = |j: &magscope_core::journey::Journey| correlator.flow(j.rx_flow).copied();
+                let mine = journeys.iter().filter(move |j| j.proto == proto);
+                mine.filter(move |j| flow(j).is_some_and(|f| f.local.port() == port)).collect::<Vec<_>>()
+            };
+            let (mut bytes, mut datagrams) = (0, 0);
+            for port in [PORT, PORT + 1] {
+                for journey in to_server(port, Proto::TCP) {
+                    assert_eq!(journey.verdict, Verdict::Complete, "{}: {journey:?}", name(kind));
+                    assert!(journey.rungs.has(Hop::AppRecv), "{}: {journey:?}", name(kind));
+                    bytes += journey.bytes();
+                }
+                datagrams +=
+                    to_server(port, Proto::UDP).iter().filter(|j| j.verdict == Verdict::Complete).count();
+            }
+            assert_eq!(bytes, sent as u64, "{}: every byte, once", name(kind));
+            if recording.served.contains(Hop::UdpRecv) {
+                assert_eq!(datagrams, 200, "{}", name(kind));
+            }
+            println!("{}: {} journeys, every byte of TCP once", name(kind), journeys.len());
         }
-        assert_eq!(bytes, sent as u64, "{}: every byte, once", name(kind));
-        if recording.served.contains(Hop::UdpRecv) {
-            assert_eq!(datagrams, 200, "{}", name(kind));
-        }
-        println!("{}: {} journeys, every byte of TCP once", name(kind), journeys.len());
-    }
+    });
 }
 
 /// Prints how long it takes; asserts that nothing is left attached, and no time.
@@ -261,38 +269,40 @@ fn every_kind_attaches_and_detaches() {
     if !can_capture() {
         return;
     }
-    let facts = HostFacts::read().expect("facts");
-    for kind in KINDS {
-        let plan = plan_by(&facts, default_hops(), kind);
-        let options = CaptureOptions { hops: default_hops(), backend: kind, ..CaptureOptions::default() };
-        let begin = Instant::now();
-        let mut capture = match Capture::start_on(&facts, options) {
-            Ok(capture) => capture,
-            Err(ProbeError::NothingToServe { because, .. }) => {
-                println!("{}: skipped, because {because}", name(kind));
-                continue;
+    undisturbed(|| {
+        let facts = HostFacts::read().expect("facts");
+        for kind in KINDS {
+            let plan = plan_by(&facts, default_hops(), kind);
+            let options = CaptureOptions { hops: default_hops(), backend: kind, ..CaptureOptions::default() };
+            let begin = Instant::now();
+            let mut capture = match Capture::start_on(&facts, options) {
+                Ok(capture) => capture,
+                Err(ProbeError::NothingToServe { because, .. }) => {
+                    println!("{}: skipped, because {because}", name(kind));
+                    continue;
+                }
+                Err(error) => panic!("{}: {error}", name(kind)),
+            };
+            let attached = begin.elapsed();
+            let begin = Instant::now();
+            capture.stop();
+            println!(
+                "{}: {} programs of the default hops attached in {} ms, detached in {} ms",
+                name(kind),
+                plan.programs().len(),
+                attached.as_millis(),
+                begin.elapsed().as_millis()
+            );
+            for row in &capture.info().coverage.hops {
+                if let (None, Service::Served { backend, point, .. }) = (kind, &row.service) {
+                    println!("  {:<15} {backend} {point}", row.hop);
+                }
             }
-            Err(error) => panic!("{}: {error}", name(kind)),
-        };
-        let attached = begin.elapsed();
-        let begin = Instant::now();
-        capture.stop();
-        println!(
-            "{}: {} programs of the default hops attached in {} ms, detached in {} ms",
-            name(kind),
-            plan.programs().len(),
-            attached.as_millis(),
-            begin.elapsed().as_millis()
-        );
-        for row in &capture.info().coverage.hops {
-            if let (None, Service::Served { backend, point, .. }) = (kind, &row.service) {
-                println!("  {:<15} {backend} {point}", row.hop);
-            }
+            let served = capture.info().coverage.served();
+            assert!(served.iter().all(|hop| default_hops().contains(hop)));
+            assert_eq!(served, plan.served(), "nothing was refused that the plan had promised");
         }
-        let served = capture.info().coverage.served();
-        assert!(served.iter().all(|hop| default_hops().contains(hop)));
-        assert_eq!(served, plan.served(), "nothing was refused that the plan had promised");
-    }
+    });
 }
 
 #[test]
@@ -300,11 +310,16 @@ fn a_kind_that_this_kernel_lacks_is_refused_in_words() {
     if !can_capture() {
         return;
     }
-    let facts = HostFacts::default();
-    let facts = HostFacts { btf: true, capabilities: u64::MAX, kernel: "5.15".to_owned(), ..facts };
-    for kind in [Backend::Fentry, Backend::Kprobe, Backend::KprobeMulti] {
-        let options = CaptureOptions { hops: HopSet::all(), backend: Some(kind), ..CaptureOptions::default() };
-        let Err(error) = Capture::start_on(&facts, options) else { panic!("nothing of {kind} works there") };
-        assert!(error.to_string().contains("5.15 has no"), "{error}");
-    }
+    undisturbed(|| {
+        let facts = HostFacts::default();
+        let facts = HostFacts { btf: true, capabilities: u64::MAX, kernel: "5.15".to_owned(), ..facts };
+        for kind in [Backend::Fentry, Backend::Kprobe, Backend::KprobeMulti] {
+            let options =
+                CaptureOptions { hops: HopSet::all(), backend: Some(kind), ..CaptureOptions::default() };
+            let Err(error) = Capture::start_on(&facts, options) else {
+                panic!("nothing of {kind} works there")
+            };
+            assert!(error.to_string().contains("5.15 has no"), "{error}");
+        }
+    });
 }

@@ -4,7 +4,7 @@ mod common;
 #[path = "common/sockets.rs"]
 mod sockets;
 
-use common::{CLIENT, CLIENT6, Host, Net, Recording, SERVER, SERVER6, can_capture, finish, ip};
+use common::{CLIENT, CLIENT6, Host, Net, Recording, SERVER, SERVER6, can_capture, finish, ip, undisturbed};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::full_hops;
@@ -92,14 +92,18 @@ fn fragments(from: &str, to: &str, port: u16) {
 #[test]
 fn a_datagram_in_fragments_is_one_journey_v4() {
     if can_capture() {
-        fragments(CLIENT, SERVER, 5201);
+        undisturbed(|| {
+            fragments(CLIENT, SERVER, 5201);
+        });
     }
 }
 
 #[test]
 fn a_datagram_in_fragments_is_one_journey_v6() {
     if can_capture() {
-        fragments(CLIENT6, SERVER6, 5202);
+        undisturbed(|| {
+            fragments(CLIENT6, SERVER6, 5202);
+        });
     }
 }
 
@@ -108,25 +112,27 @@ fn a_datagram_that_lost_a_fragment_is_lost_behind_the_device() {
     if !can_capture() {
         return;
     }
-    let (net, port) = (Net::new(), 5203);
-    // a thousand bytes of 2000 go out as the first of two fragments, and the other never does
-    let recording = net.capture(full_hops());
-    let (_client, server) = pair(&net, CLIENT, SERVER, port);
-    let raw = net.client.run(|| sockets::raw(libc::AF_INET, libc::IPPROTO_RAW));
-    let mut packet = sockets::ipv4_header(CLIENT, SERVER, libc::IPPROTO_UDP as u8, 77, 0x2000, 1008);
-    packet.extend([0x30, 0x39]); // port 12345
-    packet.extend(port.to_be_bytes());
-    packet.extend(2008_u16.to_be_bytes());
-    packet.extend([0; 1002]);
-    net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &packet));
-    std::thread::sleep(Duration::from_millis(50));
-    server.set_nonblocking(true).expect("non-blocking");
-    assert!(server.recv(&mut [0; 3000]).is_err(), "half a datagram is none");
-    let (mine, _) = journeys_to(recording, port);
-    assert_eq!(mine.len(), 1, "{mine:?}");
-    assert_eq!((mine[0].bytes(), mine[0].ip_id), (2000, 77));
-    assert!(!mine[0].rungs.has(Hop::IpIn) && !mine[0].rungs.has(Hop::AppRecv), "{:?}", mine[0]);
-    assert!(!matches!(mine[0].verdict, Verdict::Complete), "{:?}", mine[0]);
+    undisturbed(|| {
+        let (net, port) = (Net::new(), 5203);
+        // a thousand bytes of 2000 go out as the first of two fragments, and the other never does
+        let recording = net.capture(full_hops());
+        let (_client, server) = pair(&net, CLIENT, SERVER, port);
+        let raw = net.client.run(|| sockets::raw(libc::AF_INET, libc::IPPROTO_RAW));
+        let mut packet = sockets::ipv4_header(CLIENT, SERVER, libc::IPPROTO_UDP as u8, 77, 0x2000, 1008);
+        packet.extend([0x30, 0x39]); // port 12345
+        packet.extend(port.to_be_bytes());
+        packet.extend(2008_u16.to_be_bytes());
+        packet.extend([0; 1002]);
+        net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &packet));
+        std::thread::sleep(Duration::from_millis(50));
+        server.set_nonblocking(true).expect("non-blocking");
+        assert!(server.recv(&mut [0; 3000]).is_err(), "half a datagram is none");
+        let (mine, _) = journeys_to(recording, port);
+        assert_eq!(mine.len(), 1, "{mine:?}");
+        assert_eq!((mine[0].bytes(), mine[0].ip_id), (2000, 77));
+        assert!(!mine[0].rungs.has(Hop::IpIn) && !mine[0].rungs.has(Hop::AppRecv), "{:?}", mine[0]);
+        assert!(!matches!(mine[0].verdict, Verdict::Complete), "{:?}", mine[0]);
+    });
 }
 
 /// Sends a super-packet of four datagrams that the device, or the receiver, cuts or leaves whole.
@@ -165,24 +171,30 @@ fn super_packet(from: &str, to: &str, port: u16, offload: bool, merged_read: boo
 #[test]
 fn a_super_packet_that_only_the_receiver_cuts() {
     if can_capture() {
-        super_packet(CLIENT, SERVER, 5204, true, false);
-        super_packet(CLIENT6, SERVER6, 5205, true, false);
+        undisturbed(|| {
+            super_packet(CLIENT, SERVER, 5204, true, false);
+            super_packet(CLIENT6, SERVER6, 5205, true, false);
+        });
     }
 }
 
 #[test]
 fn a_super_packet_that_is_read_in_one() {
     if can_capture() {
-        super_packet(CLIENT, SERVER, 5206, true, true);
-        super_packet(CLIENT6, SERVER6, 5207, true, true);
+        undisturbed(|| {
+            super_packet(CLIENT, SERVER, 5206, true, true);
+            super_packet(CLIENT6, SERVER6, 5207, true, true);
+        });
     }
 }
 
 #[test]
 fn a_super_packet_that_is_cut_before_the_device() {
     if can_capture() {
-        super_packet(CLIENT, SERVER, 5208, false, false);
-        super_packet(CLIENT6, SERVER6, 5209, false, false);
+        undisturbed(|| {
+            super_packet(CLIENT, SERVER, 5208, false, false);
+            super_packet(CLIENT6, SERVER6, 5209, false, false);
+        });
     }
 }
 
@@ -191,31 +203,33 @@ fn datagrams_that_the_receiver_merges() {
     if !can_capture() {
         return;
     }
-    let (net, port) = (Net::new(), 5210);
-    net.client.run(|| sockets::ethtool(&["-K", "v0", "tx-udp-segmentation", "off", "tso", "off"]));
-    // with it the device has a poll of its own, which merges
-    net.server.run(|| sockets::ethtool(&["-K", "v0", "gro", "on"]));
-    let recording = net.capture(full_hops());
-    let (client, server) = pair(&net, CLIENT, SERVER, port);
-    sockets::set(&client, libc::SOL_UDP, libc::UDP_SEGMENT, 1000);
-    sockets::set(&server, libc::SOL_UDP, libc::UDP_GRO, 1);
-    let mut merged = 0;
-    for _ in 0..20 {
-        client.send(&[1; 4000]).expect("send");
-        let mut got = 0;
-        while got < 4000 {
-            let n = recv(&server);
-            merged += usize::from(n > 1000);
-            got += n;
+    undisturbed(|| {
+        let (net, port) = (Net::new(), 5210);
+        net.client.run(|| sockets::ethtool(&["-K", "v0", "tx-udp-segmentation", "off", "tso", "off"]));
+        // with it the device has a poll of its own, which merges
+        net.server.run(|| sockets::ethtool(&["-K", "v0", "gro", "on"]));
+        let recording = net.capture(full_hops());
+        let (client, server) = pair(&net, CLIENT, SERVER, port);
+        sockets::set(&client, libc::SOL_UDP, libc::UDP_SEGMENT, 1000);
+        sockets::set(&server, libc::SOL_UDP, libc::UDP_GRO, 1);
+        let mut merged = 0;
+        for _ in 0..20 {
+            client.send(&[1; 4000]).expect("send");
+            let mut got = 0;
+            while got < 4000 {
+                let n = recv(&server);
+                merged += usize::from(n > 1000);
+                got += n;
+            }
         }
-    }
-    assert!(merged > 0, "nothing was merged");
-    let (mine, _) = journeys_to(recording, port);
-    assert_eq!(mine.len(), 80);
-    for journey in &mine {
-        assert_eq!(journey.bytes(), 1000);
-        is_whole(journey, &way());
-    }
+        assert!(merged > 0, "nothing was merged");
+        let (mine, _) = journeys_to(recording, port);
+        assert_eq!(mine.len(), 80);
+        for journey in &mine {
+            assert_eq!(journey.bytes(), 1000);
+            is_whole(journey, &way());
+        }
+    });
 }
 
 #[test]
@@ -223,22 +237,24 @@ fn each_message_of_a_batch_is_a_journey_of_its_own() {
     if !can_capture() {
         return;
     }
-    let (net, port) = (Net::new(), 5211);
-    let recording = net.capture(full_hops());
-    let server = bind(&net.server, address(SERVER, port));
-    let client = bind(&net.client, address(CLIENT, 0));
-    let payloads: Vec<_> = [100, 100, 200, 0, 100].map(|n| vec![1; n]).into();
-    assert_eq!(sockets::send_many(&client, v4(SERVER, port), &payloads), 5);
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(sockets::receive_many(&server, 8), [100, 100, 200, 0, 100]);
-    let (mine, _) = journeys_to(recording, port);
-    assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [100, 100, 200, 0, 100]);
-    for journey in &mine {
-        is_whole(journey, &way());
-        assert!(journey.rungs.has(Hop::AppSend), "{journey:?}");
-    }
-    let reads: Vec<_> = mine.iter().map(|j| j.rungs.time_ns(Hop::AppRecv)).collect();
-    assert!(reads.is_sorted(), "in the order of the queue: {reads:?}");
+    undisturbed(|| {
+        let (net, port) = (Net::new(), 5211);
+        let recording = net.capture(full_hops());
+        let server = bind(&net.server, address(SERVER, port));
+        let client = bind(&net.client, address(CLIENT, 0));
+        let payloads: Vec<_> = [100, 100, 200, 0, 100].map(|n| vec![1; n]).into();
+        assert_eq!(sockets::send_many(&client, v4(SERVER, port), &payloads), 5);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(sockets::receive_many(&server, 8), [100, 100, 200, 0, 100]);
+        let (mine, _) = journeys_to(recording, port);
+        assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [100, 100, 200, 0, 100]);
+        for journey in &mine {
+            is_whole(journey, &way());
+            assert!(journey.rungs.has(Hop::AppSend), "{journey:?}");
+        }
+        let reads: Vec<_> = mine.iter().map(|j| j.rungs.time_ns(Hop::AppRecv)).collect();
+        assert!(reads.is_sorted(), "in the order of the queue: {reads:?}");
+    });
 }
 
 /// What two sockets of each host get of datagrams to `group`, sent by the client.
@@ -288,18 +304,20 @@ fn every_receiver_of_a_multicast_has_its_journey() {
     if !can_capture() {
         return;
     }
-    let (net, port) = (Net::new(), 5212);
-    let to = Ipv4Addr::new(239, 1, 1, 1);
-    for host in [&net.client, &net.server] {
-        host.run(|| ip(&["route", "add", "239.0.0.0/8", "dev", "v0"]));
-    }
-    group(&net, to, port, |host, me| {
-        let socket = host.run(|| sockets::bind_shared(address("0.0.0.0", port), &[libc::SO_REUSEADDR]));
-        let me: IpAddr = me.parse().expect("an address");
-        let IpAddr::V4(me) = me else { panic!("IPv4") };
-        socket.join_multicast_v4(&to, &me).expect("join");
-        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
-        socket
+    undisturbed(|| {
+        let (net, port) = (Net::new(), 5212);
+        let to = Ipv4Addr::new(239, 1, 1, 1);
+        for host in [&net.client, &net.server] {
+            host.run(|| ip(&["route", "add", "239.0.0.0/8", "dev", "v0"]));
+        }
+        group(&net, to, port, |host, me| {
+            let socket = host.run(|| sockets::bind_shared(address("0.0.0.0", port), &[libc::SO_REUSEADDR]));
+            let me: IpAddr = me.parse().expect("an address");
+            let IpAddr::V4(me) = me else { panic!("IPv4") };
+            socket.join_multicast_v4(&to, &me).expect("join");
+            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+            socket
+        });
     });
 }
 
@@ -308,17 +326,19 @@ fn every_receiver_of_a_broadcast_has_its_journey() {
     if !can_capture() {
         return;
     }
-    let (net, port) = (Net::new(), 5213);
-    for (host, me) in [(&net.client, CLIENT), (&net.server, SERVER)] {
-        host.run(|| {
-            ip(&["addr", "del", &format!("{me}/24"), "dev", "v0"]);
-            ip(&["addr", "add", &format!("{me}/24"), "brd", "10.78.0.255", "dev", "v0"]);
+    undisturbed(|| {
+        let (net, port) = (Net::new(), 5213);
+        for (host, me) in [(&net.client, CLIENT), (&net.server, SERVER)] {
+            host.run(|| {
+                ip(&["addr", "del", &format!("{me}/24"), "dev", "v0"]);
+                ip(&["addr", "add", &format!("{me}/24"), "brd", "10.78.0.255", "dev", "v0"]);
+            });
+        }
+        group(&net, Ipv4Addr::new(10, 78, 0, 255), port, |host, _| {
+            let socket = host.run(|| sockets::bind_shared(address("0.0.0.0", port), &[libc::SO_REUSEADDR]));
+            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+            socket
         });
-    }
-    group(&net, Ipv4Addr::new(10, 78, 0, 255), port, |host, _| {
-        let socket = host.run(|| sockets::bind_shared(address("0.0.0.0", port), &[libc::SO_REUSEADDR]));
-        socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
-        socket
     });
 }
 
@@ -327,48 +347,53 @@ fn the_start_of_a_send_is_the_first_rung_where_it_is_asked_for() {
     if !can_capture() {
         return;
     }
-    if !magscope_probe::HostFacts::read().expect("facts").syscall_tracepoints {
-        println!("skipped, because tracefs is not mounted");
-        return;
-    }
-    let (net, port) = (Net::new(), 5214);
-    let recording = net.capture(full_hops().iter().chain([Hop::UdpSend]).collect());
-    let (client, server) = pair(&net, CLIENT, SERVER, port);
-    for n in 0..50 {
-        client.send(&vec![1; 100 + n]).expect("send");
-        recv(&server);
-    }
-    let (mine, _) = journeys_to(recording, port);
-    assert_eq!(mine.len(), 50);
-    for journey in &mine {
-        is_whole(journey, &[&[Hop::UdpSend][..], &way()].concat());
-    }
+    undisturbed(|| {
+        if !magscope_probe::HostFacts::read().expect("facts").syscall_tracepoints {
+            println!("skipped, because tracefs is not mounted");
+            return;
+        }
+        let (net, port) = (Net::new(), 5214);
+        let recording = net.capture(full_hops().iter().chain([Hop::UdpSend]).collect());
+        let (client, server) = pair(&net, CLIENT, SERVER, port);
+        for n in 0..50 {
+            client.send(&vec![1; 100 + n]).expect("send");
+            recv(&server);
+        }
+        let (mine, _) = journeys_to(recording, port);
+        assert_eq!(mine.len(), 50);
+        for journey in &mine {
+            is_whole(journey, &[&[Hop::UdpSend][..], &way()].concat());
+        }
+    });
 }
 
 #[test]
 fn echoes_are_journeys_up_to_ip() {
-    const COUNT: u16 = 5;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let id = 4242;
-    // the last is in fragments
-    for number in 0..COUNT {
-        let size = if number + 1 == COUNT { 3000 } else { 56 };
-        net.client.run(|| sockets::echo(v4(SERVER, 0), id, number, size));
-    }
-    let (mine, correlator) = journeys_to(recording, id);
-    assert_eq!(mine.len(), 2 * usize::from(COUNT), "{mine:?}");
-    let client = net.client.target.inode;
-    let asked = mine.iter().filter(|j| correlator.flow(j.tx_flow).is_some_and(|f| f.netns == client)).count();
-    assert_eq!(asked, usize::from(COUNT), "half of them are answers");
-    for journey in &mine {
-        assert_eq!(journey.proto, Proto::ICMP);
-        is_whole(journey, &[&TX[..], &RX[..3]].concat());
-        assert!([56, 3000].contains(&journey.bytes()), "{journey:?}");
-    }
+    undisturbed(|| {
+        const COUNT: u16 = 5;
+        if !can_capture() {
+            return;
+        }
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let id = 4242;
+        // the last is in fragments
+        for number in 0..COUNT {
+            let size = if number + 1 == COUNT { 3000 } else { 56 };
+            net.client.run(|| sockets::echo(v4(SERVER, 0), id, number, size));
+        }
+        let (mine, correlator) = journeys_to(recording, id);
+        assert_eq!(mine.len(), 2 * usize::from(COUNT), "{mine:?}");
+        let client = net.client.target.inode;
+        let asked =
+            mine.iter().filter(|j| correlator.flow(j.tx_flow).is_some_and(|f| f.netns == client)).count();
+        assert_eq!(asked, usize::from(COUNT), "half of them are answers");
+        for journey in &mine {
+            assert_eq!(journey.proto, Proto::ICMP);
+            is_whole(journey, &[&TX[..], &RX[..3]].concat());
+            assert!([56, 3000].contains(&journey.bytes()), "{journey:?}");
+        }
+    });
 }
 
 #[test]
@@ -376,19 +401,21 @@ fn raw_packets_of_any_protocol_are_journeys_up_to_ip() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let raw = net.client.run(|| sockets::raw(libc::AF_INET, 253)); // for experiments (RFC 3692)
-    let _server = net.server.run(|| sockets::raw(libc::AF_INET, 253));
-    for size in [10, 20, 30] {
-        net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &vec![7; size]));
-    }
-    let mut recording = recording;
-    recording.drain(Duration::from_millis(200));
-    recording.stop();
-    let mine: Vec<_> = recording.journeys().0.into_iter().filter(|j| j.proto == Proto(253)).collect();
-    assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [10, 20, 30]);
-    for journey in &mine {
-        is_whole(journey, &[&TX[..], &RX[..3]].concat());
-    }
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let raw = net.client.run(|| sockets::raw(libc::AF_INET, 253)); // for experiments (RFC 3692)
+        let _server = net.server.run(|| sockets::raw(libc::AF_INET, 253));
+        for size in [10, 20, 30] {
+            net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &vec![7; size]));
+        }
+        let mut recording = recording;
+        recording.drain(Duration::from_millis(200));
+        recording.stop();
+        let mine: Vec<_> = recording.journeys().0.into_iter().filter(|j| j.proto == Proto(253)).collect();
+        assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [10, 20, 30]);
+        for journey in &mine {
+            is_whole(journey, &[&TX[..], &RX[..3]].concat());
+        }
+    });
 }

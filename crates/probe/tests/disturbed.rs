@@ -8,7 +8,7 @@ use common::connection::Connection;
 use common::counters::counter;
 use common::disturb::{drop_arrivals, dropped_by_netem, dropped_by_rule, netem, only_ipv4_of_ours};
 use common::tcp_info::TcpInfo;
-use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip};
+use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip, undisturbed};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{Event, Hop};
 use magscope_probe::HostFacts;
@@ -78,19 +78,21 @@ fn tcp_with_segments_lost_by_rule_v4() {
     if !can_capture() {
         return;
     }
-    let lossy = |net: &Net, _: u16| drop_arrivals(&net.server, "meta length > 500 numgen inc mod 9 == 4");
-    let Some(survived) = tcp_survives(SERVER, 5401, (800_000, 100_000), lossy) else { return };
-    let dropped = dropped_by_rule(&survived.net.server);
-    assert!(dropped > 5, "{dropped} dropped");
-    let netns = survived.net.server.target.inode;
-    assert_eq!(seen_drops(&survived.recording, netns, "netfilter_drop"), dropped);
-    assert!(survived.client.total_retrans > 0 && resent(&survived.up) > 0);
-    // what the rule dropped was seen at `ip.pre`, and came again to go further: the whole wait stands between the two
-    let waited = |j: &&Journey| {
-        let (pre, local) = (j.rungs.time_ns(Hop::IpPre), j.rungs.time_ns(Hop::IpIn));
-        j.retransmits() > 0 && local.zip(pre).is_some_and(|(local, pre)| local > pre)
-    };
-    assert!(survived.up.iter().any(|j| waited(&j)));
+    undisturbed(|| {
+        let lossy = |net: &Net, _: u16| drop_arrivals(&net.server, "meta length > 500 numgen inc mod 9 == 4");
+        let Some(survived) = tcp_survives(SERVER, 5401, (800_000, 100_000), lossy) else { return };
+        let dropped = dropped_by_rule(&survived.net.server);
+        assert!(dropped > 5, "{dropped} dropped");
+        let netns = survived.net.server.target.inode;
+        assert_eq!(seen_drops(&survived.recording, netns, "netfilter_drop"), dropped);
+        assert!(survived.client.total_retrans > 0 && resent(&survived.up) > 0);
+        // what the rule dropped was seen at `ip.pre`, and came again to go further: the whole wait stands between the two
+        let waited = |j: &&Journey| {
+            let (pre, local) = (j.rungs.time_ns(Hop::IpPre), j.rungs.time_ns(Hop::IpIn));
+            j.retransmits() > 0 && local.zip(pre).is_some_and(|(local, pre)| local > pre)
+        };
+        assert!(survived.up.iter().any(|j| waited(&j)));
+    });
 }
 
 #[test]
@@ -98,13 +100,15 @@ fn tcp_with_segments_lost_by_rule_v6() {
     if !can_capture() {
         return;
     }
-    let lossy = |net: &Net, _: u16| drop_arrivals(&net.server, "meta length > 500 numgen inc mod 7 == 2");
-    let Some(survived) = tcp_survives(SERVER6, 5402, (600_000, 100_000), lossy) else { return };
-    let netns = survived.net.server.target.inode;
-    let dropped = dropped_by_rule(&survived.net.server);
-    assert!(dropped > 5, "{dropped} dropped");
-    assert_eq!(seen_drops(&survived.recording, netns, "netfilter_drop"), dropped);
-    assert!(resent(&survived.up) > 0);
+    undisturbed(|| {
+        let lossy = |net: &Net, _: u16| drop_arrivals(&net.server, "meta length > 500 numgen inc mod 7 == 2");
+        let Some(survived) = tcp_survives(SERVER6, 5402, (600_000, 100_000), lossy) else { return };
+        let netns = survived.net.server.target.inode;
+        let dropped = dropped_by_rule(&survived.net.server);
+        assert!(dropped > 5, "{dropped} dropped");
+        assert_eq!(seen_drops(&survived.recording, netns, "netfilter_drop"), dropped);
+        assert!(resent(&survived.up) > 0);
+    });
 }
 
 #[test]
@@ -112,12 +116,14 @@ fn tcp_with_acknowledgements_lost_by_rule() {
     if !can_capture() {
         return;
     }
-    let lossy = |net: &Net, port: u16| {
-        drop_arrivals(&net.client, &format!("tcp dport {port} meta length < 100 numgen inc mod 3 != 0"))
-    };
-    if let Some(survived) = tcp_survives(SERVER, 5403, (400_000, 100_000), lossy) {
-        assert!(dropped_by_rule(&survived.net.client) > 5);
-    }
+    undisturbed(|| {
+        let lossy = |net: &Net, port: u16| {
+            drop_arrivals(&net.client, &format!("tcp dport {port} meta length < 100 numgen inc mod 3 != 0"))
+        };
+        if let Some(survived) = tcp_survives(SERVER, 5403, (400_000, 100_000), lossy) {
+            assert!(dropped_by_rule(&survived.net.client) > 5);
+        }
+    });
 }
 
 #[test]
@@ -125,30 +131,32 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let connection = Connection::open(&net, SERVER, 5404);
-    let (mut up, mut down) = (0, 0);
-    for _ in 0..4 {
-        std::thread::scope(|scope| {
-            net.server.run(|| ip(&["link", "set", "v0", "down"]));
-            let again = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(20));
-                net.server.run(|| ip(&["link", "set", "v0", "up"]));
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let connection = Connection::open(&net, SERVER, 5404);
+        let (mut up, mut down) = (0, 0);
+        for _ in 0..4 {
+            std::thread::scope(|scope| {
+                net.server.run(|| ip(&["link", "set", "v0", "down"]));
+                let again = scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    net.server.run(|| ip(&["link", "set", "v0", "up"]));
+                });
+                up += connection.upload([4_000; 300], 30_000);
+                down += connection.download([2_500; 40], 4_000);
+                again.join().expect("a link");
             });
-            up += connection.upload([4_000; 300], 30_000);
-            down += connection.download([2_500; 40], 4_000);
-            again.join().expect("a link");
-        });
-    }
-    let (client, server) = connection.counted();
-    let recording = finish(recording).0;
-    let books = Books::open(&recording);
-    let (from, to) = (connection.from(), connection.to());
-    books.way(&net, from, to, true).is_whole(up, &client, &server);
-    books.way(&net, from, to, false).is_whole(down, &server, &client);
-    assert_eq!(books.resent_bytes(), client.bytes_sent - up + server.bytes_sent - down);
-    assert!(client.bytes_sent > up || server.bytes_sent > down, "the link was meant to lose some");
+        }
+        let (client, server) = connection.counted();
+        let recording = finish(recording).0;
+        let books = Books::open(&recording);
+        let (from, to) = (connection.from(), connection.to());
+        books.way(&net, from, to, true).is_whole(up, &client, &server);
+        books.way(&net, from, to, false).is_whole(down, &server, &client);
+        assert_eq!(books.resent_bytes(), client.bytes_sent - up + server.bytes_sent - down);
+        assert!(client.bytes_sent > up || server.bytes_sent > down, "the link was meant to lose some");
+    });
 }
 
 /// Sends `count` datagrams whose length is their number, and reads what arrives; the numbers that did, in order.
@@ -204,19 +212,21 @@ fn datagrams_are_lost(recording: &Recording, port: u16, sent: usize, read: &[usi
 
 #[test]
 fn datagrams_lost_by_rule() {
-    const COUNT: usize = 400;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    if !drop_arrivals(&net.server, "udp dport 5405 numgen inc mod 7 == 3") {
-        return;
-    }
-    let read = numbered_datagrams(&net, 5405, COUNT, Duration::from_millis(5));
-    let recording = finish(recording).0;
-    assert_eq!(read.len() as u64 + dropped_by_rule(&net.server), COUNT as u64);
-    datagrams_are_lost(&recording, 5405, COUNT, &read, Hop::IpPre, "netfilter_drop");
+    undisturbed(|| {
+        const COUNT: usize = 400;
+        if !can_capture() {
+            return;
+        }
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        if !drop_arrivals(&net.server, "udp dport 5405 numgen inc mod 7 == 3") {
+            return;
+        }
+        let read = numbered_datagrams(&net, 5405, COUNT, Duration::from_millis(5));
+        let recording = finish(recording).0;
+        assert_eq!(read.len() as u64 + dropped_by_rule(&net.server), COUNT as u64);
+        datagrams_are_lost(&recording, 5405, COUNT, &read, Hop::IpPre, "netfilter_drop");
+    });
 }
 
 /// How the network is spoilt, both ways.
@@ -235,16 +245,18 @@ fn netem_tcp_with_loss() {
     if !can_capture() {
         return;
     }
-    let Some(survived) = tcp_over_netem(SERVER, 5411, &["delay", "5ms", "loss", "5%"]) else { return };
-    for host in [&survived.net.client, &survived.net.server] {
-        let dropped = dropped_by_netem(host);
-        assert_eq!(seen_drops(&survived.recording, host.target.inode, "qdisc_drop"), dropped);
-    }
-    // a byte that netem lost was given to the device, and went on only when it was sent again
-    let lost = survived.up.iter().filter(|j| j.retransmits() > 0);
-    for journey in lost {
-        assert!(journey.rungs.has(Hop::DevQueue) && journey.rungs.has(Hop::DevRecv), "{journey:?}");
-    }
+    undisturbed(|| {
+        let Some(survived) = tcp_over_netem(SERVER, 5411, &["delay", "5ms", "loss", "5%"]) else { return };
+        for host in [&survived.net.client, &survived.net.server] {
+            let dropped = dropped_by_netem(host);
+            assert_eq!(seen_drops(&survived.recording, host.target.inode, "qdisc_drop"), dropped);
+        }
+        // a byte that netem lost was given to the device, and went on only when it was sent again
+        let lost = survived.up.iter().filter(|j| j.retransmits() > 0);
+        for journey in lost {
+            assert!(journey.rungs.has(Hop::DevQueue) && journey.rungs.has(Hop::DevRecv), "{journey:?}");
+        }
+    });
 }
 
 #[test]
@@ -252,12 +264,14 @@ fn netem_tcp_with_delay() {
     if !can_capture() {
         return;
     }
-    let Some(survived) = tcp_over_netem(SERVER6, 5412, &["delay", "20ms"]) else { return };
-    // netem's delay is the least that can pass between the queue and the driver, and it is nobody else's
-    for journey in &survived.up {
-        let waited = journey.rungs.time_ns(Hop::DevXmit).zip(journey.rungs.time_ns(Hop::DevQueue));
-        assert!(waited.is_some_and(|(left, queued)| left - queued >= 20_000_000), "{journey:?}");
-    }
+    undisturbed(|| {
+        let Some(survived) = tcp_over_netem(SERVER6, 5412, &["delay", "20ms"]) else { return };
+        // netem's delay is the least that can pass between the queue and the driver, and it is nobody else's
+        for journey in &survived.up {
+            let waited = journey.rungs.time_ns(Hop::DevXmit).zip(journey.rungs.time_ns(Hop::DevQueue));
+            assert!(waited.is_some_and(|(left, queued)| left - queued >= 20_000_000), "{journey:?}");
+        }
+    });
 }
 
 #[test]
@@ -265,7 +279,9 @@ fn netem_tcp_with_reordering() {
     if !can_capture() {
         return;
     }
-    tcp_over_netem(SERVER, 5413, &["delay", "10ms", "reorder", "25%", "50%"]);
+    undisturbed(|| {
+        tcp_over_netem(SERVER, 5413, &["delay", "10ms", "reorder", "25%", "50%"]);
+    });
 }
 
 #[test]
@@ -273,10 +289,14 @@ fn netem_tcp_with_duplicates() {
     if !can_capture() {
         return;
     }
-    let Some(survived) = tcp_over_netem(SERVER, 5414, &["delay", "3ms", "duplicate", "20%"]) else { return };
-    let of = |hop: Hop| survived.recording.events.iter().filter(move |e| e.hop == hop && e.len > 0).count();
-    assert!(of(Hop::DevXmit) > of(Hop::DevQueue), "netem was meant to double some");
-    assert!(resent(&survived.up) as u32 <= survived.client.total_retrans, "a double is no retransmission");
+    undisturbed(|| {
+        let Some(survived) = tcp_over_netem(SERVER, 5414, &["delay", "3ms", "duplicate", "20%"]) else {
+            return;
+        };
+        let of = |hop: Hop| survived.recording.events.iter().filter(move |e| e.hop == hop && e.len > 0).count();
+        assert!(of(Hop::DevXmit) > of(Hop::DevQueue), "netem was meant to double some");
+        assert!(resent(&survived.up) as u32 <= survived.client.total_retrans, "a double is no retransmission");
+    });
 }
 
 #[test]
@@ -284,77 +304,85 @@ fn netem_tcp_with_everything() {
     if !can_capture() {
         return;
     }
-    tcp_over_netem(
-        SERVER,
-        5415,
-        &["delay", "8ms", "2ms", "loss", "2%", "duplicate", "3%", "reorder", "10%", "25%"],
-    );
+    undisturbed(|| {
+        tcp_over_netem(
+            SERVER,
+            5415,
+            &["delay", "8ms", "2ms", "loss", "2%", "duplicate", "3%", "reorder", "10%", "25%"],
+        );
+    });
 }
 
 #[test]
 fn netem_udp_with_loss() {
-    const COUNT: usize = 300;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    only_ipv4_of_ours(&net);
-    let recording = net.capture(full_hops());
-    if !netem(&net.client, &["delay", "2ms", "loss", "10%"]) {
-        return;
-    }
-    let read = numbered_datagrams(&net, 5416, COUNT, Duration::from_millis(60));
-    let recording = finish(recording).0;
-    let dropped = dropped_by_netem(&net.client);
-    assert!(dropped > 0);
-    assert_eq!(read.len() as u64 + dropped, COUNT as u64);
-    datagrams_are_lost(&recording, 5416, COUNT, &read, Hop::DevQueue, "qdisc_drop");
+    undisturbed(|| {
+        const COUNT: usize = 300;
+        if !can_capture() {
+            return;
+        }
+        let net = Net::new();
+        only_ipv4_of_ours(&net);
+        let recording = net.capture(full_hops());
+        if !netem(&net.client, &["delay", "2ms", "loss", "10%"]) {
+            return;
+        }
+        let read = numbered_datagrams(&net, 5416, COUNT, Duration::from_millis(60));
+        let recording = finish(recording).0;
+        let dropped = dropped_by_netem(&net.client);
+        assert!(dropped > 0);
+        assert_eq!(read.len() as u64 + dropped, COUNT as u64);
+        datagrams_are_lost(&recording, 5416, COUNT, &read, Hop::DevQueue, "qdisc_drop");
+    });
 }
 
 #[test]
 fn netem_udp_out_of_order() {
-    const COUNT: usize = 300;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    only_ipv4_of_ours(&net);
-    let recording = net.capture(full_hops());
-    if !netem(&net.client, &["delay", "5ms", "reorder", "30%", "50%"]) {
-        return;
-    }
-    let read = numbered_datagrams(&net, 5417, COUNT, Duration::from_millis(60));
-    let recording = finish(recording).0;
-    assert_eq!(read.len(), COUNT);
-    assert!(!read.is_sorted(), "netem was meant to reorder some");
-    datagrams_are_lost(&recording, 5417, COUNT, &read, Hop::DevQueue, "none is");
+    undisturbed(|| {
+        const COUNT: usize = 300;
+        if !can_capture() {
+            return;
+        }
+        let net = Net::new();
+        only_ipv4_of_ours(&net);
+        let recording = net.capture(full_hops());
+        if !netem(&net.client, &["delay", "5ms", "reorder", "30%", "50%"]) {
+            return;
+        }
+        let read = numbered_datagrams(&net, 5417, COUNT, Duration::from_millis(60));
+        let recording = finish(recording).0;
+        assert_eq!(read.len(), COUNT);
+        assert!(!read.is_sorted(), "netem was meant to reorder some");
+        datagrams_are_lost(&recording, 5417, COUNT, &read, Hop::DevQueue, "none is");
+    });
 }
 
 /// Each datagram that was sent is one journey, complete with its first arrival; a second arrival of it is no second
 /// journey of the same sender.
 #[test]
 fn netem_udp_doubled() {
-    const COUNT: usize = 300;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    only_ipv4_of_ours(&net);
-    let recording = net.capture(full_hops());
-    if !netem(&net.client, &["delay", "2ms", "duplicate", "20%"]) {
-        return;
-    }
-    let read = numbered_datagrams(&net, 5418, COUNT, Duration::from_millis(60));
-    let recording = finish(recording).0;
-    assert!(read.len() > COUNT, "netem was meant to double some");
-    let (journeys, correlator) = recording.journeys();
-    let mut of_length: BTreeMap<u64, usize> = BTreeMap::new();
-    for journey in towards(&journeys, &correlator, 5418) {
-        assert_eq!(journey.disordered(), 0, "{journey:?}");
-        if journey.rungs.has(Hop::IpOut) {
-            assert_eq!(journey.verdict, Verdict::Complete, "{journey:?}");
-            *of_length.entry(journey.bytes()).or_default() += 1;
+    undisturbed(|| {
+        const COUNT: usize = 300;
+        if !can_capture() {
+            return;
         }
-    }
-    assert_eq!(of_length, (1..=COUNT as u64).map(|length| (length, 1)).collect());
+        let net = Net::new();
+        only_ipv4_of_ours(&net);
+        let recording = net.capture(full_hops());
+        if !netem(&net.client, &["delay", "2ms", "duplicate", "20%"]) {
+            return;
+        }
+        let read = numbered_datagrams(&net, 5418, COUNT, Duration::from_millis(60));
+        let recording = finish(recording).0;
+        assert!(read.len() > COUNT, "netem was meant to double some");
+        let (journeys, correlator) = recording.journeys();
+        let mut of_length: BTreeMap<u64, usize> = BTreeMap::new();
+        for journey in towards(&journeys, &correlator, 5418) {
+            assert_eq!(journey.disordered(), 0, "{journey:?}");
+            if journey.rungs.has(Hop::IpOut) {
+                assert_eq!(journey.verdict, Verdict::Complete, "{journey:?}");
+                *of_length.entry(journey.bytes()).or_default() += 1;
+            }
+        }
+        assert_eq!(of_length, (1..=COUNT as u64).map(|length| (length, 1)).collect());
+    });
 }

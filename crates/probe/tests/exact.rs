@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture, finish};
+use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::{Event, EventFlags, Hop};
 use magscope_probe::CaptureOptions;
 use magscope_probe::plan::full_hops;
@@ -100,34 +100,40 @@ fn the_start_of_a_udp_send_is_seen_where_it_is_asked_for() {
     if !can_capture() {
         return;
     }
-    if !magscope_probe::HostFacts::read().expect("facts").syscall_tracepoints {
-        println!("skipped, because tracefs is not mounted");
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture([Hop::UdpSend, Hop::IpOut].into_iter().collect());
-    datagrams(&net, CLIENT, SERVER, 5011, 200, 300);
-    let (recording, _) = finish(recording);
-    let sends = of_path(&recording, Hop::UdpSend, net.client.target.inode, 5011);
-    let packets = of_path(&recording, Hop::IpOut, net.client.target.inode, 5011);
-    assert_eq!((sends.len(), packets.len()), (200, 200));
-    for (send, packet) in sends.iter().zip(&packets) {
-        assert_eq!((send.len, send.tgid, send.tid), (300, std::process::id(), packet.tid));
-        assert!(send.time_ns < packet.time_ns);
-    }
+    undisturbed(|| {
+        if !magscope_probe::HostFacts::read().expect("facts").syscall_tracepoints {
+            println!("skipped, because tracefs is not mounted");
+            return;
+        }
+        let net = Net::new();
+        let recording = net.capture([Hop::UdpSend, Hop::IpOut].into_iter().collect());
+        datagrams(&net, CLIENT, SERVER, 5011, 200, 300);
+        let (recording, _) = finish(recording);
+        let sends = of_path(&recording, Hop::UdpSend, net.client.target.inode, 5011);
+        let packets = of_path(&recording, Hop::IpOut, net.client.target.inode, 5011);
+        assert_eq!((sends.len(), packets.len()), (200, 200));
+        for (send, packet) in sends.iter().zip(&packets) {
+            assert_eq!((send.len, send.tgid, send.tid), (300, std::process::id(), packet.tid));
+            assert!(send.time_ns < packet.time_ns);
+        }
+    });
 }
 
 #[test]
 fn every_udp_datagram_is_seen_once_at_every_hop_v4() {
     if can_capture() {
-        udp_counts(CLIENT, SERVER, 5001);
+        undisturbed(|| {
+            udp_counts(CLIENT, SERVER, 5001);
+        });
     }
 }
 
 #[test]
 fn every_udp_datagram_is_seen_once_at_every_hop_v6() {
     if can_capture() {
-        udp_counts(CLIENT6, SERVER6, 5002);
+        undisturbed(|| {
+            udp_counts(CLIENT6, SERVER6, 5002);
+        });
     }
 }
 
@@ -185,21 +191,27 @@ fn tcp_covers(to: &str, port: u16, total: usize, chunk: usize) {
 #[test]
 fn every_byte_of_a_stream_is_seen_at_every_hop_v4() {
     if can_capture() {
-        tcp_covers(SERVER, 5003, 3_000_000, 100_000);
+        undisturbed(|| {
+            tcp_covers(SERVER, 5003, 3_000_000, 100_000);
+        });
     }
 }
 
 #[test]
 fn every_byte_of_a_stream_is_seen_at_every_hop_v6() {
     if can_capture() {
-        tcp_covers(SERVER6, 5004, 3_000_000, 77_777);
+        undisturbed(|| {
+            tcp_covers(SERVER6, 5004, 3_000_000, 77_777);
+        });
     }
 }
 
 #[test]
 fn many_small_writes_are_covered_too() {
     if can_capture() {
-        tcp_covers(SERVER, 5005, 20_000, 10);
+        undisturbed(|| {
+            tcp_covers(SERVER, 5005, 20_000, 10);
+        });
     }
 }
 
@@ -208,20 +220,22 @@ fn two_flows_at_once_never_mix() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    std::thread::scope(|scope| {
-        scope.spawn(|| stream(&net, SERVER, 5006, 400_000, 1_000));
-        scope.spawn(|| stream(&net, SERVER, 5007, 300_000, 3_000));
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        std::thread::scope(|scope| {
+            scope.spawn(|| stream(&net, SERVER, 5006, 400_000, 1_000));
+            scope.spawn(|| stream(&net, SERVER, 5007, 300_000, 3_000));
+        });
+        let (recording, _) = finish(recording);
+        for (port, total) in [(5006, 400_000u64), (5007, 300_000)] {
+            let events = of_path(&recording, Hop::AppRecv, net.server.target.inode, port);
+            assert_eq!(events.iter().map(|e| u64::from(e.len)).sum::<u64>(), total);
+            assert_eq!(events.iter().map(|e| e.socket).collect::<std::collections::HashSet<_>>().len(), 1);
+            let sent = of_path(&recording, Hop::AppSend, net.client.target.inode, port);
+            assert_eq!(sent.iter().map(|e| u64::from(e.len)).sum::<u64>(), total);
+        }
     });
-    let (recording, _) = finish(recording);
-    for (port, total) in [(5006, 400_000u64), (5007, 300_000)] {
-        let events = of_path(&recording, Hop::AppRecv, net.server.target.inode, port);
-        assert_eq!(events.iter().map(|e| u64::from(e.len)).sum::<u64>(), total);
-        assert_eq!(events.iter().map(|e| e.socket).collect::<std::collections::HashSet<_>>().len(), 1);
-        let sent = of_path(&recording, Hop::AppSend, net.client.target.inode, port);
-        assert_eq!(sent.iter().map(|e| u64::from(e.len)).sum::<u64>(), total);
-    }
 }
 
 #[test]
@@ -229,18 +243,20 @@ fn loopback_is_seen_on_both_paths() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let socket = net.client.run(|| UdpSocket::bind("127.0.0.1:5008").expect("bind"));
-    socket.connect("127.0.0.1:5008").expect("connect");
-    for _ in 0..100 {
-        socket.send(&[1; 50]).expect("send");
-        socket.recv(&mut [0; 100]).expect("recv");
-    }
-    let (recording, _) = finish(recording);
-    for hop in TX_PACKET.iter().chain(&RX_PACKET).chain(&[Hop::UdpRecv, Hop::AppSend, Hop::AppRecv]) {
-        assert_eq!(recording.at(*hop, net.client.target.inode, 5008).len(), 100, "{hop}");
-    }
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let socket = net.client.run(|| UdpSocket::bind("127.0.0.1:5008").expect("bind"));
+        socket.connect("127.0.0.1:5008").expect("connect");
+        for _ in 0..100 {
+            socket.send(&[1; 50]).expect("send");
+            socket.recv(&mut [0; 100]).expect("recv");
+        }
+        let (recording, _) = finish(recording);
+        for hop in TX_PACKET.iter().chain(&RX_PACKET).chain(&[Hop::UdpRecv, Hop::AppSend, Hop::AppRecv]) {
+            assert_eq!(recording.at(*hop, net.client.target.inode, 5008).len(), 100, "{hop}");
+        }
+    });
 }
 
 #[test]
@@ -248,24 +264,27 @@ fn what_a_full_ring_loses_is_counted_to_the_last_event() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let options = CaptureOptions { hops: full_hops(), ring_bytes_per_cpu: 4096, ..CaptureOptions::default() };
-    let mut recording = net.capture_with(options);
-    for _ in 0..5 {
-        // the reader is stopped meanwhile: only `drain` reads
-        datagrams(&net, CLIENT, SERVER, 5009, 300, 100);
-        recording.drain(Duration::from_millis(60));
-    }
-    let counters = recording.stop();
-    assert!(counters.lost() > 0, "the ring was meant to be too small");
-    assert_eq!(
-        recording.numbered() + recording.outside() + recording.lost(),
-        counters.hits,
-        "seen + reported lost = hits"
-    );
-    assert_eq!(recording.lost(), counters.lost());
-    let losses = recording.batches.iter().flat_map(|b| &b.losses).filter(|l| l.from_ns < l.to_ns).count();
-    assert!(losses >= 4, "losses are told where they were, not once at the end: {losses}");
+    undisturbed(|| {
+        let net = Net::new();
+        let options =
+            CaptureOptions { hops: full_hops(), ring_bytes_per_cpu: 4096, ..CaptureOptions::default() };
+        let mut recording = net.capture_with(options);
+        for _ in 0..5 {
+            // the reader is stopped meanwhile: only `drain` reads
+            datagrams(&net, CLIENT, SERVER, 5009, 300, 100);
+            recording.drain(Duration::from_millis(60));
+        }
+        let counters = recording.stop();
+        assert!(counters.lost() > 0, "the ring was meant to be too small");
+        assert_eq!(
+            recording.numbered() + recording.outside() + recording.lost(),
+            counters.hits,
+            "seen + reported lost = hits"
+        );
+        assert_eq!(recording.lost(), counters.lost());
+        let losses = recording.batches.iter().flat_map(|b| &b.losses).filter(|l| l.from_ns < l.to_ns).count();
+        assert!(losses >= 4, "losses are told where they were, not once at the end: {losses}");
+    });
 }
 
 #[test]
@@ -273,15 +292,17 @@ fn the_cost_of_a_hit_can_be_measured() {
     if !can_capture() {
         return;
     }
-    let facts = magscope_probe::HostFacts::read().expect("facts");
-    let hops = [Hop::DevXmit, Hop::TcpRecv].into_iter().collect();
-    let cost =
-        magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
-    // one UDP packet, one TCP segment and at most its acknowledgement; and TCP's receive for each of the last two
-    assert!((3.0..=5.0).contains(&cost.hits), "{cost:?}");
-    assert!(cost.bare_ns > 0.0);
-    let never = [Hop::TcpRetransmit].into_iter().collect();
-    assert_eq!(magscope_probe::cost::measure(&facts, never, 1).expect("measured"), None);
+    undisturbed(|| {
+        let facts = magscope_probe::HostFacts::read().expect("facts");
+        let hops = [Hop::DevXmit, Hop::TcpRecv].into_iter().collect();
+        let cost =
+            magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
+        // one UDP packet, one TCP segment and at most its acknowledgement; and TCP's receive for each of the last two
+        assert!((3.0..=5.0).contains(&cost.hits), "{cost:?}");
+        assert!(cost.bare_ns > 0.0);
+        let never = [Hop::TcpRetransmit].into_iter().collect();
+        assert_eq!(magscope_probe::cost::measure(&facts, never, 1).expect("measured"), None);
+    });
 }
 
 /// A hop that lives on what another program leaves behind is served whether or not that one's own hop is wanted.
@@ -290,42 +311,44 @@ fn every_hop_can_be_captured_alone() {
     if !can_capture() {
         return;
     }
-    let alone = [
-        Hop::AppSend,
-        Hop::IpOut,
-        Hop::IpPost,
-        Hop::DevQueue,
-        Hop::DevXmit,
-        Hop::DevDone,
-        Hop::DevRecv,
-        Hop::IpPre,
-        Hop::IpIn,
-        Hop::UdpRecv,
-        Hop::SockReady,
-        Hop::AppRecv,
-        Hop::TaskWake,
-        Hop::TaskRun,
-    ];
-    for hop in alone {
-        let net = Net::new();
-        let recording = net.capture([hop].into_iter().collect());
-        // the reader is asleep in recv each time, so that there is a wake-up
-        let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
-        let reader = std::thread::spawn(move || {
+    undisturbed(|| {
+        let alone = [
+            Hop::AppSend,
+            Hop::IpOut,
+            Hop::IpPost,
+            Hop::DevQueue,
+            Hop::DevXmit,
+            Hop::DevDone,
+            Hop::DevRecv,
+            Hop::IpPre,
+            Hop::IpIn,
+            Hop::UdpRecv,
+            Hop::SockReady,
+            Hop::AppRecv,
+            Hop::TaskWake,
+            Hop::TaskRun,
+        ];
+        for hop in alone {
+            let net = Net::new();
+            let recording = net.capture([hop].into_iter().collect());
+            // the reader is asleep in recv each time, so that there is a wake-up
+            let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
+            let reader = std::thread::spawn(move || {
+                for _ in 0..10 {
+                    server.recv(&mut [0; 100]).expect("recv");
+                }
+            });
+            let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
             for _ in 0..10 {
-                server.recv(&mut [0; 100]).expect("recv");
+                // an emulated machine takes that long to fall asleep
+                std::thread::sleep(Duration::from_millis(20));
+                client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
             }
-        });
-        let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
-        for _ in 0..10 {
-            // an emulated machine takes that long to fall asleep
-            std::thread::sleep(Duration::from_millis(20));
-            client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
+            reader.join().expect("the reader");
+            let (recording, _) = finish(recording);
+            let seen = recording.events.iter().filter(|e| e.hop == hop).count();
+            assert_eq!(recording.events.len(), seen, "{hop}: others came along");
+            assert!(seen >= 8, "{hop} alone was seen {seen} times of 10");
         }
-        reader.join().expect("the reader");
-        let (recording, _) = finish(recording);
-        let seen = recording.events.iter().filter(|e| e.hop == hop).count();
-        assert_eq!(recording.events.len(), seen, "{hop}: others came along");
-        assert!(seen >= 8, "{hop} alone was seen {seen} times of 10");
-    }
+    });
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::counters::counter;
-use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish};
+use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::{default_hops, full_hops};
@@ -58,14 +58,18 @@ fn udp_journeys(from: &str, to: &str, port: u16) {
 #[test]
 fn udp_datagrams_become_whole_journeys_v4() {
     if can_capture() {
-        udp_journeys(CLIENT, SERVER, 5101);
+        undisturbed(|| {
+            udp_journeys(CLIENT, SERVER, 5101);
+        });
     }
 }
 
 #[test]
 fn udp_datagrams_become_whole_journeys_v6() {
     if can_capture() {
-        udp_journeys(CLIENT6, SERVER6, 5102);
+        undisturbed(|| {
+            udp_journeys(CLIENT6, SERVER6, 5102);
+        });
     }
 }
 
@@ -113,50 +117,58 @@ fn tcp_journeys(to: &str, port: u16, total: usize, chunk: usize, buffer: usize) 
 #[test]
 fn a_stream_is_cut_into_whole_journeys_v4() {
     if can_capture() {
-        tcp_journeys(SERVER, 5103, 2_000_000, 100_000, 30_000);
+        undisturbed(|| {
+            tcp_journeys(SERVER, 5103, 2_000_000, 100_000, 30_000);
+        });
     }
 }
 
 #[test]
 fn a_stream_is_cut_into_whole_journeys_v6() {
     if can_capture() {
-        tcp_journeys(SERVER6, 5104, 2_000_000, 50_000, 70_000);
+        undisturbed(|| {
+            tcp_journeys(SERVER6, 5104, 2_000_000, 50_000, 70_000);
+        });
     }
 }
 
 #[test]
 fn small_writes_are_journeys_of_their_own() {
     if can_capture() {
-        tcp_journeys(SERVER, 5105, 30_000, 30, 4_000);
+        undisturbed(|| {
+            tcp_journeys(SERVER, 5105, 30_000, 30, 4_000);
+        });
     }
 }
 
 #[test]
 fn a_reader_that_sleeps_shows_between_ready_and_read() {
-    const SLEEP: Duration = Duration::from_millis(30);
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(default_hops());
-    let port = 5106;
-    let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
-    let mut client = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
-    let (mut peer, _) = listener.accept().expect("accept");
-    for _ in 0..5 {
-        client.write_all(&[1; 100]).expect("write");
-        std::thread::sleep(SLEEP);
-        assert_eq!(peer.read(&mut [0; 200]).expect("read"), 100);
-    }
-    let recording = finish(recording).0;
-    let (journeys, correlator) = recording.journeys();
-    let mine = towards(&journeys, &correlator, port);
-    assert_eq!(mine.len(), 5);
-    for journey in &mine {
-        let slept = rung(journey, Hop::AppRecv) - rung(journey, Hop::SockReady);
-        assert!(slept >= SLEEP.as_nanos() as u64, "{slept} ns");
-        assert!(journey.rung(Hop::TaskWake).is_none(), "nobody waited in recv, so nobody was woken");
-    }
+    undisturbed(|| {
+        const SLEEP: Duration = Duration::from_millis(30);
+        if !can_capture() {
+            return;
+        }
+        let net = Net::new();
+        let recording = net.capture(default_hops());
+        let port = 5106;
+        let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
+        let mut client = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
+        let (mut peer, _) = listener.accept().expect("accept");
+        for _ in 0..5 {
+            client.write_all(&[1; 100]).expect("write");
+            std::thread::sleep(SLEEP);
+            assert_eq!(peer.read(&mut [0; 200]).expect("read"), 100);
+        }
+        let recording = finish(recording).0;
+        let (journeys, correlator) = recording.journeys();
+        let mine = towards(&journeys, &correlator, port);
+        assert_eq!(mine.len(), 5);
+        for journey in &mine {
+            let slept = rung(journey, Hop::AppRecv) - rung(journey, Hop::SockReady);
+            assert!(slept >= SLEEP.as_nanos() as u64, "{slept} ns");
+            assert!(journey.rung(Hop::TaskWake).is_none(), "nobody waited in recv, so nobody was woken");
+        }
+    });
 }
 
 #[test]
@@ -164,79 +176,84 @@ fn a_reader_that_waits_in_recv_shows_its_wake_up_and_its_run() {
     if !can_capture() {
         return;
     }
-    let net = Net::new();
-    let recording = net.capture(default_hops());
-    let port = 5107;
-    let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
-    let mut client = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
-    let (mut peer, _) = listener.accept().expect("accept");
-    let reader = std::thread::spawn(move || {
-        let mut got = 0;
-        while got < 2_000 {
-            got += peer.read(&mut [0; 200]).expect("read");
+    undisturbed(|| {
+        let net = Net::new();
+        let recording = net.capture(default_hops());
+        let port = 5107;
+        let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
+        let mut client = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
+        let (mut peer, _) = listener.accept().expect("accept");
+        let reader = std::thread::spawn(move || {
+            let mut got = 0;
+            while got < 2_000 {
+                got += peer.read(&mut [0; 200]).expect("read");
+            }
+        });
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(10));
+            client.write_all(&[1; 100]).expect("write");
+        }
+        reader.join().expect("reader");
+        let recording = finish(recording).0;
+        let (journeys, correlator) = recording.journeys();
+        let mine = towards(&journeys, &correlator, port);
+        assert_eq!(mine.len(), 20);
+        // a machine that was busy may have delivered two writes to one read, whose second needed no wake-up
+        // (one that came between wake and run has a run alone)
+        let woken: Vec<_> = mine.iter().filter(|j| j.rung(Hop::TaskWake).is_some()).collect();
+        assert!(woken.len() >= 15, "{} of 20 were woken", woken.len());
+        for journey in woken {
+            let times =
+                [Hop::SockReady, Hop::TaskWake, Hop::TaskRun, Hop::AppRecv].map(|hop| rung(journey, hop));
+            assert!(times.is_sorted(), "{times:?}");
         }
     });
-    for _ in 0..20 {
-        std::thread::sleep(Duration::from_millis(10));
-        client.write_all(&[1; 100]).expect("write");
-    }
-    reader.join().expect("reader");
-    let recording = finish(recording).0;
-    let (journeys, correlator) = recording.journeys();
-    let mine = towards(&journeys, &correlator, port);
-    assert_eq!(mine.len(), 20);
-    // a machine that was busy may have delivered two writes to one read, whose second needed no wake-up
-    // (one that came between wake and run has a run alone)
-    let woken: Vec<_> = mine.iter().filter(|j| j.rung(Hop::TaskWake).is_some()).collect();
-    assert!(woken.len() >= 15, "{} of 20 were woken", woken.len());
-    for journey in woken {
-        let times = [Hop::SockReady, Hop::TaskWake, Hop::TaskRun, Hop::AppRecv].map(|hop| rung(journey, hop));
-        assert!(times.is_sorted(), "{times:?}");
-    }
 }
 
 #[test]
 fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_count() {
-    const COUNT: usize = 2_000;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let port = 5108;
-    let before = counter(&net.server, "Udp", "RcvbufErrors");
-    let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
-    let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
-    for _ in 0..COUNT {
-        client.send_to(&[0; 1000], address(SERVER, port)).expect("send");
-    }
-    std::thread::sleep(Duration::from_millis(50));
-    let dropped = (counter(&net.server, "Udp", "RcvbufErrors") - before) as usize;
-    server.set_nonblocking(true).expect("non-blocking");
-    let mut read = 0;
-    while server.recv(&mut [0; 2000]).is_ok() {
-        read += 1;
-    }
-    assert!(dropped > 100 && read + dropped == COUNT, "{read} read, {dropped} dropped");
-
-    let recording = finish(recording).0;
-    let (journeys, correlator) = recording.journeys();
-    let mine = towards(&journeys, &correlator, port);
-    assert_eq!(mine.len(), COUNT);
-    let reasons = magscope_probe::HostFacts::read().expect("facts");
-    let mut gone = 0;
-    for journey in &mine {
-        match journey.verdict {
-            Verdict::Complete => {}
-            Verdict::Dropped { hop, reason } => {
-                gone += 1;
-                assert_eq!(hop, Hop::UdpRecv, "{journey:?}");
-                assert_eq!(reasons.drop_reason(reason), Some("socket_rcvbuff"));
-            }
-            other => panic!("{other:?}: {journey:?}"),
+    undisturbed(|| {
+        const COUNT: usize = 2_000;
+        if !can_capture() {
+            return;
         }
-    }
-    assert_eq!(gone, dropped, "the kernel's own counter");
-    let full = recording.events.iter().filter(|e| e.hop == Hop::SockFull).count();
-    assert_eq!(full, dropped, "sock.full");
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let port = 5108;
+        let before = counter(&net.server, "Udp", "RcvbufErrors");
+        let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
+        let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+        for _ in 0..COUNT {
+            client.send_to(&[0; 1000], address(SERVER, port)).expect("send");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let dropped = (counter(&net.server, "Udp", "RcvbufErrors") - before) as usize;
+        server.set_nonblocking(true).expect("non-blocking");
+        let mut read = 0;
+        while server.recv(&mut [0; 2000]).is_ok() {
+            read += 1;
+        }
+        assert!(dropped > 100 && read + dropped == COUNT, "{read} read, {dropped} dropped");
+
+        let recording = finish(recording).0;
+        let (journeys, correlator) = recording.journeys();
+        let mine = towards(&journeys, &correlator, port);
+        assert_eq!(mine.len(), COUNT);
+        let reasons = magscope_probe::HostFacts::read().expect("facts");
+        let mut gone = 0;
+        for journey in &mine {
+            match journey.verdict {
+                Verdict::Complete => {}
+                Verdict::Dropped { hop, reason } => {
+                    gone += 1;
+                    assert_eq!(hop, Hop::UdpRecv, "{journey:?}");
+                    assert_eq!(reasons.drop_reason(reason), Some("socket_rcvbuff"));
+                }
+                other => panic!("{other:?}: {journey:?}"),
+            }
+        }
+        assert_eq!(gone, dropped, "the kernel's own counter");
+        let full = recording.events.iter().filter(|e| e.hop == Hop::SockFull).count();
+        assert_eq!(full, dropped, "sock.full");
+    });
 }

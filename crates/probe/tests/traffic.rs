@@ -6,7 +6,7 @@ use common::account::Books;
 use common::connection::{Connection, listen, read};
 use common::counters::counter;
 use common::tcp_info::TcpInfo;
-use common::{CLIENT, Net, SERVER, SERVER6, address, can_capture, finish};
+use common::{CLIENT, Net, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, Hop};
 use magscope_probe::plan::full_hops;
@@ -49,14 +49,18 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
 #[test]
 fn bulk_v4() {
     if can_capture() {
-        account(SERVER, 5201, |c| (c.upload([262_144; 32], 100_000), 0));
+        undisturbed(|| {
+            account(SERVER, 5201, |c| (c.upload([262_144; 32], 100_000), 0));
+        });
     }
 }
 
 #[test]
 fn bulk_v6() {
     if can_capture() {
-        account(SERVER6, 5202, |c| (c.upload([300_000; 20], 65_536), 0));
+        undisturbed(|| {
+            account(SERVER6, 5202, |c| (c.upload([300_000; 20], 65_536), 0));
+        });
     }
 }
 
@@ -65,27 +69,29 @@ fn requests_and_responses() {
     if !can_capture() {
         return;
     }
-    let (journeys, _) = account(SERVER, 5203, |c| {
-        c.client.set_nodelay(true).expect("TCP_NODELAY");
-        c.server.set_nodelay(true).expect("TCP_NODELAY");
-        let (requests, responses) = (sizes(300, 700, 1), sizes(300, 9_000, 2));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
+    undisturbed(|| {
+        let (journeys, _) = account(SERVER, 5203, |c| {
+            c.client.set_nodelay(true).expect("TCP_NODELAY");
+            c.server.set_nodelay(true).expect("TCP_NODELAY");
+            let (requests, responses) = (sizes(300, 700, 1), sizes(300, 9_000, 2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (request, response) in requests.iter().zip(&responses) {
+                        read(&c.server, *request, 4096);
+                        (&c.server).write_all(&vec![2; *response]).expect("write");
+                    }
+                });
                 for (request, response) in requests.iter().zip(&responses) {
-                    read(&c.server, *request, 4096);
-                    (&c.server).write_all(&vec![2; *response]).expect("write");
+                    (&c.client).write_all(&vec![1; *request]).expect("write");
+                    read(&c.client, *response, 4096);
                 }
             });
-            for (request, response) in requests.iter().zip(&responses) {
-                (&c.client).write_all(&vec![1; *request]).expect("write");
-                read(&c.client, *response, 4096);
-            }
+            (requests.iter().sum::<usize>() as u64, responses.iter().sum::<usize>() as u64)
         });
-        (requests.iter().sum::<usize>() as u64, responses.iter().sum::<usize>() as u64)
+        // one request at a time, each below a segment and below the buffer it is read into: a request is a journey
+        let sizes_seen: Vec<usize> = journeys.iter().map(|j| j.bytes() as usize).collect();
+        assert_eq!(sizes_seen, sizes(300, 700, 1));
     });
-    // one request at a time, each below a segment and below the buffer it is read into: a request is a journey
-    let sizes_seen: Vec<usize> = journeys.iter().map(|j| j.bytes() as usize).collect();
-    assert_eq!(sizes_seen, sizes(300, 700, 1));
 }
 
 /// Ends of the writes, which must all be ends of journeys: what is in two writes is in two journeys.
@@ -104,13 +110,15 @@ fn many_small_writes_at_once() {
     if !can_capture() {
         return;
     }
-    let writes = sizes(2_000, 90, 3);
-    let (journeys, counted) = account(SERVER, 5204, |c| {
-        c.client.set_nodelay(true).expect("TCP_NODELAY");
-        (c.upload(writes.clone(), 1_000), 0)
+    undisturbed(|| {
+        let writes = sizes(2_000, 90, 3);
+        let (journeys, counted) = account(SERVER, 5204, |c| {
+            c.client.set_nodelay(true).expect("TCP_NODELAY");
+            (c.upload(writes.clone(), 1_000), 0)
+        });
+        are_cut_at(&journeys, &writes);
+        assert!(counted.data_segs_out > 200, "{} segments", counted.data_segs_out);
     });
-    are_cut_at(&journeys, &writes);
-    assert!(counted.data_segs_out > 200, "{} segments", counted.data_segs_out);
 }
 
 #[test]
@@ -118,83 +126,89 @@ fn small_writes_that_nagle_gathers() {
     if !can_capture() {
         return;
     }
-    let writes = sizes(2_000, 90, 4);
-    let (journeys, counted) = account(SERVER6, 5205, |c| (c.upload(writes.clone(), 1_000), 0));
-    are_cut_at(&journeys, &writes);
-    assert!(counted.data_segs_out < 2_000, "{} segments", counted.data_segs_out);
+    undisturbed(|| {
+        let writes = sizes(2_000, 90, 4);
+        let (journeys, counted) = account(SERVER6, 5205, |c| (c.upload(writes.clone(), 1_000), 0));
+        are_cut_at(&journeys, &writes);
+        assert!(counted.data_segs_out < 2_000, "{} segments", counted.data_segs_out);
+    });
 }
 
 #[test]
 fn writes_behind_a_cork_leave_together() {
-    const MORE: usize = 10;
-    if !can_capture() {
-        return;
-    }
-    let writes = [50; 200];
-    let (journeys, counted) = account(SERVER, 5206, |c| {
-        for round in writes.chunks(MORE * 2) {
-            let (corked, more) = round.split_at(MORE);
-            sockopt::set_tcp_cork(&c.client, true).expect("TCP_CORK");
-            for size in corked {
-                (&c.client).write_all(&vec![1; *size]).expect("write");
-            }
-            sockopt::set_tcp_cork(&c.client, false).expect("TCP_CORK");
-            for (i, size) in more.iter().enumerate() {
-                let flag = if i + 1 < more.len() {
-                    rustix::net::SendFlags::MORE
-                } else {
-                    rustix::net::SendFlags::empty()
-                };
-                assert_eq!(rustix::net::send(&c.client, &vec![1; *size], flag), Ok(*size));
-            }
-            read(&c.server, round.iter().sum(), 1_000_000);
+    undisturbed(|| {
+        const MORE: usize = 10;
+        if !can_capture() {
+            return;
         }
-        (writes.iter().sum::<usize>() as u64, 0)
+        let writes = [50; 200];
+        let (journeys, counted) = account(SERVER, 5206, |c| {
+            for round in writes.chunks(MORE * 2) {
+                let (corked, more) = round.split_at(MORE);
+                sockopt::set_tcp_cork(&c.client, true).expect("TCP_CORK");
+                for size in corked {
+                    (&c.client).write_all(&vec![1; *size]).expect("write");
+                }
+                sockopt::set_tcp_cork(&c.client, false).expect("TCP_CORK");
+                for (i, size) in more.iter().enumerate() {
+                    let flag = if i + 1 < more.len() {
+                        rustix::net::SendFlags::MORE
+                    } else {
+                        rustix::net::SendFlags::empty()
+                    };
+                    assert_eq!(rustix::net::send(&c.client, &vec![1; *size], flag), Ok(*size));
+                }
+                read(&c.server, round.iter().sum(), 1_000_000);
+            }
+            (writes.iter().sum::<usize>() as u64, 0)
+        });
+        are_cut_at(&journeys, &writes);
+        assert_eq!(counted.data_segs_out, 20, "one segment a cork and one a run of MSG_MORE");
+        assert_eq!(journeys.len(), 200);
+        // all of a segment leaves at once, however long ago it was written
+        let leaving: BTreeSet<u64> = journeys.iter().filter_map(|j| j.rungs.time_ns(Hop::IpOut)).collect();
+        assert_eq!(leaving.len(), 20);
     });
-    are_cut_at(&journeys, &writes);
-    assert_eq!(counted.data_segs_out, 20, "one segment a cork and one a run of MSG_MORE");
-    assert_eq!(journeys.len(), 200);
-    // all of a segment leaves at once, however long ago it was written
-    let leaving: BTreeSet<u64> = journeys.iter().filter_map(|j| j.rungs.time_ns(Hop::IpOut)).collect();
-    assert_eq!(leaving.len(), 20);
 }
 
 #[test]
 fn a_window_that_closes_and_opens() {
-    const ROUNDS: usize = 12;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let listener = listen(&net.server, SERVER, 5207);
-    sockopt::set_socket_recv_buffer_size(&listener, 8_000).expect("SO_RCVBUF");
-    let connection = Connection::accept(&net, &listener);
-    sockopt::set_socket_send_buffer_size(&connection.client, 30_000).expect("SO_SNDBUF");
-    // the writer goes on until the window and its own buffer are full, and only then the reader comes
-    connection.client.set_nonblocking(true).expect("non-blocking");
-    let (mut sent, mut got) = (0, 0);
-    let payload = [1; 5_000];
-    for _ in 0..ROUNDS {
-        loop {
-            match (&connection.client).write(&payload) {
-                Ok(n) => sent += n,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
-            }
+    undisturbed(|| {
+        const ROUNDS: usize = 12;
+        if !can_capture() {
+            return;
         }
-        let stopped = TcpInfo::of(&connection.client);
-        assert!(stopped.notsent_bytes > 0, "the window was meant to close: {stopped:?}");
-        let there = TcpInfo::of(&connection.server).bytes_received as usize - got;
-        read(&connection.server, there, 3_000);
-        got += there;
-    }
-    read(&connection.server, sent - got, 3_000);
-    let (client, server) = connection.counted();
-    let recording = finish(recording).0;
-    let books = Books::open(&recording);
-    let way = books.way(&net, connection.from(), connection.to(), true);
-    way.balances(sent as u64, &client, &server);
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let listener = listen(&net.server, SERVER, 5207);
+        sockopt::set_socket_recv_buffer_size(&listener, 8_000).expect("SO_RCVBUF");
+        let connection = Connection::accept(&net, &listener);
+        sockopt::set_socket_send_buffer_size(&connection.client, 30_000).expect("SO_SNDBUF");
+        // the writer goes on until the window and its own buffer are full, and only then the reader comes
+        connection.client.set_nonblocking(true).expect("non-blocking");
+        let (mut sent, mut got) = (0, 0);
+        let payload = [1; 5_000];
+        for _ in 0..ROUNDS {
+            loop {
+                match (&connection.client).write(&payload) {
+                    Ok(n) => sent += n,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let stopped = TcpInfo::of(&connection.client);
+            assert!(stopped.notsent_bytes > 0, "the window was meant to close: {stopped:?}");
+            let there = TcpInfo::of(&connection.server).bytes_received as usize - got;
+            read(&connection.server, there, 3_000);
+            got += there;
+        }
+        read(&connection.server, sent - got, 3_000);
+        let (client, server) = connection.counted();
+        let recording = finish(recording).0;
+        let books = Books::open(&recording);
+        let way = books.way(&net, connection.from(), connection.to(), true);
+        way.balances(sent as u64, &client, &server);
+    });
 }
 
 #[test]
@@ -202,79 +216,85 @@ fn a_slow_reader() {
     if !can_capture() {
         return;
     }
-    let (journeys, _) = account(SERVER, 5208, |c| {
-        let total = 400_000;
-        std::thread::scope(|scope| {
-            scope.spawn(|| (&c.client).write_all(&vec![1; total]).expect("write"));
-            for _ in 0..total / 4_000 {
-                std::thread::sleep(Duration::from_millis(1));
-                read(&c.server, 4_000, 4_000);
-            }
+    undisturbed(|| {
+        let (journeys, _) = account(SERVER, 5208, |c| {
+            let total = 400_000;
+            std::thread::scope(|scope| {
+                scope.spawn(|| (&c.client).write_all(&vec![1; total]).expect("write"));
+                for _ in 0..total / 4_000 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    read(&c.server, 4_000, 4_000);
+                }
+            });
+            (total as u64, 0)
         });
-        (total as u64, 0)
+        assert!(journeys.len() >= 100, "a hundred reads cut it: {}", journeys.len());
     });
-    assert!(journeys.len() >= 100, "a hundred reads cut it: {}", journeys.len());
 }
 
 #[test]
 fn both_directions_at_once() {
     if can_capture() {
-        account(SERVER, 5209, |c| {
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    for size in sizes(150, 30_000, 5) {
-                        (&c.server).write_all(&vec![2; size]).expect("write");
-                    }
+        undisturbed(|| {
+            account(SERVER, 5209, |c| {
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        for size in sizes(150, 30_000, 5) {
+                            (&c.server).write_all(&vec![2; size]).expect("write");
+                        }
+                    });
+                    scope.spawn(|| read(&c.client, sizes(150, 30_000, 5).iter().sum(), 10_000));
+                    c.upload(sizes(200, 20_000, 6), 7_000);
                 });
-                scope.spawn(|| read(&c.client, sizes(150, 30_000, 5).iter().sum(), 10_000));
-                c.upload(sizes(200, 20_000, 6), 7_000);
+                (
+                    sizes(200, 20_000, 6).iter().sum::<usize>() as u64,
+                    sizes(150, 30_000, 5).iter().sum::<usize>() as u64,
+                )
             });
-            (
-                sizes(200, 20_000, 6).iter().sum::<usize>() as u64,
-                sizes(150, 30_000, 5).iter().sum::<usize>() as u64,
-            )
         });
     }
 }
 
 #[test]
 fn two_hundred_flows_at_once() {
-    const FLOWS: usize = 200;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let listener = listen(&net.server, SERVER, 5210);
-    let connections: Vec<Connection> = (0..FLOWS).map(|_| Connection::accept(&net, &listener)).collect();
-    let plan = |i: usize| sizes(12, 4_000, i as u32);
-    std::thread::scope(|scope| {
-        for (i, connection) in connections.iter().enumerate() {
-            scope.spawn(move || read(&connection.server, plan(i).iter().sum(), 500 + 20 * i));
+    undisturbed(|| {
+        const FLOWS: usize = 200;
+        if !can_capture() {
+            return;
         }
-        // four writers, each goes round its fifty
-        for quarter in 0..4 {
-            let connections = &connections;
-            scope.spawn(move || {
-                for round in 0..12 {
-                    for i in (quarter..FLOWS).step_by(4) {
-                        (&connections[i].client).write_all(&vec![1; plan(i)[round]]).expect("write");
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let listener = listen(&net.server, SERVER, 5210);
+        let connections: Vec<Connection> = (0..FLOWS).map(|_| Connection::accept(&net, &listener)).collect();
+        let plan = |i: usize| sizes(12, 4_000, i as u32);
+        std::thread::scope(|scope| {
+            for (i, connection) in connections.iter().enumerate() {
+                scope.spawn(move || read(&connection.server, plan(i).iter().sum(), 500 + 20 * i));
+            }
+            // four writers, each goes round its fifty
+            for quarter in 0..4 {
+                let connections = &connections;
+                scope.spawn(move || {
+                    for round in 0..12 {
+                        for i in (quarter..FLOWS).step_by(4) {
+                            (&connections[i].client).write_all(&vec![1; plan(i)[round]]).expect("write");
+                        }
                     }
-                }
-            });
+                });
+            }
+        });
+        let counted: Vec<_> = connections.iter().map(Connection::counted).collect();
+        let recording = finish(recording).0;
+        let books = Books::open(&recording);
+        for (i, (connection, (client, server))) in connections.iter().zip(&counted).enumerate() {
+            let way = books.way(&net, connection.from(), connection.to(), true);
+            way.balances(plan(i).iter().sum::<usize>() as u64, client, server);
+            are_cut_at(&way.journeys, &plan(i));
         }
+        assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum());
+        let segments: u64 = counted.iter().map(|(client, _)| u64::from(client.total_retrans)).sum();
+        assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), segments);
     });
-    let counted: Vec<_> = connections.iter().map(Connection::counted).collect();
-    let recording = finish(recording).0;
-    let books = Books::open(&recording);
-    for (i, (connection, (client, server))) in connections.iter().zip(&counted).enumerate() {
-        let way = books.way(&net, connection.from(), connection.to(), true);
-        way.balances(plan(i).iter().sum::<usize>() as u64, client, server);
-        are_cut_at(&way.journeys, &plan(i));
-    }
-    assert_eq!(books.resent_bytes(), counted.iter().map(|(client, _)| client.bytes_retrans).sum());
-    let segments: u64 = counted.iter().map(|(client, _)| u64::from(client.total_retrans)).sum();
-    assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), segments);
 }
 
 /// The socket's own count of drops: the last column of `/proc/net/udp`.
@@ -288,58 +308,61 @@ fn drops_of(net: &Net, port: u16) -> usize {
 
 #[test]
 fn bursts_into_a_small_udp_buffer() {
-    const PORT: u16 = 5211;
-    if !can_capture() {
-        return;
-    }
-    let net = Net::new();
-    let recording = net.capture(full_hops());
-    let server = net.server.run(|| UdpSocket::bind(address(SERVER, PORT)).expect("bind"));
-    sockopt::set_socket_recv_buffer_size(&server, 20_000).expect("SO_RCVBUF");
-    server.set_nonblocking(true).expect("non-blocking");
-    let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
-    let (mut sent, mut read, mut number) = (0, Vec::new(), 0);
-    let mut buffer = [0; 2_000];
-    for burst in 5..45 {
-        for _ in 0..burst {
-            // the length is the number, so that each read says which datagram it got
-            number = number % 1_300 + 1;
-            client.send_to(&[0; 1_300][..number], address(SERVER, PORT)).expect("send");
-            sent += 1;
+    undisturbed(|| {
+        const PORT: u16 = 5211;
+        if !can_capture() {
+            return;
         }
-        // the last burst is left to the end of the loop; a reader that now and then leaves some behind
-        for _ in 0..burst / 2 + 8 {
-            match server.recv(&mut buffer) {
-                Ok(len) => read.push(len),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
+        let net = Net::new();
+        let recording = net.capture(full_hops());
+        let server = net.server.run(|| UdpSocket::bind(address(SERVER, PORT)).expect("bind"));
+        sockopt::set_socket_recv_buffer_size(&server, 20_000).expect("SO_RCVBUF");
+        server.set_nonblocking(true).expect("non-blocking");
+        let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+        let (mut sent, mut read, mut number) = (0, Vec::new(), 0);
+        let mut buffer = [0; 2_000];
+        for burst in 5..45 {
+            for _ in 0..burst {
+                // the length is the number, so that each read says which datagram it got
+                number = number % 1_300 + 1;
+                client.send_to(&[0; 1_300][..number], address(SERVER, PORT)).expect("send");
+                sent += 1;
+            }
+            // the last burst is left to the end of the loop; a reader that now and then leaves some behind
+            for _ in 0..burst / 2 + 8 {
+                match server.recv(&mut buffer) {
+                    Ok(len) => read.push(len),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("{error}"),
+                }
             }
         }
-    }
-    while let Ok(len) = server.recv(&mut buffer) {
-        read.push(len);
-    }
-    let dropped = drops_of(&net, PORT);
-    assert_eq!(counter(&net.server, "Udp", "InDatagrams"), read.len() as u64);
-    assert_eq!(counter(&net.server, "Udp", "RcvbufErrors"), dropped as u64);
-    assert!(
-        dropped > 20 && dropped + read.len() == sent,
-        "{sent} sent, {} read, {dropped} dropped",
-        read.len()
-    );
+        while let Ok(len) = server.recv(&mut buffer) {
+            read.push(len);
+        }
+        let dropped = drops_of(&net, PORT);
+        assert_eq!(counter(&net.server, "Udp", "InDatagrams"), read.len() as u64);
+        assert_eq!(counter(&net.server, "Udp", "RcvbufErrors"), dropped as u64);
+        assert!(
+            dropped > 20 && dropped + read.len() == sent,
+            "{sent} sent, {} read, {dropped} dropped",
+            read.len()
+        );
 
-    let recording = finish(recording).0;
-    let (journeys, correlator) = recording.journeys();
-    let mine = |j: &&Journey| correlator.flow(j.tx_flow).is_some_and(|f| f.remote.port() == PORT);
-    let mine: Vec<&Journey> = journeys.iter().filter(mine).collect();
-    assert_eq!(mine.len(), sent, "a datagram is a journey");
-    assert!(mine.iter().all(|j| j.disordered() == 0 && !j.ambiguous));
-    let mut complete: Vec<&&Journey> = mine.iter().filter(|j| j.verdict == Verdict::Complete).collect();
-    complete.sort_by_key(|j| j.rungs.time_ns(Hop::AppRecv));
-    let lengths: Vec<usize> = complete.iter().map(|j| j.bytes() as usize).collect();
-    assert_eq!(lengths, read, "what was read, in the order it was read");
-    let gone = mine.iter().filter(|j| matches!(j.verdict, Verdict::Dropped { hop: Hop::UdpRecv, .. })).count();
-    assert_eq!(gone, dropped, "the socket's own count");
-    let full = recording.events.iter().filter(|e: &&Event| e.hop == Hop::SockFull).count();
-    assert_eq!(full, dropped, "sock.full");
+        let recording = finish(recording).0;
+        let (journeys, correlator) = recording.journeys();
+        let mine = |j: &&Journey| correlator.flow(j.tx_flow).is_some_and(|f| f.remote.port() == PORT);
+        let mine: Vec<&Journey> = journeys.iter().filter(mine).collect();
+        assert_eq!(mine.len(), sent, "a datagram is a journey");
+        assert!(mine.iter().all(|j| j.disordered() == 0 && !j.ambiguous));
+        let mut complete: Vec<&&Journey> = mine.iter().filter(|j| j.verdict == Verdict::Complete).collect();
+        complete.sort_by_key(|j| j.rungs.time_ns(Hop::AppRecv));
+        let lengths: Vec<usize> = complete.iter().map(|j| j.bytes() as usize).collect();
+        assert_eq!(lengths, read, "what was read, in the order it was read");
+        let gone =
+            mine.iter().filter(|j| matches!(j.verdict, Verdict::Dropped { hop: Hop::UdpRecv, .. })).count();
+        assert_eq!(gone, dropped, "the socket's own count");
+        let full = recording.events.iter().filter(|e: &&Event| e.hop == Hop::SockFull).count();
+        assert_eq!(full, dropped, "sock.full");
+    });
 }

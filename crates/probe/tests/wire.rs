@@ -5,7 +5,7 @@ mod common;
 use common::account::{Books, Way};
 use common::connection::Connection;
 use common::wire::{Tcpdump, WirePacket};
-use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish};
+use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::{Event, EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
 use std::net::{SocketAddr, UdpSocket};
@@ -121,38 +121,46 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
 
 #[test]
 fn super_packets_are_what_tcpdump_saw_v4() {
-    if can_capture()
-        && let Some(most) = tcp_against_tcpdump(SERVER, 5301, true)
-    {
-        assert!(most > 1448, "super-packets were meant to pass");
-    }
+    undisturbed(|| {
+        if can_capture()
+            && let Some(most) = tcp_against_tcpdump(SERVER, 5301, true)
+        {
+            assert!(most > 1448, "super-packets were meant to pass");
+        }
+    });
 }
 
 #[test]
 fn super_packets_are_what_tcpdump_saw_v6() {
-    if can_capture()
-        && let Some(most) = tcp_against_tcpdump(SERVER6, 5302, true)
-    {
-        assert!(most > 1428, "super-packets were meant to pass");
-    }
+    undisturbed(|| {
+        if can_capture()
+            && let Some(most) = tcp_against_tcpdump(SERVER6, 5302, true)
+        {
+            assert!(most > 1428, "super-packets were meant to pass");
+        }
+    });
 }
 
 #[test]
 fn segments_are_what_tcpdump_saw_v4() {
-    if can_capture()
-        && let Some(most) = tcp_against_tcpdump(SERVER, 5303, false)
-    {
-        assert_eq!(most, 1448);
-    }
+    undisturbed(|| {
+        if can_capture()
+            && let Some(most) = tcp_against_tcpdump(SERVER, 5303, false)
+        {
+            assert_eq!(most, 1448);
+        }
+    });
 }
 
 #[test]
 fn segments_are_what_tcpdump_saw_v6() {
-    if can_capture()
-        && let Some(most) = tcp_against_tcpdump(SERVER6, 5304, false)
-    {
-        assert_eq!(most, 1428);
-    }
+    undisturbed(|| {
+        if can_capture()
+            && let Some(most) = tcp_against_tcpdump(SERVER6, 5304, false)
+        {
+            assert_eq!(most, 1428);
+        }
+    });
 }
 
 /// Expedited forwarding, and a time to live of its own.
@@ -223,13 +231,17 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
 #[test]
 fn datagrams_are_what_tcpdump_saw_v4() {
     if can_capture() {
-        udp_against_tcpdump(CLIENT, SERVER, 5305);
+        undisturbed(|| {
+            udp_against_tcpdump(CLIENT, SERVER, 5305);
+        });
     }
 }
 
 #[test]
 fn datagrams_are_what_tcpdump_saw_v6() {
     if can_capture() {
-        udp_against_tcpdump(CLIENT6, SERVER6, 5306);
+        undisturbed(|| {
+            udp_against_tcpdump(CLIENT6, SERVER6, 5306);
+        });
     }
 }
