@@ -13,7 +13,7 @@ guests() {
 }
 
 # All of them, so that one run names every failure.
-cargo test --workspace --no-fail-fast
+cargo test --workspace --features magnet-scope/query --no-fail-fast
 if [ "$(id -u)" = 0 ]; then
     guests
     exit 0
@@ -24,7 +24,7 @@ if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
     exit 0
 fi
 # The binaries are already built; each runs again, as root, and now without skipping. Paths come from cargo itself.
-cargo test -p magnet-scope -p magscope-probe --no-run --message-format=json 2>/dev/null |
+cargo test --workspace --features magnet-scope/query --no-run --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' |
     while read -r test; do
         case $test in

@@ -121,3 +121,16 @@ fn bloom_filters_are_there_and_spare_row_groups() {
         println!("{}", stdout(&output));
     }
 }
+
+#[test]
+fn buckets_join_one_by_one_to_the_same_as_all_at_once() {
+    let dir = TempDir::new().expect("a directory");
+    let flat = export(&dir, "demo", "parquet", &[]);
+    let bucketed = dir.path().join("bucketed");
+    let place = bucketed.to_string_lossy().into_owned();
+    let output = run(&["export", &golden("demo"), "--to", "parquet", "--buckets", "-o", &place]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    client("buckets", "duckdb", "buckets.py", &[&bucketed, &flat]);
+    let output = run(&["export", &golden("demo"), "--to", "csv", "--buckets", "-o", &place]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}

@@ -19,6 +19,11 @@ use std::sync::Arc;
 /// How often a query that gives no rows looks whether it is to stop.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
+/// Longest query.
+const LONGEST_BYTES: usize = 32 << 10;
+/// Stack of those that plan and run a query: what nests as deeply as the longest query can, and that is only used as far as it is needed.
+const STACK_BYTES: usize = 512 << 20;
+
 /// How a query ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -40,6 +45,7 @@ impl Engine {
     pub fn new(feed: &Feed, memory_bytes: usize) -> Result<Self, QueryError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("magscope-query")
+            .thread_stack_size(STACK_BYTES)
             .enable_time()
             .build()
             .map_err(QueryError::Threads)?;
@@ -64,30 +70,47 @@ impl Engine {
 
     /// Answers a query, batch by batch, until `stop` says so. The first batch is empty and says the columns. Nothing but reading is
     /// allowed: no files, no settings.
-    pub fn query<E: From<QueryError>>(
+    pub fn query<E: From<QueryError> + Send>(
         &self,
         sql: &str,
-        stop: &dyn Fn() -> bool,
+        stop: &(dyn Fn() -> bool + Sync),
+        take: impl FnMut(&RecordBatch) -> Result<(), E> + Send,
+    ) -> Result<Ended, E> {
+        if sql.len() > LONGEST_BYTES {
+            return Err(QueryError::Query(format!("a query has {LONGEST_BYTES} bytes at most")).into());
+        }
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let asked = thread.spawn_scoped(scope, || self.runtime.block_on(self.answer(sql, stop, take)));
+            match asked.map_err(QueryError::Threads)?.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    async fn answer<E: From<QueryError>>(
+        &self,
+        sql: &str,
+        stop: &(dyn Fn() -> bool + Sync),
         mut take: impl FnMut(&RecordBatch) -> Result<(), E>,
     ) -> Result<Ended, E> {
         let options =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        self.runtime.block_on(async {
-            let failed = |error: DataFusionError| E::from(QueryError::from(error));
-            let frame = self.context.sql_with_options(sql, options).await.map_err(failed)?;
-            let empty = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
-            let mut stream = frame.execute_stream().await.map_err(failed)?;
-            take(&empty)?;
-            loop {
-                if stop() {
-                    return Ok(Ended::Stopped);
-                }
-                match tokio::time::timeout(LOOK, stream.next()).await {
-                    Ok(Some(batch)) => take(&batch.map_err(failed)?)?,
-                    Ok(None) => return Ok(Ended::Whole),
-                    Err(_) => {}
-                }
+        let failed = |error: DataFusionError| E::from(QueryError::from(error));
+        let frame = self.context.sql_with_options(sql, options).await.map_err(failed)?;
+        let empty = RecordBatch::new_empty(Arc::new(frame.schema().as_arrow().clone()));
+        let mut stream = frame.execute_stream().await.map_err(failed)?;
+        take(&empty)?;
+        loop {
+            if stop() {
+                return Ok(Ended::Stopped);
             }
-        })
+            match tokio::time::timeout(LOOK, stream.next()).await {
+                Ok(Some(batch)) => take(&batch.map_err(failed)?)?,
+                Ok(None) => return Ok(Ended::Whole),
+                Err(_) => {}
+            }
+        }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! A table is read when a query scans it: a thread walks the recordings once and hands rows over a bounded channel, so memory does not
 //! grow with the recordings, only with what the query itself must keep, and that has a limit.
+//!
+//! Without the feature `engine` there is nothing in it.
+#![cfg(feature = "engine")]
 
 mod between;
 mod duration;
