@@ -80,7 +80,7 @@ fn tcp_with_segments_lost_by_rule_v4() {
     }
     undisturbed(|| {
         let lossy = |net: &Net, _: u16| drop_arrivals(&net.server, "meta length > 500 numgen inc mod 9 == 4");
-        let Some(survived) = tcp_survives(SERVER, 5401, (800_000, 100_000), lossy) else { return };
+        let Some(survived) = tcp_survives(SERVER, 5401, (2_400_000, 100_000), lossy) else { return };
         let dropped = dropped_by_rule(&survived.net.server);
         assert!(dropped > 5, "{dropped} dropped");
         let netns = survived.net.server.target.inode;

@@ -1,13 +1,13 @@
 //! From constraints in any order to epochs.
 
-use super::cones::Cones;
+use super::cones::{Cones, Point};
 use super::constraint::{Constraint, Counts, Kind};
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::judge::{Judge, Verdict};
 use super::model::Model;
 use super::recorded::Recorded;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 
 /// Constraints that wait to be sorted, at most: 32 MiB.
@@ -25,6 +25,8 @@ const WITNESSES: usize = 256;
 /// So many, and of many one in so many more, may be false themselves.
 const FALSE_ONES: usize = 2;
 const FEW: usize = 32;
+/// Of what an epoch contradicts so many are kept until it ends: 128 KiB.
+const MOST_REFUSED: usize = 4096;
 
 /// Collects the constraints of a pair for [`Recorded`]. They may come in any order; in a stream longer than a
 /// million, one that comes later than a million others may be left out, which only widens.
@@ -37,6 +39,8 @@ pub struct Builder {
     pending: Vec<(Constraint, bool)>,
     /// The newest of the epoch, as witnesses of what it was like.
     newest: VecDeque<Constraint>,
+    /// What this epoch contradicts and was given up as false.
+    refused: Vec<Constraint>,
     epochs: Vec<Epoch>,
     counts: Counts,
     steps: u64,
@@ -59,6 +63,7 @@ impl Builder {
             waiting: Vec::new(),
             pending: Vec::new(),
             newest: VecDeque::new(),
+            refused: Vec::new(),
             epochs: vec![Epoch::new(0, drift, model)],
             counts: Counts::default(),
             steps: 0,
@@ -109,7 +114,11 @@ impl Builder {
         };
         let drift = self.judge.drift();
         let doubt = self.doubt();
+        // nobody will decide about these any more
+        self.refused
+            .extend(self.pending.iter().filter(|(_, agrees)| !agrees).map(|(constraint, _)| *constraint));
         self.settle(false);
+        self.distrust();
         let widths = self.epochs.iter().flat_map(|epoch| {
             let points = epoch.upper.points().iter().chain(epoch.lower.points());
             points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
@@ -150,7 +159,7 @@ impl Builder {
                 self.settle(true);
                 self.pending.push((*constraint, false));
             }
-            Verdict::Rejected => self.counts.rejected += 1,
+            Verdict::Rejected => self.refuse(*constraint),
             Verdict::Epoch => {
                 self.pending.push((*constraint, false));
                 self.promote();
@@ -164,7 +173,33 @@ impl Builder {
             if agrees {
                 self.add(&constraint);
             } else if decided {
-                self.counts.rejected += 1;
+                self.refuse(constraint);
+            }
+        }
+    }
+
+    fn refuse(&mut self, constraint: Constraint) {
+        self.counts.rejected += 1;
+        if self.refused.len() < MOST_REFUSED {
+            self.refused.push(constraint);
+        }
+    }
+
+    /// At the end of an epoch. What was given up and is contradicted by one or two constraints alone was perhaps not false, but those
+    /// were: some say this and some say that, and nobody can tell. So neither bound anything; without them the bounds are wider, and right.
+    fn distrust(&mut self) {
+        let drift = self.judge.drift();
+        let refused = take(&mut self.refused);
+        let Some(epoch) = self.epochs.last_mut() else { return };
+        for kind in [Kind::Upper, Kind::Lower] {
+            let others = refused.iter().filter(|constraint| constraint.kind != kind);
+            let against = others.map(|other| epoch.side(kind).against(&Point::of(other), drift));
+            let alone: BTreeSet<usize> =
+                against.filter(|places| places.len() <= FALSE_ONES).flatten().collect();
+            self.counts.rejected += alone.len() as u64;
+            self.counts.used = self.counts.used.saturating_sub(alone.len() as u64);
+            for place in alone.into_iter().rev() {
+                epoch.side_mut(kind).remove(place);
             }
         }
     }
@@ -212,10 +247,7 @@ impl Builder {
             // One or two bound the epoch against all of these, and they do not stand for many: they are the false ones,
             // and there was no step.
             for (kind, at) in against.iter().rev() {
-                match kind {
-                    Kind::Upper => epoch.upper.remove(*at),
-                    Kind::Lower => epoch.lower.remove(*at),
-                }
+                epoch.side_mut(*kind).remove(*at);
             }
             let out = against.len() as u64;
             self.counts.rejected += out;
@@ -241,6 +273,7 @@ impl Builder {
     fn begin(&mut self, epoch: Epoch) {
         self.steps += 1;
         self.newest.clear();
+        self.distrust();
         self.epochs.push(epoch);
         if self.epochs.len() > MOST_EPOCHS {
             self.epochs.remove(0);

@@ -2,6 +2,7 @@
 
 use super::cones::Point;
 use super::drift::{Drift, Micro};
+use std::ops::Range;
 
 /// The lower envelope of upper bounds that open with ρ to both sides.
 ///
@@ -53,6 +54,15 @@ impl Envelope {
         let next = self.points.partition_point(|p| p.at_ns <= at_ns);
         let before = next.checked_sub(1).and_then(|i| self.points.get(i));
         [before, self.points.get(next)].into_iter().flatten().min_by_key(|p| p.bound_at(at_ns, drift))
+    }
+
+    /// The places of those that contradict one of the other kind. They stand side by side: no one implies another, so on either side
+    /// each that is further away leaves more room than the one before it.
+    pub(super) fn against(&self, other: &Point, drift: Drift) -> Range<usize> {
+        let against = |p: &&Point| p.bound_at(other.at_ns, drift) + drift.grown(other.value_ns, 0) < 0;
+        let next = self.points.partition_point(|p| p.at_ns <= other.at_ns);
+        let (before, after) = self.points.split_at(next);
+        next - before.iter().rev().take_while(against).count()..next + after.iter().take_while(against).count()
     }
 
     pub(super) fn bound_at(&self, at_ns: u64, drift: Drift) -> Option<Micro> {

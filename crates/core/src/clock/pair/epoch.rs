@@ -39,14 +39,17 @@ impl Epoch {
         }
     }
 
+    pub(super) fn side_mut(&mut self, kind: Kind) -> &mut Envelope {
+        match kind {
+            Kind::Upper => &mut self.upper,
+            Kind::Lower => &mut self.lower,
+        }
+    }
+
     pub(super) fn add(&mut self, constraint: &Constraint, drift: Drift, most: usize) -> u64 {
         self.seen.add(constraint);
         self.windows.push(constraint);
-        let side = match constraint.kind {
-            Kind::Upper => &mut self.upper,
-            Kind::Lower => &mut self.lower,
-        };
-        side.push(Point::of(constraint), drift, most)
+        self.side_mut(constraint.kind).push(Point::of(constraint), drift, most)
     }
 
     pub(super) fn bounds_at(&self, at_ns: u64, drift: Drift) -> Bounds {
