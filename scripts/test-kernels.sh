@@ -45,7 +45,7 @@ if [ $full = yes ]; then
 fi
 if [ -n "$only" ]; then
     read -r -a suites <<<"$only"
-    short=("${suites[@]}")
+    short=("${suites[@]}") limit=86400
 fi
 arguments=()
 for suite in "${suites[@]}"; do arguments+=(--test "$suite"); done

@@ -66,6 +66,7 @@ impl Capture {
                 hops.iter().for_each(|hop| self.control.set_sampler(hop, *sampler));
             }
             Setting::SampleFlows(one_in) => self.control.set_flow_sampling(*one_in),
+            Setting::Probe(name, on) => self.switch_probe(name, *on)?,
             Setting::Watermark(watermark) => {
                 self.options.watermark = *watermark;
                 self.control.set_watermark(*watermark);
@@ -111,7 +112,26 @@ impl Capture {
                 settings.push(Setting::Snap(only, self.control.snap(*hop)));
             }
         }
+        let off = self.info.probes.iter().enumerate().filter(|(number, _)| !self.control.custom_is_on(*number));
+        settings.extend(off.map(|(_, probe)| Setting::Probe(probe.name.clone(), false)));
         settings.iter().map(ToString::to_string).collect()
+    }
+
+    /// A custom probe stays attached when it is off, and leaves at its first instruction: not every kind could be attached again
+    /// without privileges.
+    fn switch_probe(&mut self, name: &str, on: bool) -> Result<(), ProbeError> {
+        let names = || self.info.probes.iter().map(|probe| probe.name.as_str());
+        let Some(number) = names().position(|known| known == name) else {
+            let there = names().collect::<Vec<_>>().join(", ");
+            let cause = if there.is_empty() {
+                "the capture has no custom probe; start it with `--probe`".to_owned()
+            } else {
+                format!("no probe is called so; there are {there}")
+            };
+            return Err(ProbeError::Custom { probe: name.to_owned(), cause });
+        };
+        self.control.switch_custom(number, on);
+        Ok(())
     }
 
     fn enable(&mut self, hops: HopSet) -> Result<(), ProbeError> {

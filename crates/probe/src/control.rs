@@ -67,7 +67,7 @@ pub(crate) struct Control {
     ring: MapHandle,
     program: Option<Program>,
     flow_one_in: u32,
-    /// Bits of custom probes, which are on as long as the capture runs.
+    /// Bits of custom probes that are on.
     custom: u64,
 }
 
@@ -111,6 +111,18 @@ impl Control {
     /// From the next [`Control::set_hops`] on, so many custom probes are on too.
     pub(crate) fn set_custom(&mut self, count: usize) {
         self.custom = ((1_u64 << count.min(MAG_CUSTOMS as usize)) - 1) << mag_hop_MAG_CUSTOM;
+    }
+
+    /// Switches one of them, at once.
+    pub(crate) fn switch_custom(&mut self, number: usize, on: bool) {
+        let bit = 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1));
+        self.custom = if on { self.custom | bit } else { self.custom & !bit };
+        self.set_hops(self.hops());
+    }
+
+    /// Whether a custom probe is on.
+    pub(crate) fn custom_is_on(&self, number: usize) -> bool {
+        self.custom & 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1)) != 0
     }
 
     /// Whether sockets have to be remembered.

@@ -25,6 +25,8 @@ pub enum Setting {
     Sample(HopSet, Sampler),
     /// One in so many flows.
     SampleFlows(u32),
+    /// A custom probe to switch on or off, by its name.
+    Probe(String, bool),
     /// When the reader comes.
     Watermark(Watermark),
 }
@@ -33,7 +35,9 @@ pub enum Setting {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// Neither of the words.
-    #[error("`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample` and `watermark`")]
+    #[error(
+        "`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `probe` and `watermark`"
+    )]
     Word(String),
     /// A name that is no hop.
     #[error(transparent)]
@@ -59,6 +63,7 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
 const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";
+const PROBE: &str = "`on` or `off` and the name of a custom probe, as in `off refill`";
 const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
 
 impl FromStr for Setting {
@@ -77,6 +82,7 @@ impl FromStr for Setting {
             "pcap" => Ok(Self::Pcap(Some(rest.split_whitespace().collect::<Vec<_>>().join(" ")))),
             "snap" => snap(rest),
             "sample" => sample(rest),
+            "probe" => probe(rest),
             "watermark" => watermark(rest).map(Self::Watermark),
             _ => Err(BadSetting::Word(shown(word))),
         }
@@ -167,6 +173,15 @@ fn sample(rest: &str) -> Result<Setting, BadSetting> {
     Ok(Setting::Sample(hops_or_all(hops)?, sampler))
 }
 
+fn probe(rest: &str) -> Result<Setting, BadSetting> {
+    let mut words = rest.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("on"), Some(name), None) => Ok(Setting::Probe(name.to_owned(), true)),
+        (Some("off"), Some(name), None) => Ok(Setting::Probe(name.to_owned(), false)),
+        _ => Err(expected(PROBE, rest)),
+    }
+}
+
 fn watermark(rest: &str) -> Result<Watermark, BadSetting> {
     match rest {
         "latency" => return Ok(Watermark::LATENCY),
@@ -225,6 +240,7 @@ impl fmt::Display for Setting {
                 write!(f, " {}", list(hops))
             }
             Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
+            Self::Probe(name, on) => write!(f, "probe {} {name}", if *on { "on" } else { "off" }),
             Self::Watermark(Watermark { events, bytes, time }) => {
                 write!(f, "watermark {events} events {bytes} bytes ")?;
                 write_time(f, time.as_nanos())
@@ -265,6 +281,8 @@ mod tests {
             ("sample 1/1", "sample off all"),
             ("sample off all", "sample off all"),
             ("sample flows 1/16", "sample flows 1/16"),
+            ("probe  off refill", "probe off refill"),
+            ("probe on refill", "probe on refill"),
             ("watermark latency", "watermark 1 events 0 bytes 20ms"),
             ("watermark 100 events, 4096 bytes, 1s", "watermark 100 events 4096 bytes 1s"),
         ] {
@@ -273,6 +291,10 @@ mod tests {
             assert_eq!(printed.parse(), Ok(setting));
         }
         for wrong in [
+            "probe",
+            "probe refill",
+            "probe off",
+            "probe off a b",
             "",
             "enable",
             "enable nothing",

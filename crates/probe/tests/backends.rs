@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture, lost_nothing, undisturbed};
+use common::{
+    CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture, lost_nothing, refused, undisturbed,
+};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Backend, Service};
@@ -193,17 +195,31 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
         }
         let (_, base) = &done[0];
         let mut compared = BTreeMap::<Hop, Vec<&str>>::new();
-        for hop in hops.iter().filter(|hop| base.served.contains(*hop)) {
-            let expected = told_at(base, hop);
-            assert!(!expected.is_empty(), "{hop} saw nothing");
-            for (kind, recording) in done.iter().skip(1).filter(|(_, recording)| recording.served.contains(hop))
-            {
-                let different = differences(&told_at(recording, hop), &expected);
-                assert!(different.is_empty(), "{hop} by {} against the cheapest: {different:?}", name(*kind));
+        for hop in base.served.iter() {
+            assert!(!told_at(base, hop).is_empty(), "{hop} saw nothing");
+        }
+        for (kind, recording) in done.iter().skip(1) {
+            let (mut missing, mut more, mut where_not) = (0, 0, Vec::new());
+            for hop in HopSet(base.served.0 & recording.served.0).iter() {
+                let different = differences(&told_at(recording, hop), &told_at(base, hop));
+                more += different.values().filter(|times| **times > 0).sum::<i64>();
+                missing -= different.values().filter(|times| **times < 0).sum::<i64>();
+                if !different.is_empty() {
+                    where_not.push((hop, different));
+                }
                 compared.entry(hop).or_default().push(name(*kind));
             }
-        }
-        for (kind, recording) in done.iter().skip(1).filter(|(_, r)| r.served.contains(Hop::AppRecv)) {
+            // So many captures in one place are in each other's way where an interrupt comes; each hit that one of them misses, it
+            // has told as refused.
+            let told_as_refused = missing <= refused(recording) as i64 && more <= refused(base) as i64;
+            assert!(told_as_refused, "{} against the cheapest: {where_not:?}", name(*kind));
+            if !where_not.is_empty() {
+                println!("{}: the same but for {} hits that were told as refused", name(*kind), missing + more);
+                continue;
+            }
+            if !recording.served.contains(Hop::AppRecv) {
+                continue;
+            }
             let hops = both_told(base, recording);
             let (expected, told) = (pieces(base, hops), pieces(recording, hops));
             assert!(expected.len() > 100, "{} pieces", expected.len());

@@ -152,6 +152,42 @@ fn a_filter_and_a_namespace_hold_for_custom_probes_too() {
     });
 }
 
+#[test]
+fn a_probe_is_switched_and_nothing_else_is_touched() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = acquainted();
+        let mut recording = net.capture_with(options(
+            &["tp_btf:net_dev_start_xmit name=one skb->len", "tp_btf:net_dev_start_xmit name=two skb->len"],
+            &[Hop::DevXmit],
+        ));
+        let pair = Pair::new(&net, CLIENT, SERVER, 5100);
+        pair.send(30, 100);
+        recording.change(&"probe off one".parse().expect("a setting")).expect("a change");
+        assert_eq!(recording.capture().in_force(), ["probe off one"]);
+        pair.send(20, 100);
+        recording.change(&"probe on one".parse().expect("a setting")).expect("a change");
+        assert!(recording.capture().in_force().is_empty());
+        pair.send(10, 100);
+        let wrong =
+            recording.change(&"probe off three".parse().expect("a setting")).expect_err("none is called so");
+        assert!(wrong.to_string().contains("one, two"), "{wrong}");
+        let (recording, counters) = finish(recording);
+        let kept: Vec<u64> = counters.probes.iter().map(|count| count.kept).collect();
+        assert_eq!(kept, [40, 60]);
+        assert_eq!(recording.events.iter().filter(|event| event.hop == Hop::DevXmit).count(), 60);
+        let told: Vec<&str> = recording
+            .batches
+            .iter()
+            .flat_map(|batch| &batch.changes)
+            .map(|change| change.what.as_str())
+            .collect();
+        assert_eq!(told, ["probe off one", "probe on one"]);
+    });
+}
+
 /// Something of a program's own to stand at.
 // a name that no other program has
 #[allow(unsafe_code)]

@@ -17,6 +17,7 @@ use std::fmt::Write;
     magnet-scope ctl snap 64 dev.recv\n  \
     magnet-scope ctl sample 1/100 dev.xmit,dev.recv\n  \
     magnet-scope ctl sample flows 1/16\n  \
+    magnet-scope ctl probe off refill\n  \
     magnet-scope ctl watermark latency")]
 pub struct Args {
     /// Which capture, where several run: its process
@@ -26,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,
-    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `watermark latency|screen|N events|...`
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `probe on|off NAME`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,
 }

@@ -307,11 +307,16 @@ thread_local! {
     static REFUSED: Cell<u64> = const { Cell::new(0) };
 }
 
+/// Runs of probes that the kernel refused, as the capture tells.
+pub fn refused(recording: &Recording) -> u64 {
+    let losses = recording.batches.iter().flat_map(|batch| &batch.losses);
+    losses.filter(|loss| loss.cause == LossCause::Refused).map(|loss| loss.count).sum()
+}
+
 /// Says that a capture lost nothing. Runs that the kernel refused may have been hits of anything; a test that counts to the
 /// last hit sees whether they were its own.
 pub fn lost_nothing(recording: &Recording) {
-    let losses = recording.batches.iter().flat_map(|batch| &batch.losses);
-    let refused: u64 = losses.filter(|loss| loss.cause == LossCause::Refused).map(|loss| loss.count).sum();
+    let refused = refused(recording);
     REFUSED.set(REFUSED.get() + refused);
     assert_eq!(recording.lost(), refused, "lost, and refused by the kernel");
 }
