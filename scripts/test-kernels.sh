@@ -60,7 +60,7 @@ machine() {
     work=$2
     shift 2
     guest_root
-    guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_numgen
+    guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_objref nft_numgen
     for tool in "${tools[@]}"; do guest_add "$(command -v $tool)" $tool; done
     for test in "${tests[@]}"; do
         # its symbols stay: a test stands at one of its own functions

@@ -82,11 +82,12 @@ guest_add() {
     done
 }
 
-# Modules and all that they need, numbered in the order in which they load: guest_modules KERNEL MODULE…
+# Modules and all that they need, numbered in the order in which they load: guest_modules KERNEL MODULE… What is a module in one kernel
+# and none in another may be asked for.
 guest_modules() {
     local folder=$1 number=100 module
     shift
-    modprobe -d "$folder" -S "$(ls "$folder/lib/modules")" --show-depends -a "$@" |
+    { modprobe -d "$folder" -S "$(ls "$folder/lib/modules")" --show-depends -a "$@" 2>/dev/null || true; } |
         awk '/^insmod/ && !seen[$2]++ {print $2}' | while read -r module; do
         number=$((number + 1))
         case $module in
