@@ -8,9 +8,12 @@ clients=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/clients
 
 # Debian's own: what is not there in other distributions is skipped by its tests.
 missing=()
-for name in tshark babeltrace2 zstd; do
+for name in tshark babeltrace2 zstd xdotool; do
     command -v "$name" >/dev/null || missing+=("$name")
 done
+# A display that nobody sees and pictures of it, for the window's tests.
+command -v Xvfb >/dev/null || missing+=(xvfb libgl1-mesa-dri)
+command -v import >/dev/null || missing+=(imagemagick)
 if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)

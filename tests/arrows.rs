@@ -13,11 +13,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("magscope-export", &["magscope-core"]),
     ("magscope-query", &["magscope-core", "magscope-export"]),
     ("magscope-tui", &["magscope-core", "magscope-scope"]),
+    ("magscope-gui", &["magscope-core", "magscope-scope"]),
     (
         "magnet-scope",
         &[
             "magscope-core",
             "magscope-export",
+            "magscope-gui",
             "magscope-probe",
             "magscope-query",
             "magscope-session",

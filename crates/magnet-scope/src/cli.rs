@@ -42,6 +42,9 @@ pub enum Command {
     Record(record::Args),
     /// Plays a recording on the screen, or reports on a part of it
     Replay(replay::Args),
+    /// Shows recordings or this host in a window: a time line across client and server
+    #[cfg(feature = "gui")]
+    Gui(Box<crate::commands::gui::Args>),
     /// Says what a recording holds: host, time, coverage, losses, damage
     Info(info::Args),
     /// Reports on a recording: where the time went, hop by hop
@@ -86,6 +89,8 @@ impl Command {
             Self::Live(args) => live::run(&args),
             Self::Record(args) => record::run(&args),
             Self::Replay(args) => replay::run(&args),
+            #[cfg(feature = "gui")]
+            Self::Gui(args) => crate::commands::gui::run(&args),
             Self::Info(args) => info::run(&args),
             Self::Report(args) => report::run(&args),
             Self::Journeys(args) => journeys::run(&args),

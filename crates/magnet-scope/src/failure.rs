@@ -34,6 +34,21 @@ impl fmt::Display for Hint {
 
 impl std::error::Error for Hint {}
 
+/// An error in parts: what failed, the causes a line each, what to do next.
+pub fn parts(error: &anyhow::Error) -> (String, String, String) {
+    let mut why: Vec<String> = Vec::new();
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            why.push(cause.clone());
+        }
+        said = cause;
+    }
+    let hint = error.downcast_ref::<Hint>();
+    why.extend(hint.map(|hint| hint.likely.clone()).filter(|likely| !likely.is_empty()));
+    (error.to_string(), why.join("\n"), hint.map(|hint| hint.next.clone()).unwrap_or_default())
+}
+
 /// The command line was understood by clap and still makes no sense. Exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

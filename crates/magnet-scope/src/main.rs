@@ -23,6 +23,8 @@ mod sessions;
 mod signals;
 mod trigger;
 mod values;
+#[cfg(feature = "gui")]
+mod window;
 mod wrap;
 
 use clap::Parser;

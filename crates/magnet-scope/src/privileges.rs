@@ -74,6 +74,29 @@ pub fn lend_to_children() -> Result<()> {
     Ok(())
 }
 
+/// Becomes the user who called `sudo` or `pkexec`, where it was one of these: what a window is drawn with then has their rights
+/// and no more, and finds their display. To be called before any other thread begins.
+#[cfg(feature = "gui")]
+pub fn become_the_caller() -> Result<()> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let Some(uid) = number("SUDO_UID").or_else(|| number("PKEXEC_UID")).filter(|uid| *uid != 0) else {
+        return Ok(());
+    };
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let gid = number("SUDO_GID").unwrap_or(uid);
+    become_user(uid, gid).with_context(|| format!("cannot become the user {uid} who called"))
+}
+
+#[cfg(feature = "gui")]
+fn become_user(uid: u32, gid: u32) -> rustix::io::Result<()> {
+    let (uid, gid) = (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(gid));
+    thread::set_thread_groups(&[gid])?;
+    thread::set_thread_res_gid(gid, gid, gid)?;
+    thread::set_thread_res_uid(uid, uid, uid)
+}
+
 /// Gives away every capability of this thread and of every thread and program it starts from now on, for good.
 pub fn drop_all() -> Result<()> {
     give_away().context("cannot give up capabilities")

@@ -31,6 +31,16 @@ pub struct Recordings {
 impl Recordings {
     /// Opens them, and aligns their clocks if they have several.
     pub fn open(dirs: &[PathBuf], part: PartArgs, limits: Limits) -> Result<Self> {
+        Self::open_watched(dirs, part, limits, &|_| true)
+    }
+
+    /// The same, while `watch` looks at what is read for the clocks; it ends where that says no.
+    pub fn open_watched(
+        dirs: &[PathBuf],
+        part: PartArgs,
+        limits: Limits,
+        watch: &dyn Fn(&Batch) -> bool,
+    ) -> Result<Self> {
         let sessions = dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>()?;
         let infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
         let maps: Vec<UtcMap> = sessions.iter().map(sessions::utc_map).collect();
@@ -50,9 +60,11 @@ impl Recordings {
             });
             let rough = Unaligned { to_utc_ns: overlapping(&all.sessions, to_utc_ns.collect()) };
             // All of them, whatever part is shown: the more packets, the tighter the bound.
-            let mut replays: Vec<Replay> =
-                all.sessions.iter().map(|session| session.replay(None, None)).collect();
-            let aligned = together::align(&mut borrowed(&mut replays), &rough, limits, Duration::ZERO);
+            let replays = all.sessions.iter().map(|session| session.replay(None, None));
+            let mut replays: Vec<Watched<'_>> = replays.map(|replay| Watched { replay, watch }).collect();
+            let mut sources: Vec<&mut dyn Source> =
+                replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
+            let aligned = together::align(&mut sources, &rough, limits, Duration::ZERO);
             all.alignment = aligned.map_err(anyhow::Error::from_boxed)?;
         }
         Ok(all)
@@ -155,6 +167,11 @@ impl Recordings {
             replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
         together::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
             .map_err(anyhow::Error::from_boxed)
+    }
+
+    /// What is damaged in them, in words.
+    pub fn damage(&self) -> Vec<String> {
+        self.sessions.iter().flat_map(|session| session.damage().iter().map(ToString::to_string)).collect()
     }
 
     /// Events in all of them.

@@ -5,8 +5,8 @@ mod player;
 mod save;
 mod switch;
 
-pub use options::ScreenArgs;
-pub use player::play;
+pub use options::{ScreenArgs, config_dir};
+pub use player::{Hold, Player, play};
 
 use crate::recording::Directory;
 use crate::trigger::{Keeper, TriggerArgs};
@@ -58,13 +58,15 @@ impl<'a> Triggered<'a> {
         Triggered { args: Some(args), kept }
     }
 
-    fn set(&self, settings: &mut magscope_scope::trigger::Settings) {
+    /// Sets the trigger.
+    pub fn set(&self, settings: &mut magscope_scope::trigger::Settings) {
         if let Some(args) = self.args {
             args.set(settings);
         }
     }
 
-    fn keeper(self, info: &magscope_core::node::NodeInfo) -> Option<Keeper> {
+    /// What saves what lies around it.
+    pub fn keeper(self, info: &magscope_core::node::NodeInfo) -> Option<Keeper> {
         Some(Keeper::new(self.kept?, info, self.args?.trigger_memory))
     }
 }
@@ -81,11 +83,9 @@ pub fn show(
     let mut scope = Scope::new(feed.info().clone(), Options { state, limits, ..Options::default() });
     scope.set_trigger(|settings| triggered.set(settings));
     let keeper = triggered.keeper(feed.info());
-    let switch = Switch::default();
-    let mut pump =
-        Feeder { feed, batch: Batch::default(), meter: Meter::start(), keeper, switch, ticked: Instant::now() };
+    let mut pump = Feeder::new(feed, keeper);
     let ended = magscope_tui::run(&mut pump, &mut scope, options);
-    pump.switch.end(&mut scope);
+    pump.end(&mut scope);
     end_of(ended)
 }
 
@@ -99,7 +99,8 @@ fn end_of(ended: Result<Exit, TuiError>) -> Result<()> {
     }
 }
 
-struct Feeder<'a, F> {
+/// Feeds a scope from a live source, with all that goes with it: what is kept of triggers, a recording beside it, its cost.
+pub struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
     meter: Meter,
@@ -110,9 +111,20 @@ struct Feeder<'a, F> {
     ticked: Instant,
 }
 
-impl<F: Feed> Pump for Feeder<'_, F> {
-    fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
-        let progress = self.feed.next(&mut self.batch, timeout)?;
+impl<'a, F: Feed> Feeder<'a, F> {
+    /// Nothing came yet.
+    pub fn new(feed: &'a mut F, keeper: Option<Keeper>) -> Self {
+        let (batch, switch) = (Batch::default(), Switch::default());
+        Feeder { feed, batch, meter: Meter::start(), keeper, switch, ticked: Instant::now() }
+    }
+
+    /// Waits for what comes next. The scope is not needed for it.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Progress, SourceError> {
+        self.feed.next(&mut self.batch, timeout)
+    }
+
+    /// Gives the scope what came.
+    pub fn give(&mut self, scope: &mut Scope) -> Result<(), SourceError> {
         if let Some(keeper) = &mut self.keeper {
             keeper.hold(&self.batch);
         }
@@ -135,6 +147,19 @@ impl<F: Feed> Pump for Feeder<'_, F> {
             }
             scope.set_recording(self.switch.recording().or_else(|| self.feed.recording()));
         }
+        Ok(())
+    }
+
+    /// Ends the recording beside it, if one runs.
+    pub fn end(&mut self, scope: &mut Scope) {
+        self.switch.end(scope);
+    }
+}
+
+impl<F: Feed> Pump for Feeder<'_, F> {
+    fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.wait(timeout)?;
+        self.give(scope)?;
         Ok(progress)
     }
 

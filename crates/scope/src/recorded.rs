@@ -5,10 +5,13 @@
 //! [`crate::Scope::wants`].
 
 use crate::lifeline::Lifeline;
+use crate::scan::Scan;
 use magscope_core::{Event, Journey};
 
-/// Journeys of a stretch at most: more of them are drawn as density anyway.
+/// Journeys of a stretch that are kept as lifelines at most: more of them are drawn as density.
 pub const MOST_JOURNEYS: usize = 5_000;
+/// Journeys of a stretch that are read at most: so many make a density that is exact to the column.
+pub const MOST_SCANNED: usize = 20_000;
 /// Events of a stretch that are kept at most.
 pub const MOST_EVENTS: usize = 1 << 16;
 
@@ -33,7 +36,7 @@ impl Window {
 pub struct Stretch {
     /// The stretch that was asked for.
     pub window: Window,
-    /// Its journeys, those that overlap it, at most [`MOST_JOURNEYS`].
+    /// Its journeys, those that overlap it, at most [`MOST_SCANNED`].
     pub journeys: Vec<Journey>,
     /// Its events by recording, in order of time, at most [`MOST_EVENTS`].
     pub events: Vec<(u16, Event)>,
@@ -61,8 +64,10 @@ pub struct Recorded {
 pub struct Filled {
     /// Which.
     pub window: Window,
-    /// Its journeys.
+    /// Its journeys; of too many the slowest.
     pub lines: Vec<Lifeline>,
     /// There were more.
     pub truncated: bool,
+    /// All of them hit by hit, where they are too many for lines and were all read.
+    pub scan: Option<Scan>,
 }

@@ -28,7 +28,7 @@ use crate::pyramid::{Keep, Pyramid};
 use crate::recorded::{Recorded, Window};
 use crate::signals::Signals;
 use crate::stats::{Sides, Stats};
-use crate::sweep::Sweep;
+use crate::sweep::{MAX_LIFELINES, Sweep};
 use crate::totals::{Lately, Totals};
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
@@ -60,11 +60,19 @@ pub struct Options {
     pub recorded: Option<Window>,
     /// How fast it plays at first, times that of events.
     pub speed: f64,
+    /// Lifelines drawn at most; more are drawn as density with the slowest on top.
+    pub most_lifelines: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { state: State::default(), limits: Limits::default(), recorded: None, speed: 1.0 }
+        Options {
+            state: State::default(),
+            limits: Limits::default(),
+            recorded: None,
+            speed: 1.0,
+            most_lifelines: MAX_LIFELINES,
+        }
     }
 }
 
@@ -98,6 +106,7 @@ pub struct Scope {
     watch: Watch,
     overlay: Option<Overlay>,
     below: Below,
+    most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
     drops: HashMap<u32, u64>,
@@ -166,6 +175,7 @@ impl Scope {
             watch: Watch::default(),
             overlay: None,
             below: Below::default(),
+            most_lifelines: options.most_lifelines.max(1),
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
             drops: HashMap::new(),

@@ -10,7 +10,8 @@ use crate::timebase::Timebase;
 use crate::view::Align;
 use std::collections::HashSet;
 
-/// Lifelines a sweep has at most. More of them make no picture: then it has the slowest, for density to be drawn below.
+/// Lifelines a sweep has at most where nobody says otherwise: what a terminal can show. More of them make no picture: then it
+/// has the slowest, for density to be drawn below.
 pub const MAX_LIFELINES: usize = 1024;
 /// Of too many, so many of the slowest.
 const SLOWEST: usize = 64;
@@ -49,11 +50,12 @@ impl Sweep {
         since as f64 / self.timebase.span_ns() as f64
     }
 
-    /// Takes the lifelines of the horizon from those there are, which may be there twice.
+    /// Takes the lifelines of the horizon, at most so many, from those there are, which may be there twice.
     pub fn fill<'a>(
         &mut self,
         horizon: &Horizon,
         align: Align,
+        most: usize,
         lines: impl Iterator<Item = &'a Lifeline>,
         accepts: impl Fn(&Lifeline) -> bool,
     ) {
@@ -65,13 +67,13 @@ impl Sweep {
             let key = line.key();
             if inside && (Some(key) == self.anchor || accepts(line)) && seen.insert(key) {
                 taken.push(line);
-                if align == Align::Start && taken.len() >= MAX_LIFELINES {
+                if align == Align::Start && taken.len() >= most {
                     break; // the picture of the last so many: nothing is left out of it
                 }
             }
         }
         let all = taken.len();
-        if all > MAX_LIFELINES {
+        if all > most {
             taken.sort_by_key(|line| (Some(line.key()) != self.anchor, std::cmp::Reverse(line.total_ns())));
             taken.truncate(SLOWEST);
         } else if let Some(at) = taken.iter().position(|line| Some(line.key()) == self.anchor) {
@@ -129,7 +131,7 @@ mod tests {
         let anchor = &lines[24];
         stand(&mut horizon, false, Align::Time, anchor);
         let mut sweep = Sweep { anchor: Some(anchor.key()), ..Sweep::default() };
-        sweep.fill(&horizon, Align::Time, lines.iter().chain(&lines), |_| true);
+        sweep.fill(&horizon, Align::Time, MAX_LIFELINES, lines.iter().chain(&lines), |_| true);
         assert_eq!(sweep.timebase.per_division_ns(), MS);
         assert_eq!(sweep.origin_ns, 22 * MS);
         let mut ids: Vec<_> = sweep.lifelines.iter().map(Lifeline::id).collect();
@@ -139,7 +141,7 @@ mod tests {
         assert!((sweep.x(anchor, anchor.start_ns()) - 0.3).abs() < 1e-9);
         assert!((sweep.x(anchor, anchor.end_ns()) - 0.7).abs() < 1e-9);
         assert!((sweep.x_of(27 * MS) - 0.5).abs() < 1e-9);
-        sweep.fill(&horizon, Align::Time, lines.iter(), |line| line.id() == 30);
+        sweep.fill(&horizon, Align::Time, MAX_LIFELINES, lines.iter(), |line| line.id() == 30);
         assert_eq!(sweep.lifelines.iter().map(Lifeline::id).collect::<Vec<_>>(), [25, 30], "the anchor stays");
     }
 
@@ -148,7 +150,7 @@ mod tests {
         let (lines, mut horizon) = (lines(3000), Horizon::default());
         horizon.show(0, 4_000 * MS);
         let mut sweep = Sweep { anchor: Some(lines[7].key()), ..Sweep::default() };
-        sweep.fill(&horizon, Align::Time, lines.iter(), |_| true);
+        sweep.fill(&horizon, Align::Time, MAX_LIFELINES, lines.iter(), |_| true);
         assert_eq!((sweep.lifelines.len(), sweep.left_out), (SLOWEST, 3000 - SLOWEST));
         assert_eq!((sweep.lifelines[0].id(), sweep.lifelines[1].id()), (8, 25));
     }

@@ -17,9 +17,9 @@ mod values;
 pub(crate) use hit::{Hit, hit};
 
 use crate::front::Over;
-use crate::keys::KeyMap;
 use crate::theme::Theme;
 use canvas::Canvas;
+use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::utc_time;
 use magscope_scope::{Frame, Room};
 use ratatui::buffer::Buffer;

@@ -3,19 +3,19 @@
 //! Pure: events in, actions on the scope and [`Wish`]es out, cells on demand. So a test can press a hundred thousand keys.
 
 use crate::ascii;
-use crate::commands::{Command, Does, Own};
 use crate::draw::{self, Extras, Hit, hit};
-use crate::keys::{Chord, KeyMap};
+use crate::keyboard::chord;
 use crate::palette::{LONGEST, Palette};
-use crate::prompt::{Prompt, Question};
+use crate::prompt::Prompt;
 use crate::shot::Format;
 use crate::theme::{BUILT_IN, Depth, Theme};
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use magscope_core::Hop;
-use magscope_scope::look::FlowOrder;
-use magscope_scope::{Action, Channel, CursorId, Over as Stretch, Roll, Room, Scope};
+use magscope_scope::command::keys::KeyMap;
+use magscope_scope::command::{Command, Does, Own, Question};
+use magscope_scope::{Action, Channel, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tui_input::backend::crossterm::EventHandler;
@@ -159,7 +159,7 @@ impl Front {
                 };
                 (true, None)
             }
-            None => match self.options.keys.get(Chord::of(key)) {
+            None => match self.options.keys.get(chord(key)) {
                 Some(command) => (true, self.run(command, "", scope)),
                 None => (noticed, None),
             },
@@ -170,15 +170,7 @@ impl Front {
         match key.code {
             KeyCode::Esc => return,
             KeyCode::Enter => {
-                prompt.wrong = match prompt.question.action(prompt.input.value()) {
-                    Ok(action) => {
-                        scope.apply(action);
-                        // What the scope says is wrong with it is corrected here and not typed again.
-                        let message = scope.frame().view.message.as_ref().filter(|message| message.is_error);
-                        message.map(|message| message.text.clone())
-                    }
-                    Err(wrong) => Some(wrong),
-                };
+                prompt.wrong = prompt.question.answer(prompt.input.value(), scope).err();
                 if prompt.wrong.is_none() {
                     return;
                 }
@@ -244,28 +236,17 @@ impl Front {
             Own::Channels => self.over = Some(Over::Channels(0)),
             Own::Measurements => self.measurements = !self.measurements,
             Own::Ask(question) => self.ask(question, rest, scope),
-            Own::Move(_) | Own::Page(_) | Own::Open | Own::Order | Own::Roll | Own::Over | Own::OtherCursor => {
-                scope.apply(by_what_is_shown(own, scope));
-            }
             Own::Mouse | Own::Svg | Own::Text | Own::Theme | Own::Redraw | Own::Suspend => {
                 return self.wish(own);
             }
+            _ => act_by_what_is_shown(own, scope),
         }
         None
     }
 
     /// Asks for a line, unless one was typed behind the command already.
     fn ask(&mut self, question: Question, rest: &str, scope: &mut Scope) {
-        let frame = scope.frame();
-        let now = match question {
-            _ if !rest.is_empty() => rest.to_owned(),
-            Question::Filter => frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
-            Question::Trigger => frame.trigger.text.clone(),
-            Question::Math => frame.view.math.map(|math| math.to_string()).unwrap_or_default(),
-            Question::Xy => frame.view.xy.map(|(x, y)| format!("{x} {y}")).unwrap_or_default(),
-            Question::PreTrigger => frame.trigger.settings.pre_per_cent.to_string(),
-            Question::Seek | Question::Speed | Question::HoldOff | Question::Window => String::new(),
-        };
+        let now = if rest.is_empty() { question.now(scope) } else { rest.to_owned() };
         let prompt = Prompt::new(question, now);
         if rest.is_empty() {
             self.over = Some(Over::Prompt(prompt));
@@ -320,8 +301,11 @@ impl Front {
             (MouseEventKind::Down(MouseButton::Right), Some(_)) => Action::ZoomBack,
             (MouseEventKind::ScrollUp, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: -1, at },
             (MouseEventKind::ScrollDown, Some(Hit::Picture { at, .. })) => Action::Zoom { steps: 1, at },
-            (MouseEventKind::ScrollUp, Some(_)) => by_what_is_shown(Own::Move(-1), scope),
-            (MouseEventKind::ScrollDown, Some(_)) => by_what_is_shown(Own::Move(1), scope),
+            (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown, Some(_)) => {
+                let by = if mouse.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
+                act_by_what_is_shown(Own::Move(by), scope);
+                return true;
+            }
             _ => return false,
         };
         scope.apply(action);
@@ -345,42 +329,9 @@ impl Front {
     }
 }
 
-/// Rows of a page.
-const PAGE: i32 = 10;
-
-/// The action of a command that depends on what is shown.
-fn by_what_is_shown(own: Own, scope: &Scope) -> Action {
-    let frame = scope.frame();
-    let view = frame.view;
-    let picture = view.room == Room::Scope;
-    match own {
-        Own::Move(by) if picture => Action::SelectJourney(by),
-        Own::Move(by) => Action::SelectRow(i32::from(by)),
-        Own::Page(by) if picture => Action::SelectHop(by),
-        Own::Page(by) => Action::SelectRow(i32::from(by) * PAGE),
-        Own::Open if picture => Action::ToggleInspector,
-        Own::Order => Action::OrderFlows(match view.order {
-            FlowOrder::Blame => FlowOrder::P99,
-            FlowOrder::P99 => FlowOrder::Bytes,
-            FlowOrder::Bytes => FlowOrder::Journeys,
-            FlowOrder::Journeys => FlowOrder::Bad,
-            FlowOrder::Bad => FlowOrder::Blame,
-        }),
-        Own::Roll => Action::SetRoll(match view.roll {
-            Roll::Auto => Roll::On,
-            Roll::On => Roll::Off,
-            Roll::Off => Roll::Auto,
-        }),
-        Own::Over => Action::MeasureOver(match view.over {
-            Stretch::View => Stretch::Cursors,
-            Stretch::Cursors => Stretch::View,
-        }),
-        Own::OtherCursor => Action::ChooseCursor(match view.cursors.map(|cursors| cursors.chosen) {
-            Some(CursorId::A) => CursorId::B,
-            _ => CursorId::A,
-        }),
-        _ => Action::TakeRow,
-    }
+fn act_by_what_is_shown(own: Own, scope: &mut Scope) {
+    let action = own.action(scope.frame().view);
+    action.into_iter().for_each(|action| scope.apply(action));
 }
 
 /// The instant at a place of the picture.

@@ -4,6 +4,8 @@
 //! kernel says that somebody is at the other end.
 
 use crate::error::TuiError;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use magscope_scope::command::keys::{Chord, Code, Held};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -48,4 +50,35 @@ impl Keyboard {
         let gone = terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
         Ok(if gone { Presence::Gone } else { Presence::There })
     }
+}
+
+/// The chord of a key press.
+pub fn chord(key: KeyEvent) -> Chord {
+    let held = |modifier| key.modifiers.contains(modifier);
+    let held = Held {
+        ctrl: held(KeyModifiers::CONTROL),
+        alt: held(KeyModifiers::ALT),
+        shift: held(KeyModifiers::SHIFT),
+    };
+    let code = match key.code {
+        KeyCode::Char(c) => Code::Char(c),
+        KeyCode::F(n) => Code::F(n),
+        KeyCode::Enter => Code::Enter,
+        KeyCode::Esc => Code::Esc,
+        KeyCode::Tab => Code::Tab,
+        KeyCode::BackTab => Code::BackTab,
+        KeyCode::Backspace => Code::Backspace,
+        KeyCode::Delete => Code::Delete,
+        KeyCode::Insert => Code::Insert,
+        KeyCode::Left => Code::Left,
+        KeyCode::Right => Code::Right,
+        KeyCode::Up => Code::Up,
+        KeyCode::Down => Code::Down,
+        KeyCode::Home => Code::Home,
+        KeyCode::End => Code::End,
+        KeyCode::PageUp => Code::PageUp,
+        KeyCode::PageDown => Code::PageDown,
+        _ => Code::Other,
+    };
+    Chord::of(code, held)
 }

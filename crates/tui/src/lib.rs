@@ -1,16 +1,14 @@
 //! Draws a scope in a terminal.
 //!
-//! Keys become commands ([`keys`], [`commands`]), commands become actions on the scope ([`Front`]), [`draw`] turns a frame
+//! Keys become commands ([`keys`]), commands become actions on the scope ([`Front`]), [`draw`] turns a frame
 //! into cells and reads only. [`run`] ties them to a real terminal and gives it back whatever happens.
 
 mod ascii;
-pub mod commands;
 mod counted;
 pub mod draw;
 mod error;
 mod front;
 mod keyboard;
-pub mod keys;
 mod pace;
 mod palette;
 mod prompt;
@@ -23,5 +21,6 @@ mod theme;
 pub use ascii::is_utf8;
 pub use error::TuiError;
 pub use front::{Front, Options, Wish};
+pub use magscope_scope::command::keys;
 pub use run::{Exit, Pump, run};
 pub use theme::{Depth, Theme, ThemeError, parse as parse_theme};

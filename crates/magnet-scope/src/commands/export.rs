@@ -3,9 +3,11 @@
 //! Reads the recordings once, in constant memory. What is written gets its name when it is whole.
 
 mod compress;
-mod follow;
-mod format;
+pub mod follow;
+pub mod format;
 mod progress;
+#[cfg(feature = "gui")]
+pub mod selection;
 pub(super) mod target;
 
 use crate::cli::PartArgs;

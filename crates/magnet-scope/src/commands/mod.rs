@@ -8,6 +8,8 @@ pub mod demo;
 pub mod demo_host;
 pub mod doctor;
 pub mod export;
+#[cfg(feature = "gui")]
+pub mod gui;
 pub mod hops;
 pub mod import;
 pub mod info;

@@ -45,6 +45,16 @@ impl ScreenArgs {
         })
     }
 
+    /// With this key map, and all else as it usually is.
+    pub fn keys_of(keys: Option<PathBuf>) -> Self {
+        ScreenArgs { keys, ..ScreenArgs::default() }
+    }
+
+    /// Which key does what.
+    pub fn keys(&self) -> Result<KeyMap> {
+        self.key_map(config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME")).as_deref())
+    }
+
     fn key_map(&self, config: Option<&Path>) -> Result<KeyMap> {
         let usual = config.map(|dir| dir.join("keys.toml"));
         let Some((path, text)) = chosen(self.keys.as_deref(), usual)? else { return Ok(KeyMap::built_in()) };
@@ -80,7 +90,7 @@ const fn not_ours(kind: ErrorKind) -> bool {
 }
 
 /// Where the user's files are, by the XDG base directory specification: a path that is not absolute does not count.
-fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+pub fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")));
     Some(base?.join("magnet-scope"))

@@ -9,7 +9,7 @@ use anyhow::Result;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, SourceError};
 use magscope_core::together::{Piece, Walker};
-use magscope_scope::recorded::{MOST_EVENTS, MOST_JOURNEYS, Stretch, Window};
+use magscope_scope::recorded::{MOST_EVENTS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
 use std::path::Path;
@@ -28,14 +28,33 @@ const MOST_AROUND_NS: u64 = 1_000_000_000;
 /// Shows recordings until it is quit.
 pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenArgs) -> Result<()> {
     let (from_ns, to_ns) = recordings.extent();
-    let options = Options { state: State::Replay, limits, recorded: Some(Window { from_ns, to_ns }), speed };
+    let options = Options {
+        state: State::Replay,
+        limits,
+        recorded: Some(Window { from_ns, to_ns }),
+        speed,
+        ..Options::default()
+    };
     let mut scope = Scope::of_several(recordings.infos().to_vec(), options);
     scope.set_clock_pairs(recordings.clock_pairs());
     let mut player = Player::new(recordings, limits);
     end_of(magscope_tui::run(&mut player, &mut scope, args.options()?))
 }
 
-struct Player<'r> {
+/// Whoever has the scope: a terminal's loop always, a window's feed for a moment at a time.
+pub trait Hold {
+    /// Holds it while `with` runs.
+    fn hold(&mut self, with: &mut dyn FnMut(&mut Scope));
+}
+
+impl Hold for Scope {
+    fn hold(&mut self, with: &mut dyn FnMut(&mut Scope)) {
+        with(self);
+    }
+}
+
+/// What plays recordings.
+pub struct Player<'r> {
     recordings: &'r Recordings,
     limits: Limits,
     /// What reads all of it, until it has.
@@ -47,21 +66,22 @@ struct Player<'r> {
 }
 
 impl<'r> Player<'r> {
-    fn new(recordings: &'r Recordings, limits: Limits) -> Self {
+    /// At the beginning.
+    pub fn new(recordings: &'r Recordings, limits: Limits) -> Self {
         let survey = Some(recordings.walker(limits, None));
         Player { recordings, limits, survey, number: 0, asked: None, ticked: Instant::now() }
     }
 
     /// Reads on until the slice is over or the end is reached.
-    fn read_on(&mut self, scope: &mut Scope, until: Instant) -> Result<(), SourceError> {
+    fn read_on(&mut self, scope: &mut dyn Hold, until: Instant) -> Result<(), SourceError> {
         while let Some(survey) = &mut self.survey {
             let progress = survey.step(&mut |piece| match piece {
-                Piece::Batch(node, batch) => scope.ingest_batch(node, batch),
-                Piece::Journey(journey, ..) => scope.ingest_journey(journey.clone()),
+                Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
+                Piece::Journey(journey, ..) => scope.hold(&mut |scope| scope.ingest_journey(journey.clone())),
             })?;
             if progress == Progress::End {
                 self.survey = None;
-                scope.end();
+                scope.hold(&mut Scope::end);
             }
             if Instant::now() >= until {
                 break;
@@ -71,7 +91,7 @@ impl<'r> Player<'r> {
     }
 
     /// Reads a stretch.
-    fn read(&self, scope: &mut Scope, window: Window) -> Result<(), SourceError> {
+    fn read(&self, scope: &mut dyn Hold, window: Window) -> Result<(), SourceError> {
         let around = (window.to_ns - window.from_ns).clamp(AROUND_NS, MOST_AROUND_NS);
         let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
         let mut walker = self.recordings.walker(self.limits, Some(wide));
@@ -81,7 +101,7 @@ impl<'r> Player<'r> {
             stretch.truncated = read > MOST_READ;
             progress = walker.step(&mut |piece| match piece {
                 Piece::Batch(node, batch) => {
-                    scope.learn(node, batch);
+                    scope.hold(&mut |scope| scope.learn(node, batch));
                     read += batch.events.len();
                     let inside = |ns: u64| (window.from_ns..=window.to_ns).contains(&ns);
                     let room = MOST_EVENTS - stretch.events.len().min(MOST_EVENTS);
@@ -92,7 +112,7 @@ impl<'r> Player<'r> {
                     let (start, end) = (journey.start_ns(), journey.end_ns());
                     let overlaps = start.is_some_and(|ns| ns <= window.to_ns)
                         && end.is_some_and(|ns| ns >= window.from_ns);
-                    if overlaps && stretch.journeys.len() < MOST_JOURNEYS {
+                    if overlaps && stretch.journeys.len() < MOST_SCANNED {
                         stretch.journeys.push(journey.clone());
                     } else {
                         stretch.truncated |= overlaps;
@@ -100,27 +120,45 @@ impl<'r> Player<'r> {
                 }
             })?;
         }
-        scope.fill(stretch);
+        scope.hold(&mut |scope| scope.fill(std::mem::take(&mut stretch)));
         Ok(())
+    }
+
+    /// Lets time go on, and reads for at most so long what is to be seen, else on. Whether there was something to read.
+    pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<bool, SourceError> {
+        let began = Instant::now();
+        let elapsed_ns = u64::try_from((began - self.ticked).as_nanos())?;
+        self.ticked = began;
+        let (mut number, mut wanted) = (self.number, None);
+        scope.hold(&mut |scope| {
+            scope.tick(elapsed_ns);
+            number = scope.survey();
+            let asked = self.asked.replace(scope.revision());
+            wanted = if asked == self.asked { None } else { scope.wants() };
+        });
+        if number != self.number {
+            self.number = number;
+            self.survey = Some(self.recordings.walker(self.limits, None));
+        }
+        if let Some(window) = wanted {
+            self.read(scope, window)?;
+        } else if self.survey.is_some() {
+            self.read_on(scope, began + slice)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Reads no further than it has; what is looked at is still read.
+    pub fn stop_survey(&mut self) {
+        self.survey = None;
     }
 }
 
 impl Pump for Player<'_> {
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError> {
-        let began = Instant::now();
-        scope.tick(u64::try_from((began - self.ticked).as_nanos())?);
-        self.ticked = began;
-        if scope.survey() != self.number {
-            self.number = scope.survey();
-            self.survey = Some(self.recordings.walker(self.limits, None));
-        }
-        let asked = self.asked.replace(scope.revision());
-        let wanted = if asked == self.asked { None } else { scope.wants() };
-        if let Some(window) = wanted {
-            self.read(scope, window)?;
-        } else if self.survey.is_some() {
-            self.read_on(scope, began + timeout.min(SLICE))?;
-        } else {
+        if !self.turn(scope, timeout.min(SLICE))? {
             thread::sleep(timeout);
         }
         // Where the head stands at the end it can still go back, so that a recording never ends for good.

@@ -32,6 +32,12 @@ pub struct ToArgs<F: ValueEnum + Send + Sync + 'static> {
 }
 
 impl<F: ValueEnum + Send + Sync + 'static> ToArgs<F> {
+    /// Nothing was said.
+    #[cfg(feature = "gui")]
+    pub const fn nothing() -> Self {
+        ToArgs { to: Vec::new(), from: None, until: None }
+    }
+
     /// The format, if one was named, and the part.
     pub fn read(&self) -> Result<(Option<F>, PartArgs), Usage> {
         let (mut format, mut part) = (None, PartArgs { from: self.from, to: self.until });

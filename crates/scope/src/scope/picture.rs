@@ -90,10 +90,10 @@ impl Scope {
         let accepts = |line: &Lifeline| self.view.accepts(line, &self.names);
         if recent_first {
             let lines = anchor.into_iter().chain(self.memory.recent()).chain(&before);
-            sweep.fill(&self.horizon, self.view.align, lines, accepts);
+            sweep.fill(&self.horizon, self.view.align, self.most_lifelines, lines, accepts);
         } else {
             let lines = anchor.into_iter().chain(self.lines()).chain(&before);
-            sweep.fill(&self.horizon, self.view.align, lines, accepts);
+            sweep.fill(&self.horizon, self.view.align, self.most_lifelines, lines, accepts);
         }
         self.sweep = sweep;
     }

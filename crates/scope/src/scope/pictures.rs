@@ -10,6 +10,7 @@ use crate::look::{
 use crate::math::Math;
 use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile, edges_of};
+use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
 use crate::view::Align;
 use magscope_core::context::Context;
@@ -32,9 +33,12 @@ impl Scope {
     pub(crate) fn density(&self, columns: usize) -> Density {
         let (columns, stretch) = (columns.clamp(1, MOST_COLUMNS), self.stretch());
         let mut density = Density { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..Density::default() };
+        let scan = self.scan_of(stretch);
         for lane in &self.lanes {
             let mut cells = vec![Cell::default(); columns];
-            if let Some(hop) = lane.hop() {
+            if let (Some(hop), Some(scan)) = (lane.hop(), scan) {
+                cells = scan.cells(hop, stretch, columns);
+            } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has nothing below it: its events stand for it.
                 let latency = hop.path_index().is_some_and(|index| self.below[index].is_some());
                 let from = if latency { Lane::Latency(hop) } else { Lane::Payload(hop) };
@@ -61,6 +65,14 @@ impl Scope {
         }
         density.exemplars = slowest;
         density
+    }
+
+    /// What was read of all of the stretch hit by hit, if it was.
+    fn scan_of(&self, stretch: (u64, u64)) -> Option<&Scan> {
+        let recorded = self.recorded.as_ref()?;
+        let filled = recorded.filled.as_ref()?;
+        let seen = (stretch.0.max(recorded.all.from_ns), stretch.1.min(recorded.all.to_ns));
+        filled.scan.as_ref().filter(|_| filled.window.holds(seen.0, seen.1))
     }
 
     pub(crate) fn points(&self) -> Vec<Point> {

@@ -6,7 +6,8 @@ use crate::journal::Journal;
 use crate::measure::Below;
 use crate::memory::Memory;
 use crate::pyramid::{Keep, Lane, Pyramid};
-use crate::recorded::{Filled, MOST_JOURNEYS, Stretch, Window};
+use crate::recorded::{Filled, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
+use crate::scan::Scan;
 use crate::signals::Signals;
 use crate::stats::Stats;
 use crate::totals::{Lately, Totals};
@@ -31,16 +32,20 @@ impl Scope {
             return None;
         }
         // Where the survey has been, what is too much is known without reading it.
-        if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_JOURNEYS as u64
+        if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_SCANNED as u64
         {
             return None;
         }
         let margin = (to_ns - from_ns) / 2;
         let wide =
             (from_ns.saturating_sub(margin).max(all.from_ns), to_ns.saturating_add(margin).min(all.to_ns));
-        let fits = self.pyramid.total(Lane::Journeys, wide.0, wide.1.min(recorded.read_ns)).count
-            <= MOST_JOURNEYS as u64 / 2
-            && wide.1 <= recorded.read_ns;
+        let journeys = |from_ns, to_ns: u64| {
+            self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count
+        };
+        // What is seen as lines stays so; what is too many for lines has room for more.
+        let lines = journeys(from_ns, to_ns) <= MOST_JOURNEYS as u64;
+        let room = if lines { MOST_JOURNEYS / 2 } else { MOST_SCANNED };
+        let fits = journeys(wide.0, wide.1) <= room as u64 && wide.1 <= recorded.read_ns;
         // A little more than is seen, so that small moves need no reading.
         let (from_ns, to_ns) = if fits { wide } else { (from_ns, to_ns) };
         Some(Window { from_ns, to_ns })
@@ -55,11 +60,19 @@ impl Scope {
         for line in &mut lines {
             line.journey.id = known.get(&line.key()).copied().unwrap_or(0);
         }
+        let mut truncated = stretch.truncated;
+        let mut scan = None;
+        if lines.len() > MOST_JOURNEYS {
+            scan = (!truncated).then(|| Scan::new(&lines));
+            lines.sort_by_key(|line| (std::cmp::Reverse(line.total_ns()), line.key()));
+            lines.truncate(MOST_JOURNEYS);
+            truncated = true;
+        }
         lines.sort_by_key(|line| (line.start_ns(), line.key()));
         self.journal.clear_events();
         stretch.events.iter().for_each(|(node, event)| self.journal.event(*node, event));
         if let Some(recorded) = &mut self.recorded {
-            recorded.filled = Some(Filled { window: stretch.window, lines, truncated: stretch.truncated });
+            recorded.filled = Some(Filled { window: stretch.window, lines, truncated, scan });
         }
         let anchor = self.sweep.anchor.and_then(|key| self.find(key));
         if let Some(selected) = anchor.filter(|line| self.view.journey == Some(line.key())) {

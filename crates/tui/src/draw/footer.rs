@@ -2,10 +2,10 @@
 
 use super::Extras;
 use super::canvas::{Canvas, width};
-use crate::commands::COMMANDS;
-use crate::keys::KeyMap;
 use crate::theme::Theme;
 use magscope_scope::Frame;
+use magscope_scope::command::COMMANDS;
+use magscope_scope::command::keys::KeyMap;
 use magscope_scope::format::{amount, count, percent};
 use ratatui::layout::Rect;
 use ratatui::style::Style;

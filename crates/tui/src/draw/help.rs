@@ -1,8 +1,8 @@
 //! The help: every key, from the same table the keys are read by.
 
 use super::canvas::{Canvas, width};
-use crate::commands::COMMANDS;
-use crate::keys::KeyMap;
+use magscope_scope::command::COMMANDS;
+use magscope_scope::command::keys::KeyMap;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::symbols::border;

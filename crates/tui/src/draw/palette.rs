@@ -2,9 +2,9 @@
 
 use super::canvas::Canvas;
 use super::help::window;
-use crate::keys::KeyMap;
 use crate::palette::Palette;
 use crate::prompt::Prompt;
+use magscope_scope::command::keys::KeyMap;
 use magscope_scope::{Channel, Shown, Unit};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

@@ -53,7 +53,7 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
 }
 
 /// A session that grows.
-struct Follow {
+pub struct Follow {
     dir: PathBuf,
     info: NodeInfo,
     stop: Stop,
@@ -76,7 +76,8 @@ struct Seen {
 }
 
 impl Follow {
-    fn new(dir: PathBuf, stop: Stop) -> Result<Self> {
+    /// From its beginning, until it is closed or `stop` is raised.
+    pub fn new(dir: PathBuf, stop: Stop) -> Result<Self> {
         let info = Session::open(&dir)?.info().clone();
         let failed = std::rc::Rc::default();
         Ok(Follow { dir, info, stop, failed, replay: None, closed: false, seen: Seen::default() })

@@ -1,7 +1,7 @@
 //! The key map: which chord does what. Data, read from TOML: the built-in map, and the user's over it.
 
 use super::chord::Chord;
-use crate::commands::{COMMANDS, Command, command, nearest};
+use crate::command::{COMMANDS, Command, command, nearest};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use toml::Spanned;

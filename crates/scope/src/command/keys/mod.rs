@@ -3,5 +3,5 @@
 mod chord;
 mod map;
 
-pub use chord::Chord;
+pub use chord::{Chord, Code, Held};
 pub use map::{KeyMap, KeyMapError};

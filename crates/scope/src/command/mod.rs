@@ -1,8 +1,15 @@
-//! Every command there is: one table, which the key map, the help, the footer and the palette all read.
+//! Every command there is: one table, which key maps, help and palettes of every front end read.
 
-use crate::prompt::Question;
+mod find;
+pub mod keys;
+mod meant;
+mod question;
+
+pub use find::{behind, find};
+pub use question::Question;
+
+use crate::{Action, Pick, Room};
 use magscope_core::words::nearest as nearest_word;
-use magscope_scope::{Action, Pick, Room};
 
 /// A thing a user can ask for.
 #[derive(Debug)]
@@ -28,7 +35,7 @@ pub enum Does {
     Own(Own),
 }
 
-/// What the screen does itself, or turns into an action by what is shown.
+/// What a front end does itself, or what becomes an action by what is shown: see [`Own::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
     /// Shows the keys.

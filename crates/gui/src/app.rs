@@ -1,0 +1,317 @@
+//! The window: a front, what is open, the feed's thread, jobs, and what is written.
+
+use crate::chosen::Chosen;
+use crate::front::Front;
+use crate::jobs::{Jobs, Outcome};
+use crate::picture::svg;
+use crate::shared::Shared;
+use crate::wish::Wish;
+use crate::world::{Opened, Part, Trouble, World};
+use crate::{bar, colours};
+use egui::{ColorImage, Context, ScreenshotCallback, Ui, ViewportCommand};
+use magscope_scope::command::keys::KeyMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread::{self, JoinHandle};
+
+/// What the window begins with.
+pub enum Ask {
+    /// Nothing: it asks.
+    Nothing,
+    /// Recordings.
+    Open(Vec<PathBuf>),
+    /// What is open already and is fed by somebody else: its name, and the scope.
+    Beside(String, Arc<Shared>),
+}
+
+/// What is open.
+struct Session {
+    shared: Arc<Shared>,
+    feed: Option<JoinHandle<()>>,
+    dirs: Vec<PathBuf>,
+    title: String,
+}
+
+/// The window.
+pub struct Window {
+    front: Front,
+    world: Arc<dyn World>,
+    session: Option<Session>,
+    jobs: Jobs,
+    /// Pictures of the window that were asked for, and where they are to be written.
+    shots: Vec<(PathBuf, Receiver<Arc<ColorImage>>)>,
+    kept: String,
+    notes: Vec<String>,
+}
+
+impl Window {
+    /// With the settings that were kept.
+    pub fn new(ctx: &Context, world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Self {
+        colours::dress(ctx);
+        let kept = world.settings();
+        let front = Front::new(Chosen::read(&kept), keys);
+        let mut window = Window {
+            front,
+            world,
+            session: None,
+            jobs: Jobs::default(),
+            shots: Vec::new(),
+            kept,
+            notes: Vec::new(),
+        };
+        match ask {
+            Ask::Nothing => {}
+            Ask::Open(dirs) => window.wish(Wish::Open(dirs), ctx),
+            Ask::Beside(title, shared) => window.show(title, shared, None, Vec::new(), ctx),
+        }
+        window
+    }
+
+    /// Draws all of it. Called for every picture.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        let ctx = ui.ctx().clone();
+        self.front.dress(&ctx);
+        let mut wishes: Vec<Wish> = dropped(&ctx).into_iter().collect();
+        self.take_shots();
+        for ended in self.jobs.ended() {
+            self.ended(ended, &ctx);
+        }
+        self.watch_feed();
+        if let Some(session) = &self.session {
+            let (shared, world) = (session.shared.clone(), self.world.clone());
+            let quits = shared.look(|scope| {
+                wishes.extend(self.front.ui(ui, scope, &*world));
+                scope.quits()
+            });
+            if quits {
+                ctx.send_viewport_cmd(ViewportCommand::Close);
+            }
+        } else {
+            wishes.extend(self.front.welcome(ui, &*self.world));
+        }
+        self.jobs.show(&ctx);
+        wishes.into_iter().for_each(|wish| self.wish(wish, &ctx));
+        self.keep(&ctx);
+    }
+
+    fn wish(&mut self, wish: Wish, ctx: &Context) {
+        let world = self.world.clone();
+        let open = self.session.as_ref().map(|session| session.dirs.clone()).unwrap_or_default();
+        let begun = match wish {
+            Wish::Open(dirs) => self.jobs.start(format!("opening {}", bar::names(&dirs)), ctx, move |job| {
+                world.open(&dirs, job).map(|opened| Outcome::Opened(Box::new(opened)))
+            }),
+            Wish::Compare(after) if open.is_empty() => Err(Trouble {
+                what: format!("{} cannot be compared", bar::names(&after)),
+                why: "no recording is open to compare it with".to_owned(),
+                next: "open the recording that was before, then compare".to_owned(),
+            }),
+            Wish::Compare(after) => {
+                self.jobs.start(format!("comparing with {}", bar::names(&after)), ctx, move |job| {
+                    world.compare(&open, &after, job).map(|compared| Outcome::Compared(Box::new(compared)))
+                })
+            }
+            Wish::Export { .. } if open.is_empty() => Err(Trouble {
+                what: "nothing was exported".to_owned(),
+                why: "a live capture has no file to export from".to_owned(),
+                next: "record it (●), open the recording, and export that".to_owned(),
+            }),
+            Wish::Export { format, to, from_ns, to_ns } => {
+                let filter = self.session.as_ref().map_or_else(String::new, |session| {
+                    let filter = |scope: &mut magscope_scope::Scope| {
+                        scope.frame().view.filter.as_ref().map(ToString::to_string)
+                    };
+                    session.shared.look(filter).unwrap_or_default()
+                });
+                let part = Part { dirs: open, from_ns, to_ns, filter };
+                self.jobs.start(format!("exporting {}", format.name), ctx, move |job| {
+                    world.export(&part, format, &to, job).map(Outcome::Written)
+                })
+            }
+            Wish::Png(to) => {
+                let (send, shot) = sync_channel(1);
+                let window = ctx.clone();
+                let callback = ScreenshotCallback::new(move |image| {
+                    let _ = send.try_send(image); // there is room for the one that comes
+                    window.request_repaint();
+                });
+                self.shots.push((to, shot));
+                ctx.send_viewport_cmd(ViewportCommand::Screenshot(callback));
+                ctx.request_repaint();
+                Ok(())
+            }
+            Wish::Svg(to) => {
+                let picture = svg(ctx);
+                self.written(&to, picture.as_bytes())
+            }
+            Wish::Idle(idle) => {
+                self.session.iter().for_each(|session| session.shared.set_idle(idle));
+                Ok(())
+            }
+            Wish::Close => {
+                self.close();
+                Ok(())
+            }
+        };
+        if let Err(trouble) = begun {
+            self.front.trouble(trouble);
+        }
+    }
+
+    fn ended(&mut self, ended: Result<Outcome, Trouble>, ctx: &Context) {
+        match ended {
+            Ok(Outcome::Opened(opened)) => self.opened(*opened, ctx),
+            Ok(Outcome::Compared(compared)) => self.front.show_compared(*compared),
+            Ok(Outcome::Written(words)) => self.tell(words),
+            Err(trouble) => self.front.trouble(trouble),
+        }
+    }
+
+    fn opened(&mut self, opened: Opened, ctx: &Context) {
+        let shared = Arc::new(Shared::new(opened.scope));
+        let (fed, feed) = (shared.clone(), opened.feed);
+        let spawned = thread::Builder::new().name("feed".to_owned()).spawn(move || {
+            if let Err(trouble) = feed.run(&fed) {
+                fed.fail(trouble);
+            }
+        });
+        let feed = match spawned {
+            Ok(feed) => Some(feed),
+            Err(error) => {
+                shared.fail(Trouble {
+                    what: "no thread could be started to read".to_owned(),
+                    why: error.to_string(),
+                    next: "close other programs, or raise the limit of processes (ulimit -u)".to_owned(),
+                });
+                None
+            }
+        };
+        if !opened.dirs.is_empty() {
+            self.front.chosen.opened(&opened.dirs);
+        }
+        self.show(opened.title, shared, feed, opened.dirs, ctx);
+        self.notes = opened.notes;
+        if !self.notes.is_empty() {
+            self.front.trouble(Trouble {
+                what: format!("{} was opened, but not all of it is good", self.title()),
+                why: self.notes.join("\n"),
+                next: "what is good is shown; `magnet-scope info DIR` says more".to_owned(),
+            });
+        }
+    }
+
+    /// Shows a scope from now on, and ends what was shown.
+    fn show(
+        &mut self,
+        title: String,
+        shared: Arc<Shared>,
+        feed: Option<JoinHandle<()>>,
+        dirs: Vec<PathBuf>,
+        ctx: &Context,
+    ) {
+        self.close();
+        shared.tell(ctx.clone());
+        ctx.send_viewport_cmd(ViewportCommand::Title(format!("{title} – magnet-scope")));
+        self.session = Some(Session { shared, feed, dirs, title });
+        self.front.other_scope();
+    }
+
+    /// What is open, in words.
+    pub fn title(&self) -> &str {
+        self.session.as_ref().map_or("", |session| &session.title)
+    }
+
+    /// The scope that is drawn, if one is.
+    pub fn scope(&self) -> Option<Arc<Shared>> {
+        self.session.as_ref().map(|session| session.shared.clone())
+    }
+
+    /// Ends what is open, and waits for its thread.
+    pub fn close(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            session.shared.end();
+            session.feed.take().map(JoinHandle::join);
+        }
+    }
+
+    /// A feed that has failed says why; what it brought stays.
+    fn watch_feed(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        if let Some(trouble) = session.shared.take_failure() {
+            return self.front.trouble(trouble);
+        }
+        if !session.feed.as_ref().is_some_and(JoinHandle::is_finished) {
+            return;
+        }
+        if session.feed.take().map(JoinHandle::join).is_some_and(|ended| ended.is_err()) {
+            self.front.trouble(Trouble {
+                what: format!("reading {} ended for a mistake in magnet-scope", session.title),
+                why: "its thread failed; the terminal says where".to_owned(),
+                next: "what was read stays; please report it".to_owned(),
+            });
+        }
+    }
+
+    /// Writes the pictures of the window that have come.
+    fn take_shots(&mut self) {
+        let (mut came, mut waiting) = (Vec::new(), Vec::new());
+        for (to, shot) in self.shots.drain(..) {
+            match shot.try_recv() {
+                Ok(image) => came.push((to, image)),
+                Err(TryRecvError::Empty) => waiting.push((to, shot)),
+                Err(TryRecvError::Disconnected) => {}
+            }
+        }
+        self.shots = waiting;
+        for (to, image) in came {
+            let written = crate::picture::png(&image).and_then(|bytes| self.written(&to, &bytes));
+            if let Err(trouble) = written {
+                self.front.trouble(trouble);
+            }
+        }
+    }
+
+    fn written(&mut self, to: &std::path::Path, bytes: &[u8]) -> Result<(), Trouble> {
+        self.world.write(to, bytes)?;
+        self.tell(format!("written: {}", to.display()));
+        Ok(())
+    }
+
+    fn tell(&mut self, words: String) {
+        if let Some(session) = &self.session {
+            session.shared.look(|scope| scope.tell(words, false));
+        }
+    }
+
+    /// Keeps the settings where they have changed and the mouse is still.
+    fn keep(&mut self, ctx: &Context) {
+        if ctx.input(|input| input.pointer.any_down()) {
+            return;
+        }
+        let size = ctx.content_rect().size() * ctx.zoom_factor();
+        self.front.chosen.window = (size.x, size.y);
+        let text = self.front.chosen.text();
+        if text != self.kept {
+            self.world.keep(&text);
+            self.kept = text;
+        }
+    }
+}
+
+/// Directories that were dropped on the window.
+fn dropped(ctx: &Context) -> Option<Wish> {
+    let files: Vec<PathBuf> =
+        ctx.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
+    (!files.is_empty()).then_some(Wish::Open(files))
+}
+
+impl eframe::App for Window {
+    fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+        Window::ui(self, ui);
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        self.close();
+    }
+}

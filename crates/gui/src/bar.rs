@@ -1,0 +1,205 @@
+//! The line at the top: files, transport, timebase, trigger, filter, what lifelines are coloured by, and how sure the clock is.
+
+use crate::cx::Cx;
+use crate::over::{Over, Pick};
+use egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
+use magscope_core::clock::pair::State as Clock;
+use magscope_scope::command::Question;
+use magscope_scope::format::{bytes, short_duration};
+use magscope_scope::{Action, Frame, State};
+
+use crate::chosen::Tint;
+
+/// Draws it. What is to lie over the window is returned.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) -> Option<Over> {
+    let mut over = None;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 5.0;
+        over = files(ui, cx).or(over.take());
+        ui.separator();
+        transport(ui, frame, cx);
+        ui.separator();
+        timebase(ui, frame, cx);
+        ui.separator();
+        over = trigger(ui, frame, cx).or(over.take());
+        ui.separator();
+        over = filter(ui, frame).or(over.take());
+        ui.separator();
+        over = view(ui, cx).or(over.take());
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| clock(ui, frame, cx));
+    });
+    over
+}
+
+fn files(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
+    let mut over = None;
+    ui.menu_button("File", |ui| {
+        let mut item = |ui: &mut Ui, words: &str, then: Over| {
+            if ui.button(words).clicked() {
+                over = Some(then);
+                ui.close();
+            }
+        };
+        item(ui, "Open recordings …", Over::Pick(Pick::Open));
+        item(ui, "Compare with …", Over::Pick(Pick::Compare));
+        ui.separator();
+        item(ui, "Picture as PNG …", Over::Pick(Pick::Png));
+        item(ui, "Picture as SVG …", Over::Pick(Pick::Svg));
+        item(ui, "Export what is selected …", Over::Pick(Pick::Export));
+        if !cx.chosen.recent.is_empty() {
+            ui.separator();
+            ui.label(RichText::new("recent").color(cx.c.dim));
+            for dirs in cx.chosen.recent.clone() {
+                if ui.button(names(&dirs)).clicked() {
+                    cx.wishes.push(crate::wish::Wish::Open(dirs));
+                    ui.close();
+                }
+            }
+        }
+        ui.separator();
+        if ui.button("Quit").clicked() {
+            cx.act(Action::Quit);
+            ui.close();
+        }
+    });
+    over
+}
+
+/// Recordings in a few words: the names of their directories.
+pub fn names(dirs: &[std::path::PathBuf]) -> String {
+    let name = |dir: &std::path::PathBuf| {
+        dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
+    };
+    dirs.iter().map(name).collect::<Vec<_>>().join(" + ")
+}
+
+fn named(ui: &mut Ui, glyph: &str, name: &str, on: bool) -> bool {
+    let response = ui.add(Button::selectable(on, glyph));
+    response.widget_info(|| egui::WidgetInfo::selected(egui::Role::Button, true, on, name));
+    response.on_hover_text(name).clicked()
+}
+
+fn transport(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let transport = &frame.transport;
+    let (glyph, name) = if frame.view.paused { ("▶", "go on") } else { ("❚❚", "stop the picture") };
+    if named(ui, glyph, name, false) {
+        cx.act(Action::TogglePause);
+    }
+    if transport.seekable && named(ui, "|◀", "go to the beginning", false) {
+        cx.act(Action::SeekStart);
+    }
+    if named(ui, "▶|", "go to the end and stay there", transport.following) {
+        cx.act(Action::Follow);
+    }
+    if transport.seekable {
+        let words = format!("{}×", transport.speed);
+        let response = ui.menu_button(words, |ui| {
+            for speed in [0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0] {
+                if ui.button(format!("{speed}×")).clicked() {
+                    cx.act(Action::SetSpeed(speed));
+                    ui.close();
+                }
+            }
+        });
+        response.response.on_hover_text("how fast it plays");
+    }
+    if frame.header.state != State::Replay && !transport.seekable {
+        let recording = frame.footer.recording;
+        let glyph = RichText::new("●").color(if recording.is_some() { cx.c.bad } else { cx.c.dim });
+        let response = ui.add(Button::new(glyph));
+        response.widget_info(|| {
+            egui::WidgetInfo::selected(egui::Role::Button, true, recording.is_some(), "record what comes")
+        });
+        if response.on_hover_text("record what comes, or end it").clicked() {
+            cx.act(Action::ToggleRecording);
+        }
+        if let Some(recording) = recording {
+            ui.label(format!("{} {}", recording.name, bytes(recording.bytes).trim()));
+        }
+    }
+}
+
+fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    if named(ui, "−", "more time a division", false) {
+        cx.act(Action::TimebaseCoarser);
+    }
+    let words = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
+    let response = ui.menu_button(RichText::new(words).monospace(), |ui| {
+        for ns in [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000_u64] {
+            if ui.button(format!("{}/div", short_duration(ns))).clicked() {
+                cx.act(Action::SetTimebase(ns));
+                ui.close();
+            }
+        }
+    });
+    response.response.on_hover_text("timebase: time a division");
+    if named(ui, "+", "less time a division", false) {
+        cx.act(Action::TimebaseFiner);
+    }
+    if ui.button("Autoset").on_hover_text("find the busiest flow, and scales that suit it").clicked() {
+        cx.act(Action::Autoset);
+    }
+    if ui.button("Fit").on_hover_text("show all there is (double click)").clicked() {
+        cx.act(Action::Fit);
+    }
+    if ui.button("Back").on_hover_text("the stretch shown before (right click)").clicked() {
+        cx.act(Action::ZoomBack);
+    }
+}
+
+fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut Cx) -> Option<Over> {
+    let trigger = &frame.trigger;
+    let words = if trigger.text.is_empty() { "Trigger …".to_owned() } else { format!("T {}", trigger.text) };
+    let words = RichText::new(words).color(if trigger.text.is_empty() { cx.c.text } else { cx.c.accent });
+    let mut over = None;
+    if ui.add(Button::new(words).truncate()).on_hover_text("what the trigger waits for").clicked() {
+        over = Some(Over::ask(Question::Trigger, trigger.text.clone()));
+    }
+    over
+}
+
+fn filter(ui: &mut Ui, frame: &Frame) -> Option<Over> {
+    let now = frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default();
+    let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
+    let response = ui.add(Button::selectable(!now.is_empty(), words).truncate());
+    response
+        .on_hover_text("only journeys for which something holds")
+        .clicked()
+        .then(|| Over::ask(Question::Filter, now))
+}
+
+fn view(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
+    let mut over = None;
+    let response = ui.menu_button(format!("Colour: {}", cx.chosen.tint.name()), |ui| {
+        for (tint, name) in Tint::ALL {
+            if ui.selectable_label(cx.chosen.tint == tint, name).clicked() {
+                cx.chosen.tint = tint;
+                ui.close();
+            }
+        }
+    });
+    response.response.on_hover_text("what gives lifelines their colour");
+    if ui.button("Channels").on_hover_text("choose loadlines: cwnd, srtt, rates, queues, cost").clicked() {
+        over = Some(Over::Channels);
+    }
+    if named(ui, "☀", "light or dark", false) {
+        cx.chosen.light = crate::front::other_light(ui.ctx());
+    }
+    if named(ui, "?", "help: keys and commands", false) {
+        over = Some(Over::Help);
+    }
+    over
+}
+
+fn clock(ui: &mut Ui, frame: &Frame, cx: &Cx) {
+    let (words, colour): (String, Color32) = match (frame.wire.state, frame.wire.half_width_ns) {
+        (None, _) => (frame.header.clock.clone(), cx.c.good),
+        (Some(state), Some(ns)) => {
+            let colour = if state == Clock::Certified { cx.c.good } else { cx.c.slow };
+            (format!("±{} {state}", short_duration(ns)), colour)
+        }
+        (Some(state), None) => (format!("clock {state}"), cx.c.slow),
+    };
+    ui.add(Label::new(RichText::new(words).color(colour).strong()).selectable(false))
+        .on_hover_text("how far a time across the wire can be from the truth");
+}

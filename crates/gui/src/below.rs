@@ -1,0 +1,50 @@
+//! Below the time line: a panel a tab.
+
+mod clock;
+mod compare;
+mod distributions;
+mod events;
+mod flows;
+mod heat;
+mod journeys;
+mod losses;
+mod persistence;
+mod xy;
+
+use crate::chosen::Tab;
+use crate::compare::Compared;
+use crate::cx::Cx;
+use egui::Ui;
+use magscope_scope::Frame;
+
+/// Draws the tabs. A click on the shown one hides the panel.
+pub fn tabs(ui: &mut Ui, cx: &mut Cx) {
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for (tab, name) in Tab::ALL {
+            let shown = cx.chosen.below && cx.chosen.tab == tab;
+            if ui.selectable_label(shown, name).clicked() {
+                cx.chosen.below = !shown;
+                cx.chosen.tab = tab;
+            }
+        }
+    });
+}
+
+/// Draws the tabs and the chosen panel.
+pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Cx) {
+    tabs(ui, cx);
+    ui.add_space(2.0);
+    match cx.chosen.tab {
+        Tab::Hops => heat::show(ui, frame, cx),
+        Tab::Distributions => distributions::show(ui, frame, cx),
+        Tab::Flows => flows::show(ui, frame, cx),
+        Tab::Journeys => journeys::show(ui, frame, cx),
+        Tab::Events => events::show(ui, frame, cx),
+        Tab::Clock => clock::show(ui, frame, cx),
+        Tab::Losses => losses::show(ui, frame, cx),
+        Tab::Persistence => persistence::show(ui, frame, cx),
+        Tab::Xy => xy::show(ui, frame, cx),
+        Tab::Compare => compare::show(ui, compared, cx),
+    }
+}

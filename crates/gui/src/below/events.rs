@@ -1,0 +1,108 @@
+//! The events as they came, around the middle of the picture or the chosen cursor.
+
+use super::journeys::time_of_day;
+use crate::cx::Cx;
+use crate::grid::{self, Col, ROW, number, words};
+use egui::{RichText, Ui};
+use magscope_core::Hop;
+use magscope_scope::format::{count, duration};
+use magscope_scope::look::EventRow;
+use magscope_scope::{Action, Frame};
+
+const COLUMNS: &[Col] = &[
+    number("time (UTC)", 130.0),
+    number("after", 76.0),
+    words("hop", 110.0),
+    number("CPU", 44.0),
+    words("who", 150.0),
+    words("flow", 320.0),
+    number("bytes", 70.0),
+    number("sequence", 90.0),
+    number("packet", 80.0),
+    words("detail", 120.0),
+];
+
+/// Draws the panel: as many rows as there is room for, the selected one in the middle.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let rows = ((ui.available_height() - 46.0) / (ROW + 3.0)).clamp(3.0, 200.0) as usize;
+    let table = frame.events(rows);
+    if table.rows.is_empty() {
+        ui.label(RichText::new("no event of this stretch is kept; zoom in").color(cx.c.dim));
+        return;
+    }
+    let middle = table.rows.iter().position(|row| row.selected).unwrap_or(0);
+    ui.horizontal(|ui| {
+        for (name, by) in [("◀◀", -(rows as i32)), ("◀", -1), ("▶", 1), ("▶▶", rows as i32)] {
+            let response = ui.small_button(name);
+            response
+                .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, format!("{by:+} events")));
+            if response.clicked() {
+                cx.act(Action::SelectRow(by));
+            }
+        }
+        let last = table.first + table.rows.len();
+        let words = format!(
+            "{}–{} of {} kept",
+            count(table.first as u64 + 1),
+            count(last as u64),
+            count(table.kept as u64)
+        );
+        ui.label(RichText::new(words).color(cx.c.dim).small());
+    });
+    let (c, mut before) = (cx.c, None);
+    let clicked = grid::show(ui, "events", COLUMNS, table.rows.len(), cx, |row, n| {
+        let Some(event) = table.rows.get(n) else { return };
+        row.select(event.selected);
+        one(row, event, before, frame, c);
+        before = Some(event.event.time_ns);
+    });
+    if let Some((n, twice)) = clicked {
+        cx.act(Action::SelectRow(n as i32 - middle as i32));
+        if twice {
+            cx.act(Action::TakeRow);
+        }
+    }
+}
+
+fn one(
+    row: &mut grid::Row,
+    shown: &EventRow,
+    before: Option<u64>,
+    frame: &Frame,
+    c: &'static crate::colours::Colours,
+) {
+    let event = shown.event;
+    let bad = event.hop == Hop::SkbDrop;
+    let colour = match (bad, shown.of_journey) {
+        (true, _) => c.bad,
+        (_, true) => c.accent,
+        _ => c.text,
+    };
+    row.put(time_of_day(frame, event.time_ns).unwrap_or_else(|| duration(event.time_ns)), c.dim);
+    row.put(before.map_or_else(String::new, |at| duration(event.time_ns.saturating_sub(at))), c.dim);
+    row.put(event.hop.name(), colour);
+    row.put(event.cpu.to_string(), colour);
+    row.put(
+        match (event.tid, shown.comm) {
+            (0, _) => String::new(),
+            (tid, "") => tid.to_string(),
+            (tid, comm) => format!("{comm}/{tid}"),
+        },
+        colour,
+    );
+    row.put(
+        shown.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from} → {to}", event.proto)),
+        colour,
+    );
+    row.put(count(u64::from(event.len)), colour);
+    row.put(if event.seq != 0 { event.seq.to_string() } else { String::new() }, colour);
+    row.put(if event.skb != 0 { format!("{:x}", event.skb) } else { String::new() }, c.dim);
+    row.put(
+        match (event.detail, bad) {
+            (0, _) => String::new(),
+            (reason, true) => format!("reason {reason}"),
+            (detail, false) => detail.to_string(),
+        },
+        colour,
+    );
+}

@@ -1,0 +1,108 @@
+//! The flows: who talks to whom, how fast, and whose the time is.
+
+use crate::cache::key;
+use crate::cx::Cx;
+use crate::grid::{self, Col, number, words};
+use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
+use magscope_scope::format::{amount, bytes, count, duration, percent};
+use magscope_scope::look::{FlowOrder, FlowRow};
+use magscope_scope::{Action, Frame, Pick};
+
+const COLUMNS: &[Col] = &[
+    words("flow", 300.0),
+    words("processes", 150.0),
+    number("journeys", 70.0),
+    number("bad", 60.0),
+    number("resent", 60.0),
+    number("bytes", 76.0),
+    number("p50", 76.0),
+    number("p99", 76.0),
+    number("max", 76.0),
+    words("most of its time", 210.0),
+    words("longest, lately", 120.0),
+];
+/// Rows at most.
+const MOST: usize = 10_000;
+const ORDERS: [(FlowOrder, &str); 5] = [
+    (FlowOrder::Blame, "time in all"),
+    (FlowOrder::P99, "p99"),
+    (FlowOrder::Bytes, "bytes"),
+    (FlowOrder::Journeys, "journeys"),
+    (FlowOrder::Bad, "what went wrong"),
+];
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let table = cx.cache.flows.get(key(&[cx.revision]), || frame.flows(MOST));
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new("by").color(cx.c.dim));
+        for (order, name) in ORDERS {
+            if ui.selectable_label(table.order == order, name).clicked() {
+                cx.act(Action::OrderFlows(order));
+            }
+        }
+        let mut words = format!("{} flows", count(table.flows as u64));
+        if table.left_out > 0 {
+            words = format!("{words}; {} journeys of others are counted, not listed", count(table.left_out));
+        }
+        ui.label(RichText::new(words).color(cx.c.dim).small());
+        if !frame.view.picks.is_empty()
+            && ui.button("Everything").on_hover_text("undo what was picked").clicked()
+        {
+            cx.act(Action::Pick(Pick::Nothing));
+        }
+    });
+    if table.rows.is_empty() {
+        ui.label(RichText::new("no flow yet").color(cx.c.dim));
+        return;
+    }
+    let c = cx.c;
+    let clicked = grid::show(ui, "flows", COLUMNS, table.rows.len(), cx, |row, n| {
+        let Some(flow) = table.rows.get(n) else { return };
+        let picked = frame.view.picks.contains(&Pick::Flow(flow.flow));
+        row.select(flow.selected || picked);
+        one(row, flow, c);
+    });
+    if let Some((n, _)) = clicked
+        && let Some(flow) = table.rows.get(n)
+    {
+        cx.act(Action::Pick(Pick::Flow(flow.flow)));
+    }
+}
+
+fn one(row: &mut grid::Row, flow: &FlowRow, c: &'static crate::colours::Colours) {
+    let ends = flow.ends.map_or_else(|| flow.route.clone(), |(from, to)| format!("{from} → {to}"));
+    row.put(format!("{} {ends}", flow.proto), c.text);
+    let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
+    row.put(format!("{} → {}", or_dot(&flow.processes.0), or_dot(&flow.processes.1)), c.text);
+    row.put(amount(flow.journeys), c.text);
+    row.put(amount(flow.bad), if flow.bad > 0 { c.bad } else { c.dim });
+    row.put(amount(flow.resent), if flow.resent > 0 { c.slow } else { c.dim });
+    row.put(bytes(flow.bytes), c.text);
+    for ns in [flow.times.p50_ns, flow.times.p99_ns, flow.times.max_ns] {
+        let known = flow.times.n > 0;
+        row.put(if known { duration(ns) } else { "·".to_owned() }, if known { c.text } else { c.dim });
+    }
+    match flow.blame {
+        Some((part, share)) => row.put(format!("{} {}", percent(share).trim(), part.words()), c.text),
+        None => row.put("·", c.dim),
+    }
+    row.draw(|ui| sparkline(ui, &flow.trend_max_ns, c.series[0]));
+}
+
+fn sparkline(ui: &mut Ui, values: &[u64], colour: Color32) {
+    let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+    let most = values.iter().copied().max().unwrap_or(0).max(1) as f32;
+    let mut ink = crate::time::Ink::new(rect, false);
+    let width = (rect.width() / values.len().max(1) as f32).min(6.0);
+    for (n, value) in values.iter().enumerate().filter(|(_, value)| **value > 0) {
+        let left = rect.left() + n as f32 * width;
+        let height = (rect.height() - 4.0) * (*value as f32 / most).clamp(0.05, 1.0);
+        let bottom = rect.bottom() - 2.0;
+        ink.block(
+            Rect::from_min_max(pos2(left, bottom - height), pos2(left + (width - 1.0).max(0.8), bottom)),
+            colour,
+        );
+    }
+    ui.painter().add(ink.mesh());
+}

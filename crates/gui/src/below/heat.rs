@@ -1,0 +1,124 @@
+//! Latency by hop pair and time: a strip a pair, upwards the slower, brighter where there were more.
+
+use crate::cache::{key, place};
+use crate::cx::Cx;
+use crate::side::number;
+use crate::text::{self, NUMBERS, WORDS};
+use egui::{Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, TextureId, Ui, WidgetInfo, pos2};
+use magscope_scope::format::{amount, count, duration, short_duration};
+use magscope_scope::look::{HeatMap, HeatRow};
+use magscope_scope::{Action, Frame};
+
+/// Height of a strip.
+const STRIP: f32 = 38.0;
+/// Classes of latency in it.
+const CLASSES: usize = 24;
+/// Width of the names.
+const NAMES: f32 = 170.0;
+/// Width of the numbers.
+const FIGURES: f32 = 270.0;
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let all = ui.available_rect_before_wrap();
+    let (left, right) = (all.left() + NAMES, (all.right() - FIGURES - 12.0).max(all.left() + NAMES + 60.0));
+    let columns = ((right - left) * ui.pixels_per_point()).max(1.0) as usize;
+    let state = key(&[cx.revision, place(all), u64::from(cx.c == &crate::colours::DARK)]);
+    let map = cx.cache.heat.get(key(&[state, columns as u64]), || frame.heat_map(columns, CLASSES));
+    if map.rows.is_empty() {
+        ui.label(number("no latency in this stretch yet", cx.c.dim));
+        return;
+    }
+    let c = cx.c;
+    let texture = cx.cache.texture(ui.ctx(), "heat", state, || image(&map, columns, c));
+    titles(ui, right, cx);
+    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        ui.spacing_mut().item_spacing.y = 3.0;
+        for (n, row) in map.rows.iter().enumerate() {
+            let (rect, response) =
+                ui.allocate_exact_size(egui::vec2(all.width() - 12.0, STRIP), Sense::click());
+            let name = name(row);
+            let chosen = row.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
+            response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &name));
+            if !ui.is_rect_visible(rect) {
+                continue;
+            }
+            let strip = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
+            let painter = ui.painter();
+            painter.rect_filled(strip, 2.0, c.back);
+            let mut mesh = Mesh::with_texture(TextureId::from(&texture));
+            let v = |at: usize| (at * CLASSES) as f32 / (map.rows.len() * CLASSES) as f32;
+            let uv = Rect::from_min_max(pos2(0.0, v(n)), pos2(1.0, v(n + 1)));
+            mesh.add_rect_with_uv(strip, uv, Color32::WHITE);
+            painter.add(mesh);
+            let colour = if chosen { c.accent } else { c.text };
+            text::put(
+                painter,
+                pos2(left - 8.0, rect.center().y),
+                Align2::RIGHT_CENTER,
+                &name,
+                WORDS,
+                colour,
+                NAMES - 8.0,
+            );
+            figures(painter, right, rect.center().y, row, colour);
+            if response.clicked() {
+                cx.act(Action::ChooseHop(row.pair.map(|(_, to)| to)));
+            }
+            if let Some(at) = response.hover_pos().filter(|at| strip.contains(*at)) {
+                let words = says(&map, row, (at - strip.min) / strip.size());
+                response.on_hover_text_at_pointer(words);
+            }
+        }
+    });
+}
+
+/// A pair of hops in words.
+pub fn name(row: &HeatRow) -> String {
+    row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"))
+}
+
+fn titles(ui: &mut Ui, right: f32, cx: &Cx) {
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(ui.available_width(), 14.0), Sense::hover());
+    for (n, words) in ["p50", "p99", "max", "n"].iter().enumerate() {
+        let at = pos2(right + 66.0 * (n as f32 + 1.0), rect.center().y);
+        text::put(ui.painter(), at, Align2::RIGHT_CENTER, words, text::SMALL, cx.c.dim, 60.0);
+    }
+}
+
+fn figures(painter: &egui::Painter, right: f32, y: f32, row: &HeatRow, colour: Color32) {
+    let t = row.times;
+    let words = [duration(t.p50_ns), duration(t.p99_ns), duration(t.max_ns), amount(t.n)];
+    for (n, words) in words.iter().enumerate() {
+        let at = pos2(right + 66.0 * (n as f32 + 1.0), y);
+        text::put(painter, at, Align2::RIGHT_CENTER, words, NUMBERS, colour, 66.0);
+    }
+}
+
+/// Every strip below the other, each with the shortest class at its foot.
+fn image(map: &HeatMap, columns: usize, c: &crate::colours::Colours) -> ColorImage {
+    let mut pixels = vec![Color32::TRANSPARENT; columns * map.rows.len() * CLASSES];
+    for (n, row) in map.rows.iter().enumerate() {
+        let most = row.cells.iter().flatten().copied().max().unwrap_or(0).max(1);
+        let most = (most as f32).ln_1p();
+        for (class, cells) in row.cells.iter().enumerate().take(CLASSES) {
+            let y = n * CLASSES + (CLASSES - 1 - class);
+            for (x, cell) in cells.iter().enumerate().take(columns).filter(|(_, cell)| **cell > 0) {
+                let part = (*cell as f32).ln_1p() / most;
+                let warm = class as f32 / CLASSES as f32;
+                if let Some(pixel) = pixels.get_mut(y * columns + x) {
+                    *pixel = c.pace((warm - 0.3) / 0.6).gamma_multiply(0.3 + 0.7 * part);
+                }
+            }
+        }
+    }
+    ColorImage::new([columns, map.rows.len() * CLASSES], pixels)
+}
+
+fn says(map: &HeatMap, row: &HeatRow, at: egui::Vec2) -> String {
+    let class = ((1.0 - at.y).clamp(0.0, 0.999) * row.cells.len() as f32) as usize;
+    let cells = row.cells.get(class).map(Vec::as_slice).unwrap_or_default();
+    let n = cells.get((at.x.clamp(0.0, 0.999) * cells.len() as f32) as usize).copied().unwrap_or(0);
+    let edge = |at: usize| map.edges_ns.get(at).copied().unwrap_or(0);
+    format!("{} of {} to {}", count(u64::from(n)), short_duration(edge(class)), short_duration(edge(class + 1)))
+}

@@ -1,0 +1,89 @@
+//! The journeys: the slowest, the most recent, or those that went wrong.
+
+use crate::cx::Cx;
+use crate::grid::{self, Col, number, words};
+use egui::{RichText, Ui};
+use magscope_core::Verdict;
+use magscope_scope::format::{bytes, count, duration, utc_time};
+use magscope_scope::{Action, Frame, List, Listed};
+
+const COLUMNS: &[Col] = &[
+    number("total", 76.0),
+    words("what to blame", 300.0),
+    number("of which", 76.0),
+    number("bytes", 76.0),
+    words("flow", 330.0),
+    number("began (UTC)", 130.0),
+    number("number", 70.0),
+];
+/// Rows at most.
+const MOST: usize = 64;
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let table = frame.journeys(MOST);
+    ui.horizontal(|ui| {
+        for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "bad")] {
+            if ui.selectable_label(frame.view.list == list, name).clicked() {
+                // A key goes round; so does a click, as often as it takes.
+                let place = |list| {
+                    [List::Slowest, List::Recent, List::Bad].iter().position(|l| *l == list).unwrap_or(0)
+                };
+                let steps = (place(list) + 3 - place(frame.view.list)) % 3;
+                (0..steps).for_each(|_| cx.act(Action::NextList));
+            }
+        }
+        ui.label(RichText::new(format!("{} listed", count(table.matching as u64))).color(cx.c.dim).small());
+    });
+    if table.rows.is_empty() {
+        let nothing = if frame.view.list == List::Bad { "none dropped, none lost" } else { "no journey yet" };
+        ui.label(RichText::new(nothing).color(cx.c.dim));
+        return;
+    }
+    let (accent, bad) = (cx.c.accent, cx.c.bad);
+    let clicked = grid::show(ui, "journeys", COLUMNS, table.rows.len(), cx, |row, n| {
+        let Some(listed) = table.rows.get(n) else { return };
+        row.select(listed.selected);
+        let line = listed.line;
+        let colour = if listed.anchor { accent } else { row.text() };
+        row.put(duration(line.total_ns()), colour);
+        let (words, ns, is_bad) = blame(listed);
+        row.put(words, if is_bad { bad } else { colour });
+        row.put(ns.map_or_else(String::new, duration), colour);
+        row.put(bytes(line.journey.bytes()), colour);
+        let flow = line.ends.map(|(from, to)| format!("{} {from} → {to}", line.journey.proto));
+        row.put(flow.unwrap_or_else(|| line.journey.proto.to_string()), colour);
+        let dim = row.dim();
+        row.put(time_of_day(frame, line.start_ns()).unwrap_or_default(), dim);
+        row.put(if line.id() > 0 { format!("#{}", line.id()) } else { String::new() }, dim);
+    });
+    if let Some((n, twice)) = clicked
+        && let Some(listed) = table.rows.get(n)
+    {
+        cx.act(Action::ChooseJourney(listed.line.key()));
+        if twice && frame.inspector.is_none() {
+            cx.act(Action::ToggleInspector);
+        }
+    }
+}
+
+/// The time of day of an instant, where it is known.
+pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
+    let origin = frame.header.origin_utc_ns?;
+    let since = i128::from(at_ns) - i128::from(frame.sweep.origin_ns);
+    const DAY_NS: i128 = 86_400_000_000_000;
+    let ns = (i128::from(origin) + since).rem_euclid(DAY_NS);
+    Some(utc_time(ns as u64))
+}
+
+/// What to blame and for how long, and whether it went wrong.
+fn blame(row: &Listed) -> (String, Option<u64>, bool) {
+    match (row.line.journey.verdict, &row.blame) {
+        (Verdict::BrokenByEventLoss { .. }, _) => ("events of it were lost".to_owned(), None, true),
+        (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
+            (verdict.to_string(), None, true)
+        }
+        (verdict, None) => (verdict.to_string(), None, false),
+        (_, Some((words, ns))) => (words.clone(), Some(*ns), false),
+    }
+}

@@ -1,0 +1,122 @@
+//! Losses and overhead: what was not seen, what the kernel threw away, and what looking costs.
+
+use super::journeys::time_of_day;
+use crate::cx::Cx;
+use crate::side::{heading, number};
+use crate::time::Ink;
+use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
+use magscope_core::node::Service;
+use magscope_scope::Frame;
+use magscope_scope::format::{count, percent};
+use magscope_scope::look::LossPanel;
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let panel = frame.losses();
+    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+        ui.horizontal_top(|ui| {
+            ui.vertical(|ui| {
+                ui.set_width(300.0);
+                losses(ui, frame, &panel, cx);
+            });
+            ui.vertical(|ui| {
+                ui.set_width(280.0);
+                cost(ui, &panel, cx);
+            });
+            ui.vertical(|ui| hops(ui, &panel, cx));
+        });
+    });
+}
+
+fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &Cx) {
+    let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.text };
+    heading(ui, "EVENTS THE INSTRUMENT LOST", cx);
+    Grid::new("losses").num_columns(3).spacing([12.0, 2.0]).show(ui, |ui| {
+        for row in &panel.losses {
+            ui.label(row.cause.to_string());
+            ui.label(number(format!("{:>9}", count(row.count)), alarm(row.count)));
+            let last = row.last_ns.and_then(|ns| time_of_day(frame, ns)).unwrap_or_default();
+            ui.label(number(last, cx.c.dim));
+            ui.end_row();
+        }
+        ui.label("too late to be sorted");
+        ui.label(number(format!("{:>9}", count(panel.totals.late)), alarm(panel.totals.late)));
+        ui.end_row();
+    });
+    ui.add_space(6.0);
+    heading(ui, "PACKETS THE KERNEL DROPPED", cx);
+    if panel.drops.is_empty() {
+        ui.label(number("none", cx.c.text));
+    }
+    Grid::new("drops").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
+        for (reason, n) in panel.drops.iter().take(12) {
+            ui.label(format!("reason {reason}"));
+            ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
+            ui.end_row();
+        }
+    });
+}
+
+fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+    heading(ui, "WHAT LOOKING COSTS", cx);
+    let Some(own) = panel.overhead else {
+        ui.label(RichText::new("not measured: nothing is captured here").color(cx.c.dim));
+        return;
+    };
+    Grid::new("cost").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
+        let or_dot = |value: Option<String>| value.unwrap_or_else(|| "·".to_owned());
+        for (words, value) in [
+            ("this program, of a core", percent(own.reader_cpu_ratio)),
+            ("probes, of a core (est.)", or_dot(own.kernel_cpu_ratio_estimate.map(percent))),
+            ("a hit", or_dot(own.kernel_ns_per_hit.map(|ns| format!("{ns:.0} ns")))),
+            ("hits", count(own.hits)),
+            ("fullest ring", percent(own.ring_fill_ratio)),
+        ] {
+            ui.label(words);
+            ui.label(number(format!("{value:>12}"), cx.c.text));
+            ui.end_row();
+        }
+    });
+    spark(ui, "own CPU over time", &panel.own_cpu, 0.1, cx.c.series[0], cx);
+    spark(ui, "fullest ring over time", &panel.ring_fill, 1.0, cx.c.series[3], cx);
+}
+
+/// Values over time, against what would be much: so that little looks like little.
+fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx: &Cx) {
+    ui.label(RichText::new(name).color(cx.c.dim).small());
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(260.0, 30.0), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Image, true, name));
+    ui.painter().rect_filled(rect, 2.0, cx.c.back);
+    let most = values.iter().copied().fold(much, f64::max);
+    let width = 2.0;
+    let room = (rect.width() / width) as usize;
+    let mut ink = Ink::new(rect, false);
+    for (n, value) in values.iter().skip(values.len().saturating_sub(room)).enumerate() {
+        let left = rect.left() + n as f32 * width;
+        let height = rect.height() * (value / most).clamp(0.02, 1.0) as f32;
+        ink.block(
+            Rect::from_min_max(pos2(left, rect.bottom() - height), pos2(left + width, rect.bottom())),
+            colour,
+        );
+    }
+    ui.painter().add(ink.mesh());
+}
+
+fn hops(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+    heading(ui, "HOPS", cx);
+    Grid::new("hops").num_columns(3).striped(true).spacing([12.0, 2.0]).show(ui, |ui| {
+        for hop in &panel.hops {
+            let (words, colour) = match hop.service {
+                Service::Served { backend, point, note } => {
+                    (format!("{backend} {point}{}{note}", if note.is_empty() { "" } else { "; " }), cx.c.text)
+                }
+                Service::Off => ("off".to_owned(), cx.c.dim),
+                Service::Missing { because } => (format!("missing: {because}"), cx.c.dim),
+            };
+            ui.label(RichText::new(hop.hop.name()).color(colour));
+            ui.label(number(format!("{:>11}", count(hop.events)), colour));
+            ui.label(RichText::new(words).color(cx.c.dim).small());
+            ui.end_row();
+        }
+    });
+}

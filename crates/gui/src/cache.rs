@@ -1,0 +1,118 @@
+//! What is drawn again as it was: textures and meshes that cost more to make than to keep.
+
+use egui::{ColorImage, Context, Id, Mesh, TextureHandle, TextureId, TextureOptions};
+use magscope_scope::look::{Density, FlowTable, HeatMap, Loadline, Measurements, Minimap, Point};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a picture depends on; another key makes another picture.
+pub type Key = u64;
+
+/// Textures and meshes by name.
+#[derive(Default)]
+pub struct Caches {
+    textures: HashMap<&'static str, (Key, TextureHandle)>,
+    meshes: HashMap<&'static str, (Key, Arc<Mesh>)>,
+    /// The lanes from afar.
+    pub densities: Kept<Density>,
+    /// Single events.
+    pub points: Kept<Vec<Point>>,
+    /// All there is in one line.
+    pub minimaps: Kept<Minimap>,
+    /// Latency by hop pair and time.
+    pub heat: Kept<HeatMap>,
+    /// The same without time.
+    pub classes: Kept<HeatMap>,
+    /// Signals.
+    pub loadlines: Kept<Vec<Loadline>>,
+    /// What is measured.
+    pub measurements: Kept<Option<Measurements>>,
+    /// The flows.
+    pub flows: Kept<FlowTable>,
+}
+
+/// A picture that is kept while its key stays.
+pub struct Kept<T>(Option<(Key, Arc<T>)>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Kept(None)
+    }
+}
+
+impl<T> Kept<T> {
+    /// The picture, made anew where the key is another one.
+    pub fn get(&mut self, key: Key, make: impl FnOnce() -> T) -> Arc<T> {
+        match &self.0 {
+            Some((known, kept)) if *known == key => kept.clone(),
+            _ => {
+                let made = Arc::new(make());
+                self.0 = Some((key, made.clone()));
+                made
+            }
+        }
+    }
+}
+
+impl Caches {
+    /// The texture of this name, made anew where the key is another one.
+    pub fn texture(
+        &mut self,
+        ctx: &Context,
+        name: &'static str,
+        key: Key,
+        make: impl FnOnce() -> ColorImage,
+    ) -> TextureHandle {
+        match self.textures.get_mut(name) {
+            Some((known, handle)) if *known == key => handle.clone(),
+            Some((known, handle)) => {
+                *known = key;
+                let image = Arc::new(make());
+                handle.set(image.clone(), TextureOptions::NEAREST);
+                ctx.data_mut(|data| data.insert_temp(pixels_of(handle.id()), image));
+                handle.clone()
+            }
+            None => {
+                let image = Arc::new(make());
+                let handle = ctx.load_texture(name, image.clone(), TextureOptions::NEAREST);
+                ctx.data_mut(|data| data.insert_temp(pixels_of(handle.id()), image));
+                self.textures.insert(name, (key, handle.clone()));
+                handle
+            }
+        }
+    }
+
+    /// The mesh of this name, made anew where the key is another one.
+    pub fn mesh(&mut self, name: &'static str, key: Key, make: impl FnOnce() -> Mesh) -> Arc<Mesh> {
+        match self.meshes.get(name) {
+            Some((known, mesh)) if *known == key => mesh.clone(),
+            _ => {
+                let mesh = Arc::new(make());
+                self.meshes.insert(name, (key, mesh.clone()));
+                mesh
+            }
+        }
+    }
+}
+
+/// The pixels of a texture that was made here, for pictures that are written.
+pub fn image(ctx: &Context, id: TextureId) -> Option<Arc<ColorImage>> {
+    ctx.data(|data| data.get_temp::<Arc<ColorImage>>(pixels_of(id)))
+}
+
+fn pixels_of(id: TextureId) -> Id {
+    Id::unique(("pixels", id))
+}
+
+/// A key of numbers.
+pub fn key(words: &[u64]) -> Key {
+    words.iter().fold(0x243f_6a88_85a3_08d3, |hash, word| {
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ (word >> 32)
+    })
+}
+
+/// A rectangle as part of a key.
+pub fn place(rect: egui::Rect) -> u64 {
+    let bits = |value: f32| u64::from(value.to_bits());
+    key(&[bits(rect.left()), bits(rect.top()), bits(rect.width()), bits(rect.height())])
+}

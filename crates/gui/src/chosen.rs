@@ -1,0 +1,215 @@
+//! What the user chose of the window: kept from one run to the next.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Recent files that are remembered.
+const MOST_RECENT: usize = 12;
+
+/// What gives a lifeline its colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tint {
+    /// How long the journey took.
+    #[default]
+    Latency,
+    /// Its flow.
+    Flow,
+    /// The process that sent it.
+    Process,
+    /// The node that sent it.
+    Node,
+    /// How it ended.
+    Verdict,
+}
+
+impl Tint {
+    /// Each with its name.
+    pub const ALL: [(Tint, &'static str); 5] = [
+        (Self::Latency, "latency"),
+        (Self::Flow, "flow"),
+        (Self::Process, "process"),
+        (Self::Node, "node"),
+        (Self::Verdict, "verdict"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(tint, _)| *tint == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A panel below the time line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tab {
+    /// Latency of every hop over time.
+    Hops,
+    /// Histogram and percentiles of a hop.
+    Distributions,
+    /// The flows.
+    Flows,
+    /// The journeys.
+    #[default]
+    Journeys,
+    /// The events.
+    Events,
+    /// The clocks.
+    Clock,
+    /// Losses and overhead.
+    Losses,
+    /// Lifelines over each other.
+    Persistence,
+    /// One signal against another.
+    Xy,
+    /// Two recordings against each other.
+    Compare,
+}
+
+impl Tab {
+    /// Each with its name, in order.
+    pub const ALL: [(Tab, &'static str); 10] = [
+        (Self::Hops, "heat map"),
+        (Self::Distributions, "distributions"),
+        (Self::Flows, "flows"),
+        (Self::Journeys, "journeys"),
+        (Self::Events, "events"),
+        (Self::Clock, "clock"),
+        (Self::Losses, "losses"),
+        (Self::Persistence, "persistence"),
+        (Self::Xy, "XY"),
+        (Self::Compare, "compare"),
+    ];
+}
+
+/// Light or dark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Light {
+    /// Light on dark.
+    #[default]
+    Dark,
+    /// Dark on light.
+    Light,
+    /// As the desktop has it.
+    System,
+}
+
+/// How values stand on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axes {
+    /// Time is logarithmic.
+    pub log_time: bool,
+    /// Counts are logarithmic.
+    pub log_count: bool,
+    /// Percentiles in place of counts.
+    pub percentiles: bool,
+}
+
+impl Default for Axes {
+    fn default() -> Self {
+        Axes { log_time: true, log_count: false, percentiles: false }
+    }
+}
+
+/// What the user chose of the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Chosen {
+    /// Light or dark.
+    pub light: Light,
+    /// Everything larger or smaller than it was made for.
+    pub scale: f32,
+    /// What gives lifelines their colour.
+    pub tint: Tint,
+    /// The panel below.
+    pub tab: Tab,
+    /// Whether that is shown.
+    pub below: bool,
+    /// Whether inspector and measurements are shown.
+    pub side: bool,
+    /// Height of the panel below, points.
+    pub below_height: f32,
+    /// Width of the panel beside, points.
+    pub side_width: f32,
+    /// Size of the window, points.
+    pub window: (f32, f32),
+    /// How distributions stand on their axes.
+    pub axes: Axes,
+    /// The pair of hops whose distribution is shown: place in the heat map.
+    pub pair: usize,
+    /// Opened lately, the newest first: recordings that belong together.
+    pub recent: Vec<Vec<PathBuf>>,
+}
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Chosen {
+            light: Light::default(),
+            scale: 1.0,
+            tint: Tint::default(),
+            tab: Tab::default(),
+            below: true,
+            side: true,
+            below_height: 230.0,
+            side_width: 400.0,
+            window: (1440.0, 900.0),
+            axes: Axes::default(),
+            pair: 0,
+            recent: Vec::new(),
+        }
+    }
+}
+
+impl Chosen {
+    /// As they were kept; what cannot be read is as it is at first.
+    pub fn read(text: &str) -> Self {
+        let mut chosen: Self = toml::from_str(text).unwrap_or_default();
+        let or = |value: f32, least: f32, most: f32, usual: f32| {
+            if value.is_finite() { value.clamp(least, most) } else { usual }
+        };
+        chosen.scale = or(chosen.scale, 0.5, 4.0, 1.0);
+        chosen.below_height = or(chosen.below_height, 90.0, 2000.0, 230.0);
+        chosen.side_width = or(chosen.side_width, 220.0, 1200.0, 400.0);
+        chosen.window =
+            (or(chosen.window.0, 640.0, 16_000.0, 1440.0), or(chosen.window.1, 400.0, 16_000.0, 900.0));
+        chosen.recent.truncate(MOST_RECENT);
+        chosen
+    }
+
+    /// To be kept.
+    pub fn text(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Remembers what was opened.
+    pub fn opened(&mut self, dirs: &[PathBuf]) {
+        self.recent.retain(|recent| recent != dirs);
+        self.recent.insert(0, dirs.to_vec());
+        self.recent.truncate(MOST_RECENT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_is_read_back() {
+        let mut chosen = Chosen { tint: Tint::Node, light: Light::Light, scale: 1.5, ..Chosen::default() };
+        for n in 0..20 {
+            chosen.opened(&[PathBuf::from(format!("/a/{n}")), PathBuf::from("/b")]);
+        }
+        chosen.opened(&[PathBuf::from("/a/15"), PathBuf::from("/b")]);
+        assert_eq!((chosen.recent.len(), &chosen.recent[0][0]), (12, &PathBuf::from("/a/15")));
+        assert_eq!(Chosen::read(&chosen.text()), chosen);
+    }
+
+    #[test]
+    fn settings_that_are_no_good_do_no_harm() {
+        assert_eq!(Chosen::read("\u{0}[[["), Chosen::default());
+        assert_eq!(Chosen::read("tint = \"blood group\""), Chosen::default());
+        let odd = Chosen::read("scale = nan\nside_width = -1.0\nwindow = [inf, 1e9]\nnew_in_some_version = 1");
+        assert_eq!((odd.scale, odd.side_width, odd.window), (1.0, 220.0, (1440.0, 16_000.0)));
+    }
+}

@@ -1,0 +1,321 @@
+//! The window without a window: draws a scope with egui and turns input into actions and wishes. It holds no file and no
+//! thread, so that tests press its keys and look at its pictures.
+
+use crate::bar;
+use crate::cache::Caches;
+use crate::chosen::{Chosen, Light, Tab};
+use crate::colours::Colours;
+use crate::compare::Compared;
+use crate::cx::Cx;
+use crate::minimap::MinimapDrag;
+use crate::over::{self, Next, Over, Pick, Typed};
+use crate::time::Timeline;
+use crate::wish::Wish;
+use crate::world::{Trouble, World};
+use crate::{below, keys, loadlines, side};
+use egui::{CentralPanel, Context, Frame as Margin, Panel, Theme, ThemePreference, Ui};
+use magscope_core::node::NodeInfo;
+use magscope_scope::command::keys::KeyMap;
+use magscope_scope::command::{Command, Does, Own};
+use magscope_scope::look::Room;
+use magscope_scope::{Action, Options, Scope};
+
+/// The window without a window.
+pub struct Front {
+    /// What the user chose of it.
+    pub chosen: Chosen,
+    keys: KeyMap,
+    cache: Caches,
+    time: Timeline,
+    minimap: MinimapDrag,
+    over: Option<Over>,
+    /// What two recordings say about each other, if that was asked for.
+    pub compared: Option<Compared>,
+    /// The room that was shown last: where a key chose another one the tabs follow.
+    room: Room,
+    number: u64,
+}
+
+impl Front {
+    /// With what was chosen before, and a key map.
+    pub fn new(chosen: Chosen, keys: KeyMap) -> Self {
+        Front {
+            chosen,
+            keys,
+            cache: Caches::default(),
+            time: Timeline::default(),
+            minimap: MinimapDrag::default(),
+            over: None,
+            compared: None,
+            room: Room::default(),
+            number: 0,
+        }
+    }
+
+    /// Another scope is drawn from now on.
+    pub fn other_scope(&mut self) {
+        self.number = self.number.wrapping_add(1 << 40);
+        self.room = Room::default();
+        self.compared = None;
+    }
+
+    /// Shows what went wrong.
+    pub fn trouble(&mut self, trouble: Trouble) {
+        self.over = Some(Over::Trouble(trouble));
+    }
+
+    /// Opens a file picker.
+    pub fn pick(&mut self, what: Pick) {
+        self.over = Some(Over::Pick(what));
+    }
+
+    /// Draws what is shown where nothing is open.
+    pub fn welcome(&mut self, ui: &mut Ui, world: &dyn World) -> Vec<Wish> {
+        let (mut actions, mut wishes) = (Vec::new(), Vec::new());
+        if let Some(pick) = crate::welcome::show(ui, &self.chosen, &mut wishes) {
+            self.over = Some(Over::Pick(pick));
+        }
+        let mut nothing = Scope::new(NodeInfo::default(), Options::default());
+        let mut cx = Cx {
+            c: Colours::now(ui.ctx()),
+            chosen: &mut self.chosen,
+            cache: &mut self.cache,
+            actions: &mut actions,
+            wishes: &mut wishes,
+            revision: 0,
+        };
+        if let Some(over) = self.over.take()
+            && let Next::Stay(over) = over::show(ui.ctx(), over, &mut nothing, &self.keys, world, &mut cx)
+        {
+            self.over = Some(over);
+        }
+        wishes
+    }
+
+    /// Shows a comparison.
+    pub fn show_compared(&mut self, compared: Compared) {
+        self.compared = Some(compared);
+        (self.chosen.below, self.chosen.tab) = (true, Tab::Compare);
+    }
+
+    /// Whether something lies over the window.
+    pub fn is_covered(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Where the time line was drawn last, points.
+    pub fn picture(&self) -> Option<egui::Rect> {
+        self.time.area
+    }
+
+    /// Sets light or dark and the scale, where they are others.
+    pub fn dress(&self, ctx: &Context) {
+        let wanted = match self.chosen.light {
+            Light::Dark => ThemePreference::Dark,
+            Light::Light => ThemePreference::Light,
+            Light::System => ThemePreference::System,
+        };
+        if ctx.options(|options| options.theme_preference) != wanted {
+            ctx.set_theme(wanted);
+        }
+        if (ctx.zoom_factor() - self.chosen.scale).abs() > 1e-3 {
+            ctx.set_zoom_factor(self.chosen.scale);
+        }
+    }
+
+    /// Draws all of it and does what was asked for. What only the owner of the window can do is returned.
+    pub fn ui(&mut self, ui: &mut Ui, scope: &mut Scope, world: &dyn World) -> Vec<Wish> {
+        self.dress(ui.ctx());
+        let (mut actions, mut wishes) = (Vec::new(), Vec::new());
+        self.chords(ui.ctx(), scope, &mut actions);
+        let mut cx = Cx {
+            c: Colours::now(ui.ctx()),
+            chosen: &mut self.chosen,
+            cache: &mut self.cache,
+            actions: &mut actions,
+            wishes: &mut wishes,
+            revision: self.number.wrapping_add(scope.revision()),
+        };
+        let over = {
+            let frame = scope.frame();
+            let margin = Margin::new().fill(cx.c.panel).inner_margin(egui::Margin::symmetric(8, 5));
+            let over = Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx)).inner;
+            Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
+            // Where there is no room the time line comes first.
+            let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);
+            if cx.chosen.below && high {
+                let panel = Panel::bottom("below")
+                    .resizable(true)
+                    .frame(margin)
+                    .size_range(90.0..=ui.available_height() * 0.7);
+                let shown = panel.default_size(cx.chosen.below_height).show(ui, |ui| {
+                    below::show(ui, &frame, self.compared.as_ref(), &mut cx);
+                });
+                cx.chosen.below_height = shown.response.rect.height();
+            } else {
+                Panel::bottom("tabs").frame(margin).show(ui, |ui| below::tabs(ui, &mut cx));
+            }
+            Panel::bottom("minimap").frame(Margin::new().fill(cx.c.panel)).show(ui, |ui| {
+                self.minimap.show(ui, &frame, &mut cx);
+            });
+            if cx.chosen.side && wide {
+                let panel = Panel::right("side")
+                    .resizable(true)
+                    .frame(margin)
+                    .size_range(220.0..=ui.available_width() * 0.6);
+                let shown =
+                    panel.default_size(cx.chosen.side_width).show(ui, |ui| side::show(ui, &frame, &mut cx));
+                cx.chosen.side_width = shown.response.rect.width();
+            }
+            if loadlines::count(&frame) > 0 {
+                let height = loadlines::height(&frame);
+                Panel::bottom("loadlines").exact_size(height).frame(Margin::new().fill(cx.c.back)).show(
+                    ui,
+                    |ui| {
+                        loadlines::show(ui, &frame, &mut cx);
+                    },
+                );
+            }
+            CentralPanel::default().frame(Margin::new().fill(cx.c.back)).show(ui, |ui| {
+                self.time.show(ui, &frame, &mut cx);
+            });
+            over
+        };
+        if let Some(over) = over {
+            self.over = Some(over);
+        }
+        let mut run = None;
+        if let Some(open) = self.over.take() {
+            match over::show(ui.ctx(), open, scope, &self.keys, world, &mut cx) {
+                Next::Stay(over) => self.over = Some(over),
+                Next::Gone => {}
+                Next::Run(command, rest) => run = Some((command, rest)),
+            }
+        }
+        if let Some((command, rest)) = run {
+            self.run(command, &rest, scope, &mut actions, ui.ctx());
+        }
+        if !actions.is_empty() {
+            ui.ctx().request_repaint();
+        }
+        self.act(actions, scope);
+        wishes
+    }
+
+    /// Does what was asked for.
+    fn act(&mut self, actions: Vec<Action>, scope: &mut Scope) {
+        let before = scope.frame().view.journey;
+        let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextRoom(_));
+        let chosen = actions.iter().any(chooses);
+        actions.into_iter().for_each(|action| scope.apply(action));
+        let (room, journey) = (scope.frame().view.room, scope.frame().view.journey);
+        if chosen {
+            self.follow_room(scope);
+        } else if room != self.room {
+            // Taking a row leads a terminal back to the picture; here the picture is there.
+            scope.apply(Action::Show(self.room));
+        }
+        self.show_room(scope);
+        let opens = journey.is_some() && journey != before && self.chosen.side;
+        if opens && scope.frame().inspector.is_none() {
+            scope.apply(Action::ToggleInspector);
+        }
+    }
+
+    /// The tab of the room that a key or a click chose.
+    fn follow_room(&mut self, scope: &Scope) {
+        let room = scope.frame().view.room;
+        if room == self.room {
+            return;
+        }
+        self.room = room;
+        let tab = match room {
+            Room::Scope => None,
+            Room::Flows => Some(Tab::Flows),
+            Room::Hops => Some(Tab::Hops),
+            Room::Journeys => Some(Tab::Journeys),
+            Room::Events => Some(Tab::Events),
+            Room::Clock => Some(Tab::Clock),
+            Room::Losses => Some(Tab::Losses),
+        };
+        self.chosen.below = tab.is_some();
+        self.chosen.tab = tab.unwrap_or(self.chosen.tab);
+    }
+
+    /// Tells the scope which room's rows its keys move.
+    fn show_room(&mut self, scope: &mut Scope) {
+        let wanted = match self.chosen.tab {
+            _ if !self.chosen.below => Room::Scope,
+            Tab::Flows => Room::Flows,
+            Tab::Hops => Room::Hops,
+            Tab::Journeys => Room::Journeys,
+            Tab::Events => Room::Events,
+            Tab::Clock => Room::Clock,
+            Tab::Losses => Room::Losses,
+            Tab::Distributions | Tab::Persistence | Tab::Xy | Tab::Compare => Room::Scope,
+        };
+        if wanted != self.room {
+            scope.apply(Action::Show(wanted));
+            self.room = wanted;
+        }
+    }
+
+    fn chords(&mut self, ctx: &Context, scope: &mut Scope, actions: &mut Vec<Action>) {
+        if self.over.is_some() || ctx.text_edit_focused() || egui::Popup::is_any_open(ctx) {
+            return;
+        }
+        // Tab goes from control to control, and where one has the keyboard some keys are its own.
+        let focused = ctx.memory(|memory| memory.focused().is_some());
+        let events = ctx.input(|input| input.events.clone());
+        for chord in keys::chords(&events) {
+            if keys::is_for_controls(chord, focused) {
+                continue;
+            }
+            if let Some(command) = self.keys.get(chord) {
+                self.run(command, "", scope, actions, ctx);
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        command: &Command,
+        rest: &str,
+        scope: &mut Scope,
+        actions: &mut Vec<Action>,
+        ctx: &Context,
+    ) {
+        let own = match &command.does {
+            Does::Act(action) => return actions.push(action.clone()),
+            Does::Own(own) => *own,
+        };
+        match own {
+            Own::Help => self.over = Some(Over::Help),
+            Own::Palette => self.over = Some(Over::Palette(Typed::default())),
+            Own::Channels => self.over = Some(Over::Channels),
+            Own::Ask(question) if rest.is_empty() => self.over = Some(Over::ask(question, question.now(scope))),
+            Own::Ask(question) => {
+                if let Err(wrong) = question.answer(rest, scope) {
+                    scope.tell(wrong, true);
+                }
+            }
+            Own::Measurements => self.chosen.side = !self.chosen.side,
+            Own::Svg => self.over = Some(Over::Pick(Pick::Svg)),
+            Own::Theme => self.chosen.light = other_light(ctx),
+            own => actions.extend(own.action(scope.frame().view)),
+        }
+    }
+}
+
+/// Light where it is dark, and the other way round.
+pub fn other_light(ctx: &Context) -> Light {
+    match ctx.theme() {
+        Theme::Dark => Light::Light,
+        Theme::Light => Light::Dark,
+    }
+}
+
+/// Whether a command means something in a window: terminals have some of their own.
+pub fn is_for_windows(command: &Command) -> bool {
+    !matches!(command.does, Does::Own(Own::Mouse | Own::Text | Own::Redraw | Own::Suspend))
+}

@@ -1,0 +1,96 @@
+//! Keys of the window as chords of the key map, the same map as in the terminal.
+
+use egui::{Event, Key, Modifiers};
+use magscope_scope::command::keys::{Chord, Code, Held};
+
+/// The chords of what was pressed, in order. Characters come as text, so that a key map says what a keyboard types.
+pub fn chords(events: &[Event]) -> Vec<Chord> {
+    events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Text(text) => {
+                let mut chars = text.chars();
+                let first = chars.next().filter(|_| chars.next().is_none())?;
+                Some(Chord::of(Code::Char(first), Held::default()))
+            }
+            Event::Key { key, pressed: true, modifiers, .. } => {
+                Some(Chord::of(code(*key, *modifiers)?, held(*modifiers)))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether a chord belongs to the controls of the window: Tab always, and what moves or presses the one that is focused.
+pub fn is_for_controls(chord: Chord, focused: bool) -> bool {
+    let plain = |code| chord == Chord::of(code, Held::default());
+    let shift_tab = Chord::of(Code::BackTab, Held::default());
+    plain(Code::Tab)
+        || chord == shift_tab
+        || (focused
+            && [Code::Enter, Code::Char(' '), Code::Left, Code::Right, Code::Up, Code::Down]
+                .into_iter()
+                .any(plain))
+}
+
+fn held(modifiers: Modifiers) -> Held {
+    Held { ctrl: modifiers.ctrl, alt: modifiers.alt, shift: modifiers.shift }
+}
+
+fn code(key: Key, modifiers: Modifiers) -> Option<Code> {
+    Some(match key {
+        Key::Enter => Code::Enter,
+        Key::Escape => Code::Esc,
+        Key::Tab if modifiers.shift => Code::BackTab,
+        Key::Tab => Code::Tab,
+        Key::Backspace => Code::Backspace,
+        Key::Delete => Code::Delete,
+        Key::Insert => Code::Insert,
+        Key::ArrowLeft => Code::Left,
+        Key::ArrowRight => Code::Right,
+        Key::ArrowUp => Code::Up,
+        Key::ArrowDown => Code::Down,
+        Key::Home => Code::Home,
+        Key::End => Code::End,
+        Key::PageUp => Code::PageUp,
+        Key::PageDown => Code::PageDown,
+        // With control or alt held nothing is typed.
+        other if modifiers.ctrl || modifiers.alt => {
+            let name = other.symbol_or_name();
+            let mut chars = name.chars();
+            let first = chars.next().filter(|_| chars.next().is_none())?;
+            Code::Char(first.to_ascii_lowercase())
+        }
+        other => Code::F(other.name().strip_prefix('F')?.parse().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_scope::command::keys::KeyMap;
+
+    fn press(key: Key, modifiers: Modifiers) -> Event {
+        Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers }
+    }
+
+    #[test]
+    fn windows_and_terminals_have_the_same_keys() {
+        let map = KeyMap::built_in();
+        let table = [
+            (Event::Text("?".to_owned()), Some("help")),
+            (Event::Text(" ".to_owned()), Some("pause")),
+            (Event::Text("G".to_owned()), Some("follow")),
+            (press(Key::F1, Modifiers::NONE), Some("help")),
+            (press(Key::ArrowLeft, Modifiers::SHIFT), Some("earlier-page")),
+            (press(Key::Tab, Modifiers::SHIFT), Some("next-view")),
+            (press(Key::L, Modifiers::CTRL), Some("redraw")),
+            (press(Key::G, Modifiers::NONE), None),
+            (Event::Text("ab".to_owned()), None),
+        ];
+        for (event, name) in table {
+            let found = chords(std::slice::from_ref(&event)).first().and_then(|chord| map.get(*chord));
+            assert_eq!(found.map(|command| command.name), name, "{event:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The signals, to choose loadlines and how they stand on their axes.
+
+use super::{Next, Over, modal};
+use crate::cx::Cx;
+use egui::{Context, Grid, RichText};
+use magscope_scope::{Action, Channel, Scope};
+
+pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
+    let frame = scope.frame();
+    let shown = &frame.view.channels;
+    let close = modal(ctx, "channels", 560.0, |ui| {
+        ui.label(
+            RichText::new("drawn below the lanes; those of TCP are of the picked connection, or the busiest")
+                .color(cx.c.dim),
+        );
+        Grid::new("channels").num_columns(2).striped(true).min_col_width(240.0).show(ui, |ui| {
+            for pair in Channel::ALL.chunks(2) {
+                for channel in pair {
+                    let mut on = shown.iter().any(|shown| shown.channel == *channel);
+                    if ui.checkbox(&mut on, channel.name()).changed() {
+                        cx.act(Action::ToggleChannel(*channel));
+                    }
+                }
+                ui.end_row();
+            }
+        });
+        if let Some(chosen) = shown.get(frame.view.channel) {
+            ui.separator();
+            ui.horizontal_wrapped(|ui| {
+                ui.label("vertical of");
+                ui.label(RichText::new(chosen.channel.name()).color(cx.c.accent).strong());
+                for (words, action) in [
+                    ("next", Action::NextChannel(1)),
+                    ("more/div", Action::VerticalScale(1)),
+                    ("less/div", Action::VerticalScale(-1)),
+                    ("up", Action::VerticalOffset(1)),
+                    ("down", Action::VerticalOffset(-1)),
+                    ("auto", Action::VerticalAuto),
+                    (if chosen.vertical.log { "linear" } else { "logarithmic" }, Action::ToggleLog),
+                ] {
+                    if ui.button(words).clicked() {
+                        cx.act(action);
+                    }
+                }
+            });
+        }
+        ui.add_space(4.0);
+        if ui.button("Close").clicked() {
+            ui.close();
+        }
+    });
+    if close { Next::Gone } else { Next::Stay(Over::Channels) }
+}

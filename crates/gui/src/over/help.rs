@@ -1,0 +1,53 @@
+//! Help: what the mouse does, and every command with its keys.
+
+use super::{Next, Over, modal};
+use crate::cx::Cx;
+use egui::{Context, Grid, RichText, ScrollArea};
+use magscope_scope::command::COMMANDS;
+use magscope_scope::command::keys::KeyMap;
+
+/// What the mouse does on the time line.
+const MOUSE: &[(&str, &str)] = &[
+    ("wheel", "zoom to the pointer"),
+    ("shift + wheel, sideways wheel", "earlier, later"),
+    ("drag", "select a stretch: cursors stand at its ends, and it is measured"),
+    ("shift + drag, right or middle drag", "move the picture"),
+    ("click", "select the journey, or the slow one in the rail above the lanes"),
+    ("double click", "show all there is"),
+    ("right click", "the stretch shown before"),
+    ("click on a hop's name", "select the hop"),
+    ("drag on the line of the whole session", "move the window of the picture"),
+];
+
+pub fn show(ctx: &Context, keys: &KeyMap, cx: &mut Cx) -> Next {
+    let close = modal(ctx, "help", 760.0, |ui| {
+        let height = (ctx.content_rect().height() - 240.0).max(120.0);
+        ScrollArea::vertical().max_height(height).auto_shrink([false, true]).show(ui, |ui| {
+            ui.label(RichText::new("the mouse on the time line").strong().color(cx.c.accent));
+            Grid::new("mouse").num_columns(2).striped(true).show(ui, |ui| {
+                for (what, words) in MOUSE {
+                    ui.label(*what);
+                    ui.label(*words);
+                    ui.end_row();
+                }
+            });
+            ui.add_space(8.0);
+            ui.label(
+                RichText::new("keys and commands (the terminal has the same)").strong().color(cx.c.accent),
+            );
+            Grid::new("keys").num_columns(3).striped(true).show(ui, |ui| {
+                for command in COMMANDS.iter().filter(|command| crate::front::is_for_windows(command)) {
+                    ui.label(RichText::new(keys.shown(command)).monospace());
+                    ui.label(RichText::new(command.name).monospace());
+                    ui.label(command.words);
+                    ui.end_row();
+                }
+            });
+        });
+        ui.add_space(4.0);
+        if ui.button("Close").clicked() {
+            ui.close();
+        }
+    });
+    if close { Next::Gone } else { Next::Stay(Over::Help) }
+}

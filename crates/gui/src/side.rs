@@ -1,0 +1,248 @@
+//! Beside the time line: the journey that is looked at, hop by hop, and what is measured; below everything the counts that are
+//! always there.
+
+use crate::cache::key;
+use crate::cx::Cx;
+use crate::text::NUMBERS;
+use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
+use magscope_core::Direction;
+use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
+use magscope_scope::look::Measurements;
+use magscope_scope::{Action, Frame, Inspector, Over};
+use std::fmt::Write as _;
+
+/// Numbers: of one width.
+pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
+    RichText::new(words).font(NUMBERS).color(colour)
+}
+
+/// A heading of a panel.
+pub fn heading(ui: &mut Ui, words: &str, cx: &Cx) {
+    ui.label(RichText::new(words).color(cx.c.dim).small().strong());
+}
+
+/// Draws inspector and measurements.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
+        match &frame.inspector {
+            Some(inspector) => journey(ui, inspector, cx),
+            None => {
+                heading(ui, "JOURNEY", cx);
+                ui.horizontal_wrapped(|ui| {
+                    if frame.view.journey.is_some() {
+                        if ui
+                            .button("Hop by hop")
+                            .on_hover_text("open the ladder of the selected journey")
+                            .clicked()
+                        {
+                            cx.act(Action::ToggleInspector);
+                        }
+                    } else {
+                        ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
+                    }
+                });
+            }
+        }
+        ui.add_space(10.0);
+        measurements(ui, frame, cx);
+    });
+}
+
+fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
+    let line = inspector.line;
+    ui.horizontal(|ui| {
+        heading(ui, "JOURNEY", cx);
+        if line.id() > 0 {
+            ui.label(RichText::new(format!("#{}", line.id())).color(cx.c.accent).strong());
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            if ui.small_button("✕").on_hover_text("close the ladder").clicked() {
+                cx.act(Action::ToggleInspector);
+            }
+        });
+    });
+    for words in facts(inspector) {
+        ui.label(words);
+    }
+    let bad = line.is_bad();
+    let verdict = RichText::new(line.journey.verdict.to_string()).color(if bad { cx.c.bad } else { cx.c.good });
+    ui.label(verdict.strong());
+    if let Some((words, ns)) = &inspector.blame {
+        let share = *ns as f32 / line.total_ns().max(1) as f32;
+        ui.label(RichText::new(format!("{}: {words}", short_duration(*ns))).color(cx.c.accent));
+        let bar = egui::ProgressBar::new(share.clamp(0.0, 1.0)).desired_height(6.0).fill(cx.c.accent);
+        ui.add(bar).on_hover_text(format!("{} of the whole", percent(f64::from(share)).trim()));
+    }
+    ui.add_space(4.0);
+    Grid::new("ladder").num_columns(5).striped(true).spacing([10.0, 2.0]).show(ui, |ui| {
+        for title in ["hop", "at", "Δ", "CPU", "who"] {
+            ui.label(RichText::new(title).color(cx.c.dim).small());
+        }
+        ui.end_row();
+        // As on the picture: the receiver above, the sender below.
+        let mut above = true;
+        for rung in inspector.rungs.iter().rev() {
+            if above && rung.mark.hop.direction() == Direction::Tx {
+                above = false;
+                ui.label(RichText::new("wire").color(cx.c.dim).small());
+                ui.end_row();
+            }
+            let colour = if rung.blamed { cx.c.accent } else { cx.c.text };
+            ui.label(RichText::new(rung.mark.hop.name()).color(colour));
+            let sign = if rung.since_start_ns < 0 { '−' } else { '+' };
+            ui.label(number(format!("{sign}{}", duration(rung.since_start_ns.unsigned_abs())), cx.c.dim));
+            let step = rung.step.map_or_else(|| format!("{:>7}", "·"), |step| duration(step.ns));
+            ui.label(number(step, colour));
+            ui.label(number(format!("{:>3}", rung.mark.cpu), cx.c.dim));
+            ui.label(RichText::new(&rung.who).color(colour).small());
+            ui.end_row();
+        }
+    });
+}
+
+fn facts(inspector: &Inspector) -> Vec<String> {
+    let line = inspector.line;
+    let mut facts = Vec::new();
+    if let Some((from, to)) = line.ends {
+        facts.push(format!("{} {from} → {to}", line.journey.proto));
+    }
+    let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
+    let mut second = format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim(), inspector.route);
+    if line.journey.retransmits() > 0 {
+        _ = write!(second, "   sent again {}×", line.journey.retransmits());
+    }
+    facts.push(second);
+    let mut third = format!("{} in all", short_duration(line.total_ns()));
+    if line.journey.ambiguous {
+        third.push_str("; times may be a neighbour's");
+    }
+    facts.push(third);
+    facts
+}
+
+fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let over = frame.cursors.map_or(0, |cursors| cursors.a_ns ^ cursors.b_ns.rotate_left(17));
+    let state = key(&[cx.revision, over]);
+    let kept = cx.cache.measurements.get(state, || Some(frame.measurements()));
+    let Some(m) = kept.as_ref() else { return };
+    ui.horizontal(|ui| {
+        heading(ui, "MEASUREMENTS", cx);
+        let span = short_duration(m.to_ns.saturating_sub(m.from_ns));
+        for (over, words) in [(Over::View, "picture"), (Over::Cursors, "between cursors")] {
+            if ui.selectable_label(m.over == over, words).clicked() {
+                cx.act(Action::MeasureOver(over));
+            }
+        }
+        ui.label(number(span, cx.c.dim));
+    });
+    counts(ui, m, cx);
+    ui.add_space(2.0);
+    Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
+        for title in ["from → to", "p50", "p90", "p99", "max", "n"] {
+            ui.label(RichText::new(title).color(cx.c.dim).small());
+        }
+        ui.end_row();
+        for pair in &m.pairs {
+            let words =
+                pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
+            let chosen = pair.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
+            let colour = if chosen { cx.c.accent } else { cx.c.text };
+            let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).extend();
+            if ui.add(name.sense(Sense::click())).clicked() {
+                cx.act(Action::ChooseHop(pair.pair.map(|(_, to)| to)));
+            }
+            let t = pair.times;
+            for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
+                let words = if t.n == 0 { format!("{:>7}", "·") } else { duration(ns) };
+                ui.label(number(words, colour));
+            }
+            ui.label(number(amount(t.n), cx.c.dim));
+            ui.end_row();
+        }
+    });
+    for layer in &m.layers {
+        ui.horizontal(|ui| {
+            ui.label(RichText::new(format!("payload at {}", layer.hop)).small());
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                ui.label(number(rate(layer.per_s), cx.c.dim));
+                ui.label(number(bit_rate(layer.bytes_per_s), cx.c.text));
+            });
+        });
+    }
+    if m.pairs.iter().any(|pair| !pair.times.exact) {
+        ui.label(RichText::new("percentiles are within 6.25 %").color(cx.c.dim).small());
+    }
+}
+
+fn counts(ui: &mut Ui, m: &Measurements, cx: &Cx) {
+    ui.horizontal_wrapped(|ui| {
+        ui.label(format!("{} journeys", count(m.journeys)));
+        for (words, n) in [("dropped", m.drops), ("events lost", m.lost_events)] {
+            let colour = if n > 0 { cx.c.bad } else { cx.c.dim };
+            ui.label(RichText::new(format!("{} {words}", count(n))).color(colour));
+        }
+        let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
+        ui.label(RichText::new(format!("{} sent again", count(m.retransmits))).color(colour));
+        if let Some(ratio) = m.loss_ratio.filter(|ratio| *ratio > 0.0) {
+            ui.label(RichText::new(format!("{} lost", percent(ratio).trim())).color(cx.c.bad));
+        }
+    });
+}
+
+/// The line at the bottom: counts that are there also when they are zero, and what the scope has to say.
+pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let footer = &frame.footer;
+    ui.horizontal(|ui| {
+        let totals = &footer.totals;
+        let mut fact = |words: String, colour: Color32| ui.label(RichText::new(words).color(colour).small());
+        let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.dim };
+        fact(frame.header.nodes.clone(), cx.c.text);
+        fact(format!("{} drops", count(totals.dropped())), alarm(totals.dropped()));
+        fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
+        fact(format!("{} resent", count(totals.retransmitted)), cx.c.dim);
+        fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
+        if let Some(own) = footer.overhead {
+            fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
+        }
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            for (on, words, name) in [
+                (cx.chosen.side, "beside", "inspector and measurements"),
+                (cx.chosen.below, "below", "the panels below"),
+            ] {
+                let response = ui
+                    .selectable_label(on, RichText::new(words).small())
+                    .on_hover_text(format!("show or hide {name}"));
+                if response.clicked() {
+                    match words {
+                        "beside" => cx.chosen.side = !on,
+                        _ => cx.chosen.below = !on,
+                    }
+                }
+            }
+            reading(ui, frame, cx);
+            if let Some(message) = &frame.view.message {
+                let colour = if message.is_error { cx.c.bad } else { cx.c.good };
+                ui.label(RichText::new(&message.text).color(colour));
+            }
+        });
+    });
+}
+
+/// How much of a recording has been read, and a way to leave it at that.
+fn reading(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let t = &frame.transport;
+    if !t.seekable || t.read_ns >= t.to_ns {
+        return;
+    }
+    let all = t.to_ns.saturating_sub(t.from_ns).max(1) as f64;
+    let part = t.read_ns.saturating_sub(t.from_ns) as f64 / all;
+    let words = "read no further: what is looked at is still read";
+    if ui.small_button("Stop").on_hover_text(words).clicked() {
+        cx.wishes.push(crate::wish::Wish::Idle(true));
+    }
+    let bar = egui::ProgressBar::new(part.clamp(0.0, 1.0) as f32).desired_width(150.0).fill(cx.c.quick);
+    let response = ui.add(bar.text(RichText::new(format!("reading {:.0} %", part * 100.0)).small()));
+    response.widget_info(|| {
+        egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, "how much has been read")
+    });
+}

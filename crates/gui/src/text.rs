@@ -1,0 +1,39 @@
+//! Words on pictures.
+
+use egui::{Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Shape, Vec2};
+use std::f32::consts::FRAC_PI_2;
+
+/// Names and words.
+pub const WORDS: FontId = FontId { size: 12.5, family: FontFamily::Proportional };
+/// The smallest there are.
+pub const SMALL: FontId = FontId { size: 11.5, family: FontFamily::Proportional };
+/// Numbers: digits of one width.
+pub const NUMBERS: FontId = FontId { size: 11.5, family: FontFamily::Monospace };
+
+/// Words, cut off with an ellipsis where there is no room. Returns what they cover.
+pub fn put(
+    painter: &Painter,
+    at: Pos2,
+    anchor: Align2,
+    words: &str,
+    font: FontId,
+    colour: Color32,
+    room: f32,
+) -> Rect {
+    let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), font, colour);
+    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));
+    let galley = painter.layout_job(job);
+    let rect = anchor.anchor_size(at, galley.size());
+    painter.galley(rect.min, galley, colour);
+    rect
+}
+
+/// Words from below to above, their middle at a place.
+pub fn upright(painter: &Painter, middle: Pos2, words: &str, font: FontId, colour: Color32, room: f32) {
+    let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), font, colour);
+    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));
+    let galley = painter.layout_job(job);
+    let half = galley.size() * 0.5;
+    let at = middle + Vec2::new(-half.y, half.x);
+    painter.add(Shape::Text(egui::epaint::TextShape::new(at, galley, colour).with_angle(-FRAC_PI_2)));
+}

@@ -1,0 +1,70 @@
+//! The time axis and the graticule.
+
+use super::plot::Plot;
+use crate::cx::Cx;
+use crate::text::{self, SMALL};
+use egui::{Align2, Painter, Rect, Stroke, pos2};
+use magscope_core::Layer;
+use magscope_scope::format::{short_duration, utc_time};
+use magscope_scope::{Align, DIVISIONS, Detail, Frame};
+
+/// Height of the axis.
+pub const HEIGHT: f32 = 20.0;
+
+/// Draws what is behind everything: layers, divisions, the lines of the lanes, the wire.
+pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+    painter.rect_filled(plot.area, 0.0, cx.c.back);
+    for (lane, rect) in frame.lanes.iter().zip(plot.rows.rects()) {
+        let Some(hop) = lane.hop() else { continue };
+        if matches!(hop.layer(), Layer::Transport | Layer::Device | Layer::Sched) {
+            painter.rect_filled(*rect, 0.0, cx.c.stripe);
+        }
+    }
+    if let Some(wire) = plot.rows.wire() {
+        let rect = Rect::from_x_y_ranges(plot.area.x_range(), wire);
+        painter.rect_filled(rect, 0.0, cx.c.wire);
+    }
+    for n in 0..=DIVISIONS {
+        let x = plot.x(n as f64 / DIVISIONS as f64);
+        let colour = if n == DIVISIONS / 2 { cx.c.grid } else { cx.c.grid.gamma_multiply(0.6) };
+        painter.vline(x, plot.area.y_range(), Stroke::new(1.0, colour));
+    }
+    for (lane, rect) in frame.lanes.iter().zip(plot.rows.rects()) {
+        if lane.is_served() {
+            painter.hline(
+                plot.area.x_range(),
+                rect.center().y,
+                Stroke::new(1.0, cx.c.grid.gamma_multiply(0.75)),
+            );
+        }
+    }
+}
+
+/// Draws the labels below the plot.
+pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+    let y = plot.area.bottom() + HEIGHT * 0.5;
+    let every = if plot.area.width() > 620.0 { 1 } else { 2 };
+    let per_division = frame.sweep.timebase.per_division_ns();
+    for n in (0..DIVISIONS).step_by(every) {
+        let x = plot.x(n as f64 / DIVISIONS as f64);
+        painter.vline(x, plot.area.bottom()..=plot.area.bottom() + 4.0, Stroke::new(1.0, cx.c.dim));
+        let words = if n == 0 { "0".to_owned() } else { format!("+{}", short_duration(n * per_division)) };
+        text::put(painter, pos2(x + 3.0, y), Align2::LEFT_CENTER, &words, SMALL, cx.c.dim, 90.0);
+    }
+}
+
+/// The instant at the left edge, in words; how many lines stand there; what is being read.
+pub fn origin(frame: &Frame) -> String {
+    let mut words = match frame.sweep.align {
+        Align::Start => format!("{} journeys, each from its start", frame.sweep.lifelines.len()),
+        Align::Time => {
+            frame.header.origin_utc_ns.map_or_else(String::new, |ns| format!("{} UTC", utc_time(ns)))
+        }
+    };
+    match frame.detail {
+        Detail::Reading => words.push_str("   reading …"),
+        Detail::Density => words.push_str("   density; zoom in for single journeys"),
+        Detail::Lifelines => {}
+    }
+    words
+}

@@ -1,0 +1,140 @@
+//! Beside the lanes: whose they are, what they are called, what was measured there.
+
+use super::plot::Plot;
+use crate::cx::Cx;
+use crate::text::{self, NUMBERS, SMALL, WORDS};
+use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
+use magscope_core::node::Service;
+use magscope_scope::format::{duration, rate, short_duration};
+use magscope_scope::{Action, Frame, Lane, Place};
+
+/// Width of the names.
+pub const NAMES: f32 = 112.0;
+/// Width of the numbers.
+pub const FIGURES: f32 = 196.0;
+
+/// Draws the names on the left of the plot.
+pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
+    let painter = ui.painter().clone();
+    let legible = plot.rows.legible(frame.lanes);
+    for ((lane, rect), legible) in frame.lanes.iter().zip(plot.rows.rects()).zip(legible) {
+        let place = Rect::from_min_max(pos2(left + 22.0, rect.top()), pos2(plot.area.left(), rect.bottom()));
+        match lane.hop() {
+            None => wire(&painter, place, frame, cx),
+            Some(hop) => {
+                let response = ui.interact(place, ui.scope_id().with(("lane", hop as u8)), Sense::click());
+                response.widget_info(|| {
+                    WidgetInfo::selected(Role::ListItem, true, frame.view.hop == Some(hop), hop.name())
+                });
+                let selected = frame.view.hop == Some(hop);
+                if selected || response.hovered() {
+                    let colour = if selected { cx.c.accent.gamma_multiply(0.22) } else { cx.c.grid };
+                    painter.rect_filled(place.shrink(1.0), 3.0, colour);
+                }
+                let colour = match (selected, lane.is_served()) {
+                    (true, _) => cx.c.accent,
+                    (_, true) => cx.c.text,
+                    (_, false) => cx.c.dim.gamma_multiply(0.7),
+                };
+                if legible || selected {
+                    let at = pos2(place.right() - 8.0, place.center().y);
+                    text::put(&painter, at, Align2::RIGHT_CENTER, hop.name(), WORDS, colour, place.width());
+                }
+                if response.clicked() {
+                    cx.act(Action::ChooseHop(if selected { None } else { Some(hop) }));
+                }
+                response.on_hover_text_at_pointer(about(lane));
+            }
+        }
+    }
+    hosts(&painter, plot, left, frame, cx);
+}
+
+/// How a hop is served and what is measured there, in words.
+fn about(lane: &Lane) -> String {
+    let served = match &lane.service {
+        Service::Served { backend, point, note } if note.is_empty() => format!("{backend} {point}"),
+        Service::Served { backend, point, note } => format!("{backend} {point}; {note}"),
+        Service::Off => "off: it was not asked for".to_owned(),
+        Service::Missing { because } => format!("missing: {because}"),
+    };
+    let latency = lane.stats.as_ref().and_then(|stats| stats.latency.as_ref());
+    match latency {
+        Some(l) => format!(
+            "{served}\nfrom {}: p50 {}, p99 {}, max {}",
+            l.from,
+            short_duration(l.p50_ns),
+            short_duration(l.p99_ns),
+            short_duration(l.max_ns)
+        ),
+        None => served,
+    }
+}
+
+fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &Cx) {
+    let words = match frame.wire.half_width_ns {
+        Some(0) => "wire".to_owned(),
+        Some(ns) => format!("wire ±{}", short_duration(ns)),
+        None => "wire: not joined".to_owned(),
+    };
+    let at = pos2(place.right() - 8.0, place.center().y);
+    text::put(painter, at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
+}
+
+/// Whose lanes these are: a bar and a name from below to above.
+fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx) {
+    let Some(wire) = plot.rows.wire() else { return };
+    let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);
+    let several = receiver != sender && !receiver.is_empty();
+    let name = |what: &str, of: &str| if several { format!("{what}: {of}") } else { what.to_owned() };
+    let sides = [
+        (plot.area.top(), wire.min, name("receiver", receiver), cx.c.series[1]),
+        (wire.max, plot.area.bottom(), name("sender", sender), cx.c.series[0]),
+    ];
+    for (top, bottom, words, colour) in sides {
+        let bar = Rect::from_min_max(pos2(left + 19.0, top + 3.0), pos2(left + 21.5, bottom - 3.0));
+        painter.rect_filled(bar, 1.0, colour.gamma_multiply(0.8));
+        let middle = pos2(left + 9.0, f32::midpoint(top, bottom));
+        text::upright(painter, middle, &words, SMALL, cx.c.dim, bottom - top - 8.0);
+    }
+}
+
+/// Draws the titles of the numbers at a height.
+pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &Cx) {
+    for (end, words) in columns(left).into_iter().zip(["p50", "p99", "events"]) {
+        text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, words, SMALL, cx.c.dim, 60.0);
+    }
+}
+
+fn columns(left: f32) -> [f32; 3] {
+    [left + 62.0, left + 124.0, left + FIGURES - 8.0]
+}
+
+/// Draws the numbers on the right of the plot.
+pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx) {
+    let legible = plot.rows.legible(frame.lanes);
+    for ((lane, rect), _) in
+        frame.lanes.iter().zip(plot.rows.rects()).zip(legible).filter(|(_, legible)| *legible)
+    {
+        let y = rect.center().y;
+        let (Place::Hop(hop), Some(stats)) = (lane.place, &lane.stats) else {
+            let words = match (&lane.service, lane.place) {
+                (_, Place::Wire) => frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string()),
+                (Service::Off, _) => "off".to_owned(),
+                (Service::Missing { .. }, _) => "missing".to_owned(),
+                (Service::Served { .. }, _) => "·".to_owned(),
+            };
+            let faint = cx.c.dim.gamma_multiply(0.8);
+            text::put(painter, pos2(left + 12.0, y), Align2::LEFT_CENTER, &words, SMALL, faint, FIGURES - 16.0);
+            continue;
+        };
+        let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
+        let latency = stats.latency.as_ref();
+        let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
+        let shown = times.into_iter().chain([Some(rate(stats.events_per_s))]);
+        for (end, words) in columns(left).into_iter().zip(shown) {
+            let (words, colour) = words.map_or_else(|| ("·".to_owned(), cx.c.dim), |words| (words, colour));
+            text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, &words, NUMBERS, colour, 90.0);
+        }
+    }
+}

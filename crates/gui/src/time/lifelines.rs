@@ -1,0 +1,198 @@
+//! Lifelines: every journey a line through the lanes, time to the right. All of them are one mesh.
+
+use super::ink::Ink;
+use super::plot::Plot;
+use crate::chosen::Tint;
+use crate::colours::Colours;
+use egui::{Color32, Mesh, Pos2, pos2};
+use magscope_core::{Direction, Hop};
+use magscope_scope::{Frame, Lifeline};
+
+/// Up to so many have soft edges; more of them look the same without.
+const SOFT: usize = 600;
+/// Up to so many have a point at every event, where there is room.
+const POINTS: usize = 120;
+/// Two events closer than this, points, are one corner.
+const CORNER: f32 = 0.4;
+
+/// What gives lines their colours.
+pub struct Inks<'c> {
+    c: &'c Colours,
+    tint: Tint,
+    /// The quickest and the slowest of them, in logarithms.
+    pace: (f32, f32),
+}
+
+impl<'c> Inks<'c> {
+    /// For these lines.
+    pub fn new(c: &'c Colours, tint: Tint, lines: &[Lifeline]) -> Self {
+        let logs = || lines.iter().map(|line| (line.total_ns().max(1) as f32).ln());
+        let pace = (logs().fold(f32::MAX, f32::min), logs().fold(f32::MIN, f32::max));
+        Inks { c, tint, pace }
+    }
+
+    /// The colour of a line.
+    pub fn of(&self, line: &Lifeline) -> Color32 {
+        if line.is_bad() {
+            return self.c.bad;
+        }
+        let journey = &line.journey;
+        match self.tint {
+            Tint::Latency => {
+                let (least, most) = self.pace;
+                let log = (line.total_ns().max(1) as f32).ln();
+                // The upper half of the way tells: most journeys are alike.
+                let part = (log - least) / (most - least).max(0.7);
+                self.c.line.lerp_to_gamma(self.c.slow, ((part - 0.35) / 0.65).clamp(0.0, 1.0))
+            }
+            Tint::Flow => {
+                let flow = if journey.tx_flow.is_none() { journey.rx_flow } else { journey.tx_flow };
+                self.c.named(flow.0)
+            }
+            Tint::Process => {
+                let who = journey.sender.or(journey.reader);
+                who.map_or(self.c.dim, |who| self.c.named(u64::from(who.tgid)))
+            }
+            Tint::Node => {
+                let seat = line.from.or(line.to);
+                seat.map_or(self.c.dim, |s| self.c.named(u64::from(s.node) << 32 | u64::from(s.netns)))
+            }
+            Tint::Verdict if journey.verdict.is_whole() => self.c.line,
+            Tint::Verdict => self.c.named(journey.verdict.kind() as u64),
+        }
+    }
+}
+
+/// The mesh of all lifelines but the one that stands out.
+pub fn crowd<'a>(
+    plot: &Plot,
+    frame: &Frame,
+    inks: &Inks,
+    lines: impl ExactSizeIterator<Item = &'a Lifeline>,
+) -> Mesh {
+    let many = lines.len();
+    let mut ink = Ink::new(plot.area, many <= SOFT);
+    let strength = (1.0 - (many as f32 / 5_000.0).sqrt() * 0.55).clamp(0.4, 0.9);
+    for line in lines {
+        let colour = inks.of(line);
+        let faint = if line.is_bad() { colour } else { colour.gamma_multiply(strength) };
+        trace(&mut ink, plot, frame, line, 1.0, faint);
+        if many <= POINTS {
+            let size = egui::vec2(3.0, 3.0);
+            for (_, at) in plot.way(frame, line).filter(|(_, at)| plot.area.contains(*at)) {
+                ink.block(egui::Rect::from_center_size(at, size), colour);
+            }
+        }
+        if line.is_bad() {
+            cross(&mut ink, plot, frame, line, inks.c);
+        }
+    }
+    ink.mesh()
+}
+
+/// The mesh of one lifeline that stands out, each of its events marked.
+pub fn single(plot: &Plot, frame: &Frame, line: &Lifeline, colour: Color32, c: &Colours) -> Mesh {
+    let mut ink = Ink::new(plot.area, true);
+    trace(&mut ink, plot, frame, line, 4.5, c.back.gamma_multiply(0.85));
+    trace(&mut ink, plot, frame, line, 2.0, colour);
+    for (_, at) in plot.way(frame, line) {
+        ink.diamond(at, 4.0, colour);
+    }
+    if line.is_bad() {
+        cross(&mut ink, plot, frame, line, c);
+    }
+    ink.mesh()
+}
+
+/// A red cross where a journey ended badly.
+fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours) {
+    if let Some((_, at)) = plot.way(frame, line).last() {
+        ink.cross(at, 5.0, 2.0, c.bad);
+    }
+}
+
+fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32, colour: Color32) {
+    let mut way = plot.way(frame, line);
+    let Some((mut below, mut from)) = way.next() else { return };
+    // Events at one place of the screen are one upright stroke and not many.
+    let mut stroke: Option<Pos2> = None;
+    for (hop, to) in way {
+        let crosses = below.direction() == Direction::Tx && hop.direction() == Direction::Rx;
+        let upright = (to.x - from.x).abs() < CORNER && !crosses;
+        let start = stroke.take().unwrap_or(from);
+        if upright && (to.x - start.x).abs() < CORNER {
+            stroke = Some(start);
+        } else if start == from {
+            step(ink, plot, frame, (from, to), crosses, width, colour);
+        } else {
+            ink.line(start, from, width, colour);
+            step(ink, plot, frame, (from, to), crosses, width, colour);
+        }
+        (below, from) = (hop, to);
+    }
+    if let Some(start) = stroke {
+        ink.line(start, from, width, colour);
+    }
+}
+
+/// A stretch between two hops. Over the wire it opens as far as the clocks are unsure; where nothing is known there is none.
+fn step(
+    ink: &mut Ink,
+    plot: &Plot,
+    frame: &Frame,
+    (from, to): (Pos2, Pos2),
+    crosses: bool,
+    width: f32,
+    colour: Color32,
+) {
+    if !crosses {
+        return ink.line(from, to, width, colour);
+    }
+    let Some(half_width_ns) = frame.wire.half_width_ns else { return };
+    let Some(wire) = plot.rows.wire() else { return ink.line(from, to, width, colour) };
+    let half = (half_width_ns as f64 / frame.sweep.timebase.span_ns() as f64) as f32 * plot.area.width();
+    if half >= 1.0 {
+        // Anywhere on the upper edge of the wedge can be true.
+        let (foot, top) = (pos2(from.x, wire.max), pos2(to.x, wire.min));
+        let (left, right) = (pos2(top.x - half, top.y), pos2(top.x + half, top.y));
+        ink.triangle([foot, left, right], colour.gamma_multiply(0.22));
+        ink.line(from, foot, width, colour);
+        ink.line(foot, top, width, colour.gamma_multiply(0.75));
+        ink.line(left, right, width.max(1.5), colour);
+        ink.line(top, to, width, colour);
+    } else {
+        ink.line(from, to, width, colour);
+    }
+}
+
+/// The lifeline nearest to a place of the window, not farther than `within` points.
+pub fn nearest<'a>(plot: &Plot, frame: &'a Frame, at: Pos2, within: f32) -> Option<&'a Lifeline> {
+    let mut best: Option<(f32, &Lifeline)> = None;
+    for line in &frame.sweep.lifelines {
+        let mut before: Option<Pos2> = None;
+        for (_, here) in plot.way(frame, line) {
+            let from = before.replace(here).unwrap_or(here);
+            if (from.x - within > at.x && here.x - within > at.x)
+                || (from.x + within < at.x && here.x + within < at.x)
+            {
+                continue;
+            }
+            let off = distance(at, from, here);
+            if off <= within && best.is_none_or(|(least, _)| off < least) {
+                best = Some((off, line));
+            }
+        }
+    }
+    best.map(|(_, line)| line)
+}
+
+fn distance(at: Pos2, from: Pos2, to: Pos2) -> f32 {
+    let (along, since) = (to - from, at - from);
+    let part = (since.dot(along) / along.length_sq().max(1e-6)).clamp(0.0, 1.0);
+    (since - along * part).length()
+}
+
+/// The hop whose mark is nearest to a height.
+pub fn hop_at(plot: &Plot, frame: &Frame, y: f32) -> Option<Hop> {
+    frame.lanes.get(plot.rows.at(y)?)?.hop()
+}

@@ -1,0 +1,155 @@
+//! Marks over the picture: single events, the slowest journeys, the trigger, cursors, and what is being selected.
+
+use super::ink::Ink;
+use super::plot::Plot;
+use crate::cx::Cx;
+use crate::text::{self, SMALL};
+use egui::{Align2, Color32, Painter, Pos2, Rangef, Rect, Stroke, Ui, pos2};
+use magscope_core::Hop;
+use magscope_scope::format::{duration, rate, short_duration};
+use magscope_scope::look::{CursorReading, Exemplar, Point, PointKind};
+use magscope_scope::{CursorId, Frame};
+
+/// Height of the rail above the lanes.
+pub const RAIL: f32 = 16.0;
+
+/// Draws drops, retransmissions, losses and changes, as one mesh.
+pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &Cx) {
+    let mut ink = Ink::new(plot.area, true);
+    for point in points {
+        let x = plot.x(point.x);
+        let y = point.hop.and_then(|hop| place(plot, hop)).unwrap_or(plot.area.bottom() - 7.0);
+        let at = pos2(x, y);
+        match point.kind {
+            PointKind::Drop(_) => ink.cross(at, 5.0, 2.0, cx.c.bad),
+            PointKind::EventLoss(_) => {
+                let band = Rect::from_x_y_ranges(x - 1.0..=x + 1.0, plot.area.y_range());
+                ink.block(band, cx.c.bad.gamma_multiply(0.55));
+            }
+            PointKind::SocketFull => ink.block(Rect::from_center_size(at, egui::vec2(8.0, 8.0)), cx.c.bad),
+            PointKind::Retransmit => {
+                ink.triangle([pos2(x - 5.0, y + 4.0), pos2(x + 5.0, y + 4.0), pos2(x, y - 5.0)], cx.c.slow)
+            }
+            PointKind::Change => ink.diamond(at, 5.0, cx.c.dim),
+        }
+    }
+    painter.add(ink.mesh());
+}
+
+/// A hop's line; what has no lane of its own stands at its neighbour's.
+fn place(plot: &Plot, hop: Hop) -> Option<f32> {
+    let beside = match hop {
+        Hop::TcpRetransmit => Hop::TcpXmit,
+        Hop::SkbDrop => Hop::DevRecv,
+        Hop::SockFull => Hop::SockReady,
+        own => own,
+    };
+    plot.rows.middle(beside)
+}
+
+/// What a point says when one points at it.
+pub fn point_words(point: &Point) -> String {
+    match point.kind {
+        PointKind::Drop(reason) => format!("the kernel dropped a packet here: reason {reason}"),
+        PointKind::Retransmit => "a byte range was sent again".to_owned(),
+        PointKind::EventLoss(n) => format!("{n} events were lost by the instrument up to here"),
+        PointKind::SocketFull => "a socket's receive buffer was full".to_owned(),
+        PointKind::Change => "what is captured was changed here".to_owned(),
+    }
+}
+
+/// Draws the rail of the slowest journeys: the slower, the larger and warmer. Returns the one that is pointed at.
+pub fn exemplars(
+    painter: &Painter,
+    plot: &Plot,
+    exemplars: &[Exemplar],
+    selected: Option<u64>,
+    pointer: Option<Pos2>,
+    cx: &Cx,
+) -> Option<Exemplar> {
+    let y = plot.area.top() - RAIL * 0.5;
+    let rail = Rect::from_x_y_ranges(plot.area.x_range(), Rangef::new(plot.area.top() - RAIL, plot.area.top()));
+    painter.rect_filled(rail, 0.0, cx.c.back);
+    let logs = |e: &Exemplar| (e.total_ns.max(1) as f32).ln();
+    let most = exemplars.iter().map(logs).fold(f32::MIN, f32::max);
+    let least = exemplars.iter().map(logs).fold(f32::MAX, f32::min);
+    let mut ink = Ink::new(rail, true);
+    let mut hit: Option<(f32, Exemplar)> = None;
+    for exemplar in exemplars {
+        let part = (logs(exemplar) - least) / (most - least).max(0.5);
+        let at = pos2(plot.x(exemplar.x), y);
+        let is_selected = selected == Some(exemplar.key);
+        let colour = if is_selected { cx.c.accent } else { cx.c.pace(part) };
+        ink.diamond(at, 2.5 + 3.5 * part + if is_selected { 1.5 } else { 0.0 }, colour);
+        if let Some(pointer) = pointer.filter(|pointer| rail.contains(*pointer)) {
+            let off = (pointer.x - at.x).abs();
+            if off < 7.0 && hit.is_none_or(|(least, _)| off < least) {
+                hit = Some((off, *exemplar));
+            }
+        }
+    }
+    painter.add(ink.mesh());
+    hit.map(|(_, exemplar)| exemplar)
+}
+
+/// Draws the trigger's mark.
+pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
+    let Some(at) = frame.trigger.at.filter(|at| (0.0..=1.0).contains(at)) else { return };
+    let x = plot.x(at);
+    dashed(painter, x, plot.area.y_range(), cx.c.accent.gamma_multiply(0.7));
+    tag(painter, pos2(x, plot.area.bottom() + 8.0), "T", cx.c.accent, cx);
+}
+
+/// Draws cursors and what they say.
+pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &Cx) {
+    let (a, b) = (plot.x(cursors.a.clamp(-0.01, 1.01)), plot.x(cursors.b.clamp(-0.01, 1.01)));
+    let between = Rect::from_x_y_ranges(Rangef::new(a.min(b), a.max(b)), plot.area.y_range());
+    painter.rect_filled(between.intersect(plot.area), 0.0, cx.c.accent.gamma_multiply(0.07));
+    for (at, id, name) in [(cursors.a, CursorId::A, "A"), (cursors.b, CursorId::B, "B")] {
+        if !(0.0..=1.0).contains(&at) {
+            continue;
+        }
+        let x = plot.x(at);
+        let colour = if cursors.chosen == id { cx.c.accent } else { cx.c.dim };
+        painter.vline(x, plot.area.y_range(), Stroke::new(1.0, colour));
+        tag(painter, pos2(x, plot.area.bottom() + 8.0), name, colour, cx);
+    }
+}
+
+/// What the cursors say: the time between them, its inverse, and how sure that is.
+pub fn readout(cursors: CursorReading) -> String {
+    let sign = if cursors.delta_ns < 0 { "−" } else { "" };
+    let mut words = format!("A→B {sign}{}", duration(cursors.delta_ns.unsigned_abs()).trim());
+    if cursors.half_width_ns > 0 {
+        words = format!("{words} ±{}", short_duration(cursors.half_width_ns));
+    }
+    match cursors.per_s {
+        Some(per_s) => format!("{words}   1/Δ {}", rate(per_s).trim()),
+        None => words,
+    }
+}
+
+/// Draws the stretch that is being selected.
+pub fn selection(ui: &Ui, plot: &Plot, from: f64, to: f64, span_ns: u64, cx: &Cx) {
+    let (left, right) = (plot.x(from.min(to)), plot.x(from.max(to)));
+    let rect = Rect::from_x_y_ranges(left..=right, plot.area.y_range()).intersect(plot.area);
+    let painter = ui.painter();
+    painter.rect_filled(rect, 0.0, cx.c.accent.gamma_multiply(0.16));
+    for x in [left, right] {
+        painter.vline(x, plot.area.y_range(), Stroke::new(1.0, cx.c.accent));
+    }
+    let ns = ((to - from).abs() * span_ns as f64) as u64;
+    let at = pos2(rect.center().x, rect.top() + 4.0);
+    text::put(painter, at, Align2::CENTER_TOP, &short_duration(ns), text::WORDS, cx.c.accent, 200.0);
+}
+
+fn dashed(painter: &Painter, x: f32, y: Rangef, colour: Color32) {
+    let line = [pos2(x, y.min), pos2(x, y.max)];
+    painter.extend(egui::Shape::dashed_line(&line, Stroke::new(1.0, colour), 5.0, 4.0));
+}
+
+fn tag(painter: &Painter, at: Pos2, name: &str, colour: Color32, cx: &Cx) {
+    let rect = Rect::from_center_size(at, egui::vec2(15.0, 15.0));
+    painter.rect_filled(rect, 3.0, colour);
+    text::put(painter, at, Align2::CENTER_CENTER, name, SMALL, cx.c.back, 20.0);
+}

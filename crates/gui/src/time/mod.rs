@@ -1,0 +1,202 @@
+//! The time line: lanes of sender, wire and receiver, and the journeys through them.
+//!
+//! Drawn in one of three ways, by how much there is: a texture of the tiles, or lifelines as one mesh; and over either the
+//! slowest, which can be clicked at every zoom. Both are kept until the scope, the place or the colours change.
+
+mod axis;
+mod density;
+mod gutter;
+mod ink;
+mod lifelines;
+mod marks;
+mod plot;
+mod pointer;
+mod rows;
+mod tip;
+
+use crate::cache::{key, place};
+use crate::cx::Cx;
+use crate::text::{self, SMALL, WORDS};
+use egui::{Align2, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
+use lifelines::Inks;
+use magscope_scope::format::short_duration;
+use magscope_scope::look::{Density, Exemplar};
+use magscope_scope::{Action, Align, Detail, Frame, Lifeline};
+use plot::Plot;
+use pointer::Pointer;
+use rows::Rows;
+use std::sync::Arc;
+
+pub use gutter::{FIGURES, NAMES};
+pub use ink::Ink;
+
+/// Height of the line of words above the lanes.
+const TITLE: f32 = 20.0;
+/// A mouse may be off by so many points.
+const FINGER: f32 = 8.0;
+/// The slowest that are drawn over a density.
+const OVER_DENSITY: usize = 24;
+
+/// The time line, and what the mouse is doing on it.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    pointer: Pointer,
+    /// Where the picture was drawn last.
+    pub area: Option<Rect>,
+}
+
+impl Timeline {
+    /// Draws it over all of `ui`.
+    pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+        let all = ui.available_rect_before_wrap();
+        let figures = if all.width() > 820.0 { gutter::FIGURES } else { 8.0 };
+        let area = Rect::from_min_max(
+            pos2(all.left() + gutter::NAMES + 22.0, all.top() + TITLE + marks::RAIL),
+            pos2(all.right() - figures, all.bottom() - axis::HEIGHT),
+        );
+        ui.allocate_rect(all, Sense::hover());
+        if !area.is_positive() || area.width() < 40.0 || area.height() < 40.0 {
+            return;
+        }
+        self.area = Some(all);
+        let rows = Rows::new(area, frame.lanes);
+        let plot = Plot { area, rows: &rows };
+        let touch = Rect::from_min_max(pos2(area.left(), area.top() - marks::RAIL), area.max);
+        let response = ui.interact(touch, ui.scope_id().with("time line"), Sense::click_and_drag());
+        let lines = frame.sweep.lifelines.len();
+        let span = short_duration(frame.sweep.timebase.span_ns());
+        response.widget_info(|| {
+            WidgetInfo::labeled(Role::Canvas, true, format!("time line: {lines} journeys over {span}"))
+        });
+
+        let painter = ui.painter_at(all);
+        axis::graticule(&painter, &plot, frame, cx);
+        let pointed = response.hover_pos();
+        let (hovered, density) = self.picture(ui, &painter, &plot, frame, pointed, cx);
+        axis::labels(&painter, &plot, frame, cx);
+        gutter::names(ui, &plot, all.left(), frame, cx);
+        self.titles(&painter, &plot, all, frame, cx);
+        if figures == gutter::FIGURES {
+            gutter::titles(&painter, area.right(), all.top() + TITLE * 0.5, cx);
+            gutter::figures(&painter, &plot, area.right(), frame, cx);
+        }
+        if let Some((from, to)) = self.pointer.drag {
+            marks::selection(ui, &plot, from, to, frame.sweep.timebase.span_ns(), cx);
+        }
+        self.pointer.read(ui, &plot, &response, frame, cx);
+        if response.clicked() && !response.double_clicked() {
+            click(&plot, frame, hovered.as_ref(), response.interact_pointer_pos(), cx);
+        }
+        if let Some(words) = tip::words(&plot, frame, &density, hovered.as_ref(), pointed) {
+            response.on_hover_text_at_pointer(words);
+        }
+    }
+
+    /// What happened: density or lifelines, the slowest, marks. Returns the journey that is pointed at.
+    fn picture(
+        &self,
+        ui: &Ui,
+        painter: &egui::Painter,
+        plot: &Plot,
+        frame: &Frame,
+        pointed: Option<Pos2>,
+        cx: &mut Cx,
+    ) -> (Option<Hovered>, Arc<Density>) {
+        let lines = &frame.sweep.lifelines;
+        let dense = frame.detail != Detail::Lifelines && frame.view.align == Align::Time;
+        let state = key(&[cx.revision, place(plot.area), u64::from(ui.ctx().theme() == egui::Theme::Dark)]);
+        let columns = (plot.area.width() * ui.pixels_per_point()).round().max(1.0) as usize;
+        let density = cx.cache.densities.get(key(&[state, columns as u64]), || frame.density(columns));
+        if dense {
+            let c = cx.c;
+            let texture = cx
+                .cache
+                .texture(ui.ctx(), "density", key(&[state, columns as u64]), || density::image(&density, c));
+            painter.add(Shape::from(density::mesh(&texture, plot.rows.rects())));
+        }
+        let clipped = painter.with_clip_rect(plot.area);
+        let chosen = frame.view.journey.or(frame.sweep.anchor);
+        let inks = Inks::new(cx.c, cx.chosen.tint, lines);
+        let tint = cx.chosen.tint as u64;
+        let mesh = cx.cache.mesh("lifelines", key(&[state, u64::from(dense), tint]), || {
+            let mut others: Vec<&Lifeline> = lines.iter().collect();
+            if dense {
+                others.sort_by_key(|line| std::cmp::Reverse(line.total_ns()));
+                others.truncate(OVER_DENSITY);
+            }
+            lifelines::crowd(plot, frame, &inks, others.into_iter())
+        });
+        clipped.add(Shape::Mesh(mesh));
+        if let Some(line) = lines.iter().find(|line| Some(line.key()) == chosen) {
+            clipped.add(lifelines::single(plot, frame, line, cx.c.accent, cx.c));
+        }
+        let points = cx.cache.points.get(state, || frame.points());
+        marks::points(&clipped, plot, &points, cx);
+        if let Some(cursors) = frame.cursors {
+            marks::cursors(painter, plot, cursors, cx);
+        }
+        marks::trigger(painter, plot, frame, cx);
+        let slow = marks::exemplars(painter, plot, &density.exemplars, frame.view.journey, pointed, cx);
+        if let Some(exemplar) = slow {
+            return (Some(Hovered::Exemplar(exemplar)), density);
+        }
+        let at = pointed.filter(|at| plot.area.contains(*at) && self.pointer.drag.is_none());
+        let hovered = at.and_then(|at| {
+            let line = lifelines::nearest(plot, frame, at, FINGER);
+            let point = points.iter().find(|point| (plot.x(point.x) - at.x).abs() < 4.0);
+            if let Some(point) = point.filter(|_| line.is_none()) {
+                return Some(Hovered::Point(marks::point_words(point)));
+            }
+            let line = line?;
+            if Some(line.key()) != chosen {
+                clipped.add(lifelines::single(plot, frame, line, inks.of(line), cx.c));
+            }
+            Some(Hovered::Line(line.key()))
+        });
+        (hovered, density)
+    }
+
+    fn titles(&self, painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &Cx) {
+        let y = all.top() + TITLE * 0.5;
+        let left = text::put(
+            painter,
+            pos2(plot.area.left(), y),
+            Align2::LEFT_CENTER,
+            &axis::origin(frame),
+            SMALL,
+            cx.c.dim,
+            plot.area.width(),
+        );
+        if let Some(cursors) = frame.cursors {
+            let at = pos2(plot.area.right(), y);
+            let room = plot.area.right() - left.right() - 12.0;
+            text::put(painter, at, Align2::RIGHT_CENTER, &marks::readout(cursors), WORDS, cx.c.accent, room);
+        }
+    }
+}
+
+/// What the mouse points at.
+#[derive(Clone, Debug)]
+enum Hovered {
+    Line(u64),
+    Exemplar(Exemplar),
+    Point(String),
+}
+
+fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>, cx: &mut Cx) {
+    let Some(at) = at else { return };
+    let action = match hovered {
+        Some(Hovered::Line(key)) => Action::ChooseJourney(*key),
+        Some(Hovered::Exemplar(exemplar)) => Action::ChooseJourney(exemplar.key),
+        _ => {
+            let width = plot.area.width().max(1.0);
+            let finger = f64::from(FINGER / width) * frame.sweep.timebase.span_ns() as f64;
+            Action::SelectAt {
+                time_ns: plot.instant(frame, at.x),
+                within_ns: finger as u64,
+                hop: lifelines::hop_at(plot, frame, at.y),
+            }
+        }
+    };
+    cx.act(action);
+}

@@ -1,0 +1,39 @@
+//! A picture's place: where instants and lanes are on the window.
+
+use super::rows::Rows;
+use egui::{Pos2, Rect, pos2};
+use magscope_core::Hop;
+use magscope_scope::{Frame, Lifeline};
+
+/// Where instants and lanes are on the window.
+pub struct Plot<'p> {
+    /// The lanes and their lines, without names and axis.
+    pub area: Rect,
+    /// The lanes.
+    pub rows: &'p Rows,
+}
+
+impl Plot<'_> {
+    /// A part of the time axis (0 the left edge, 1 the right one) on the window.
+    pub fn x(&self, part: f64) -> f32 {
+        (f64::from(self.area.left()) + part * f64::from(self.area.width())) as f32
+    }
+
+    /// The part of the time axis at a place of the window.
+    pub fn part(&self, x: f32) -> f64 {
+        f64::from(x - self.area.left()) / f64::from(self.area.width().max(1.0))
+    }
+
+    /// The instant at a place of the window.
+    pub fn instant(&self, frame: &Frame, x: f32) -> u64 {
+        let since = self.part(x) * frame.sweep.timebase.span_ns() as f64;
+        frame.sweep.origin_ns.saturating_add_signed(since as i64)
+    }
+
+    /// Where a journey's events are, in path order; the driver's return stands beside the way and is not among them.
+    pub fn way<'a>(&'a self, frame: &'a Frame, line: &'a Lifeline) -> impl Iterator<Item = (Hop, Pos2)> + 'a {
+        line.marks().filter(|mark| mark.hop != Hop::DevDone).filter_map(move |mark| {
+            Some((mark.hop, pos2(self.x(frame.sweep.x(line, mark.time_ns)), self.rows.middle(mark.hop)?)))
+        })
+    }
+}

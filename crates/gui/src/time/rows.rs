@@ -1,0 +1,111 @@
+//! Where the lanes stand: the receiver's hops above, the wire, the sender's below.
+
+use egui::{Rangef, Rect, pos2};
+use magscope_core::Hop;
+use magscope_core::hop::PATH_HOPS;
+use magscope_scope::{Lane, Place};
+
+/// A lane that nothing is measured at is this much lower.
+const UNSERVED: f32 = 0.55;
+/// Words need so much height.
+const LETTERS: f32 = 12.5;
+/// The wire is this much higher.
+const WIRE: f32 = 1.7;
+
+/// The lanes of a picture.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    rects: Vec<Rect>,
+    middles: [Option<f32>; PATH_HOPS],
+    wire: Option<Rangef>,
+}
+
+impl Rows {
+    /// Lanes over all of `area`, top first.
+    pub fn new(area: Rect, lanes: &[Lane]) -> Self {
+        let weight = |lane: &Lane| match lane.place {
+            Place::Wire => WIRE,
+            Place::Hop(_) if lane.is_served() => 1.0,
+            Place::Hop(_) => UNSERVED,
+        };
+        let all: f32 = lanes.iter().map(weight).sum();
+        let unit = area.height() / all.max(1.0);
+        let (mut rows, mut top) = (Rows::default(), area.top());
+        for lane in lanes {
+            let bottom = top + unit * weight(lane);
+            let rect = Rect::from_min_max(pos2(area.left(), top), pos2(area.right(), bottom));
+            rows.rects.push(rect);
+            match lane.place {
+                Place::Wire => rows.wire = Some(rect.y_range()),
+                Place::Hop(hop) => {
+                    if let Some(middle) = hop.path_index().and_then(|at| rows.middles.get_mut(at)) {
+                        *middle = Some(rect.center().y);
+                    }
+                }
+            }
+            top = bottom;
+        }
+        rows
+    }
+
+    /// Each lane's place, in the order of the lanes.
+    pub fn rects(&self) -> &[Rect] {
+        &self.rects
+    }
+
+    /// The line of a hop.
+    pub fn middle(&self, hop: Hop) -> Option<f32> {
+        self.middles.get(hop.path_index()?).copied().flatten()
+    }
+
+    /// From where to where the wire is.
+    pub fn wire(&self) -> Option<Rangef> {
+        self.wire
+    }
+
+    /// Which lanes have room for words: where they are low only some, and first those at which something is measured.
+    pub fn legible(&self, lanes: &[Lane]) -> Vec<bool> {
+        let mut taken: Vec<f32> = Vec::new();
+        let mut legible = vec![false; self.rects.len()];
+        for served in [true, false] {
+            for ((rect, lane), has) in self.rects.iter().zip(lanes).zip(&mut legible) {
+                let middle = rect.center().y;
+                if lane.is_served() == served && taken.iter().all(|other| (other - middle).abs() >= LETTERS) {
+                    taken.push(middle);
+                    *has = true;
+                }
+            }
+        }
+        legible
+    }
+
+    /// The lane at a height.
+    pub fn at(&self, y: f32) -> Option<usize> {
+        self.rects.iter().position(|rect| rect.y_range().contains(y))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egui::vec2;
+    use magscope_core::node::Service;
+
+    #[test]
+    fn lanes_fill_the_height_and_stand_in_stack_order() {
+        let lane = |place, service| Lane { place, service, seen: true, stats: None };
+        let lanes = [
+            lane(Place::Hop(Hop::AppRecv), Service::Off),
+            lane(Place::Wire, Service::Off),
+            lane(Place::Hop(Hop::AppSend), Service::Off),
+        ];
+        let area = Rect::from_min_size(pos2(10.0, 20.0), vec2(500.0, 280.0));
+        let rows = Rows::new(area, &lanes);
+        assert!((rows.rects()[2].bottom() - area.bottom()).abs() < 0.01);
+        assert!(rows.middle(Hop::AppRecv) < rows.middle(Hop::AppSend));
+        assert_eq!(rows.middle(Hop::IpIn), None);
+        assert_eq!(rows.at(rows.wire().unwrap().center()), Some(1));
+        assert_eq!(rows.at(1e9), None);
+        assert!(Rows::new(area, &[]).rects().is_empty());
+    }
+}

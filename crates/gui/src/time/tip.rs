@@ -1,0 +1,71 @@
+//! What stands beside the mouse: the value, at once.
+
+use super::Hovered;
+use super::lifelines::hop_at;
+use super::plot::Plot;
+use egui::Pos2;
+use magscope_scope::format::{bytes, count, short_duration};
+use magscope_scope::look::Density;
+use magscope_scope::{Align, Detail, Frame, Lifeline};
+use std::fmt::Write as _;
+
+/// The words, if there is something to say.
+pub fn words(
+    plot: &Plot,
+    frame: &Frame,
+    density: &Density,
+    hovered: Option<&Hovered>,
+    at: Option<Pos2>,
+) -> Option<String> {
+    match hovered {
+        Some(Hovered::Point(words)) => Some(words.clone()),
+        Some(Hovered::Exemplar(exemplar)) => {
+            Some(format!("one of the slowest: {}\nclick shows it", short_duration(exemplar.total_ns)))
+        }
+        Some(Hovered::Line(key)) => {
+            let line = frame.sweep.lifelines.iter().find(|line| line.key() == *key)?;
+            Some(journey(line))
+        }
+        None => cell(plot, frame, density, at?),
+    }
+}
+
+/// A journey in a few words.
+fn journey(line: &Lifeline) -> String {
+    let mut words = match line.ends {
+        Some((from, to)) => format!("{} {from} → {to}", line.journey.proto),
+        None => line.journey.proto.to_string(),
+    };
+    _ = write!(
+        words,
+        "\n{}, {}: {}",
+        bytes(line.journey.bytes()).trim(),
+        line.journey.verdict,
+        short_duration(line.total_ns())
+    );
+    if let Some(step) = line.blame() {
+        _ = write!(words, "\nlongest: {} → {}, {}", step.from, step.to, short_duration(step.ns));
+    }
+    words
+}
+
+/// What happened at a hop in a column, where there are no lines.
+fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<String> {
+    if frame.detail == Detail::Lifelines || frame.view.align != Align::Time {
+        return None;
+    }
+    let hop = hop_at(plot, frame, at.y)?;
+    let row = density.lanes.iter().find(|row| row.place == magscope_scope::Place::Hop(hop))?;
+    let cell =
+        row.cells.get((plot.part(at.x) * row.cells.len() as f64) as usize).filter(|cell| cell.count > 0)?;
+    let mut words = format!("{hop}: {} here", count(cell.count));
+    if cell.max_ns > 0 {
+        _ = write!(
+            words,
+            "\nfrom the hop below: {} to {}",
+            short_duration(cell.min_ns),
+            short_duration(cell.max_ns)
+        );
+    }
+    Some(words)
+}

@@ -1,0 +1,231 @@
+//! What the window does, asked through what a screen reader hears: clicks, keys, drags.
+
+mod common;
+
+use common::{Bench, busy, chosen, two_hosts, window};
+use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable;
+use magscope_gui::{Light, Tab, Tint, Wish};
+use magscope_scope::look::Room;
+use magscope_scope::{Action, Over};
+
+const SIZE: [f32; 2] = [1280.0, 800.0];
+
+fn bench() -> Harness<'static, Bench> {
+    window(two_hosts(), chosen(Light::Dark), SIZE)
+}
+
+fn type_text(harness: &mut Harness<'_, Bench>, text: &str) {
+    for c in text.chars() {
+        harness.event(Event::Text(c.to_string()));
+    }
+    harness.run_steps(2);
+}
+
+fn span_ns(harness: &Harness<'_, Bench>) -> u64 {
+    harness.state().scope.frame().sweep.timebase.span_ns()
+}
+
+fn middle(harness: &Harness<'_, Bench>) -> Pos2 {
+    harness.get_by_label_contains("time line:").rect().center()
+}
+
+fn button(harness: &mut Harness<'_, Bench>, at: Pos2, button: PointerButton, pressed: bool) {
+    harness.event(Event::PointerMoved(at));
+    harness.event(Event::PointerButton { pos: at, button, pressed, modifiers: Modifiers::NONE });
+    harness.run_steps(1);
+}
+
+#[test]
+fn buttons_have_names_and_do_what_they_say() {
+    let mut harness = bench();
+    let before = span_ns(&harness);
+    harness.get_by_label("more time a division").click();
+    harness.run_steps(2);
+    assert!(span_ns(&harness) > before);
+    harness.get_by_label("Fit").click();
+    harness.run_steps(2);
+    assert!(span_ns(&harness) >= 3_000_000_000);
+    harness.get_by_label("Back").click();
+    harness.run_steps(2);
+    assert!(span_ns(&harness) < 3_000_000_000);
+    harness.get_by_label("heat map").click();
+    harness.run_steps(2);
+    assert_eq!(harness.state().front.chosen.tab, Tab::Hops);
+    assert_eq!(harness.state().scope.frame().view.room, Room::Hops);
+    assert!(harness.query_all_by_label("whole journey").next().is_some());
+    harness.get_by_label("light or dark").click();
+    harness.run_steps(2);
+    assert_eq!(harness.state().front.chosen.light, Light::Light);
+}
+
+#[test]
+fn keys_are_those_of_the_terminal() {
+    let mut harness = bench();
+    let before = span_ns(&harness);
+    type_text(&mut harness, "+");
+    assert!(span_ns(&harness) < before);
+    type_text(&mut harness, "2");
+    assert_eq!((harness.state().front.chosen.tab, harness.state().front.chosen.below), (Tab::Flows, true));
+    type_text(&mut harness, "1");
+    assert!(!harness.state().front.chosen.below);
+    harness.key_press(Key::F1);
+    harness.run_steps(2);
+    harness.get_by_label("the mouse on the time line");
+    harness.key_press(Key::Escape);
+    harness.run_steps(2);
+    assert!(!harness.state().front.is_covered());
+    type_text(&mut harness, "q");
+    assert!(harness.state().scope.quits());
+}
+
+#[test]
+fn the_palette_finds_and_runs_commands() {
+    let mut harness = bench();
+    type_text(&mut harness, ":");
+    harness.get_by_label("commands");
+    type_text(&mut harness, "curs");
+    harness.key_press(Key::Enter);
+    harness.run_steps(3);
+    assert!(harness.state().scope.frame().cursors.is_some());
+    assert!(!harness.state().front.is_covered());
+}
+
+#[test]
+fn a_filter_is_asked_for_corrected_and_taken() {
+    let mut harness = bench();
+    type_text(&mut harness, "/");
+    type_text(&mut harness, "proto = tc");
+    harness.get_by_label("Take").click();
+    harness.run_steps(3);
+    assert!(harness.state().front.is_covered(), "a wrong one stays, to be corrected");
+    type_text(&mut harness, "p");
+    harness.key_press(Key::Enter);
+    harness.run_steps(3);
+    assert!(!harness.state().front.is_covered());
+    let filter = harness.state().scope.frame().view.filter.as_ref().map(ToString::to_string);
+    assert_eq!(filter.as_deref(), Some("proto = tcp"));
+}
+
+#[test]
+fn the_wheel_zooms_to_the_pointer_and_shift_moves() {
+    let mut harness = bench();
+    let at = middle(&harness);
+    let frame_at = |harness: &Harness<'_, Bench>| harness.state().scope.frame().sweep.origin_ns;
+    let (before, origin) = (span_ns(&harness), frame_at(&harness));
+    harness.event(Event::PointerMoved(at));
+    harness.run_steps(1);
+    let wheel = |delta| Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta,
+        phase: TouchPhase::Move,
+        source: MouseWheelSource::Wheel,
+        modifiers: Modifiers::NONE,
+    };
+    harness.event(wheel(Vec2::new(0.0, 120.0)));
+    harness.run_steps(20);
+    let after = span_ns(&harness);
+    assert!(after < before, "{after} {before}");
+    assert!(frame_at(&harness) > origin, "to the pointer, and not to the left edge");
+    let origin = frame_at(&harness);
+    harness.event(wheel(Vec2::new(-80.0, 0.0)));
+    harness.run_steps(20);
+    assert!(frame_at(&harness) > origin && span_ns(&harness) == after);
+}
+
+#[test]
+fn a_drag_selects_and_is_measured_and_a_double_click_fits() {
+    let mut harness = bench();
+    let at = middle(&harness);
+    button(&mut harness, at - Vec2::new(150.0, 0.0), PointerButton::Primary, true);
+    harness.event(Event::PointerMoved(at));
+    harness.run_steps(2);
+    button(&mut harness, at + Vec2::new(100.0, 0.0), PointerButton::Primary, false);
+    harness.run_steps(2);
+    let frame = harness.state().scope.frame();
+    let cursors = frame.cursors.expect("cursors stand at the ends");
+    assert!(cursors.a < cursors.b && cursors.b - cursors.a < 0.6, "{cursors:?}");
+    assert_eq!(frame.view.over, Over::Cursors);
+    drop(frame);
+    for _ in 0..2 {
+        button(&mut harness, at, PointerButton::Primary, true);
+        button(&mut harness, at, PointerButton::Primary, false);
+    }
+    harness.run_steps(2);
+    assert!(span_ns(&harness) >= 3_000_000_000, "{}", span_ns(&harness));
+}
+
+#[test]
+fn a_click_selects_a_journey_also_a_slow_one_from_afar() {
+    let mut harness = bench();
+    harness.state_mut().apply(Action::Fit);
+    harness.run_steps(3);
+    let (key, x) = {
+        let frame = harness.state().scope.frame();
+        let slowest =
+            frame.density(800).exemplars.into_iter().max_by_key(|e| e.total_ns).expect("there are some");
+        (slowest.key, slowest.x)
+    };
+    let line = harness.get_by_label_contains("time line:").rect();
+    let at = Pos2::new(line.left() + x as f32 * line.width(), line.top() + 8.0);
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    let chosen = harness.state().scope.frame().view.journey;
+    assert!(chosen.is_some(), "the slow one is chosen at every zoom");
+    assert_eq!(chosen, Some(key));
+}
+
+#[test]
+fn the_minimap_moves_the_picture() {
+    let mut harness = bench();
+    let before = harness.state().scope.frame().sweep.origin_ns;
+    let map = harness.get_by_label_contains("the whole session").rect();
+    let at = Pos2::new(map.left() + map.width() * 0.8, map.center().y);
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    let after = harness.state().scope.frame().sweep.origin_ns;
+    assert!(after > before + 1_000_000_000, "{before} {after}");
+}
+
+#[test]
+fn journeys_are_inspected_hop_by_hop() {
+    let mut harness = bench();
+    type_text(&mut harness, "j");
+    harness.key_press(Key::Enter);
+    harness.run_steps(3);
+    if harness.state().scope.frame().inspector.is_none() {
+        harness.get_by_label("Hop by hop").click();
+        harness.run_steps(3);
+    }
+    let frame = harness.state().scope.frame();
+    let rungs = frame.inspector.as_ref().expect("the ladder is open").rungs.len();
+    assert!(rungs >= 10, "{rungs}");
+}
+
+#[test]
+fn files_are_picked_and_colours_chosen() {
+    let mut harness = bench();
+    harness.get_by_label("File").click();
+    harness.run_steps(3);
+    harness.get_by_label("Picture as SVG …").click();
+    harness.run_steps(3);
+    harness.get_by_label("Write").click();
+    harness.run_steps(3);
+    assert_eq!(harness.state().wishes, [Wish::Svg("/usr/magnet-scope.svg".into())]);
+    harness.get_by_label("Colour: latency").click();
+    harness.run_steps(3);
+    harness.get_by_label("verdict").click();
+    harness.run_steps(3);
+    assert_eq!(harness.state().front.chosen.tint, Tint::Verdict);
+}
+
+#[test]
+fn nothing_moves_unless_time_does() {
+    let mut harness = window(busy(), chosen(Light::Dark), SIZE);
+    harness.run_steps(5);
+    let steps = harness.run();
+    assert!(steps <= 3, "a picture that asks for {steps} more of itself");
+}

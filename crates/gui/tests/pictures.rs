@@ -1,0 +1,94 @@
+//! Pictures of every panel and of every zoom, light and dark, held against those that are kept in `tests/pictures`.
+//!
+//! They are drawn with arithmetic alone and so need neither a display nor a driver. `UPDATE_SNAPSHOTS=1` makes them anew.
+
+mod common;
+
+use common::{busy, chosen, picture, two_hosts, two_hosts_after, window};
+use egui_kittest::SnapshotResults;
+use magscope_gui::{Axes, Chosen, Light, Tab, Tint};
+use magscope_scope::{Action, Channel, Over, Persistence};
+
+const SIZE: [f32; 2] = [1280.0, 800.0];
+const BOTH: [(Light, &str); 2] = [(Light::Dark, "dark"), (Light::Light, "light")];
+
+#[test]
+fn two_hosts_near() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        let mut harness = window(two_hosts(), chosen(light), SIZE);
+        picture(&mut harness, &format!("two_hosts_{name}"), &mut results);
+    }
+}
+
+#[test]
+fn every_zoom() {
+    let mut results = SnapshotResults::new();
+    for (name, span_ns) in [("near", 400_000), ("middle", 40_000_000), ("far", 2_900_000_000_u64)] {
+        let mut scope = busy();
+        let from_ns = common::made_up::START_NS + 60_000_000;
+        scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + span_ns });
+        let mut harness = window(scope, Chosen { tint: Tint::Flow, ..chosen(Light::Dark) }, SIZE);
+        picture(&mut harness, &format!("zoom_{name}"), &mut results);
+    }
+}
+
+#[test]
+fn every_panel() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        for (tab, title) in Tab::ALL.iter().filter(|(tab, _)| *tab != Tab::Compare) {
+            let mut scope = busy();
+            scope.apply(Action::SetTimebase(100_000_000));
+            scope.apply(Action::SeekPart(0.5));
+            if *tab == Tab::Persistence {
+                scope.apply(Action::SetPersistence(Persistence::Endless));
+            }
+            if *tab == Tab::Xy {
+                scope.apply(Action::SetXy(Some((Channel::Srtt, Channel::Cwnd))));
+            }
+            let chosen = Chosen { tab: *tab, below_height: 420.0, side: false, ..chosen(light) };
+            let mut harness = window(scope, chosen, SIZE);
+            picture(&mut harness, &format!("panel_{}_{name}", title.replace(' ', "_")), &mut results);
+        }
+    }
+}
+
+#[test]
+fn percentiles_and_linear_time() {
+    let mut results = SnapshotResults::new();
+    let axes = Axes { log_time: false, percentiles: true, ..Axes::default() };
+    let chosen = Chosen { tab: Tab::Distributions, axes, below_height: 420.0, ..chosen(Light::Dark) };
+    let mut scope = busy();
+    scope.apply(Action::SetTimebase(100_000_000));
+    let mut harness = window(scope, chosen, SIZE);
+    picture(&mut harness, "percentiles", &mut results);
+}
+
+#[test]
+fn the_instrument_with_everything() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        let scope = two_hosts_after(&[
+            Action::SelectJourney(1),
+            Action::ToggleInspector,
+            Action::ToggleChannel(Channel::Cwnd),
+            Action::ToggleChannel(Channel::Srtt),
+            Action::MathText("srtt - rttvar".to_owned()),
+            Action::ToggleCursors,
+            Action::MeasureOver(Over::Cursors),
+        ]);
+        let mut harness = window(scope, chosen(light), [1440.0, 900.0]);
+        picture(&mut harness, &format!("everything_{name}"), &mut results);
+    }
+}
+
+#[test]
+fn small_and_large() {
+    let mut results = SnapshotResults::new();
+    for (name, size, scale) in [("small", [640.0, 400.0], 1.0), ("scaled", [1280.0, 800.0], 1.6)] {
+        let mut harness = window(two_hosts(), Chosen { scale, ..chosen(Light::Dark) }, size);
+        harness.run_steps(3);
+        picture(&mut harness, &format!("size_{name}"), &mut results);
+    }
+}

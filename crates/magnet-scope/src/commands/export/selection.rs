@@ -1,0 +1,74 @@
+//! A part of recordings, chosen elsewhere than on the command line.
+
+use super::format::Format;
+use super::{Args, Fed, target};
+use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
+use crate::failure::Cancelled;
+use crate::recordings::Recordings;
+use crate::values::to::ToArgs;
+use anyhow::{Context, Result};
+use magscope_core::Filter;
+use magscope_export::TimeLine;
+use magscope_export::format::pcapng::WIRE;
+use magscope_scope::format::{bytes, count};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Writes a part of recordings as other commands choose it. `watch` is told how much was read, 0 to 1, and says whether it is still
+/// wanted. Returns what was written, in words.
+pub fn write(
+    dirs: Vec<PathBuf>,
+    part: PartArgs,
+    filter: Option<Filter>,
+    format: Format,
+    output: &Path,
+    watch: &dyn Fn(f64) -> bool,
+) -> Result<String> {
+    let args = Args {
+        sessions: SessionsArgs { dirs },
+        to: ToArgs::nothing(),
+        output: output.to_owned(),
+        tables: Vec::new(),
+        filter,
+        limits: LimitArgs { max_in_flight: magscope_core::Limits::default().max_pieces as u32 },
+        hops: WIRE.to_vec(),
+        every: None,
+        buckets: false,
+        compress: None,
+        replace: false,
+        follow: false,
+    };
+    let began = Instant::now();
+    let target = args.target(format, &args.chosen())?;
+    let limits = args.limits.limits();
+    let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
+    let (about, line) = (recordings.about(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
+    let writer = format.writer(&target, recordings.infos(), line, args.chosen(), &about, &args);
+    let mut fed = Fed::new(writer.with_context(|| target::cannot(output))?);
+    let (all, read) = (recordings.events().max(1) as f64, RefCell::new(0.0));
+    let failed = RefCell::new(&mut fed);
+    let wanted = RefCell::new(true);
+    recordings.walk_watched(
+        limits,
+        &|batch| {
+            *read.borrow_mut() += batch.events.len() as f64;
+            *wanted.borrow_mut() = watch(*read.borrow() / all);
+            *wanted.borrow() && failed.borrow().error.is_none()
+        },
+        |piece| failed.borrow_mut().piece(&piece),
+    )?;
+    if !*wanted.borrow() {
+        return Err(Cancelled("cancelled; nothing was written".to_owned()).into());
+    }
+    let written = fed.finish().with_context(|| target::cannot(output))?;
+    let size = target.commit()?.unwrap_or(0);
+    let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
+    let rows = if rows.is_empty() { "nothing".to_owned() } else { rows.join(", ") };
+    Ok(format!(
+        "{}: {rows}; {} in {:.1} s",
+        output.display(),
+        bytes(size).trim(),
+        began.elapsed().as_secs_f64()
+    ))
+}

@@ -1,0 +1,110 @@
+//! `magnet-scope gui [DIR…] | --live`: the oscilloscope in a window.
+
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::failure::{Hint, Usage};
+use crate::live_source::Live;
+use crate::screen::{ScreenArgs, Triggered};
+use crate::signals::Stop;
+use crate::trigger::TriggerArgs;
+use crate::window::{Files, feed_live};
+use crate::{capture, namespaces, privileges};
+use anyhow::Result;
+use magscope_core::source::Source;
+use magscope_gui::{Ask, GuiError, KeyMap, Shared};
+use magscope_scope::recorded::MOST_JOURNEYS;
+use magscope_scope::transport::{FASTEST, SLOWEST};
+use magscope_scope::{Options, Scope, State};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Arguments of `gui`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "magnet-scope gui client.session server.session   two hosts on one time line\n\
+    sudo magnet-scope gui --live                      this host, now")]
+pub struct Args {
+    /// Recordings to open; several, one a host, are put on one time line
+    #[arg(value_name = "DIR", num_args = 0..=64)]
+    dirs: Vec<PathBuf>,
+    /// This host's own traffic, as `live` shows it in the terminal
+    #[arg(long, conflicts_with = "dirs")]
+    live: bool,
+    /// Go on with a recording that still runs
+    #[arg(long, conflicts_with = "live")]
+    follow: bool,
+    /// How fast recordings play at first, 0.001 to 100
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    speed: f64,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    #[command(flatten)]
+    netns: NetnsArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    trigger: TriggerArgs,
+    /// Keys: a file of your own [default: ~/.config/magnet-scope/keys.toml if there is one]
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+}
+
+/// Opens the window.
+pub fn run(args: &Args) -> Result<()> {
+    if !(SLOWEST..=FASTEST).contains(&args.speed) {
+        return Err(Usage(format!("`{}` is no speed; write {SLOWEST} to {FASTEST}", args.speed)).into());
+    }
+    if args.live {
+        return live(args);
+    }
+    give_privileges_away()?;
+    let ask = if args.dirs.is_empty() { Ask::Nothing } else { Ask::Open(args.dirs.clone()) };
+    magscope_gui::run(args.world(), args.key_map()?, ask).map_err(explain)
+}
+
+impl Args {
+    fn world(&self) -> Arc<Files> {
+        Arc::new(Files { limits: self.limits.limits(), speed: self.speed, follow: self.follow })
+    }
+
+    fn key_map(&self) -> Result<KeyMap> {
+        ScreenArgs::keys_of(self.keys.clone()).keys()
+    }
+}
+
+fn explain(error: GuiError) -> anyhow::Error {
+    let next = "start it where there is a display ($DISPLAY or $WAYLAND_DISPLAY), with `ssh -X`, or use the terminal: \
+                `magnet-scope replay DIR`, `magnet-scope live`";
+    let hint = Hint::new("the window could not be opened", "there is no display, or no OpenGL 2.1", next);
+    anyhow::Error::new(error).context(hint)
+}
+
+/// Nothing a window does needs a privilege, and what draws it is a large program of others: it runs as whoever called, with
+/// no capability, and is not loaded before.
+fn give_privileges_away() -> Result<()> {
+    privileges::become_the_caller()?;
+    capture::drop_privileges()
+}
+
+/// Attaches, gives every privilege away, and only then opens the window. The capture stays in this thread.
+fn live(args: &Args) -> Result<()> {
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("gui --live", namespaces.are_elsewhere())?;
+    let hit_ns = capture::measure_hit_ns(&args.capture);
+    let capture = capture::start(&args.capture, namespaces)?;
+    give_privileges_away()?;
+    let kept = args.trigger.prepare()?;
+    let mut live = Live::new(capture, args.capture.duration, Stop::default()).with_cost(hit_ns);
+    let info = live.info().clone();
+    let triggered = Triggered::new(&args.trigger, kept);
+    let options = Options {
+        state: State::Live,
+        limits: args.limits.limits(),
+        most_lifelines: MOST_JOURNEYS,
+        ..Options::default()
+    };
+    let mut scope = Scope::new(info.clone(), options);
+    scope.set_trigger(|settings| triggered.set(settings));
+    let keeper = triggered.keeper(&info);
+    let title = format!("{}, live", info.host);
+    let feed = |shared: &Shared| feed_live(&mut live, keeper, shared);
+    magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
+}

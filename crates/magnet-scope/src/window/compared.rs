@@ -1,0 +1,69 @@
+//! Two recordings, or two sets of recordings on one time line each, against each other.
+
+use crate::failure::Cancelled;
+use crate::recordings::Recordings;
+use anyhow::Result;
+use magscope_core::compare::{Run, Side, common_hops, compare};
+use magscope_core::hop::HopSet;
+use magscope_core::journey::Limits;
+use magscope_core::together::Piece;
+use magscope_gui::{Compared, Job, Spreads};
+use std::cell::Cell;
+use std::path::PathBuf;
+
+use crate::cli::PartArgs;
+
+/// Reads both and compares them.
+pub fn compared(before: &[PathBuf], after: &[PathBuf], limits: Limits, job: &Job) -> Result<Compared> {
+    let open = |dirs: &[PathBuf]| {
+        Recordings::open_watched(dirs, PartArgs::default(), limits, &|_| !job.is_cancelled())
+    };
+    let (a, b) = (open(before)?, open(after)?);
+    let hops = common_hops(a.infos().iter().chain(b.infos()));
+    let all = (a.events() + b.events()).max(1);
+    let read = Cell::new(0_u64);
+    let (side_a, spread_a) = side(&a, hops, limits, job, &read, all)?;
+    let (side_b, spread_b) = side(&b, hops, limits, job, &read, all)?;
+    let name = |dirs: &[PathBuf]| {
+        let names =
+            dirs.iter().map(|dir| dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned());
+        names.collect::<Vec<_>>().join(" + ")
+    };
+    Ok(Compared {
+        comparison: compare(&side_a, &side_b),
+        names: (name(before), name(after)),
+        spreads: (spread_a, spread_b),
+    })
+}
+
+fn side(
+    recordings: &Recordings,
+    hops: HopSet,
+    limits: Limits,
+    job: &Job,
+    read: &Cell<u64>,
+    all: u64,
+) -> Result<(Side, Spreads)> {
+    let info = recordings.infos().first().cloned().unwrap_or_default();
+    let (mut side, mut run, mut spreads) = (Side::default(), Run::new(&info, hops), Spreads::default());
+    recordings.walk_watched(
+        limits,
+        &|batch| {
+            read.set(read.get() + batch.events.len() as u64);
+            job.at(read.get() as f64 / all as f64);
+            !job.is_cancelled()
+        },
+        |piece| match piece {
+            Piece::Batch(_, batch) => run.batch(batch),
+            Piece::Journey(journey, ..) => {
+                run.journey(journey);
+                spreads.add(journey);
+            }
+        },
+    )?;
+    if job.is_cancelled() {
+        return Err(Cancelled("cancelled".to_owned()).into());
+    }
+    side.add(run);
+    Ok((side, spreads))
+}

@@ -1,0 +1,181 @@
+//! Questions: what a line of text is asked for, and the action it becomes.
+
+use crate::transport::{FASTEST, SLOWEST};
+use crate::trigger::HoldOff;
+use crate::{Action, Channel, Scope};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Only journeys for which this holds.
+    Filter,
+    /// What the trigger waits for.
+    Trigger,
+    /// A channel computed from others.
+    Math,
+    /// A part of the recording.
+    Seek,
+    /// How fast it plays.
+    Speed,
+    /// One signal against another.
+    Xy,
+    /// What is left out after the trigger fired.
+    HoldOff,
+    /// How much of the window lies before the trigger.
+    PreTrigger,
+    /// How long the window is.
+    Window,
+}
+
+impl Question {
+    /// What stands above the line.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Filter => "only journeys for which this holds",
+            Self::Trigger => "wait for",
+            Self::Math => "compute",
+            Self::Seek => "go to",
+            Self::Speed => "play at",
+            Self::Xy => "draw one signal against another",
+            Self::HoldOff => "after it fired leave out",
+            Self::PreTrigger => "of what is kept, before the trigger",
+            Self::Window => "at every trigger keep",
+        }
+    }
+
+    /// What can be written.
+    pub const fn example(self) -> &'static str {
+        match self {
+            Self::Filter => {
+                "proto = tcp and total > 1ms · port = 5432 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
+            }
+            Self::Trigger => {
+                "hop(dev.recv,app.recv) > 2ms · srtt rises 5ms · drop · verdict = lost · empty: nothing"
+            }
+            Self::Math => {
+                "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"
+            }
+            Self::Seek => "a part of all there is: 0 % · 37.5 % · 100 %",
+            Self::Speed => "0.001 to 100 times its own speed: 0.1 · 1 · 10",
+            Self::Xy => "to the right, then up: srtt cwnd · rate.ip send_queue · empty: none",
+            Self::HoldOff => "a time: 10ms · 1s; or so many matches: 100 · empty: nothing",
+            Self::PreTrigger => "per cent: 0 · 50 · 100",
+            Self::Window => "a time: 100ms · 2s",
+        }
+    }
+
+    /// The answer there is now, to be corrected; empty where there is none.
+    pub fn now(self, scope: &Scope) -> String {
+        let frame = scope.frame();
+        match self {
+            Self::Filter => frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default(),
+            Self::Trigger => frame.trigger.text.clone(),
+            Self::Math => frame.view.math.map(|math| math.to_string()).unwrap_or_default(),
+            Self::Xy => frame.view.xy.map(|(x, y)| format!("{x} {y}")).unwrap_or_default(),
+            Self::PreTrigger => frame.trigger.settings.pre_per_cent.to_string(),
+            Self::Seek | Self::Speed | Self::HoldOff | Self::Window => String::new(),
+        }
+    }
+
+    /// Does what a line asks for. Says what is wrong with it where it cannot be done.
+    pub fn answer(self, text: &str, scope: &mut Scope) -> Result<(), String> {
+        scope.apply(self.action(text)?);
+        // What the scope says is wrong with it is to be corrected and not typed again.
+        let message = scope.frame().view.message.as_ref().filter(|message| message.is_error);
+        message.map_or(Ok(()), |message| Err(message.text.clone()))
+    }
+
+    /// The action a line asks for, or what is wrong with the line.
+    pub fn action(self, text: &str) -> Result<Action, String> {
+        let text = text.trim();
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        match self {
+            Self::Filter => Ok(Action::Filter(text.to_owned())),
+            Self::Trigger => Ok(Action::TriggerText(text.to_owned())),
+            Self::Math => Ok(Action::MathText(text.to_owned())),
+            Self::Seek => {
+                let per_cent = number(text.trim_end_matches('%').trim_end());
+                let part = per_cent.map(|n| n / 100.0).filter(|part| (0.0..=1.0).contains(part));
+                part.map(Action::SeekPart)
+                    .ok_or_else(|| format!("`{text}` is no part of all: write `0 %` to `100 %`"))
+            }
+            Self::Speed => {
+                let speed = number(text.trim_end_matches(['x', '×']).trim_end());
+                let speed = speed.filter(|speed| (SLOWEST..=FASTEST).contains(speed));
+                let wrong = || format!("`{text}` is no speed: write {SLOWEST} to {FASTEST}");
+                speed.map(Action::SetSpeed).ok_or_else(wrong)
+            }
+            Self::Xy => xy(text).map(Action::SetXy),
+            Self::HoldOff => {
+                let off = match text {
+                    "" => Some(HoldOff::Nothing),
+                    _ => text.parse().map(HoldOff::Matches).ok().or_else(|| time_ns(text).map(HoldOff::Time)),
+                };
+                off.map(Action::SetHoldOff)
+                    .ok_or_else(|| format!("`{text}` is neither a time nor a number of matches"))
+            }
+            Self::PreTrigger => {
+                let per_cent = text.trim_end_matches('%').trim_end().parse().ok().filter(|n| *n <= 100);
+                per_cent.map(Action::PreTrigger).ok_or_else(|| format!("`{text}` is not 0 to 100 per cent"))
+            }
+            Self::Window => {
+                let ns = time_ns(text).filter(|ns| *ns > 0);
+                ns.map(Action::TriggerWindow)
+                    .ok_or_else(|| format!("`{text}` is no time: write `100ms` or `2s`"))
+            }
+        }
+    }
+}
+
+fn xy(text: &str) -> Result<Option<(Channel, Channel)>, String> {
+    let channel = |word: &str| word.parse::<Channel>().map_err(|error| error.to_string());
+    match text.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] => Ok(None),
+        [x, y] => Ok(Some((channel(x)?, channel(y)?))),
+        _ => Err("two signals are needed: the one to the right, then the one upwards".to_owned()),
+    }
+}
+
+/// A time as people write it: `250us`, `10 ms`, `1.5s`, `2m`, `1h`.
+fn time_ns(text: &str) -> Option<u64> {
+    const UNITS: [(&str, f64); 7] =
+        [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+    let number = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let (_, factor) = UNITS.iter().find(|(unit, _)| text[number.len()..] == **unit)?;
+    let ns = number.trim_end().parse::<f64>().ok()? * factor;
+    (0.0..=1e18).contains(&ns).then_some(ns as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_actions() {
+        let table = [
+            (Question::Filter, " tcp ", Some(Action::Filter("tcp".to_owned()))),
+            (Question::Trigger, "drop", Some(Action::TriggerText("drop".to_owned()))),
+            (Question::Seek, "37.5 %", Some(Action::SeekPart(0.375))),
+            (Question::Seek, "100", Some(Action::SeekPart(1.0))),
+            (Question::Seek, "101 %", None),
+            (Question::Seek, "", None),
+            (Question::Speed, "0.1×", Some(Action::SetSpeed(0.1))),
+            (Question::Speed, "1e9", None),
+            (Question::Speed, "NaN", None),
+            (Question::Xy, "srtt cwnd", Some(Action::SetXy(Some((Channel::Srtt, Channel::Cwnd))))),
+            (Question::Xy, "", Some(Action::SetXy(None))),
+            (Question::Xy, "srtt", None),
+            (Question::HoldOff, "10 ms", Some(Action::SetHoldOff(HoldOff::Time(10_000_000)))),
+            (Question::HoldOff, "100", Some(Action::SetHoldOff(HoldOff::Matches(100)))),
+            (Question::HoldOff, "soon", None),
+            (Question::PreTrigger, "50 %", Some(Action::PreTrigger(50))),
+            (Question::PreTrigger, "101", None),
+            (Question::Window, "1.5s", Some(Action::TriggerWindow(1_500_000_000))),
+            (Question::Window, "-1s", None),
+            (Question::Window, "1e99h", None),
+        ];
+        for (question, text, action) in table {
+            assert_eq!(question.action(text).ok(), action, "{text}");
+        }
+    }
+}
