@@ -85,14 +85,14 @@ pub const LIGHT: Colours = Colours {
     line: rgb(0x4a_6a8f),
     wire: rgb(0xe6_ebf0),
     quick: rgb(0x2a_7aa3),
-    slow: rgb(0xc7_6a1b),
+    slow: rgb(0xa6_550f),
     series: [
         rgb(0x1f_6fb2),
-        rgb(0x1b_8a5a),
+        rgb(0x14_744b),
         rgb(0x9a_4f96),
-        rgb(0x8a_6d0b),
+        rgb(0x80_6507),
         rgb(0x4a_56c0),
-        rgb(0x0e_7c86),
+        rgb(0x0c_747d),
         rgb(0xa8_552a),
         rgb(0x5c_6f3a),
     ],
@@ -212,7 +212,7 @@ mod tests {
         for c in [&DARK, &LIGHT] {
             for behind in [c.back, c.panel, c.stripe] {
                 assert!(contrast(c.text, behind) > 7.0);
-                for ink in [c.dim, c.accent, c.bad, c.good].iter().chain(&c.series) {
+                for ink in [c.dim, c.accent, c.slow, c.bad, c.good].iter().chain(&c.series) {
                     assert!(contrast(*ink, behind) > 4.5, "{ink:?} on {behind:?} {}", contrast(*ink, behind));
                 }
             }

@@ -2,7 +2,7 @@
 //! after, and how much memory all of it needs. Own work: layout, meshes and triangles; what a driver then does with them is not
 //! ours.
 //!
-//! `EVENTS=100000000 cargo bench -p magscope-gui --bench frame`
+//! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`
 
 use egui::{Context, Pos2, RawInput, Rect, Vec2};
 use magscope_core::align::Aligner;
