@@ -6,7 +6,11 @@ use common::{Bench, busy, chosen, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use magscope_gui::{Light, Tab, Tint, Wish};
+use magscope_core::Correlator;
+use magscope_core::compare::{Run, Side, compare};
+use magscope_core::hop::HopSet;
+use magscope_core::journey::Limits;
+use magscope_gui::{Compared, Light, Spreads, Tab, Tint, Wish};
 use magscope_scope::look::Room;
 use magscope_scope::{Action, Over};
 
@@ -220,6 +224,46 @@ fn files_are_picked_and_colours_chosen() {
     harness.get_by_label("verdict").click();
     harness.run_steps(3);
     assert_eq!(harness.state().front.chosen.tint, Tint::Verdict);
+}
+
+/// Requests at a rate, their journeys counted on one side of a comparison; every time multiplied.
+fn side(times: u64) -> (Side, Spreads) {
+    let info = common::made_up::info();
+    let mut correlator = Correlator::of_node(&info, Limits::default());
+    let (mut run, mut spreads, mut done) = (Run::new(&info, HopSet::all()), Spreads::default(), Vec::new());
+    let mut world = common::made_up::World::new(400.0);
+    for tenth in 1..=20 {
+        let mut batch = world.batch_until(tenth * 100_000_000).clone();
+        for event in &mut batch.events {
+            event.time_ns *= times;
+        }
+        batch.watermark_ns *= times;
+        correlator.push(&batch, &mut done);
+    }
+    for journey in &done {
+        run.journey(journey);
+        spreads.add(journey);
+    }
+    let mut side = Side::default();
+    side.add(run);
+    (side, spreads)
+}
+
+#[test]
+fn two_recordings_are_laid_over_each_other_and_differences_are_marked() {
+    let (before, after) = (side(1), side(2));
+    let mut harness = bench();
+    harness.state_mut().front.show_compared(Compared {
+        comparison: compare(&before.0, &after.0),
+        names: ("before.session".to_owned(), "after.session".to_owned()),
+        spreads: (before.1, after.1),
+    });
+    harness.run_steps(4);
+    assert_eq!(harness.state().front.chosen.tab, Tab::Compare);
+    harness.get_by_label("whole journey, before and after");
+    let slower: Vec<_> = harness.query_all_by_label_contains("slower: p50 ×2").collect();
+    assert!(slower.len() >= 3, "what takes twice as long is marked: {}", slower.len());
+    assert!(harness.query_all_by_label_contains("faster").next().is_none());
 }
 
 #[test]
