@@ -1,4 +1,4 @@
-//! Lines: ULM and BP of NetLogger, both ways, and the traces and dumps of MAGNeT.
+//! Lines: ULM and BP of `NetLogger`, both ways, and the traces and dumps of `MAGNeT`.
 
 use crate::common::{run, stderr, stdout};
 use crate::exports::{GOLDEN, client, export, table};

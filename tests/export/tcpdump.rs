@@ -131,9 +131,9 @@ fn packets(file: &Path) -> BTreeMap<String, Vec<Packet>> {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-o", "tcp.desegment_tcp_streams:false", "-r"]).arg(file);
     tshark.args(["-T", "fields", "-E", "separator=;", "-e", "frame.time_epoch", "-e", "tcp.len"]);
-    FIELDS.iter().for_each(|field| {
+    for field in FIELDS {
         tshark.args(["-e", field]);
-    });
+    }
     let output = tshark.output().expect("tshark runs");
     assert!(output.status.success(), "{}", stderr(&output));
     let mut all: BTreeMap<String, Vec<Packet>> = BTreeMap::new();

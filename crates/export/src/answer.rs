@@ -45,7 +45,7 @@ pub enum Answer {
     /// As it comes.
     JsonLines(Box<dyn Output>),
     /// With its file until the columns are known.
-    Parquet(Option<Box<dyn Output>>, Option<ArrowWriter<Box<dyn Output>>>),
+    Parquet(Option<Box<dyn Output>>, Option<Box<ArrowWriter<Box<dyn Output>>>>),
 }
 
 impl Answer {
@@ -75,7 +75,8 @@ impl Answer {
                         WriterProperties::builder().set_compression(zstd).set_coerce_types(true).build();
                     let options =
                         ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-                    *writer = Some(ArrowWriter::try_new_with_options(file, batch.schema(), options)?);
+                    let new = ArrowWriter::try_new_with_options(file, batch.schema(), options)?;
+                    *writer = Some(Box::new(new));
                 }
                 match writer {
                     Some(writer) => Ok(writer.write(batch)?),
@@ -139,8 +140,9 @@ fn aligned(lines: &[Vec<String>], numbers: &[bool], file: &mut dyn Write) -> std
         for ((cell, width), number) in line.iter().zip(&widths).zip(numbers) {
             let gap = if text.is_empty() { "" } else { "  " };
             let fill = " ".repeat(width - cell.chars().count());
-            text += gap;
-            text += &if *number { format!("{fill}{cell}") } else { format!("{cell}{fill}") };
+            let (first, second) =
+                if *number { (fill.as_str(), cell.as_str()) } else { (cell.as_str(), fill.as_str()) };
+            text.extend([gap, first, second]);
         }
         writeln!(file, "{}", text.trim_end())?;
     }

@@ -61,13 +61,12 @@ fn hop(argument: &Expr) -> Result<Hop> {
 }
 
 fn text(argument: &Expr) -> Result<&str> {
-    match argument {
-        Expr::Literal(
-            ScalarValue::Utf8(Some(text))
-            | ScalarValue::LargeUtf8(Some(text))
-            | ScalarValue::Utf8View(Some(text)),
-            _,
-        ) => Ok(text),
-        _ => plan_err!("this function takes names in quotes, as in 'dev.queue'"),
+    if let Expr::Literal(
+        ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)),
+        _,
+    ) = argument
+    {
+        return Ok(text);
     }
+    plan_err!("this function takes names in quotes, as in 'dev.queue'")
 }

@@ -91,8 +91,11 @@ impl Accumulator for Span {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let number = |of: fn(&((i64, i64), (i64, i64))) -> i64| ScalarValue::Int64(self.ends.as_ref().map(of));
-        Ok(vec![number(|e| e.0.0), number(|e| e.0.1), number(|e| e.1.0), number(|e| e.1.1)])
+        let numbers = match self.ends {
+            Some((first, last)) => [first.0, first.1, last.0, last.1].map(Some),
+            None => [None; 4],
+        };
+        Ok(numbers.map(ScalarValue::Int64).to_vec())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {

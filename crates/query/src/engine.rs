@@ -19,8 +19,8 @@ use std::sync::Arc;
 /// How often a query that gives no rows looks whether it is to stop.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Longest query.
-const LONGEST_BYTES: usize = 32 << 10;
+/// Longest query: the engine plans a sum of n terms in the square of n.
+const LONGEST_BYTES: usize = 8 << 10;
 /// Stack of those that plan and run a query: what nests as deeply as the longest query can, and that is only used as far as it is needed.
 const STACK_BYTES: usize = 512 << 20;
 

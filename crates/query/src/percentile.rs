@@ -40,12 +40,12 @@ impl AggregateUDFImpl for Percentile {
             ScalarValue::Int64(Some(percent)) => Some(*percent as f64),
             _ => None,
         });
-        match percent.filter(|percent| (0.0..=100.0).contains(percent)) {
-            Some(percent) => Ok(Box::new(Sum { stats: HopPairStats::new(), percent })),
-            None => exec_err!(
+        let Some(percent) = percent.filter(|percent| (0.0..=100.0).contains(percent)) else {
+            return exec_err!(
                 "percentile takes a number from 0 to 100 behind the column, as in percentile(total_ns, 99)"
-            ),
-        }
+            );
+        };
+        Ok(Box::new(Sum { stats: HopPairStats::new(), percent }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {

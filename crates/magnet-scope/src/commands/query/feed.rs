@@ -37,8 +37,8 @@ fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyh
 
 /// Makes rows of pieces.
 enum Maker {
-    Rows(Rows),
-    Pairs(Pairs),
+    Rows(Box<Rows>),
+    Pairs(Box<Pairs>),
 }
 
 impl Maker {
@@ -46,11 +46,11 @@ impl Maker {
         let (infos, line) = (recordings.infos(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
         match want {
             Want::Table(table) => {
-                Maker::Rows(Rows::new(infos, line, Chosen { tables: vec![*table], filter: None }))
+                Maker::Rows(Box::new(Rows::new(infos, line, Chosen { tables: vec![*table], filter: None })))
             }
-            Want::Between(from, to) => Maker::Pairs(Pairs::new(infos, line, *from, *to)),
+            Want::Between(from, to) => Maker::Pairs(Box::new(Pairs::new(infos, line, *from, *to))),
             Want::Nodes(from, to) => {
-                Maker::Pairs(Pairs::new(infos, line, Hop::DevXmit, Hop::DevRecv).of_nodes(from, to))
+                Maker::Pairs(Box::new(Pairs::new(infos, line, Hop::DevXmit, Hop::DevRecv).of_nodes(from, to)))
             }
         }
     }
