@@ -74,7 +74,9 @@ impl Sweep {
         }
         let all = taken.len();
         if all > most {
-            taken.sort_by_key(|line| (Some(line.key()) != self.anchor, std::cmp::Reverse(line.total_ns())));
+            taken.sort_by_cached_key(|line| {
+                (Some(line.key()) != self.anchor, std::cmp::Reverse(line.total_ns()))
+            });
             taken.truncate(SLOWEST);
         } else if let Some(at) = taken.iter().position(|line| Some(line.key()) == self.anchor) {
             taken.swap(0, at);

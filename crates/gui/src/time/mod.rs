@@ -121,7 +121,7 @@ impl Timeline {
         let mesh = cx.cache.mesh("lifelines", key(&[state, u64::from(dense), tint]), || {
             let mut others: Vec<&Lifeline> = lines.iter().collect();
             if dense {
-                others.sort_by_key(|line| std::cmp::Reverse(line.total_ns()));
+                others.sort_by_cached_key(|line| std::cmp::Reverse(line.total_ns()));
                 others.truncate(OVER_DENSITY);
             }
             lifelines::crowd(plot, frame, &inks, others.into_iter())

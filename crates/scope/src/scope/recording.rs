@@ -64,11 +64,11 @@ impl Scope {
         let mut scan = None;
         if lines.len() > MOST_JOURNEYS {
             scan = (!truncated).then(|| Scan::new(&lines));
-            lines.sort_by_key(|line| (std::cmp::Reverse(line.total_ns()), line.key()));
+            lines.sort_by_cached_key(|line| (std::cmp::Reverse(line.total_ns()), line.key()));
             lines.truncate(MOST_JOURNEYS);
             truncated = true;
         }
-        lines.sort_by_key(|line| (line.start_ns(), line.key()));
+        lines.sort_by_cached_key(|line| (line.start_ns(), line.key()));
         self.journal.clear_events();
         stretch.events.iter().for_each(|(node, event)| self.journal.event(*node, event));
         if let Some(recorded) = &mut self.recorded {
