@@ -45,14 +45,27 @@ fn tcp_survives(
     disturb: impl FnOnce(&Net, u16) -> bool,
 ) -> Option<Survived> {
     let net = Net::new();
-    let recording = net.capture(full_hops());
+    let mut recording = net.capture(full_hops());
     let connection = Connection::open(&net, to, port);
     if !disturb(&net, connection.from().port()) {
         return None;
     }
     let up = connection.upload((0..sizes.0 / 4_000).map(|_| 4_000), 30_000);
     let down = connection.download((0..sizes.1 / 2_500).map(|_| 2_500), 4_000);
-    let (client, server) = connection.counted();
+    // a copy that was sent needlessly may be under way still
+    let segments = |(client, server): &(TcpInfo, TcpInfo)| {
+        (client.segs_in, client.segs_out, server.segs_in, server.segs_out)
+    };
+    let mut counted = connection.counted();
+    loop {
+        recording.drain(Duration::from_millis(400));
+        let later = connection.counted();
+        if segments(&later) == segments(&counted) {
+            break;
+        }
+        counted = later;
+    }
+    let (client, server) = counted;
     let recording = finish(recording).0;
     let books = Books::open(&recording);
     let (from, to) = (connection.from(), connection.to());
