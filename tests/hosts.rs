@@ -1,26 +1,22 @@
 //! Two hosts recorded apart: with one clock, with clocks of their own, and with an address translator between them.
 
 mod common;
+#[path = "common/hosts.rs"]
+mod wired;
 
-use common::{eventually, is_root, magnet_scope, run, skipped, stderr};
+use common::{is_root, run, skipped, stderr};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event};
 use magscope_session::{RecordOptions, Recorder, Session};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command};
 use std::time::Duration;
 use tempfile::TempDir;
+use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
-const CLIENT: &str = "10.77.1.2";
-const SERVER: &str = "10.77.2.2";
 /// Requests over TCP, their length, and that of each answer.
 const REQUESTS: usize = 40;
 const REQUEST_BYTES: usize = 300;
@@ -29,91 +25,6 @@ const ANSWER_BYTES: usize = 5000;
 const BULK_BYTES: usize = 300_000;
 const DATAGRAMS: usize = 30;
 const DATAGRAM_BYTES: usize = 400;
-
-/// A client, a router and a server: namespaces that go with this value.
-struct Hosts {
-    names: [String; 3],
-}
-
-impl Hosts {
-    fn new(test: &str) -> Option<Self> {
-        let name = |role: &str| format!("ms-{}-{test}-{role}", std::process::id());
-        let hosts = Hosts { names: [name("c"), name("r"), name("s")] };
-        for namespace in &hosts.names {
-            if !ip(&["netns", "add", namespace]) {
-                skipped(test, "`ip netns add` (iproute2) is not there or fails");
-                return None;
-            }
-        }
-        let [client, router, server] = &hosts.names;
-        let wires = [(client, "c0", CLIENT, "r1", "10.77.1.1"), (server, "s0", SERVER, "r2", "10.77.2.1")];
-        for (host, device, address, port, gateway) in wires {
-            assert!(ip(&[
-                "link", "add", device, "netns", host, "type", "veth", "peer", "name", port, "netns", router
-            ]));
-            for (namespace, device, address) in [(host, device, address), (router, port, gateway)] {
-                assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
-                assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
-                assert!(ip(&["-n", namespace, "link", "set", "lo", "up"]));
-            }
-            assert!(ip(&["-n", host, "route", "add", "default", "via", gateway]));
-        }
-        in_namespace(router, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a router"));
-        Some(hosts)
-    }
-
-    /// Lets the router write its own address over the client's.
-    fn translate(&self) -> bool {
-        let rules = "table ip nat {\n chain post {\n type nat hook postrouting priority 100\n \
-                     oifname \"r2\" masquerade random\n }\n}\n";
-        let mut nft = Command::new("ip");
-        nft.args(["netns", "exec", &self.names[1], "nft", "-f", "-"]).stdin(std::process::Stdio::piped());
-        let Ok(mut nft) = nft.spawn() else { return false };
-        let written = nft.stdin.take().is_some_and(|mut stdin| stdin.write_all(rules.as_bytes()).is_ok());
-        written && nft.wait().is_ok_and(|status| status.success())
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for namespace in &self.names {
-            ip(&["netns", "del", namespace]);
-        }
-    }
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    Command::new("ip").args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
-}
-
-/// Runs `work` on a host, in a thread that ends with it.
-fn in_namespace<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
-    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
-            work()
-        });
-        thread.join().expect("the work is done")
-    })
-}
-
-/// A recorder of one host.
-struct RecorderChild(Child);
-
-impl RecorderChild {
-    fn start(namespace: &str, dir: &str) -> Self {
-        let child = magnet_scope(&["record", "--netns", namespace, "--hops", "all", "-o", dir]).spawn();
-        let child = RecorderChild(child.expect("the binary starts"));
-        assert!(eventually(|| Path::new(dir).join("meta.toml").exists()), "it records");
-        child
-    }
-
-    fn end(mut self) {
-        kill_process(Pid::from_child(&self.0), Signal::INT).expect("it is there");
-        assert!(self.0.wait().expect("it ends").success());
-    }
-}
 
 fn echo(mut stream: TcpStream) {
     let mut request = [0; REQUEST_BYTES];

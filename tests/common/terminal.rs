@@ -1,10 +1,13 @@
 //! The binary on a pseudo-terminal, and the screen it draws there.
 
+#![allow(dead_code)] // not every test needs all of it
+
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 use vt100::{Parser, Screen};
 
 /// A program on a terminal of its own.
@@ -29,6 +32,18 @@ impl Terminal {
 
     /// Starts any program.
     pub fn run(program: &str, arguments: &[&str], dir: &Path, columns: u16, rows: u16) -> Self {
+        Self::run_on(program, arguments, dir, (columns, rows), &[], None)
+    }
+
+    /// The same with more in its environment, and on a line that takes no more than so many bytes a second.
+    pub fn run_on(
+        program: &str,
+        arguments: &[&str],
+        dir: &Path,
+        (columns, rows): (u16, u16),
+        environment: &[(&str, &str)],
+        bytes_a_second: Option<u64>,
+    ) -> Self {
         let pty = native_pty_system().openpty(size(columns, rows)).expect("a pseudo-terminal");
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
@@ -40,6 +55,9 @@ impl Terminal {
         for name in ["NO_COLOR", "LC_ALL", "LC_CTYPE", "XDG_CONFIG_HOME"] {
             command.env_remove(name);
         }
+        for (name, value) in environment {
+            if value.is_empty() { command.env_remove(name) } else { command.env(name, value) }
+        }
         let child = pty.slave.spawn_command(command).expect("the binary starts");
         drop(pty.slave);
         let mut reader = pty.master.try_clone_reader().expect("its other end");
@@ -50,6 +68,9 @@ impl Terminal {
         thread::spawn(move || {
             let mut some = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut some) {
+                if let Some(rate) = bytes_a_second {
+                    thread::sleep(Duration::from_secs_f64(count as f64 / rate as f64));
+                }
                 screen.lock().expect("no panic").process(&some[..count]);
                 bytes.lock().expect("no panic").extend_from_slice(&some[..count]);
             }

@@ -153,3 +153,6 @@ fn restore_on_panic() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests;

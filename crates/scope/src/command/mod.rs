@@ -94,6 +94,7 @@ pub static COMMANDS: &[Command] = &[
     own("help", "help", Own::Help, "this help"),
     own("palette", "commands", Own::Palette, "every command, by typing some of its name"),
     act("quit", "end", Action::Quit, "end"),
+    act("record", "", Action::ToggleRecording, "begin a recording of what comes from now on, or end it"),
     act("pause", "stop", Action::TogglePause, "stop the picture, or let it go on"),
     act("scope", "views", Action::Show(Room::Scope), "lanes and lifelines"),
     act("flows", "views", Action::Show(Room::Flows), "the flows, and whose their time is"),

@@ -26,6 +26,10 @@ pub fn room_at(x: u16) -> Option<Room> {
     places().find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, room, _)| room)
 }
 
+/// Columns of what a trigger waits for, at most, and at least where any of it is shown.
+const MOST_CONDITION: usize = 49;
+const LEAST_CONDITION: usize = 8;
+
 /// Draws the line.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
@@ -34,17 +38,17 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let here = room == frame.view.room;
         end = canvas.put(area, x, 0, &words, if here { theme.selected } else { theme.dim });
     }
-    let pieces = trigger(canvas, frame);
+    let room = area.width.saturating_sub(end + GAP + 1);
+    let pieces = trigger(canvas, frame, room);
     let wide: u16 = pieces.iter().map(|(words, _)| width(words)).sum();
-    let start = area.width.saturating_sub(wide + 1);
-    if start > end + GAP {
+    if wide <= room {
         let pieces: Vec<_> = pieces.iter().map(|(words, style)| (words.as_str(), *style)).collect();
-        canvas.put_all(area, start, 0, &pieces);
+        canvas.put_all(area, area.width.saturating_sub(wide + 1), 0, &pieces);
     }
 }
 
-/// The trigger in words, what it waits for cut to what may be long.
-fn trigger(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
+/// The trigger in words. Where there is little room, what it waits for is cut, and at last only how it stands is said.
+fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
     let theme = canvas.theme;
     let trigger = &frame.trigger;
     let (standing, style) = match trigger.standing {
@@ -54,15 +58,19 @@ fn trigger(canvas: &Canvas, frame: &Frame) -> Vec<(String, Style)> {
         Standing::HeldOff => ("◇ held off", theme.dim),
         Standing::Stopped => ("■ taken", theme.accent),
     };
-    let mut condition: String = trigger.text.chars().take(48).collect();
+    let stands = [(standing.to_owned(), style), (format!(" {}×", trigger.fired), theme.dim)];
+    let mode = format!("  {}  ", trigger.settings.mode);
+    let fixed: u16 =
+        "trigger ".len() as u16 + width(&mode) + stands.iter().map(|(words, _)| width(words)).sum::<u16>();
+    let most = usize::from(room.saturating_sub(fixed)).min(MOST_CONDITION);
+    if most < LEAST_CONDITION.min(trigger.text.chars().count()) {
+        return stands.into();
+    }
+    let mut condition: String = trigger.text.chars().take(most).collect();
     if condition.len() < trigger.text.len() {
+        condition.pop();
         condition.push('…');
     }
-    vec![
-        ("trigger ".to_owned(), theme.dim),
-        (condition, theme.plain),
-        (format!("  {}  ", trigger.settings.mode), theme.dim),
-        (standing.to_owned(), style),
-        (format!(" {}×", trigger.fired), theme.dim),
-    ]
+    let named = [("trigger ".to_owned(), theme.dim), (condition, theme.plain), (mode, theme.dim)];
+    named.into_iter().chain(stands).collect()
 }

@@ -1,0 +1,101 @@
+//! A client and a server with a router between them, in namespaces of their own, and who records them.
+
+#![allow(dead_code)] // not every test needs all of it
+
+use crate::common::{eventually, magnet_scope, skipped};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command};
+
+pub const CLIENT: &str = "10.77.1.2";
+pub const SERVER: &str = "10.77.2.2";
+
+/// A client, a router and a server: namespaces that go with this value.
+pub struct Hosts {
+    /// Of the client, the router, the server.
+    pub names: [String; 3],
+}
+
+impl Hosts {
+    pub fn new(test: &str) -> Option<Self> {
+        let name = |role: &str| format!("ms-{}-{test}-{role}", std::process::id());
+        let hosts = Hosts { names: [name("c"), name("r"), name("s")] };
+        for namespace in &hosts.names {
+            if !ip(&["netns", "add", namespace]) {
+                skipped(test, "`ip netns add` (iproute2) is not there or fails");
+                return None;
+            }
+        }
+        let [client, router, server] = &hosts.names;
+        let wires = [(client, "c0", CLIENT, "r1", "10.77.1.1"), (server, "s0", SERVER, "r2", "10.77.2.1")];
+        for (host, device, address, port, gateway) in wires {
+            assert!(ip(&[
+                "link", "add", device, "netns", host, "type", "veth", "peer", "name", port, "netns", router
+            ]));
+            for (namespace, device, address) in [(host, device, address), (router, port, gateway)] {
+                assert!(ip(&["-n", namespace, "addr", "add", &format!("{address}/24"), "dev", device]));
+                assert!(ip(&["-n", namespace, "link", "set", device, "up"]));
+                assert!(ip(&["-n", namespace, "link", "set", "lo", "up"]));
+            }
+            assert!(ip(&["-n", host, "route", "add", "default", "via", gateway]));
+        }
+        in_namespace(router, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a router"));
+        Some(hosts)
+    }
+
+    /// Lets the router write its own address over the client's.
+    pub fn translate(&self) -> bool {
+        let rules = "table ip nat {\n chain post {\n type nat hook postrouting priority 100\n \
+                     oifname \"r2\" masquerade random\n }\n}\n";
+        let mut nft = Command::new("ip");
+        nft.args(["netns", "exec", &self.names[1], "nft", "-f", "-"]).stdin(std::process::Stdio::piped());
+        let Ok(mut nft) = nft.spawn() else { return false };
+        let written = nft.stdin.take().is_some_and(|mut stdin| stdin.write_all(rules.as_bytes()).is_ok());
+        written && nft.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for namespace in &self.names {
+            ip(&["netns", "del", namespace]);
+        }
+    }
+}
+
+pub fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+/// Runs `work` on a host, in a thread that ends with it.
+pub fn in_namespace<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
+            work()
+        });
+        thread.join().expect("the work is done")
+    })
+}
+
+/// A recorder of one host.
+pub struct RecorderChild(Child);
+
+impl RecorderChild {
+    pub fn start(namespace: &str, dir: &str) -> Self {
+        let child = magnet_scope(&["record", "--netns", namespace, "--hops", "all", "-o", dir]).spawn();
+        let child = RecorderChild(child.expect("the binary starts"));
+        assert!(eventually(|| Path::new(dir).join("meta.toml").exists()), "it records");
+        child
+    }
+
+    pub fn end(mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::INT).expect("it is there");
+        assert!(self.0.wait().expect("it ends").success());
+    }
+}

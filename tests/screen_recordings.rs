@@ -1,0 +1,137 @@
+//! The screen and recordings: several of them on one time line, one begun at a key, and those that a trigger saves.
+
+mod common;
+#[path = "common/terminal.rs"]
+mod terminal;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use common::{eventually, is_root, run, stderr};
+use serde_json::Value;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use terminal::Terminal;
+use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
+
+const DATAGRAMS: usize = 40;
+
+/// Datagrams from the client to the server, every one of which lies there for a while before it is read.
+fn slowly_read(hosts: &Hosts, wait: Duration) {
+    let [client, _, server] = &hosts.names;
+    let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
+    receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 0)).expect("a port"));
+    sender.connect((SERVER, 7001)).expect("a peer");
+    for _ in 0..DATAGRAMS {
+        sender.send(&[5; 300]).expect("sent");
+        std::thread::sleep(wait);
+        receiver.recv(&mut [0; 400]).expect("read");
+    }
+}
+
+/// What `info` says of a recording.
+fn info(dir: &Path) -> Value {
+    let output = run(&["info", "--json", &dir.display().to_string()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn directories(within: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(within).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.join("meta.toml").exists()).collect()
+}
+
+#[test]
+fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
+    if !is_root("two hosts") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("screen") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let paths = ["client", "server"].map(|name| dir.path().join(name).display().to_string());
+    let recorders =
+        [RecorderChild::start(&hosts.names[0], &paths[0]), RecorderChild::start(&hosts.names[2], &paths[1])];
+    slowly_read(&hosts, Duration::from_millis(3));
+    std::thread::sleep(Duration::from_millis(200)); // the last journeys have their ends
+    recorders.into_iter().for_each(RecorderChild::end);
+
+    let mut terminal =
+        Terminal::start(&["replay", &paths[0], &paths[1], "--speed", "100"], dir.path(), 120, 40);
+    terminal.shows("■ ended");
+    let row = |words: &str| terminal.text().lines().position(|line| line.contains(words));
+    let (above, wire, below) = (row("app.recv"), row(" wire "), row("app.send"));
+    assert!(above.is_some() && above < wire && wire < below, "{}", terminal.text());
+    let header = terminal.text().lines().next().unwrap_or_default().to_owned();
+    assert!(header.contains("one clock"), "both were recorded by one kernel: {header}");
+    terminal.keys("4");
+    terminal.shows("of which");
+    terminal.shows(&format!("{SERVER}:7001"));
+    terminal.keys("6");
+    terminal.shows("the clocks");
+    terminal.keys("q");
+    assert!(terminal.ends());
+}
+
+#[test]
+fn a_live_view_records_between_two_keys() {
+    if !is_root("a live view") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("keep") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut terminal =
+        Terminal::start(&["live", "--netns", &hosts.names[2], "--hops", "all"], dir.path(), 120, 40);
+    terminal.shows("▶ live");
+    slowly_read(&hosts, Duration::from_millis(1));
+    terminal.keys("r");
+    assert!(eventually(|| directories(dir.path()).len() == 1), "{}", terminal.text());
+    slowly_read(&hosts, Duration::from_millis(1));
+    std::thread::sleep(Duration::from_millis(300));
+    terminal.keys("r");
+    let recording = directories(dir.path()).remove(0);
+    assert!(eventually(|| info(&recording)["closed"] == true), "{}", terminal.text());
+    slowly_read(&hosts, Duration::from_millis(1));
+    terminal.keys("q");
+    assert!(terminal.ends());
+    let output = run(&["journeys", "--json", "--slowest", "1000", &recording.display().to_string()]);
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mine = rows.as_array().expect("rows").iter().filter(|row| row["bytes"] == 300);
+    assert_eq!(
+        mine.count(),
+        DATAGRAMS,
+        "what came between the two keys, and nothing else: {}",
+        info(&recording)
+    );
+}
+
+#[test]
+fn what_lies_around_a_trigger_is_saved_from_the_screen() {
+    if !is_root("a trigger") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("trigger") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = dir.path().join("kept");
+    let kept_name = kept.display().to_string();
+    let mut arguments = vec!["live", "--netns", &hosts.names[2], "--hops", "all"];
+    arguments.extend(["--trigger", "hop(dev.recv,app.recv) > 40ms", "--single", "--trigger-window", "300ms"]);
+    arguments.extend(["--save-on-trigger", &kept_name]);
+    let mut terminal = Terminal::start(&arguments, dir.path(), 120, 40);
+    terminal.shows("armed");
+    slowly_read(&hosts, Duration::from_millis(60));
+    assert!(eventually(|| directories(&kept).len() == 1), "{}", terminal.text());
+    let recording = directories(&kept).remove(0);
+    let journeys = || run(&["journeys", "--json", "--slowest", "1000", &recording.display().to_string()]);
+    let long = || -> usize {
+        let rows = serde_json::from_slice::<Value>(&journeys().stdout).unwrap_or_default();
+        let rows = rows.as_array().cloned().unwrap_or_default();
+        rows.iter().filter(|row| row["bytes"] == 300 && row["verdict"] != "in-flight").count()
+    };
+    assert!(eventually(|| long() > 0), "{}", stderr(&journeys()));
+    terminal.keys("q");
+    assert!(terminal.ends());
+    let span_ns = info(&recording)["duration_ns"].as_u64();
+    assert!(span_ns.is_some_and(|ns| ns <= 310_000_000), "only what was asked for: {span_ns:?}");
+}
