@@ -8,7 +8,9 @@ FEATURES ?= --features magnet-scope/query
 # Root tests need the binary and the test programs built by the ordinary user.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-run: build
+# Without SQL, which the demo has no use for and which takes longest to build.
+run: setup
+	$(CARGO) build --release --bin magnet-scope
 	$(SUDO) ./target/release/magnet-scope demo
 
 build: setup
