@@ -117,7 +117,7 @@ impl<'d> Gui<'d> {
         let found = eventually(|| {
             std::thread::sleep(Duration::from_millis(100));
             let all = display.tool(&["search", "--onlyvisible", "--name", "magnet-scope"]);
-            gui.id = all.lines().last().unwrap_or_default().to_owned();
+            all.lines().last().unwrap_or_default().clone_into(&mut gui.id);
             !gui.id.is_empty()
         });
         assert!(found, "no window: {}", fs::read_to_string(dir.join("stderr")).unwrap_or_default());

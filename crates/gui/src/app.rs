@@ -91,7 +91,9 @@ impl Window {
             wishes.extend(self.front.welcome(ui, &*self.world));
         }
         self.jobs.show(&ctx);
-        wishes.into_iter().for_each(|wish| self.wish(wish, &ctx));
+        for wish in wishes {
+            self.wish(wish, &ctx);
+        }
         self.keep(&ctx);
     }
 

@@ -20,9 +20,12 @@ pub struct Compared {
     pub spreads: (Spreads, Spreads),
 }
 
+/// A protocol and a pair of hops; the whole journey without one.
+type Key = (Proto, Option<(Hop, Hop)>);
+
 /// How times are spread, by protocol and pair of hops.
 #[derive(Clone, Debug, Default)]
-pub struct Spreads(BTreeMap<(Proto, Option<(Hop, Hop)>), Vec<u64>>);
+pub struct Spreads(BTreeMap<Key, Vec<u64>>);
 
 impl Spreads {
     /// Counts a journey that was seen to its end.

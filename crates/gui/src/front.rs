@@ -207,7 +207,9 @@ impl Front {
         let before = scope.frame().view.journey;
         let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextRoom(_));
         let chosen = actions.iter().any(chooses);
-        actions.into_iter().for_each(|action| scope.apply(action));
+        for action in actions {
+            scope.apply(action);
+        }
         let (room, journey) = (scope.frame().view.room, scope.frame().view.journey);
         if chosen {
             self.follow_room(scope);

@@ -28,7 +28,7 @@ pub const ROW: f32 = 19.0;
 
 /// A row being drawn.
 pub struct Row<'r, 'a, 'b> {
-    row: TableRow<'a, 'b>,
+    line: TableRow<'a, 'b>,
     columns: &'r [Col],
     at: usize,
     c: &'static crate::colours::Colours,
@@ -40,7 +40,7 @@ impl Row<'_, '_, '_> {
         let is_number = self.columns.get(self.at).is_some_and(|column| column.number);
         self.at += 1;
         let text: String = text.into();
-        self.row.col(|ui| {
+        self.line.col(|ui| {
             if is_number {
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     ui.label(RichText::new(text).font(NUMBERS).color(colour));
@@ -54,7 +54,7 @@ impl Row<'_, '_, '_> {
     /// The next cell, drawn by hand.
     pub fn draw(&mut self, add: impl FnOnce(&mut Ui)) {
         self.at += 1;
-        self.row.col(add);
+        self.line.col(add);
     }
 
     /// Numbers and words of this row.
@@ -69,7 +69,7 @@ impl Row<'_, '_, '_> {
 
     /// This row is the selected one.
     pub fn select(&mut self, selected: bool) {
-        self.row.set_selected(selected);
+        self.line.set_selected(selected);
     }
 }
 
@@ -105,9 +105,9 @@ pub fn show(
         .body(|body| {
             body.rows(ROW, rows, |row| {
                 let n = row.index();
-                let mut row = Row { row, columns, at: 0, c: cx.c };
+                let mut row = Row { line: row, columns, at: 0, c: cx.c };
                 add(&mut row, n);
-                let response: Response = row.row.response();
+                let response: Response = row.line.response();
                 if response.clicked() {
                     clicked = Some((n, response.double_clicked()));
                 }

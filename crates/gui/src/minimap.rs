@@ -8,6 +8,7 @@ use egui::{Align2, CursorIcon, Rect, Role, Sense, Shape, Stroke, StrokeKind, Ui,
 use magscope_scope::format::{count, short_duration};
 use magscope_scope::look::{Minimap, MinimapColumn};
 use magscope_scope::{Action, Frame};
+use std::fmt::Write as _;
 
 /// Its height.
 pub const HEIGHT: f32 = 46.0;
@@ -161,10 +162,10 @@ fn says(column: &MinimapColumn) -> String {
     let mut words =
         format!("{} journeys, the slowest {}", count(column.journeys), short_duration(column.max_ns));
     if column.drops > 0 {
-        words.push_str(&format!("\n{} packets dropped", count(column.drops)));
+        _ = write!(words, "\n{} packets dropped", count(column.drops)); // writing into a String cannot fail
     }
     if column.lost > 0 {
-        words.push_str(&format!("\n{} events lost by the instrument", count(column.lost)));
+        _ = write!(words, "\n{} events lost by the instrument", count(column.lost));
     }
     words
 }

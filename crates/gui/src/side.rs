@@ -24,28 +24,27 @@ pub fn heading(ui: &mut Ui, words: &str, cx: &Cx) {
 /// Draws inspector and measurements.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     ScrollArea::both().auto_shrink([false, false]).show(ui, |ui| {
-        match &frame.inspector {
-            Some(inspector) => journey(ui, inspector, cx),
-            None => {
-                heading(ui, "JOURNEY", cx);
-                ui.horizontal_wrapped(|ui| {
-                    if frame.view.journey.is_some() {
-                        if ui
-                            .button("Hop by hop")
-                            .on_hover_text("open the ladder of the selected journey")
-                            .clicked()
-                        {
-                            cx.act(Action::ToggleInspector);
-                        }
-                    } else {
-                        ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
-                    }
-                });
-            }
+        if let Some(inspector) = &frame.inspector {
+            journey(ui, inspector, cx);
+        } else {
+            heading(ui, "JOURNEY", cx);
+            ui.horizontal_wrapped(|ui| invitation(ui, frame, cx));
         }
         ui.add_space(10.0);
         measurements(ui, frame, cx);
     });
+}
+
+/// How a ladder is opened.
+fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    if frame.view.journey.is_none() {
+        ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
+        return;
+    }
+    let button = ui.button("Hop by hop").on_hover_text("open the ladder of the selected journey");
+    if button.clicked() {
+        cx.act(Action::ToggleInspector);
+    }
 }
 
 fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {

@@ -59,7 +59,7 @@ pub enum BadSetting {
 }
 
 /// Longest interval and longest wait: a day.
-const LONGEST: Duration = Duration::from_secs(86_400);
+const LONGEST: Duration = Duration::from_hours(24);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
 const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";

@@ -12,7 +12,7 @@ use magscope_probe::{CaptureOptions, Setting, Watermark};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const RING: u32 = 16 << 10;
 
 /// Sends so many datagrams and returns how long the reader then slept, and what it found.

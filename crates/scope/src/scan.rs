@@ -30,7 +30,9 @@ impl Scan {
                 }
             }
         }
-        hops.iter_mut().for_each(|row| row.sort_unstable());
+        for row in &mut hops {
+            row.sort_unstable();
+        }
         Scan { hops }
     }
 

@@ -331,7 +331,9 @@ impl Front {
 
 fn act_by_what_is_shown(own: Own, scope: &mut Scope) {
     let action = own.action(scope.frame().view);
-    action.into_iter().for_each(|action| scope.apply(action));
+    if let Some(action) = action {
+        scope.apply(action);
+    }
 }
 
 /// The instant at a place of the picture.

@@ -91,10 +91,10 @@ fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &Cx) {
             );
         }
     }
-    if let Some(at) = response.hover_pos().filter(|at| chart.area.contains(*at)) {
-        if let Some(words) = curve.says(&chart, at.x) {
-            response.on_hover_text_at_pointer(words);
-        }
+    if let Some(at) = response.hover_pos().filter(|at| chart.area.contains(*at))
+        && let Some(words) = curve.says(&chart, at.x)
+    {
+        response.on_hover_text_at_pointer(words);
     }
 }
 

@@ -69,9 +69,9 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 
 /// The time of day of an instant, where it is known.
 pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
+    const DAY_NS: i128 = 86_400_000_000_000;
     let origin = frame.header.origin_utc_ns?;
     let since = i128::from(at_ns) - i128::from(frame.sweep.origin_ns);
-    const DAY_NS: i128 = 86_400_000_000_000;
     let ns = (i128::from(origin) + since).rem_euclid(DAY_NS);
     Some(utc_time(ns as u64))
 }

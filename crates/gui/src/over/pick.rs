@@ -132,13 +132,11 @@ impl Picker {
 /// What is selected: between the cursors, else what the picture shows.
 fn selected(scope: &Scope) -> (u64, u64) {
     let frame = scope.frame();
-    match frame.cursors {
-        Some(cursors) => (cursors.a_ns.min(cursors.b_ns), cursors.a_ns.max(cursors.b_ns)),
-        None => {
-            let from_ns = frame.sweep.origin_ns;
-            (from_ns, from_ns.saturating_add(frame.sweep.timebase.span_ns()))
-        }
+    if let Some(cursors) = frame.cursors {
+        return (cursors.a_ns.min(cursors.b_ns), cursors.a_ns.max(cursors.b_ns));
     }
+    let from_ns = frame.sweep.origin_ns;
+    (from_ns, from_ns.saturating_add(frame.sweep.timebase.span_ns()))
 }
 
 fn list(directory: &Path, world: &dyn World) -> std::io::Result<Vec<Entry>> {

@@ -10,7 +10,7 @@ use image::{ExtendedColorType, ImageEncoder, codecs::png::PngEncoder};
 
 /// A picture as PNG.
 pub fn png(image: &ColorImage) -> Result<Vec<u8>, Trouble> {
-    let bytes: Vec<u8> = image.pixels.iter().flat_map(|pixel| pixel.to_array()).collect();
+    let bytes: Vec<u8> = image.pixels.iter().flat_map(egui::Color32::to_array).collect();
     let mut out = Vec::new();
     let [width, height] = image.size;
     PngEncoder::new(&mut out)

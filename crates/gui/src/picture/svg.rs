@@ -120,7 +120,10 @@ impl Writer {
 
     fn path(&mut self, path: &PathShape, clip: Rect) {
         let clip = self.clip(clip);
-        let points: String = path.points.iter().map(|p| format!("{:.2},{:.2} ", p.x, p.y)).collect();
+        let points = path.points.iter().fold(String::new(), |mut points, p| {
+            _ = write!(points, "{:.2},{:.2} ", p.x, p.y); // writing into a String cannot fail
+            points
+        });
         let stroke = match path.stroke.color {
             egui::epaint::ColorMode::Solid(colour) => Stroke::new(path.stroke.width, colour),
             egui::epaint::ColorMode::UV(_) => Stroke::NONE,

@@ -28,7 +28,7 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &Cx) {
             }
             PointKind::SocketFull => ink.block(Rect::from_center_size(at, egui::vec2(8.0, 8.0)), cx.c.bad),
             PointKind::Retransmit => {
-                ink.triangle([pos2(x - 5.0, y + 4.0), pos2(x + 5.0, y + 4.0), pos2(x, y - 5.0)], cx.c.slow)
+                ink.triangle([pos2(x - 5.0, y + 4.0), pos2(x + 5.0, y + 4.0), pos2(x, y - 5.0)], cx.c.slow);
             }
             PointKind::Change => ink.diamond(at, 5.0, cx.c.dim),
         }

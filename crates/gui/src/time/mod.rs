@@ -75,7 +75,7 @@ impl Timeline {
         let (hovered, density) = self.picture(ui, &painter, &plot, frame, pointed, cx);
         axis::labels(&painter, &plot, frame, cx);
         gutter::names(ui, &plot, all.left(), frame, cx);
-        self.titles(&painter, &plot, all, frame, cx);
+        Self::titles(&painter, &plot, all, frame, cx);
         if figures == gutter::FIGURES {
             gutter::titles(&painter, area.right(), all.top() + TITLE * 0.5, cx);
             gutter::figures(&painter, &plot, area.right(), frame, cx);
@@ -156,7 +156,7 @@ impl Timeline {
         (hovered, density)
     }
 
-    fn titles(&self, painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &Cx) {
+    fn titles(painter: &egui::Painter, plot: &Plot, all: Rect, frame: &Frame, cx: &Cx) {
         let y = all.top() + TITLE * 0.5;
         let left = text::put(
             painter,

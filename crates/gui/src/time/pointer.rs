@@ -40,7 +40,7 @@ impl Pointer {
         if sideways != 0.0 {
             cx.act(Action::PanBy(f64::from(-sideways / plot.area.width().max(1.0))));
         }
-        let up = if zoom != 1.0 {
+        let up = if (zoom - 1.0).abs() > f32::EPSILON {
             zoom.ln() * 200.0
         } else if modifiers.shift {
             0.0

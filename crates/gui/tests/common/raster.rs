@@ -128,9 +128,9 @@ fn triangle(
             if !(owns(w0, b, c) && owns(w1, c, a) && owns(w2, a, b)) {
                 continue;
             }
-            let u = w0 * corners[0].uv.x + w1 * corners[1].uv.x + w2 * corners[2].uv.x;
-            let v = w0 * corners[0].uv.y + w1 * corners[1].uv.y + w2 * corners[2].uv.y;
-            let texel = texture.at(u, v);
+            let [at0, at1, at2] = corners.map(|corner| corner.uv.to_vec2());
+            let at = at0 * w0 + at1 * w1 + at2 * w2;
+            let texel = texture.at(at.x, at.y);
             let source: [f32; 4] = std::array::from_fn(|n| {
                 (w0 * colours[0][n] + w1 * colours[1][n] + w2 * colours[2][n]) * texel[n]
             });

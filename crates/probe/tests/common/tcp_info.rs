@@ -78,7 +78,7 @@ impl TcpInfo {
 
     /// Waits until all that was written is acknowledged, and says what the socket has counted then.
     pub fn once_acknowledged(stream: &TcpStream) -> Self {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         loop {
             let info = Self::of(stream);
             if info.unacked == 0 && info.notsent_bytes == 0 {

@@ -85,9 +85,8 @@ impl Writer {
     /// Writes until the other end of the queue is gone, then closes the session.
     pub(super) fn run(mut self, queue: &Receiver<Batch>, used: &Sender<Batch>) -> Result<Meta, SessionError> {
         loop {
-            let wait = self
-                .due
-                .map_or(Duration::from_secs(3_600), |due| due.saturating_duration_since(Instant::now()));
+            let wait =
+                self.due.map_or(Duration::from_hours(1), |due| due.saturating_duration_since(Instant::now()));
             match queue.recv_timeout(wait) {
                 Ok(batch) => {
                     self.take(&batch)?;
