@@ -36,7 +36,7 @@ pub struct CaptureOptions {
     /// Keep one in so many flows; 0 and 1 keep all.
     pub flow_one_in: u32,
     /// Stamp events with the TSC itself, where this host's can be read; else with `CLOCK_MONOTONIC`, see
-    /// [`Capture::clock_fallback`].
+    /// [`Capture::clock_fallback`](super::Capture::clock_fallback).
     pub tsc: bool,
     /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
     pub switchable: HopSet,
