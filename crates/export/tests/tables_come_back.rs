@@ -2,7 +2,7 @@
 
 mod common;
 
-use arrow::array::{RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches, sort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema};
 use common::{Files, Recording, recordings};
@@ -65,8 +65,15 @@ fn in_order(batch: &RecordBatch) -> RecordBatch {
 
 fn text(batch: &RecordBatch) -> Vec<String> {
     let options = arrow::util::display::FormatOptions::default().with_null("∅");
-    let columns: Vec<_> = batch
-        .columns()
+    // Arrow knows the rules of UTC, as of every other zone, only where a feature of it is on.
+    let instants = |column: &ArrayRef| match column.data_type() {
+        DataType::Timestamp(unit, Some(_)) => {
+            cast(column, &DataType::Timestamp(*unit, None)).expect("the same instants")
+        }
+        _ => Arc::clone(column),
+    };
+    let all: Vec<ArrayRef> = batch.columns().iter().map(instants).collect();
+    let columns: Vec<_> = all
         .iter()
         .map(|column| arrow::util::display::ArrayFormatter::try_new(column, &options).expect("it has a text"))
         .collect();
