@@ -8,7 +8,7 @@ use crate::signals::Stop;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
-use magscope_probe::Capture;
+use magscope_probe::{Capture, ProbeError};
 use std::time::{Duration, Instant};
 
 /// A capture that detaches after a time or at a signal, and then gives what is still in the rings.
@@ -44,9 +44,12 @@ impl Live {
     }
 
     /// Hits of a hop until now that are left out because something they take could not be known.
-    pub fn undecided(&self, hop: Hop) -> u64 {
-        let counters = self.capture.counters().unwrap_or_default();
-        counters.hops.iter().filter(|count| count.hop == hop).map(|count| count.undecided).sum()
+    ///
+    /// # Errors
+    /// What the kernel said where it does not give its counters.
+    pub fn undecided(&self, hop: Hop) -> Result<u64, ProbeError> {
+        let counters = self.capture.counters()?;
+        Ok(counters.hops.iter().filter(|count| count.hop == hop).map(|count| count.undecided).sum())
     }
 
     /// The same, with hosts that are watched: should one of them end early, the capture fails.

@@ -126,7 +126,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
     let mut switches = Switches::new(from_ns, window_ns);
     let mut batch = Batch::default();
     let (mut seen_ns, mut lost) = (from_ns, 0);
-    let before = live.undecided(Hop::SchedSwitched);
+    let before = live.undecided(Hop::SchedSwitched)?;
     while seen_ns < to_ns && !stop.is_raised() {
         let progress = live.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?;
         // what is left over from before, or goes on after, is no part of it
@@ -141,7 +141,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
     if lost > 0 {
         output::note(&format!("{lost} events LOST {name}: the figures are of those that were seen"));
     }
-    let unmeasured = live.undecided(Hop::SchedSwitched).saturating_sub(before);
+    let unmeasured = live.undecided(Hop::SchedSwitched)?.saturating_sub(before);
     if unmeasured > 0 {
         output::note(&format!(
             "{unmeasured} switches {name} could not be measured: this kernel traces nothing of the tasks that were left"
