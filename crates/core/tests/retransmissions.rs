@@ -66,6 +66,14 @@ fn what_is_sent_once_has_no_branch() {
 }
 
 #[test]
+fn a_reader_may_be_done_before_the_kernel_tells() {
+    let quick = [out(0, 7), out(1000, 8), come(1100, 8), vec![read(1110)], vec![told(1120, Resend::Fast)]];
+    let journey = one(quick.concat());
+    assert_eq!(branches(&journey), [(Resend::Fast, Some(1120), Some(1004), Some(1103))]);
+    assert_eq!(journey.verdict, Verdict::Complete);
+}
+
+#[test]
 fn each_pass_has_its_reason_and_its_hops() {
     let journey = one([
         out(0, 7),

@@ -20,8 +20,8 @@ const HALF_NS: u64 = 50_000_000;
 /// How long a sent half of TCP waits: longer than the shortest time-out (`TCP_RTO_MIN`, 200 ms), because what was lost before
 /// the receiver was ever seen is sent again only then.
 const TCP_HALF_NS: u64 = 300_000_000;
-/// How long a finished journey that lacks a rung waits for the record that tells of a loss. It comes when there is room
-/// in the ring again, after the events of other CPUs.
+/// How long a finished journey waits that lacks a rung, for the record that tells of a loss: it comes when there is room
+/// in the ring again, after the events of other CPUs. And one that was sent again, for the reason: the host may be away.
 const GAP_NS: u64 = 50_000_000;
 /// Streams are looked at no more often than this.
 const VISIT_NS: u64 = 1_000_000;
@@ -113,14 +113,16 @@ impl Desk {
                 || self.rules.has_app_send && piece.any(TX) && !piece.has(Hop::AppSend)
                 || !piece.has(Hop::AppRecv);
             let gapped = self.is_gapped(ends, piece);
+            // The kernel tells of a retransmission when the packet is on its way: a reader on another CPU may be done by then.
+            let untold = self.rules.tells_resends && piece.is_resent_untold();
             // A group's other sockets get their clones right after the first.
             let shares = !piece.rx_flow.is_none();
-            if !waits && !gapped && !shares {
+            if !waits && !gapped && !untold && !shares {
                 self.close(ends, piece, Why::Finished, done);
                 return u64::MAX;
             }
             if way.rx_top == Some(hop) || piece.state == State::Open {
-                let until_ns = time_ns.saturating_add(if gapped { GAP_NS } else { TRAIL_NS });
+                let until_ns = time_ns.saturating_add(if gapped || untold { GAP_NS } else { TRAIL_NS });
                 piece.state = State::Lingering { until_ns };
                 return until_ns;
             }

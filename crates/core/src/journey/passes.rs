@@ -130,6 +130,11 @@ impl Passes {
         }
     }
 
+    /// Whether the newest pass was seen, and not told of.
+    pub fn is_untold(&self) -> bool {
+        self.list.last().is_some_and(|last| last.branch.told_ns.is_none())
+    }
+
     /// A packet went by at a hop of the receiver.
     pub fn come_in(&mut self, mark: &Mark, first: &Rungs, ids: Ids) {
         let mut doubtful = false;

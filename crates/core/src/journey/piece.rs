@@ -143,6 +143,11 @@ impl Piece {
         passes.tell(kind, time_ns);
     }
 
+    /// Whether it went out again and `tcp.retransmit` has not told of it.
+    pub fn is_resent_untold(&self) -> bool {
+        self.passes.as_ref().is_some_and(|passes| passes.is_untold())
+    }
+
     /// What was taken for this end was a node that forwards.
     pub fn forget(&mut self, side: u32) {
         self.rungs.clear(side);

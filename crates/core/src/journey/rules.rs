@@ -14,6 +14,7 @@ pub(super) struct Rules {
     packet: Way,
     pub has_dev_done: bool,
     pub has_app_send: bool,
+    pub tells_resends: bool,
 }
 
 /// The rules of one protocol.
@@ -87,6 +88,7 @@ impl Rules {
             },
             has_dev_done: coverage.contains(Hop::DevDone),
             has_app_send: coverage.contains(Hop::AppSend),
+            tells_resends: coverage.contains(Hop::TcpRetransmit),
         }
     }
 
