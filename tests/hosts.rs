@@ -3,18 +3,17 @@
 mod common;
 #[path = "common/hosts.rs"]
 mod wired;
+#[path = "common/two_clocks.rs"]
+mod two_clocks;
 
 use common::{is_root, run, skipped, stderr};
-use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Event};
-use magscope_session::{RecordOptions, Recorder, Session};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
+use two_clocks::{journeys, name_of, skewed, wire, with_a_clock_of_its_own};
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
 /// Requests over TCP, their length, and that of each answer.
@@ -86,16 +85,6 @@ fn record(hosts: &Hosts, dir: &TempDir) -> (String, String) {
     (a, b)
 }
 
-/// Every journey of the recordings together, and what is said of them.
-fn journeys(dirs: &[&str]) -> (Vec<Value>, String) {
-    let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
-    arguments.extend(dirs);
-    let output = run(&arguments);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    (rows.as_array().expect("one array").clone(), stderr(&output))
-}
-
 /// Bytes of complete journeys towards a port and from it.
 fn complete_bytes(rows: &[Value], proto: &str, port: u16) -> (u64, u64) {
     let at = |end: &Value| end.as_str().is_some_and(|end| end.ends_with(&format!(":{port}")));
@@ -112,47 +101,6 @@ fn all_is_complete(rows: &[Value]) {
     assert_eq!(complete_bytes(rows, "tcp", 7000), (up, down), "every byte of TCP is in one complete journey");
     let (up, down) = ((DATAGRAMS * DATAGRAM_BYTES) as u64, (DATAGRAMS * DATAGRAM_BYTES / 2) as u64);
     assert_eq!(complete_bytes(rows, "udp", 7001), (up, down), "and every datagram");
-}
-
-/// What tells one journey from another in both readings.
-fn name_of(row: &Value) -> String {
-    format!(
-        "{} {} {} {} {}",
-        row["proto"], row["from"], row["range"]["start"], row["bytes"], row["rungs"][0]["time_ns"]
-    )
-}
-
-/// The step across the wire: how long, and how far from the truth that can be.
-fn wire(row: &Value) -> Option<(i64, i64)> {
-    let steps = row["latencies"].as_array()?;
-    let step = steps.iter().find(|step| step["to"] == "dev.recv" && step["from"] == "dev.xmit")?;
-    Some((step["ns"].as_i64()?, step["half_width_ns"].as_i64().unwrap_or(0)))
-}
-
-/// The skew put on the second recording: an hour and a bit ahead, 40 parts in a million fast.
-fn skewed(ns: u64) -> u64 {
-    ns + ns / 25_000 + 3_600_123_456_789
-}
-
-/// Writes a recording again as if its host had a clock of its own.
-fn with_a_clock_of_its_own(from: &str, to: &str) {
-    let session = Session::open(Path::new(from)).expect("a recording");
-    let mut info = session.info().clone();
-    "another".clone_into(&mut info.boot_id);
-    "elsewhere".clone_into(&mut info.host);
-    let mut recorder = Recorder::create(Path::new(to), &info, RecordOptions::default()).expect("a place");
-    let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
-    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
-        batch.events.iter_mut().for_each(|event: &mut Event| event.time_ns = skewed(event.time_ns));
-        batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
-        for sample in &mut batch.clock {
-            (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));
-            sample.realtime_ns += 5_000_000_000; // its idea of the time of day is off as well
-        }
-        batch.watermark_ns = skewed(batch.watermark_ns);
-        recorder.append(&batch).expect("room");
-    }
-    recorder.close().expect("it is written");
 }
 
 #[test]

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# An emulated machine whose clocks break while both ends of real traffic inside it are recorded: it counts time with something else, it
+# sleeps, and it counts with the first thing again.
+#
+# usage: scripts/one-machine.sh FOLDER MAGNET_SCOPE TRAFFIC
+# TRAFFIC is a program of which `guest_echoes` and `guest_breaks_its_clocks` are ignored tests. Leaves the recordings of the two
+# namespaces in FOLDER/asks and FOLDER/answers and the console beside them; says why where it cannot.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=$1 binary=$2 traffic=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. scripts/lib/guest.sh
+guest_needs ip strip
+
+folder=$(guest_kernel 6.12) || skip "Debian's packages have no kernel 6.12"
+guest_root
+guest_modules "$folder" veth virtio_pci virtio_blk
+guest_add "$(command -v ip)" ip
+strip -o "$work/magnet-scope" "$binary"
+strip -o "$work/traffic" "$traffic"
+guest_add "$work/magnet-scope" magnet-scope
+guest_add "$work/traffic" traffic
+guest_init_head >"$work/root/init"
+cat >>"$work/root/init" <<'INIT'
+ip=/bin/ip
+$ip netns add asks
+$ip netns add answers
+$ip link add v0 netns asks type veth peer name v0 netns answers
+number=1
+for end in asks answers; do
+    $ip -n $end link set lo up
+    $ip -n $end link set v0 up
+    $ip -n $end addr add 10.89.0.$number/24 dev v0
+    number=2
+    /bin/magnet-scope record --netns $end --hops all -o /$end &
+    recorders="$recorders $!"
+    until [ -s /$end/meta.toml ] || ! kill -0 $!; do sleep 0.1; done
+done
+$ip netns exec answers /bin/traffic guest_echoes --ignored --exact --nocapture &
+timeout 240 $ip netns exec asks /bin/traffic guest_breaks_its_clocks --ignored --exact --nocapture && said=yes
+sleep 0.5 # the last journeys have their ends
+kill -INT $recorders
+wait $recorders && [ "$said" = yes ] && tar c asks answers >/dev/vda && sync && echo "MACHINE: recorded"
+echo o >/proc/sysrq-trigger
+sleep 60
+INIT
+guest_pack "$work/image"
+
+mkdir -p "$out"
+truncate -s 256M "$work/disk"
+guest_append="role=alone" guest_boot "$folder" "$work/image" 330 -m 768 -smp 1 \
+    -drive "file=$work/disk,format=raw,if=virtio" >"$out/log" || true
+grep -aq "MACHINE: recorded" "$out/log" || { tail -n 40 "$out/log" >&2; exit 1; }
+tar xf "$work/disk" -C "$out"

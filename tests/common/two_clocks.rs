@@ -1,0 +1,62 @@
+//! Two recordings of one host, of which the second is written again as if its host had a clock of its own: the truth is known.
+
+#![allow(dead_code)] // not every test needs all of it
+
+use crate::common::{run, stderr};
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event};
+use magscope_session::{RecordOptions, Recorder, Session};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// Every journey of the recordings together, and what is said of them.
+pub fn journeys(dirs: &[&str]) -> (Vec<Value>, String) {
+    let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
+    arguments.extend(dirs);
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (rows.as_array().expect("one array").clone(), stderr(&output))
+}
+
+/// What tells one journey from another in both readings.
+pub fn name_of(row: &Value) -> String {
+    format!(
+        "{} {} {} {} {}",
+        row["proto"], row["from"], row["range"]["start"], row["bytes"], row["rungs"][0]["time_ns"]
+    )
+}
+
+/// The step across the wire: how long, and how far from the truth that can be.
+pub fn wire(row: &Value) -> Option<(i64, i64)> {
+    let steps = row["latencies"].as_array()?;
+    let step = steps.iter().find(|step| step["to"] == "dev.recv" && step["from"] == "dev.xmit")?;
+    Some((step["ns"].as_i64()?, step["half_width_ns"].as_i64().unwrap_or(0)))
+}
+
+/// The skew put on the second recording: an hour and a bit ahead, 40 parts in a million fast.
+pub fn skewed(ns: u64) -> u64 {
+    ns + ns / 25_000 + 3_600_123_456_789
+}
+
+/// Writes a recording again as if its host had a clock of its own.
+pub fn with_a_clock_of_its_own(from: &str, to: &str) {
+    let session = Session::open(Path::new(from)).expect("a recording");
+    let mut info = session.info().clone();
+    "another".clone_into(&mut info.boot_id);
+    "elsewhere".clone_into(&mut info.host);
+    let mut recorder = Recorder::create(Path::new(to), &info, RecordOptions::default()).expect("a place");
+    let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        batch.events.iter_mut().for_each(|event: &mut Event| event.time_ns = skewed(event.time_ns));
+        batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
+        for sample in &mut batch.clock {
+            (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));
+            sample.realtime_ns += 5_000_000_000; // its idea of the time of day is off as well
+        }
+        batch.watermark_ns = skewed(batch.watermark_ns);
+        recorder.append(&batch).expect("room");
+    }
+    recorder.close().expect("it is written");
+}
