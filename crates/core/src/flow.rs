@@ -89,6 +89,12 @@ impl fmt::Display for Flow {
     }
 }
 
+/// Whether packets from this address are anybody's: without ports, every host that has no address yet sends the same ones (its
+/// `MLD` reports from `::`), so what went out somewhere is not known to be what came in elsewhere.
+pub(crate) fn is_from_anybody(proto: Proto, from: Endpoint) -> bool {
+    !matches!(proto, Proto::TCP | Proto::UDP) && from.ip().is_unspecified()
+}
+
 /// Who a thread is. Announced when a thread first uses a socket, and now and then after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {

@@ -537,6 +537,25 @@ fn an_echo_is_a_journey_each_way_up_to_ip() {
 }
 
 #[test]
+fn what_a_host_without_an_address_sends_is_not_taken_for_what_another_sent() {
+    // Both report their groups when their link comes up, and each hears the other.
+    let flows = vec![
+        flow(CLIENT, 1, Proto::ICMPV6, "[::]:0", "[ff02::16]:0"),
+        flow(SERVER, 1, Proto::ICMPV6, "[ff02::16]:0", "[::]:0"),
+    ];
+    let report = |hop, at, flow| Event { proto: Proto::ICMPV6, ..udp(hop, at, flow, 0, 7, 20) };
+    let events = vec![
+        report(Hop::IpOut, 10, CLIENT),
+        report(Hop::DevXmit, 20, CLIENT),
+        report(Hop::DevRecv, 400_000, SERVER),
+        report(Hop::IpIn, 400_010, SERVER),
+    ];
+    let (done, _) = correlate(coverage(), flows, events);
+    assert_eq!(done.len(), 2, "{done:#?}");
+    assert!(done.iter().all(|journey| journey.tx_flow.is_none() != journey.rx_flow.is_none()), "{done:#?}");
+}
+
+#[test]
 fn an_echo_in_fragments_is_one_journey() {
     let host = |id, netns, a: &str, b: &str| flow(id, netns, Proto::ICMP, a, b);
     let flows = vec![

@@ -1,6 +1,6 @@
 //! Which connection, and which direction of it, a half belongs to.
 
-use crate::flow::{Endpoint, Flow, Proto};
+use crate::flow::{Endpoint, Flow, Proto, is_from_anybody};
 use std::net::SocketAddr;
 
 /// Which end of the way a half is.
@@ -27,6 +27,8 @@ pub(super) struct Key {
     pub to: Endpoint,
     /// Recording and namespace, for addresses that mean another host in each of them.
     private: Option<(u16, u32)>,
+    /// Which half it is, where no other is known to be of the same packets.
+    alone: Option<End>,
 }
 
 impl Key {
@@ -36,8 +38,10 @@ impl Key {
             End::Tx => (flow.local, flow.remote),
             End::Rx => (flow.remote, flow.local),
         };
-        let private = (from.ip().is_loopback() || to.ip().is_loopback()).then_some((node, flow.netns));
-        Key { proto: flow.proto, from: canonical(from), to: canonical(to), private }
+        let alone = is_from_anybody(flow.proto, from).then_some(end);
+        let private = from.ip().is_loopback() || to.ip().is_loopback() || alone.is_some();
+        let private = private.then_some((node, flow.netns));
+        Key { proto: flow.proto, from: canonical(from), to: canonical(to), private, alone }
     }
 
     /// Whether one send may reach several receivers.

@@ -3,7 +3,7 @@
 use super::desk::StreamRef;
 use super::limits::Counters;
 use super::stream::Stream;
-use crate::flow::{Endpoint, Flow, FlowId, Proto};
+use crate::flow::{Endpoint, Flow, FlowId, Proto, is_from_anybody};
 use crate::hash::{Map, Set};
 use crate::hop::Direction;
 use std::net::SocketAddr;
@@ -16,6 +16,8 @@ struct StreamKey {
     from: Endpoint,
     to: Endpoint,
     netns: u32,
+    /// Which half it is, where the two are never one stream.
+    receives: Option<bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,9 +84,10 @@ impl Directory {
             let flow = &entry.flow;
             let (from, to) = if receives { (flow.remote, flow.local) } else { (flow.local, flow.remote) };
             let (from, to) = (canonical(from), canonical(to));
-            let private = from.ip().is_loopback() || to.ip().is_loopback();
+            let anybody = is_from_anybody(flow.proto, from);
+            let private = from.ip().is_loopback() || to.ip().is_loopback() || anybody;
             let netns = if private { flow.netns } else { 0 };
-            let key = StreamKey { proto: flow.proto, from, to, netns };
+            let key = StreamKey { proto: flow.proto, from, to, netns, receives: anybody.then_some(receives) };
             let slot = *self.keys.entry(key).or_insert_with(|| {
                 self.generation = self.generation.wrapping_add(1);
                 let slot = self.free.pop().unwrap_or(streams.len() as u32);
