@@ -112,7 +112,41 @@ impl Beside {
     }
 }
 
+/// What says that something belongs to a journey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tie {
+    /// The bytes that it saw are the journey's.
+    Bytes,
+    /// It saw the flow while the journey was under way, and no bytes: it may be a neighbour's as well.
+    Time,
+}
+
+impl ProbeHit {
+    /// What ties this hit of a recording to a journey, if anything does.
+    pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
+        let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.len, ip_id: self.ip_id };
+        is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
+    }
+}
+
+impl PayloadHead {
+    /// What ties this head of a recording to a journey, if anything does.
+    pub fn tie(&self, node: u16, journey: &Journey) -> Option<Tie> {
+        let mark = Mark { time_ns: self.time_ns, seq: self.seq, len: self.of_bytes, ip_id: self.ip_id };
+        is_of_an_end(node, self.flow, journey).then(|| tie(&mark, journey)).flatten()
+    }
+}
+
+fn is_of_an_end(node: u16, flow: FlowId, journey: &Journey) -> bool {
+    let ends = [(journey.tx_node, journey.tx_flow), (journey.rx_node, journey.rx_flow)];
+    flow != FlowId::NONE && ends.contains(&(node, flow))
+}
+
 fn belongs(mark: &Mark, journey: &Journey) -> bool {
+    tie(mark, journey).is_some()
+}
+
+fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
     let named = if journey.proto == Proto::TCP {
         // a hit that knows a socket and no packet has no bytes; a packet without any is an acknowledgement, say
         if mark.len == 0 && mark.seq == 0 {
@@ -131,9 +165,13 @@ fn belongs(mark: &Mark, journey: &Journey) -> bool {
         Some(u64::from(mark.len) >= journey.bytes()).filter(|fits| !fits)
     };
     let slack_ns = if named.is_some() { SLACK_NS } else { 0 };
-    let (Some(start), Some(end)) = (journey.start_ns(), journey.end_ns()) else { return false };
-    named != Some(false)
-        && (start.saturating_sub(slack_ns)..=end.saturating_add(slack_ns)).contains(&mark.time_ns)
+    let (start, end) = (journey.start_ns()?, journey.end_ns()?);
+    let near = (start.saturating_sub(slack_ns)..=end.saturating_add(slack_ns)).contains(&mark.time_ns);
+    match named.filter(|_| near) {
+        Some(true) => Some(Tie::Bytes),
+        None if near => Some(Tie::Time),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

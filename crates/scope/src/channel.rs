@@ -41,6 +41,45 @@ pub enum Channel {
     OwnCpu,
     /// How full the fullest ring was.
     RingFill,
+    /// What a custom probe read. Which scope has it: [`crate::Frame::channels`].
+    Value(ValueName),
+}
+
+/// Name of a value of a custom probe: the probe's name, a point, the value's. Held inside, so that a channel can be copied.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueName {
+    bytes: [u8; Self::LONGEST],
+    len: u8,
+}
+
+impl ValueName {
+    /// Bytes of the longest one: two names of 32, and a host where two of them have another probe of this name.
+    pub const LONGEST: usize = 80;
+
+    /// Takes a name, if it is one: two words of letters, digits, `_`, `-`, `@` and points, with a point between them.
+    pub fn new(text: &str) -> Option<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '#');
+        let (first, rest) = text.split_once('.')?;
+        let begins = first.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !rest.is_empty();
+        if !begins || text.len() > Self::LONGEST || !text.chars().all(plain) {
+            return None;
+        }
+        let mut bytes = [0; Self::LONGEST];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(ValueName { bytes, len: text.len() as u8 })
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ValueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
 }
 
 /// What a value is counted in.
@@ -61,7 +100,7 @@ pub enum Unit {
 }
 
 impl Channel {
-    /// Every channel, those of a connection first.
+    /// Every channel that each scope has, those of a connection first.
     pub const ALL: [Channel; 20] = [
         Self::Cwnd,
         Self::Ssthresh,
@@ -86,7 +125,7 @@ impl Channel {
     ];
 
     /// The word for it, on screens and in prompts.
-    pub const fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::Cwnd => "cwnd",
             Self::Ssthresh => "ssthresh",
@@ -108,6 +147,7 @@ impl Channel {
             Self::Losses => "losses",
             Self::OwnCpu => "own_cpu",
             Self::RingFill => "ring_fill",
+            Self::Value(name) => name.as_str(),
         }
     }
 
@@ -118,7 +158,7 @@ impl Channel {
             Self::SendQueue | Self::RecvQueue | Self::SendWindow | Self::RecvWindow => Unit::Bytes,
             Self::Throughput(_) => Unit::BytesPerS,
             Self::Journeys | Self::Events | Self::Losses => Unit::PerS,
-            Self::Cwnd | Self::Ssthresh | Self::PacketsOut | Self::Retransmits => Unit::Count,
+            Self::Cwnd | Self::Ssthresh | Self::PacketsOut | Self::Retransmits | Self::Value(_) => Unit::Count,
             Self::OwnCpu | Self::RingFill => Unit::Ratio,
         }
     }
@@ -144,7 +184,8 @@ impl Channel {
             | Self::Events
             | Self::Losses
             | Self::OwnCpu
-            | Self::RingFill => return None,
+            | Self::RingFill
+            | Self::Value(_) => return None,
         })
     }
 
@@ -152,7 +193,13 @@ impl Channel {
     pub const fn is_of_connection(self) -> bool {
         !matches!(
             self,
-            Self::Throughput(_) | Self::Journeys | Self::Events | Self::Losses | Self::OwnCpu | Self::RingFill
+            Self::Throughput(_)
+                | Self::Journeys
+                | Self::Events
+                | Self::Losses
+                | Self::OwnCpu
+                | Self::RingFill
+                | Self::Value(_)
         )
     }
 }
@@ -175,6 +222,8 @@ impl FromStr for Channel {
 
     fn from_str(word: &str) -> Result<Self, UnknownChannel> {
         let known = Self::ALL.into_iter().find(|channel| channel.name() == word);
+        // Whether a probe has that name, a scope knows.
+        let known = known.or_else(|| ValueName::new(word).map(Self::Value));
         known.ok_or_else(|| UnknownChannel(word.chars().take(32).collect()))
     }
 }
@@ -200,5 +249,15 @@ mod tests {
             assert_eq!(channel.name().parse(), Ok(channel));
         }
         assert!("cwmd".parse::<Channel>().is_err());
+        let free = "refill.num_free".parse::<Channel>().unwrap();
+        assert_eq!(
+            (free.name(), free.unit(), free.is_of_connection()),
+            ("refill.num_free", Unit::Count, false)
+        );
+        assert_eq!(free.to_string().parse(), Ok(free));
+        let long = format!("a.{}", "b".repeat(ValueName::LONGEST));
+        for bad in [".", "a.", ".b", "a b.c", "1.5", "hop(a.b,c)", "a.\u{1b}", long.as_str()] {
+            assert!(bad.parse::<Channel>().is_err(), "{bad}");
+        }
     }
 }

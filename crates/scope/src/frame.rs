@@ -2,7 +2,7 @@
 
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
-use crate::look::{CursorReading, TriggerStatus, Wire};
+use crate::look::{CursorReading, PassRow, Payload, TriggerStatus, Wire};
 use crate::overhead::{Overhead, Recording};
 use crate::scope::Scope;
 use crate::sweep::Sweep;
@@ -102,6 +102,10 @@ pub struct Inspector<'a> {
     pub rungs: Vec<LadderRow>,
     /// What to blame, in words, and for how long.
     pub blame: Option<(String, u64)>,
+    /// The hits of custom probes that saw its bytes, in order of time.
+    pub passes: Vec<PassRow<'a>>,
+    /// What there is of its payload.
+    pub payload: Payload<'a>,
 }
 
 /// What the lanes are to be drawn as.

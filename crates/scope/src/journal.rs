@@ -1,11 +1,18 @@
-//! The journal: the events as they came, and the isolated ones apart.
+//! The journal: the events as they came, custom probes' hits among them, and the isolated ones apart.
 
 use crate::look::PointKind;
+use crate::probes::ProbeId;
+use magscope_core::custom::ProbeHit;
+use magscope_core::head::PayloadHead;
 use magscope_core::{Batch, Event, Hop};
 use std::collections::VecDeque;
 
-/// Events kept, the newest; 80 bytes each.
+/// Events and hits kept, the newest; 104 bytes each.
 pub const MOST_EVENTS: usize = 1 << 16;
+/// Hits kept apart, so that events do not push them out: they are what lanes are drawn from where tiles are too coarse.
+pub const MOST_HITS: usize = 1 << 16;
+/// Heads of payload kept, the newest; each has as many bytes as were asked for.
+pub const MOST_HEADS: usize = 1 << 12;
 /// Isolated events kept, the newest; 40 bytes each.
 pub const MOST_MARKS: usize = 1 << 16;
 
@@ -40,14 +47,51 @@ impl Mark {
     }
 }
 
+/// A row of the journal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Entry {
+    /// An event.
+    Event(Event),
+    /// A hit of a custom probe.
+    Hit(ProbeId, ProbeHit),
+}
+
+impl Entry {
+    /// When.
+    pub const fn time_ns(&self) -> u64 {
+        match self {
+            Self::Event(event) => event.time_ns,
+            Self::Hit(_, hit) => hit.time_ns,
+        }
+    }
+}
+
+/// A hit of a custom probe, of a recording.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeHit {
+    /// Which recording.
+    pub node: u16,
+    /// Which probe.
+    pub probe: ProbeId,
+    /// The hit.
+    pub hit: ProbeHit,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Journal {
-    events: VecDeque<(u16, Event)>,
+    entries: VecDeque<(u16, Entry)>,
+    hits: VecDeque<NodeHit>,
+    /// Hits before this had to go.
+    hits_from_ns: u64,
+    heads: VecDeque<(u16, PayloadHead)>,
+    /// Heads before this had to go.
+    heads_from_ns: u64,
     marks: VecDeque<Mark>,
 }
 
-fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize, time_ns: impl Fn(&T) -> u64) {
+/// Keeps one more, in order of time. Returns the oldest where there are too many.
+fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize, time_ns: impl Fn(&T) -> u64) -> Option<T> {
     let at_ns = time_ns(&one);
     if all.back().is_none_or(|last| time_ns(last) <= at_ns) {
         all.push_back(one);
@@ -55,15 +99,30 @@ fn keep<T>(all: &mut VecDeque<T>, one: T, most: usize, time_ns: impl Fn(&T) -> u
         let at = all.partition_point(|known| time_ns(known) <= at_ns);
         all.insert(at, one);
     }
-    if all.len() > most {
-        all.pop_front();
-    }
+    if all.len() > most { all.pop_front() } else { None }
 }
 
 impl Journal {
     /// Keeps an event.
     pub fn event(&mut self, node: u16, event: &Event) {
-        keep(&mut self.events, (node, *event), MOST_EVENTS, |(_, event)| event.time_ns);
+        self.entry(node, Entry::Event(*event));
+    }
+
+    /// Keeps a row.
+    pub fn entry(&mut self, node: u16, entry: Entry) {
+        keep(&mut self.entries, (node, entry), MOST_EVENTS, |(_, entry)| entry.time_ns());
+    }
+
+    /// Keeps a hit for the lanes.
+    pub fn hit(&mut self, hit: NodeHit) {
+        let gone = keep(&mut self.hits, hit, MOST_HITS, |hit| hit.hit.time_ns);
+        self.hits_from_ns = gone.map_or(self.hits_from_ns, |gone| gone.hit.time_ns.saturating_add(1));
+    }
+
+    /// Keeps the head of a payload.
+    pub fn head(&mut self, node: u16, head: &PayloadHead) {
+        let gone = keep(&mut self.heads, (node, head.clone()), MOST_HEADS, |(_, head)| head.time_ns);
+        self.heads_from_ns = gone.map_or(self.heads_from_ns, |(_, gone)| gone.time_ns.saturating_add(1));
     }
 
     /// Keeps a mark.
@@ -71,25 +130,51 @@ impl Journal {
         keep(&mut self.marks, mark, MOST_MARKS, |mark| mark.time_ns);
     }
 
-    /// How many events there are.
+    /// How many rows there are.
     pub fn len(&self) -> usize {
-        self.events.len()
+        self.entries.len()
     }
 
-    /// Events from a place on.
-    pub fn events(&self, first: usize, most: usize) -> impl Iterator<Item = &(u16, Event)> {
-        let first = first.min(self.events.len());
-        self.events.range(first..first.saturating_add(most).min(self.events.len()))
+    /// Rows from a place on.
+    pub fn entries(&self, first: usize, most: usize) -> impl Iterator<Item = &(u16, Entry)> {
+        let first = first.min(self.entries.len());
+        self.entries.range(first..first.saturating_add(most).min(self.entries.len()))
     }
 
-    /// The place of the first event not before an instant.
+    /// The place of the first row not before an instant.
     pub fn place_of(&self, time_ns: u64) -> usize {
-        self.events.partition_point(|(_, event)| event.time_ns < time_ns)
+        self.entries.partition_point(|(_, entry)| entry.time_ns() < time_ns)
     }
 
-    /// The event at a place.
-    pub fn get(&self, at: usize) -> Option<&(u16, Event)> {
-        self.events.get(at)
+    /// The row at a place.
+    pub fn get(&self, at: usize) -> Option<&(u16, Entry)> {
+        self.entries.get(at)
+    }
+
+    /// Since when every hit that came is still there.
+    pub const fn hits_from_ns(&self) -> u64 {
+        self.hits_from_ns
+    }
+
+    /// The hits of a stretch, both ends included, in order of time.
+    pub fn hits(
+        &self,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> impl ExactSizeIterator<Item = &NodeHit> + DoubleEndedIterator {
+        let first = self.hits.partition_point(|hit| hit.hit.time_ns < from_ns);
+        let end = self.hits.partition_point(|hit| hit.hit.time_ns <= to_ns);
+        self.hits.range(first.min(end)..end)
+    }
+
+    /// Since when every head that came is still there.
+    pub const fn heads_from_ns(&self) -> u64 {
+        self.heads_from_ns
+    }
+
+    /// The heads of payload that are kept, in order of time.
+    pub fn heads(&self) -> impl Iterator<Item = &(u16, PayloadHead)> {
+        self.heads.iter()
     }
 
     /// The marks of a stretch, in order of time.
@@ -98,9 +183,10 @@ impl Journal {
         self.marks.range(first..).take_while(move |mark| mark.time_ns <= to_ns)
     }
 
-    /// Forgets the events.
-    pub fn clear_events(&mut self) {
-        self.events.clear();
+    /// Forgets all but the marks.
+    pub fn clear_stretch(&mut self) {
+        let marks = std::mem::take(&mut self.marks);
+        *self = Journal { marks, ..Journal::default() };
     }
 }
 
@@ -117,11 +203,11 @@ mod tests {
             journal.mark(Mark { time_ns: n, kind: PointKind::Retransmit, hop: None });
         }
         assert_eq!((journal.len(), journal.marks.len()), (MOST_EVENTS, MOST_MARKS));
-        assert!(journal.events.iter().is_sorted_by_key(|(_, event)| event.time_ns));
+        assert!(journal.entries.iter().is_sorted_by_key(|(_, entry)| entry.time_ns()));
         assert_eq!(journal.marks(99_990, 200_000).count(), 10);
         let at = journal.place_of(99_000);
-        assert!(journal.get(at).is_some_and(|(_, event)| event.time_ns >= 99_000));
-        assert_eq!(journal.events(MOST_EVENTS - 2, 100).count(), 2);
-        assert_eq!(journal.events(usize::MAX, usize::MAX).count(), 0);
+        assert!(journal.get(at).is_some_and(|(_, entry)| entry.time_ns() >= 99_000));
+        assert_eq!(journal.entries(MOST_EVENTS - 2, 100).count(), 2);
+        assert_eq!(journal.entries(usize::MAX, usize::MAX).count(), 0);
     }
 }

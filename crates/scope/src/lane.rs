@@ -1,5 +1,6 @@
-//! A lane: one hop's row on the screen, or the wire between the two ends.
+//! A lane: one hop's row on the screen, a custom probe's, or the wire between the two ends.
 
+use crate::probes::{Probe, ProbeId, Probes};
 use crate::stats::HopStats;
 use magscope_core::node::Service;
 use magscope_core::{Direction, Hop};
@@ -9,6 +10,8 @@ use magscope_core::{Direction, Hop};
 pub enum Place {
     /// A hop.
     Hop(Hop),
+    /// A custom probe: among the hops where it was given its place, else below all of them.
+    Probe(ProbeId),
     /// The wire: below it the sender, above it the receiver.
     Wire,
 }
@@ -16,38 +19,50 @@ pub enum Place {
 /// A row of the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane {
-    /// Hop or wire.
+    /// Hop, custom probe or wire.
     pub place: Place,
-    /// How the hop is served; for the wire [`Service::Off`].
+    /// How the hop is served; for the wire and for custom probes [`Service::Off`]. How these are attached: [`crate::Frame::probe`].
     pub service: Service,
-    /// Whether any event of the hop was seen.
+    /// Whether any event of the hop was seen, or any hit of the probe.
     pub seen: bool,
     /// Rates and latencies; `None` where nothing is measured, which is not the same as zero.
     pub stats: Option<HopStats>,
 }
 
 impl Lane {
-    /// The hop, unless it is the wire.
+    /// The hop, if it is one's.
     pub const fn hop(&self) -> Option<Hop> {
         match self.place {
             Place::Hop(hop) => Some(hop),
-            Place::Wire => None,
+            Place::Probe(_) | Place::Wire => None,
+        }
+    }
+
+    /// The custom probe, if it is one's.
+    pub const fn probe(&self) -> Option<ProbeId> {
+        match self.place {
+            Place::Probe(probe) => Some(probe),
+            Place::Hop(_) | Place::Wire => None,
         }
     }
 
     /// Whether something can be measured here.
     pub const fn is_served(&self) -> bool {
-        matches!(self.service, Service::Served { .. })
+        matches!(self.service, Service::Served { .. }) || self.probe().is_some()
     }
 }
 
-/// Every place of the picture, top first: the receiver's hops from the application down, the wire, the sender's.
-pub fn places() -> impl Iterator<Item = Place> {
+/// Every place of the picture, top first: the receiver's hops from the application down, the wire, the sender's, each custom probe
+/// right behind its hop; below all of them those that have no place among them.
+pub fn places(probes: &Probes) -> impl Iterator<Item = Place> + '_ {
     let path = Hop::path();
     let wire = path.iter().position(|hop| hop.direction() == Direction::Rx).unwrap_or(path.len());
     let (tx, rx) = path.split_at(wire);
-    let hops = |hops: &'static [Hop]| hops.iter().rev().map(|hop| Place::Hop(*hop));
-    hops(rx).chain([Place::Wire]).chain(hops(tx))
+    let place = |probe: &Probe| Place::Probe(probe.id);
+    let hops = move |hops: &'static [Hop]| {
+        hops.iter().rev().flat_map(move |hop| probes.behind(*hop).rev().map(place).chain([Place::Hop(*hop)]))
+    };
+    hops(rx).chain([Place::Wire]).chain(hops(tx)).chain(probes.beside().map(place))
 }
 
 #[cfg(test)]
@@ -56,12 +71,45 @@ mod tests {
 
     #[test]
     fn the_receiver_is_above_the_sender() {
-        let places: Vec<_> = places().collect();
+        let places: Vec<_> = places(&Probes::default()).collect();
         assert_eq!(places.len(), Hop::path().len() + 1);
         assert_eq!(places.first(), Some(&Place::Hop(Hop::AppRecv)));
         assert_eq!(places.last(), Some(&Place::Hop(Hop::AppSend)));
         let wire = places.iter().position(|p| *p == Place::Wire).unwrap();
         assert_eq!(places[wire - 1], Place::Hop(Hop::DevRecv));
         assert_eq!(places[wire + 1], Place::Hop(Hop::DevDone));
+    }
+
+    #[test]
+    fn a_probe_stands_right_behind_its_hop() {
+        let asked = [
+            "kprobe:a after=ip.in",
+            "kprobe:b after=ip.out len",
+            "kprobe:c",
+            "kprobe:d after=ip.in as=point",
+            "kprobe:e len",
+            "kprobe:f after=app.recv as=loadline len",
+            "kprobe:g after=dev.done",
+        ];
+        let probes = asked.map(|text| text.parse().expect(text)).to_vec();
+        let info = magscope_core::node::NodeInfo { probes, ..Default::default() };
+        let probes = Probes::new(&[info]);
+        let names = places(&probes).map(|place| match place {
+            Place::Hop(hop) => hop.name(),
+            Place::Wire => "wire",
+            Place::Probe(id) => &probes.get(id).unwrap().name,
+        });
+        let names: Vec<_> = names.collect();
+        let around = |name: &str| {
+            let at = names.iter().position(|other| *other == name).unwrap();
+            names[at.saturating_sub(2)..=at].to_vec()
+        };
+        // Upwards is further on the way, for the receiver as for the sender.
+        assert_eq!(around("ip.in"), ["d", "a", "ip.in"]);
+        assert_eq!(around("ip.out"), ["ip.post", "b", "ip.out"]);
+        assert_eq!(names[..2], ["f", "app.recv"]);
+        assert_eq!(around("dev.done"), ["wire", "g", "dev.done"]);
+        assert_eq!(names.last(), Some(&"c"), "without a place, at the edge");
+        assert!(!names.contains(&"e"), "a loadline alone has no lane");
     }
 }

@@ -16,6 +16,10 @@
 //! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Those that make a picture take the number of columns
 //! there is room for; their work depends on that and not on how much was recorded.
 //!
+//! A custom probe has a lane where [`Lane::probe`] says so: [`Frame::name_of`] names it, [`Frame::hits`] are its points, and [`Frame::stops`]
+//! takes a lifeline through it where the hit saw the journey's bytes. What it reads are [channels](Frame::channels) as all others are.
+//! [`Frame::hit_heats`] are its rows in the room of hops.
+//!
 //! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and every field
 //! named `x`, `a`, `b`, `at`). Journeys are named by [`Lifeline::key`]; numbers ([`Lifeline::id`]) are for people.
 //! [`Frame::detail`] says whether to draw lifelines or density.
@@ -41,6 +45,7 @@ mod names;
 mod overhead;
 mod persistence;
 mod pick;
+mod probes;
 mod pyramid;
 pub mod recorded;
 mod roll;
@@ -49,6 +54,7 @@ mod scope;
 mod signals;
 mod stats;
 mod sweep;
+mod ties;
 mod timebase;
 mod totals;
 pub mod transport;
@@ -57,7 +63,7 @@ mod view;
 mod window;
 
 pub use action::Action;
-pub use channel::{Channel, Unit, UnknownChannel, Vertical};
+pub use channel::{Channel, Unit, UnknownChannel, ValueName, Vertical};
 pub use cursor::{CursorId, Cursors};
 pub use frame::{Detail, Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 pub use lane::{Lane, Place};
@@ -69,6 +75,7 @@ pub use names::Seat;
 pub use overhead::{Overhead, Recording};
 pub use persistence::Persistence;
 pub use pick::Pick;
+pub use probes::{Probe, ProbeId};
 pub use roll::Roll;
 pub use scope::{Options, Scope};
 pub use stats::HopStats;

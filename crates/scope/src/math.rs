@@ -56,6 +56,16 @@ impl Math {
     }
 }
 
+impl Math {
+    /// The signals it is computed from.
+    pub const fn channels(self) -> [Channel; 2] {
+        match self {
+            Self::Difference(a, b) | Self::Ratio(a, b) => [a, b],
+            Self::Rate(a) | Self::Average(a, _) => [a, a],
+        }
+    }
+}
+
 impl fmt::Display for Math {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,6 +6,8 @@
 
 use crate::lifeline::Lifeline;
 use crate::scan::Scan;
+use magscope_core::custom::ProbeHit;
+use magscope_core::head::PayloadHead;
 use magscope_core::{Event, Journey};
 
 /// Journeys of a stretch that are kept as lifelines at most: more of them are drawn as density.
@@ -14,6 +16,10 @@ pub const MOST_JOURNEYS: usize = 5_000;
 pub const MOST_SCANNED: usize = 20_000;
 /// Events of a stretch that are kept at most.
 pub const MOST_EVENTS: usize = 1 << 16;
+/// Heads of payload of a stretch that are kept at most.
+pub use crate::journal::MOST_HEADS;
+/// Hits of custom probes of a stretch that are kept at most.
+pub use crate::journal::MOST_HITS;
 
 /// A stretch of the time line, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +46,10 @@ pub struct Stretch {
     pub journeys: Vec<Journey>,
     /// Its events by recording, in order of time, at most [`MOST_EVENTS`].
     pub events: Vec<(u16, Event)>,
+    /// Its hits of custom probes by recording, in order of time, at most [`MOST_HITS`].
+    pub hits: Vec<(u16, ProbeHit)>,
+    /// Its heads of payload by recording, in order of time, at most [`MOST_HEADS`].
+    pub heads: Vec<(u16, PayloadHead)>,
     /// There were more journeys.
     pub truncated: bool,
 }
@@ -70,4 +80,8 @@ pub struct Filled {
     pub truncated: bool,
     /// All of them hit by hit, where they are too many for lines and were all read.
     pub scan: Option<Scan>,
+    /// Every hit of it is in the journal.
+    pub has_hits: bool,
+    /// Every head of payload as well.
+    pub has_heads: bool,
 }

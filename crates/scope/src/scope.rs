@@ -1,6 +1,7 @@
 //! The scope: takes batches in, keeps what a screen needs, hands out frames.
 
 mod apply;
+mod hits;
 mod ingest;
 mod measured;
 mod picture;
@@ -11,6 +12,7 @@ mod rooms;
 mod time;
 mod trigger;
 
+use crate::channel::Vertical;
 use crate::clocks::Clocks;
 use crate::flows::Flows;
 use crate::frame::State;
@@ -24,15 +26,18 @@ use crate::memory::Memory;
 use crate::names::Names;
 use crate::overhead::{Overhead, Recording};
 use crate::persistence::Overlay;
+use crate::probes::Probes;
 use crate::pyramid::{Keep, Pyramid};
 use crate::recorded::{Recorded, Window};
 use crate::signals::Signals;
 use crate::stats::{Sides, Stats};
 use crate::sweep::{MAX_LIFELINES, Sweep};
+use crate::ties::Ties;
 use crate::totals::{Lately, Totals};
 use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
-use crate::view::{Route, View};
+
+use crate::view::{Route, Shown, View};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::places::Places;
@@ -93,6 +98,8 @@ pub struct Scope {
     journeys: Vec<Journey>,
     /// One a recording: numbers of threads and sockets mean nothing elsewhere.
     places: Vec<Places>,
+    /// Custom probes.
+    probes: Probes,
     // What was counted.
     stats: Stats,
     totals: Totals,
@@ -126,6 +133,8 @@ pub struct Scope {
     // What is on the screen. Taken at bucket edges and not between, so that it stands still while it is read.
     lanes: Vec<Lane>,
     sweep: Sweep,
+    /// Which hits of custom probes saw the bytes of its lifelines.
+    ties: Ties,
     listed: Vec<Lifeline>,
     selected: Option<Lifeline>,
     /// The window of a trigger that is shown: its number.
@@ -150,13 +159,16 @@ impl Scope {
         let keep = if options.recorded.is_some() { Keep::All } else { Keep::Newest };
         let recorded =
             options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
+        let probes = Probes::new(&infos);
         let head_ns = options.recorded.map_or(0, |all| all.from_ns);
         let mut scope = Scope {
             info,
             places: infos.iter().map(|_| Places::default()).collect(),
+            pyramid: Pyramid::with_probes(keep, probes.all().len()),
             names: Names::new(infos),
             state: options.state,
-            view: View::default(),
+            view: View { channels: asked_for(&probes), ..View::default() },
+            probes,
             horizon: Horizon::default(),
             playhead: Playhead::new(head_ns, recorded.is_none(), options.speed),
             recorded,
@@ -167,7 +179,6 @@ impl Scope {
             totals: Totals::default(),
             lately: Lately::default(),
             memory: Memory::default(),
-            pyramid: Pyramid::new(keep),
             signals: Signals::new(keep),
             flows: Flows::default(),
             journal: Journal::default(),
@@ -191,6 +202,7 @@ impl Scope {
             revision: 0,
             lanes: Vec::new(),
             sweep: Sweep::default(),
+            ties: Ties::default(),
             listed: Vec::new(),
             selected: None,
             shown: None,
@@ -216,10 +228,19 @@ impl Scope {
     fn measure(&mut self) {
         let sides: Sides = self.view.route.map(|route| (route.from, route.to));
         self.lanes.clear();
-        for place in places() {
-            let Place::Hop(hop) = place else {
-                self.lanes.push(Lane { place, service: Service::Off, seen: true, stats: None });
-                continue;
+        for place in places(&self.probes).collect::<Vec<_>>() {
+            let hop = match place {
+                Place::Hop(hop) => hop,
+                Place::Wire => {
+                    self.lanes.push(Lane { place, service: Service::Off, seen: true, stats: None });
+                    continue;
+                }
+                Place::Probe(probe) => {
+                    let (stats, seen) =
+                        (self.stats_of_probe(probe), self.probes.get(probe).is_some_and(|p| p.hits > 0));
+                    self.lanes.push(Lane { place, service: Service::Off, seen, stats });
+                    continue;
+                }
             };
             let service = self.service(hop).clone();
             let served = matches!(service, Service::Served { .. });
@@ -300,5 +321,16 @@ impl Scope {
     const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
 }
 
+/// The loadlines that there are from the beginning: the values of probes that were asked for as such.
+fn asked_for(probes: &Probes) -> Vec<Shown> {
+    let loadlines =
+        probes.all().iter().filter(|probe| probe.asked.mark == magscope_core::custom::Mark::Loadline);
+    let channels =
+        loadlines.flat_map(|probe| probe.channels().collect::<Vec<_>>()).take(crate::view::MOST_SHOWN);
+    channels.map(|(_, channel)| Shown { channel, vertical: Vertical::default() }).collect()
+}
+
+#[cfg(test)]
+mod probes_tests;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,8 @@ use magscope_core::{Batch, Hop, LossCause, Verdict};
 pub struct Totals {
     /// Events.
     pub events: u64,
+    /// Hits of custom probes.
+    pub hits: u64,
     /// Events that came too late to be sorted.
     pub late: u64,
     /// Journeys, whatever their ending.
@@ -35,6 +37,7 @@ impl Totals {
     /// Counts a batch, but for its journeys.
     pub(crate) fn batch(&mut self, batch: &Batch) {
         self.events += batch.events.len() as u64;
+        self.hits += batch.hits.len() as u64;
         self.late += batch.late;
         for loss in &batch.losses {
             let count = &mut self.lost[loss.cause as usize];

@@ -55,6 +55,9 @@ pub enum Top {
     Help,
 }
 
+/// Loadlines shown at most.
+pub const MOST_SHOWN: usize = 16;
+
 /// A loadline the user chose to see.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {

@@ -54,7 +54,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let Some(event) = table.rows.get(n) else { return };
         row.select(event.selected);
         one(row, event, before, frame, c);
-        before = Some(event.event.time_ns);
+        before = Some(event.time_ns());
     });
     if let Some((n, twice)) = clicked {
         cx.act(Action::SelectRow(n as i32 - middle as i32));
@@ -71,19 +71,20 @@ fn one(
     frame: &Frame,
     c: &'static crate::colours::Colours,
 ) {
-    let event = shown.event;
-    let bad = event.hop == Hop::SkbDrop;
+    let event = shown.event();
+    let bad = event.is_some_and(|event| event.hop == Hop::SkbDrop);
     let colour = match (bad, shown.of_journey) {
         (true, _) => c.bad,
         (_, true) => c.accent,
         _ => c.text,
     };
-    row.put(time_of_day(frame, event.time_ns).unwrap_or_else(|| duration(event.time_ns)), c.dim);
-    row.put(before.map_or_else(String::new, |at| duration(event.time_ns.saturating_sub(at))), c.dim);
-    row.put(event.hop.name(), colour);
-    row.put(event.cpu.to_string(), colour);
+    let time_ns = shown.time_ns();
+    row.put(time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns)), c.dim);
+    row.put(before.map_or_else(String::new, |at| duration(time_ns.saturating_sub(at))), c.dim);
+    row.put(shown.name(), colour);
+    row.put(shown.cpu().to_string(), colour);
     row.put(
-        match (event.tid, shown.comm) {
+        match (shown.tid(), shown.comm) {
             (0, _) => String::new(),
             (tid, "") => tid.to_string(),
             (tid, comm) => format!("{comm}/{tid}"),
@@ -91,17 +92,19 @@ fn one(
         colour,
     );
     row.put(
-        shown.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from} → {to}", event.proto)),
+        shown.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from} → {to}", shown.proto())),
         colour,
     );
-    row.put(count(u64::from(event.len)), colour);
-    row.put(if event.seq != 0 { event.seq.to_string() } else { String::new() }, colour);
-    row.put(if event.skb != 0 { format!("{:x}", event.skb) } else { String::new() }, c.dim);
+    row.put(count(u64::from(shown.len())), colour);
+    row.put(if shown.seq() != 0 { shown.seq().to_string() } else { String::new() }, colour);
+    let skb = event.map_or(0, |event| event.skb);
+    row.put(if skb != 0 { format!("{skb:x}") } else { String::new() }, c.dim);
     row.put(
-        match (event.detail, bad) {
-            (0, _) => String::new(),
-            (reason, true) => format!("reason {reason}"),
-            (detail, false) => detail.to_string(),
+        match (event.map(|event| event.detail), bad) {
+            (None, _) => shown.told(),
+            (Some(0), _) => String::new(),
+            (Some(reason), true) => format!("reason {reason}"),
+            (Some(detail), false) => detail.to_string(),
         },
         colour,
     );

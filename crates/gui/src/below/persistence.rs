@@ -48,10 +48,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let height = chart.area.height() / map.rows.len().max(1) as f32;
     for (n, row) in map.rows.iter().enumerate().filter(|_| height >= 10.0) {
         let at = pos2(chart.area.left() - 6.0, chart.area.top() + height * (n as f32 + 0.5));
-        let name = match row.place {
-            magscope_scope::Place::Hop(hop) => hop.name(),
-            magscope_scope::Place::Wire => "wire",
-        };
+        let name = frame.name_of(row.place);
         text::put(ui.painter(), at, Align2::RIGHT_CENTER, name, SMALL, c.dim, 70.0);
     }
     let at = chart.area.right_top() + egui::vec2(-8.0, 6.0);

@@ -20,6 +20,13 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
     for ((lane, rect), legible) in frame.lanes.iter().zip(plot.rows.rects()).zip(legible) {
         let place = Rect::from_min_max(pos2(left + 22.0, rect.top()), pos2(plot.area.left(), rect.bottom()));
         match lane.hop() {
+            None if lane.probe().is_some() => {
+                if legible {
+                    let at = pos2(place.right() - 8.0, place.center().y);
+                    let name = frame.name_of(lane.place);
+                    text::put(&painter, at, Align2::RIGHT_CENTER, name, WORDS, cx.c.text, place.width());
+                }
+            }
             None => wire(&painter, place, frame, cx),
             Some(hop) => {
                 let response = ui.interact(place, ui.scope_id().with(("lane", hop as u8)), Sense::click());
@@ -119,6 +126,9 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let y = rect.center().y;
         let (Place::Hop(hop), Some(stats)) = (lane.place, &lane.stats) else {
             let words = match (&lane.service, lane.place) {
+                (_, Place::Probe(_)) => {
+                    lane.stats.as_ref().map_or_else(|| "·".to_owned(), |stats| rate(stats.events_per_s))
+                }
                 (_, Place::Wire) => frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string()),
                 (Service::Off, _) => "off".to_owned(),
                 (Service::Missing { .. }, _) => "missing".to_owned(),

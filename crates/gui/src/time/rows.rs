@@ -25,6 +25,7 @@ impl Rows {
     pub fn new(area: Rect, lanes: &[Lane]) -> Self {
         let weight = |lane: &Lane| match lane.place {
             Place::Wire => WIRE,
+            Place::Probe(_) => 1.0,
             Place::Hop(_) if lane.is_served() => 1.0,
             Place::Hop(_) => UNSERVED,
         };
@@ -37,6 +38,7 @@ impl Rows {
             rows.rects.push(rect);
             match lane.place {
                 Place::Wire => rows.wire = Some(rect.y_range()),
+                Place::Probe(_) => {}
                 Place::Hop(hop) => {
                     if let Some(middle) = hop.path_index().and_then(|at| rows.middles.get_mut(at)) {
                         *middle = Some(rect.center().y);

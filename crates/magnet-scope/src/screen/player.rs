@@ -9,7 +9,7 @@ use anyhow::Result;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, SourceError};
 use magscope_core::together::{Piece, Walker};
-use magscope_scope::recorded::{MOST_EVENTS, MOST_SCANNED, Stretch, Window};
+use magscope_scope::recorded::{MOST_EVENTS, MOST_HEADS, MOST_HITS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
 use std::path::Path;
@@ -107,6 +107,12 @@ impl<'r> Player<'r> {
                     let room = MOST_EVENTS - stretch.events.len().min(MOST_EVENTS);
                     let events = batch.events.iter().filter(|event| inside(event.time_ns)).take(room);
                     stretch.events.extend(events.map(|event| (node, *event)));
+                    let room = MOST_HITS - stretch.hits.len().min(MOST_HITS);
+                    let hits = batch.hits.iter().filter(|hit| inside(hit.time_ns)).take(room);
+                    stretch.hits.extend(hits.map(|hit| (node, *hit)));
+                    let room = MOST_HEADS - stretch.heads.len().min(MOST_HEADS);
+                    let heads = batch.heads.iter().filter(|head| inside(head.time_ns)).take(room);
+                    stretch.heads.extend(heads.map(|head| (node, head.clone())));
                 }
                 Piece::Journey(journey, ..) => {
                     let (start, end) = (journey.start_ns(), journey.end_ns());

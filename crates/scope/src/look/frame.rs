@@ -1,10 +1,14 @@
 //! What a frame computes when it is asked.
 
 use super::{
-    Clock, Density, EventTable, FlowTable, HeatMap, JourneyTable, Loadline, LossPanel, MathTrace, Measurements,
-    Minimap, PersistenceMap, Point, XyTrace,
+    Clock, Density, EventTable, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
+    MathTrace, Measurements, Minimap, PersistenceMap, Point, Stop, XyTrace,
 };
+use crate::channel::Channel;
 use crate::frame::Frame;
+use crate::lane::Place;
+use crate::lifeline::Lifeline;
+use crate::probes::{Probe, ProbeId};
 
 impl<'a> Frame<'a> {
     /// The lanes from afar, in so many columns.
@@ -15,6 +19,48 @@ impl<'a> Frame<'a> {
     /// Drops, retransmissions, losses and changes in the picture, in order of time; the first [`super::MOST_POINTS`].
     pub fn points(&self) -> Vec<Point> {
         self.scope.points()
+    }
+
+    /// Custom probes: which there are, in the order they were named in.
+    pub fn probes(&self) -> &'a [Probe] {
+        self.scope.probes()
+    }
+
+    /// The custom probe of a lane, a hit or a row.
+    pub fn probe(&self, id: ProbeId) -> Option<&'a Probe> {
+        self.probes().get(id.index())
+    }
+
+    /// What a lane is called.
+    pub fn name_of(&self, place: Place) -> &'a str {
+        match place {
+            Place::Hop(hop) => hop.name(),
+            Place::Wire => "wire",
+            Place::Probe(id) => self.probe(id).map_or("", |probe| &probe.name),
+        }
+    }
+
+    /// Every signal that can be drawn, computed with and triggered on: those of [`Channel::ALL`], and what custom probes read.
+    pub fn channels(&self) -> Vec<Channel> {
+        let values = self.probes().iter().flat_map(|probe| probe.channels().map(|(_, channel)| channel));
+        Channel::ALL.into_iter().chain(values).collect()
+    }
+
+    /// The hits of custom probes over the time of the picture, in so many columns: to be drawn on their lanes.
+    pub fn hits(&self, columns: usize) -> Hits {
+        self.scope.hits(columns)
+    }
+
+    /// How often each custom probe was passed over the time of the picture, in so many columns: rows beside those of
+    /// [`Frame::heat_map`].
+    pub fn hit_heats(&self, columns: usize) -> Vec<HitHeat<'a>> {
+        self.scope.hit_heats(columns)
+    }
+
+    /// The places that a lifeline of the picture passes, in path order: its events, and the custom probes that saw its bytes. Without
+    /// custom probes they are its [marks](crate::Lifeline::marks).
+    pub fn stops(&self, line: &Lifeline) -> Vec<Stop> {
+        self.scope.stops(line)
     }
 
     /// All there is, in so many columns.

@@ -3,6 +3,7 @@
 
 mod density;
 mod frame;
+mod hits;
 mod panels;
 mod readings;
 mod tables;
@@ -11,9 +12,10 @@ mod traces;
 pub use density::{
     Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind,
 };
+pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
 pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{CursorReading, LayerRate, Measurements, PairReading, Percentiles, TriggerStatus};
-pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room};
+pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, What};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
 /// Points a frame has at most.

@@ -1,6 +1,7 @@
 //! The clock's panel, and that of losses and overhead.
 
 use crate::overhead::Overhead;
+use crate::probes::Probe;
 use crate::totals::Totals;
 use magscope_core::clock::ClockSample;
 use magscope_core::clock::pair::State;
@@ -101,4 +102,8 @@ pub struct LossPanel<'a> {
     pub ring_fill: Vec<f64>,
     /// The hops of the capture.
     pub hops: Vec<Served<'a>>,
+    /// Custom probes, with their hits and what could not be read. Which of the lost records were hits nobody knows.
+    pub probes: &'a [Probe],
+    /// Hits that name no probe of their recording: it is damaged.
+    pub strangers: u64,
 }

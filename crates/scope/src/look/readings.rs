@@ -1,5 +1,6 @@
 //! Numbers: measurements, cursors, the trigger.
 
+use super::hits::ChannelReading;
 use crate::cursor::CursorId;
 use crate::measure::Over;
 use crate::trigger::{Capture, Settings, Standing};
@@ -74,6 +75,8 @@ pub struct Measurements {
     pub lost_events: u64,
     /// Dropped and lost journeys over all of them, 0 to 1; `None` where there were none.
     pub loss_ratio: Option<f64>,
+    /// The loadlines that are shown, those that have a sample there.
+    pub channels: Vec<ChannelReading>,
 }
 
 /// Cursors as they are read.

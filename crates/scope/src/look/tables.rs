@@ -1,7 +1,9 @@
 //! The rooms that are tables.
 
 use crate::lifeline::Lifeline;
+use crate::probes::Probe;
 use magscope_core::blame::Part;
+use magscope_core::custom::ProbeHit;
 use magscope_core::{Endpoint, Event, FlowId, Proto};
 
 /// The rooms: what fills the screen.
@@ -127,11 +129,20 @@ pub struct JourneyTable<'a> {
     pub first: usize,
 }
 
-/// An event as a row.
+/// What a row of the table of events is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What<'a> {
+    /// An event of a hop.
+    Event(&'a Event),
+    /// A hit of a custom probe.
+    Hit(&'a ProbeHit, &'a Probe),
+}
+
+/// An event, or a hit of a custom probe, as a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EventRow<'a> {
-    /// The event.
-    pub event: &'a Event,
+    /// The event or hit.
+    pub what: What<'a>,
     /// Which recording it is of, 0 where there is one only.
     pub node: u16,
     /// Who: the thread's name, empty where the hop does not know.
@@ -142,6 +153,91 @@ pub struct EventRow<'a> {
     pub selected: bool,
     /// It belongs to the selected journey.
     pub of_journey: bool,
+}
+
+impl<'a> EventRow<'a> {
+    /// When.
+    pub const fn time_ns(&self) -> u64 {
+        match self.what {
+            What::Event(event) => event.time_ns,
+            What::Hit(hit, _) => hit.time_ns,
+        }
+    }
+
+    /// The hop or the custom probe.
+    pub fn name(&self) -> &'a str {
+        match self.what {
+            What::Event(event) => event.hop.name(),
+            What::Hit(_, probe) => &probe.name,
+        }
+    }
+
+    /// The CPU.
+    pub const fn cpu(&self) -> u16 {
+        match self.what {
+            What::Event(event) => event.cpu,
+            What::Hit(hit, _) => hit.cpu,
+        }
+    }
+
+    /// The thread; 0 where it is not known whose it was.
+    pub const fn tid(&self) -> u32 {
+        match self.what {
+            What::Event(event) => event.tid,
+            What::Hit(hit, probe) => {
+                if probe.knows_process() {
+                    hit.tid
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
+    /// Its protocol; 0 where a probe knows no packet and no socket.
+    pub const fn proto(&self) -> Proto {
+        match self.what {
+            What::Event(event) => event.proto,
+            What::Hit(hit, _) => hit.proto,
+        }
+    }
+
+    /// Payload bytes.
+    pub const fn len(&self) -> u32 {
+        match self.what {
+            What::Event(event) => event.len,
+            What::Hit(hit, _) => hit.len,
+        }
+    }
+
+    /// Whether it has no payload.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// First byte of its range, as [`Event::seq`].
+    pub const fn seq(&self) -> u32 {
+        match self.what {
+            What::Event(event) => event.seq,
+            What::Hit(hit, _) => hit.seq,
+        }
+    }
+
+    /// The event, if it is one.
+    pub const fn event(&self) -> Option<&'a Event> {
+        match self.what {
+            What::Event(event) => Some(event),
+            What::Hit(..) => None,
+        }
+    }
+
+    /// The values of a hit with their names, `len=1448 free=?`; of an event nothing.
+    pub fn told(&self) -> String {
+        match self.what {
+            What::Event(_) => String::new(),
+            What::Hit(hit, probe) => probe.asked.told(hit),
+        }
+    }
 }
 
 /// The table of events.

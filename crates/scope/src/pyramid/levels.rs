@@ -114,6 +114,15 @@ impl<T: Part> Levels<T> {
     }
 }
 
+impl<T> Levels<T> {
+    /// The last tile of a level before the one that an instant is in.
+    pub fn before(&self, level: usize, time_ns: u64) -> Option<&T> {
+        let tiles = &self.levels.get(level)?.tiles;
+        let at = tiles.partition_point(|(number, _)| *number < time_ns >> bits(level));
+        tiles.get(at.checked_sub(1)?).map(|(_, tile)| tile)
+    }
+}
+
 impl<T: Part> Level<T> {
     fn write(&mut self, number: u64, part: &T, most: usize) {
         if number < self.forgotten {

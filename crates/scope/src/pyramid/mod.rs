@@ -12,11 +12,13 @@ mod levels;
 mod tile;
 
 pub use levels::{LEVELS, bits};
-pub use tile::{Part, Slowest, Tile, edges_of};
+pub use tile::{Extent, Part, Slowest, Tile, edges_of};
 
 use crate::look::Exemplar;
+use crate::probes::ProbeId;
 use levels::Levels;
 use magscope_core::Hop;
+use magscope_core::custom::MOST_VALUES;
 use magscope_core::hop::PATH_HOPS;
 
 /// What is counted.
@@ -38,8 +40,11 @@ pub enum Lane {
     Lost,
     /// Every event.
     Events,
+    /// Hits of a custom probe.
+    Hits(ProbeId),
 }
 
+/// Those that are always there.
 const LANES: usize = 2 * PATH_HOPS + 6;
 
 impl Lane {
@@ -53,6 +58,7 @@ impl Lane {
             Self::Retransmits => 2 * PATH_HOPS + 3,
             Self::Lost => 2 * PATH_HOPS + 4,
             Self::Events => 2 * PATH_HOPS + 5,
+            Self::Hits(probe) => LANES + probe.index(),
         })
     }
 
@@ -82,18 +88,27 @@ const MOST_RECORDED: usize = 32_768;
 pub struct Pyramid {
     lanes: Vec<Levels<Tile>>,
     slowest: Levels<Slowest>,
+    /// The values of each custom probe, [`MOST_VALUES`] each.
+    values: Vec<Levels<Extent>>,
     keep: Keep,
     lowest: usize,
     most: usize,
 }
 
 impl Pyramid {
-    /// An empty one.
+    /// An empty one, without custom probes.
+    #[cfg(test)]
     pub fn new(keep: Keep) -> Self {
+        Self::with_probes(keep, 0)
+    }
+
+    /// An empty one, with room for so many custom probes.
+    pub fn with_probes(keep: Keep, probes: usize) -> Self {
         let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
         Pyramid {
-            lanes: (0..LANES).map(|_| Levels::default()).collect(),
+            lanes: (0..LANES + probes).map(|_| Levels::default()).collect(),
             slowest: Levels::default(),
+            values: (0..probes * MOST_VALUES).map(|_| Levels::default()).collect(),
             keep,
             lowest: 0,
             most,
@@ -102,7 +117,7 @@ impl Pyramid {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Self::new(self.keep);
+        *self = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
     }
 
     /// Counts a value.
@@ -120,6 +135,14 @@ impl Pyramid {
         self.slowest.add(exemplar.start_ns, lowest, most, |slowest| slowest.add(exemplar));
     }
 
+    /// Counts what a custom probe read: its value of this number.
+    pub fn value(&mut self, (probe, number): (ProbeId, usize), time_ns: u64, value: f64) {
+        let (lowest, most) = (self.lowest, self.limit());
+        if let Some(levels) = self.values.get_mut(probe.index() * MOST_VALUES + number) {
+            levels.add(time_ns, lowest, most, |extent| extent.merge(&Extent::of(time_ns, value)));
+        }
+    }
+
     fn limit(&self) -> usize {
         if self.keep == Keep::All { usize::MAX } else { self.most }
     }
@@ -129,13 +152,16 @@ impl Pyramid {
         let (lowest, most) = (self.lowest, self.limit());
         self.lanes.iter_mut().for_each(|levels| levels.settle(lowest, most));
         self.slowest.settle(lowest, most);
+        self.values.iter_mut().for_each(|levels| levels.settle(lowest, most));
         while self.keep == Keep::All
             && self.lowest + 1 < LEVELS
-            && self.lanes.iter().any(|levels| levels.len(self.lowest) > self.most)
+            && (self.lanes.iter().any(|levels| levels.len(self.lowest) > self.most)
+                || self.values.iter().any(|levels| levels.len(self.lowest) > self.most))
         {
             let given_up = self.lowest;
             self.lanes.iter_mut().for_each(|levels| levels.drop_level(given_up));
             self.slowest.drop_level(given_up);
+            self.values.iter_mut().for_each(|levels| levels.drop_level(given_up));
             self.lowest += 1;
         }
     }
@@ -154,11 +180,52 @@ impl Pyramid {
     pub fn columns(
         &self,
         lane: Lane,
+        stretch: (u64, u64),
+        columns: usize,
+        visit: impl FnMut(usize, usize, &Tile),
+    ) -> u64 {
+        let levels = lane.index().and_then(|index| self.lanes.get(index));
+        levels.map_or(0, |levels| self.walk(levels, stretch, columns, visit))
+    }
+
+    /// The same of a value of a custom probe.
+    pub fn extents(
+        &self,
+        (probe, number): (ProbeId, usize),
+        stretch: (u64, u64),
+        columns: usize,
+        visit: impl FnMut(usize, usize, &Extent),
+    ) -> u64 {
+        let levels = self.values.get(probe.index() * MOST_VALUES + number);
+        levels.map_or(0, |levels| self.walk(levels, stretch, columns, visit))
+    }
+
+    /// The last value of a custom probe before a stretch that is looked at in so many columns, to within their tiles.
+    pub fn value_before(
+        &self,
+        (probe, number): (ProbeId, usize),
         (from_ns, to_ns): (u64, u64),
         columns: usize,
-        mut visit: impl FnMut(usize, usize, &Tile),
+    ) -> Option<f64> {
+        let levels = self.values.get(probe.index() * MOST_VALUES + number)?;
+        let level = self.level(levels, from_ns, to_ns, columns);
+        levels.before(level, from_ns).map(|extent| extent.last.1)
+    }
+
+    /// All of a value over a stretch, to within 1/2048 of it at each end.
+    pub fn extent(&self, value: (ProbeId, usize), from_ns: u64, to_ns: u64) -> Extent {
+        let mut total = Extent::default();
+        self.extents(value, (from_ns, to_ns), 512, |_, _, extent| total.merge(extent));
+        total
+    }
+
+    fn walk<T: Part>(
+        &self,
+        levels: &Levels<T>,
+        (from_ns, to_ns): (u64, u64),
+        columns: usize,
+        mut visit: impl FnMut(usize, usize, &T),
     ) -> u64 {
-        let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) else { return 0 };
         let level = self.level(levels, from_ns, to_ns, columns);
         let width = 1_u64 << bits(level);
         for (begin, tile) in levels.tiles(level, from_ns, to_ns) {

@@ -125,6 +125,56 @@ impl Part for Tile {
     }
 }
 
+/// A signal in a tile: what it was at least, at most and last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// Samples.
+    pub count: u64,
+    /// Their sum.
+    pub sum: f64,
+    /// The least; 0 where there is none.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// The newest, and when that was.
+    pub last: (u64, f64),
+}
+
+impl Extent {
+    /// One sample.
+    pub const fn of(time_ns: u64, value: f64) -> Self {
+        Extent { count: 1, sum: value, min: value, max: value, last: (time_ns, value) }
+    }
+
+    /// Their mean; 0 where there is none.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
+    }
+}
+
+impl Part for Extent {
+    fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        if other.last.0 >= self.last.0 {
+            self.last = other.last;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
 /// The slowest journeys of a tile, slowest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slowest(Vec<Exemplar>);

@@ -15,7 +15,7 @@ use crate::pick::Pick;
 use crate::sweep::Sweep;
 use crate::timebase::{DIVISIONS, Timebase};
 use crate::trigger::{Condition, Mode};
-use crate::view::{Align, List, Shown, Top};
+use crate::view::{Align, List, MOST_SHOWN, Shown, Top};
 use magscope_core::{Filter, Hop};
 
 impl Scope {
@@ -153,12 +153,16 @@ impl Scope {
             }
             Action::SnapCursor(by) => self.snap_cursor(by),
             Action::MeasureOver(over) => self.view.over = over,
-            Action::SetMath(math) => self.view.math = math,
+            Action::SetMath(math) => self.compute(math),
             Action::MathText(text) => match Math::parse(&text) {
-                Ok(math) => self.view.math = math,
+                Ok(math) => self.compute(math),
                 Err(error) => self.tell(format!("math: {error}"), true),
             },
-            Action::SetXy(xy) => self.view.xy = xy,
+            Action::SetXy(xy) => {
+                if xy.is_none_or(|(x, y)| self.knows(&[x, y])) {
+                    self.view.xy = xy;
+                }
+            }
             Action::SetPersistence(how) => {
                 self.view.persistence = how;
                 self.overlay = None;
@@ -350,11 +354,13 @@ impl Scope {
     }
 
     fn toggle_channel(&mut self, channel: Channel) {
-        const MOST: usize = 16;
+        if !self.knows(&[channel]) {
+            return;
+        }
         let at = self.view.channels.iter().position(|shown| shown.channel == channel);
         if let Some(at) = at {
             self.view.channels.remove(at);
-        } else if self.view.channels.len() < MOST {
+        } else if self.view.channels.len() < MOST_SHOWN {
             self.view.channels.push(Shown { channel, vertical: Vertical::default() });
             self.view.channel = self.view.channels.len() - 1;
         }
@@ -382,7 +388,18 @@ impl Scope {
         });
     }
 
+    fn compute(&mut self, math: Option<Math>) {
+        if math.is_none_or(|math| self.knows(&math.channels())) {
+            self.view.math = math;
+        }
+    }
+
     fn trigger_on(&mut self, condition: Option<Condition>) {
+        if let Some(Condition::Signal { channel, .. }) = &condition
+            && !self.knows(&[*channel])
+        {
+            return;
+        }
         self.watch.set(|settings| settings.condition = condition);
         self.fired = None;
         if self.is_recorded() {
@@ -421,7 +438,8 @@ impl Scope {
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let rungs = self.sweep.lifelines.iter().flat_map(Lifeline::marks).map(|rung| rung.time_ns);
         let marks = self.journal.marks(from_ns, to_ns).map(|mark| mark.time_ns);
-        let all = rungs.filter(|at| (from_ns..=to_ns).contains(at)).chain(marks);
+        let hits = self.journal.hits(from_ns, to_ns).map(|hit| hit.hit.time_ns);
+        let all = rungs.filter(|at| (from_ns..=to_ns).contains(at)).chain(marks).chain(hits);
         let next =
             if by >= 0 { all.filter(|at| *at > now_ns).min() } else { all.filter(|at| *at < now_ns).max() };
         match next {
@@ -585,8 +603,7 @@ impl Scope {
                 }
             }
             Room::Events => {
-                if let Some((_, event)) = self.selected_event() {
-                    let at_ns = event.time_ns;
+                if let Some(at_ns) = self.selected_entry_ns() {
                     self.show(Room::Scope);
                     self.seek(at_ns);
                 }

@@ -51,9 +51,17 @@ impl Scope {
             self.sampled.batch(batch);
         }
         let mut edges = 0;
+        let mut hits = batch.hits.iter().peekable();
         for event in &batch.events {
+            while let Some(hit) = hits.next_if(|hit| hit.time_ns <= event.time_ns) {
+                self.take_hit(node, hit);
+            }
             edges += self.stats.advance(event.time_ns);
             self.take_event(node, event);
+        }
+        hits.for_each(|hit| self.take_hit(node, hit));
+        if !self.is_recorded() {
+            batch.heads.iter().for_each(|head| self.journal.head(node, head));
         }
         // A silent network has a watermark and no events; the end of a source may have a watermark without meaning.
         if batch.watermark_ns != u64::MAX && batch.watermark_ns != 0 {

@@ -2,13 +2,16 @@
 
 use super::Scope;
 use crate::channel::Channel;
-use crate::look::{CursorReading, LayerRate, Measurements, PairReading};
+use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
 use crate::measure::{Over, estimated, exact};
-use crate::pyramid::Lane;
+use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS, Latency};
 use magscope_core::{Direction, Hop, Layer};
+
+/// Columns that rates are measured in.
+const MEASURED_COLUMNS: usize = 512;
 
 impl Scope {
     /// The stretch that is measured over.
@@ -49,8 +52,29 @@ impl Scope {
             drops,
             retransmits: count(Lane::Retransmits),
             lost_events: self.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
+            channels: self.channel_readings(from_ns, end_ns),
             loss_ratio: (journeys > 0).then(|| drops.min(journeys.max(whole)) as f64 / journeys as f64),
         }
+    }
+
+    /// The loadlines over a stretch: what custom probes read from all of their hits, the others from what is drawn.
+    fn channel_readings(&self, from_ns: u64, end_ns: u64) -> Vec<ChannelReading> {
+        let reading = |shown: &crate::Shown| {
+            let channel = shown.channel;
+            let drawn = || {
+                let series = self.series(channel, MEASURED_COLUMNS);
+                let inside = series.into_iter().filter(|(at_ns, _)| (from_ns..end_ns).contains(at_ns));
+                inside.fold(Extent::default(), |mut all, (at_ns, value)| {
+                    all.merge(&Extent::of(at_ns, value));
+                    all
+                })
+            };
+            let read = self.probes.value(channel).map(|value| self.value_extent(value, from_ns, end_ns));
+            let extent = read.unwrap_or_else(drawn);
+            let Extent { count: n, min, max, last: (_, last), .. } = extent;
+            (n > 0).then(|| ChannelReading { channel, n, min, mean: extent.mean(), max, last })
+        };
+        self.view.channels.iter().filter_map(reading).collect()
     }
 
     /// Payload through every layer, the sender's side and the receiver's apart.

@@ -96,6 +96,7 @@ impl Scope {
             sweep.fill(&self.horizon, self.view.align, self.most_lifelines, lines, accepts);
         }
         self.sweep = sweep;
+        self.tie();
     }
 
     /// Chooses what the table lists.

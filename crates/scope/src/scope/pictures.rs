@@ -17,7 +17,7 @@ use magscope_core::context::Context;
 use magscope_core::{FlowId, Hop};
 
 /// Columns a picture has at most: no front end is wider.
-const MOST_COLUMNS: usize = 8192;
+pub(super) const MOST_COLUMNS: usize = 8192;
 /// A pair of hops, `None` the whole journey, and its lane.
 type HeatLane = (Option<(Hop, Hop)>, Lane);
 
@@ -26,7 +26,7 @@ const EXEMPLARS: usize = 64;
 
 impl Scope {
     /// The stretch of the picture. Where lifelines stand at their start it is the one they are of.
-    fn stretch(&self) -> (u64, u64) {
+    pub(super) fn stretch(&self) -> (u64, u64) {
         (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1))
     }
 
@@ -163,7 +163,7 @@ impl Scope {
     }
 
     /// A signal over the picture, as finely as columns ask.
-    fn series(&self, channel: Channel, n: usize) -> Series {
+    pub(super) fn series(&self, channel: Channel, n: usize) -> Series {
         let (from_ns, to_ns) = self.stretch();
         if channel.is_of_connection() {
             let Some(flow) = self.subject() else { return Series::new() };
@@ -175,6 +175,9 @@ impl Scope {
                 (*at_ns, if cpu { cost.reader_cpu_ratio } else { cost.ring_fill_ratio })
             };
             return self.own.iter().filter(|(at, _)| *at <= to_ns).map(value).collect();
+        }
+        if let Channel::Value(_) = channel {
+            return self.probes.value(channel).map_or_else(Series::new, |value| self.value_series(value, n));
         }
         let (lane, sum) = match channel {
             Channel::Throughput(layer) => (self.lane_of(layer), true),
@@ -202,6 +205,12 @@ impl Scope {
 
     /// What a signal is of, in words.
     fn subject_words(&self, channel: Channel) -> String {
+        if let Some((probe, value)) = self.probes.value(channel) {
+            let probe = self.probes.get(probe).map(|probe| &probe.asked);
+            let of =
+                probe.and_then(|asked| Some(format!("{} {}", asked.place(), asked.values.get(value)?.expr)));
+            return of.unwrap_or_default();
+        }
         let Some(flow) = self.subject().filter(|_| channel.is_of_connection()) else { return String::new() };
         let mut nodes = 0..self.names.nodes();
         let known = nodes.find_map(|node| self.names.flow(node, flow));
@@ -211,7 +220,10 @@ impl Scope {
     pub(crate) fn loadlines(&self, n: usize) -> Vec<Loadline> {
         let n = n.clamp(1, MOST_COLUMNS);
         let line = |(at, shown): (usize, &crate::Shown)| {
-            let columns = columns(&self.series(shown.channel, n), self.stretch(), n);
+            let columns = match self.probes.value(shown.channel) {
+                Some(value) => self.value_columns(value, n),
+                None => columns(&self.series(shown.channel, n), self.stretch(), n),
+            };
             let (foot, top) = axis(&columns, shown.vertical);
             Loadline {
                 channel: shown.channel,
@@ -267,7 +279,7 @@ impl Scope {
         let row = |lane: &Row| {
             let weights = match lane.place {
                 Place::Hop(hop) => overlay.row(hop, columns, self.now_ns),
-                Place::Wire => vec![0.0; columns],
+                Place::Probe(_) | Place::Wire => vec![0.0; columns],
             };
             PersistenceRow { place: lane.place, weights }
         };
@@ -283,5 +295,8 @@ fn axis(columns: &[Option<Column>], vertical: Vertical) -> (f64, f64) {
         return (vertical.foot, vertical.foot + per_division * crate::DIVISIONS as f64);
     }
     let high = columns.iter().flatten().map(|column| column.max).fold(0.0, f64::max);
-    (vertical.foot, if high > vertical.foot { high } else { vertical.foot + 1.0 })
+    // What a custom probe reads can be less than nothing.
+    let low = columns.iter().flatten().map(|column| column.min).fold(0.0, f64::min);
+    let foot = if vertical.foot == 0.0 && !vertical.log { low } else { vertical.foot };
+    (foot, if high > foot { high } else { foot + 1.0 })
 }

@@ -134,7 +134,8 @@ impl Scope {
         });
         let rungs = rungs.collect();
         let route = self.route_words(Route { from: line.from, to: line.to });
-        Some(Inspector { line, route, rungs, blame: self.blame(line) })
+        let (passes, payload) = (self.passes(line), self.payload(line));
+        Some(Inspector { line, route, rungs, blame: self.blame(line), passes, payload })
     }
 
     fn footer(&self) -> Footer<'_> {

@@ -2,16 +2,20 @@
 
 use super::Scope;
 use crate::flows::Flows;
-use crate::journal::Journal;
+use crate::journal::{Entry, Journal, NodeHit};
 use crate::measure::Below;
 use crate::memory::Memory;
 use crate::pyramid::{Keep, Lane, Pyramid};
-use crate::recorded::{Filled, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
+use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use crate::scan::Scan;
 use crate::signals::Signals;
 use crate::stats::Stats;
+use crate::ties::Ties;
 use crate::totals::{Lately, Totals};
 use crate::view::Align;
+use magscope_core::Event;
+use magscope_core::custom::ProbeHit;
+use magscope_core::head::PayloadHead;
 
 impl Scope {
     /// Number of the survey that is wanted: all of the recording, from its beginning, through [`Scope::ingest_batch`] and
@@ -69,10 +73,13 @@ impl Scope {
             truncated = true;
         }
         lines.sort_by_cached_key(|line| (line.start_ns(), line.key()));
-        self.journal.clear_events();
-        stretch.events.iter().for_each(|(node, event)| self.journal.event(*node, event));
+        // What stopped at a bound is not all there is.
+        let has_hits = !stretch.truncated && stretch.hits.len() < MOST_HITS;
+        let has_heads = !stretch.truncated && stretch.heads.len() < MOST_HEADS;
+        self.fill_journal(&stretch.events, &stretch.hits, &stretch.heads);
         if let Some(recorded) = &mut self.recorded {
-            recorded.filled = Some(Filled { window: stretch.window, lines, truncated, scan });
+            recorded.filled =
+                Some(Filled { window: stretch.window, lines, truncated, scan, has_hits, has_heads });
         }
         let anchor = self.sweep.anchor.and_then(|key| self.find(key));
         if let Some(selected) = anchor.filter(|line| self.view.journey == Some(line.key())) {
@@ -84,11 +91,34 @@ impl Scope {
         self.revision += 1;
     }
 
+    fn fill_journal(
+        &mut self,
+        events: &[(u16, Event)],
+        hits: &[(u16, ProbeHit)],
+        heads: &[(u16, PayloadHead)],
+    ) {
+        self.journal.clear_stretch();
+        let mut entries: Vec<(u16, Entry)> =
+            events.iter().map(|(node, event)| (*node, Entry::Event(*event))).collect();
+        for (node, hit) in hits {
+            let Some(probe) = self.probes.of(*node, hit) else { continue };
+            entries.push((*node, Entry::Hit(probe, *hit)));
+            self.journal.hit(NodeHit { node: *node, probe, hit: *hit });
+        }
+        entries.sort_by_key(|(_, entry)| entry.time_ns());
+        for (node, entry) in entries {
+            self.journal.entry(node, entry);
+        }
+        for (node, head) in heads {
+            self.journal.head(*node, head);
+        }
+    }
+
     /// Forgets what was counted, and counts again: other journeys are looked at. A recording is surveyed anew; live what is
     /// kept is counted, and what comes.
     pub(super) fn recount(&mut self) {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
-        self.pyramid = Pyramid::new(keep);
+        self.pyramid = Pyramid::with_probes(keep, self.probes.all().len());
         self.flows = Flows::default();
         self.below = Below::default();
         if let Some(recorded) = &mut self.recorded {
@@ -107,6 +137,7 @@ impl Scope {
             }
         }
         self.memory = kept;
+        self.recount_hits();
         self.pyramid.settle();
     }
 
@@ -122,6 +153,8 @@ impl Scope {
         }
         self.hop_events = [0; super::HOP_IDS];
         self.drops.clear();
+        self.probes.clear();
+        self.ties = Ties::default();
         self.journal = Journal::default();
         for row in &mut self.losses {
             (row.count, row.last_ns) = (0, None);

@@ -1,7 +1,10 @@
 //! The rooms that are tables, the clock's panel and that of losses.
 
 use super::Scope;
-use crate::look::{Clock, EventRow, EventTable, FlowTable, JourneyTable, LossPanel, Room, Served, Wire};
+use crate::journal::{Entry, NodeHit};
+use crate::lifeline::Lifeline;
+use crate::look::{Clock, EventRow, EventTable, FlowTable, JourneyTable, LossPanel, Room, Served, What, Wire};
+use crate::ties::is_tied;
 use magscope_core::context::Context;
 use magscope_core::journey::Across;
 use magscope_core::node::Service;
@@ -38,30 +41,40 @@ impl Scope {
         self.journal.place_of(middle).min(self.journal.len().saturating_sub(1))
     }
 
-    /// The selected event.
-    pub(super) fn selected_event(&self) -> Option<&(u16, Event)> {
+    /// When the selected event or hit was.
+    pub(super) fn selected_entry_ns(&self) -> Option<u64> {
         let at = self.event_place().saturating_add_signed(self.view.event as isize);
-        self.journal.get(at.min(self.journal.len().saturating_sub(1)))
+        self.journal.get(at.min(self.journal.len().saturating_sub(1))).map(|(_, entry)| entry.time_ns())
     }
 
     pub(crate) fn events(&self, most: usize) -> EventTable<'_> {
         let kept = self.journal.len();
         let at = self.event_place().saturating_add_signed(self.view.event as isize).min(kept.saturating_sub(1));
         let first = at.saturating_sub(most / 2).min(kept.saturating_sub(most));
-        let rows = self.journal.events(first, most).enumerate().map(|(n, (node, event))| {
-            let flow = self.names.flow(*node, event.flow);
-            let receiving = event.hop.direction() == Direction::Rx;
-            let ends = flow.map(|f| if receiving { (f.remote, f.local) } else { (f.local, f.remote) });
-            EventRow {
-                event,
-                node: *node,
-                comm: self.names.comm(*node, event.tid).filter(|_| event.tid != 0).unwrap_or(""),
-                ends,
-                selected: first + n == at,
-                of_journey: self.is_of_selected(event),
-            }
-        });
+        let rows = self.journal.entries(first, most).enumerate();
+        let rows = rows.filter_map(|(n, (node, entry))| self.event_row(*node, entry, first + n == at));
         EventTable { rows: rows.collect(), kept, first }
+    }
+
+    fn event_row<'a>(&'a self, node: u16, entry: &'a Entry, selected: bool) -> Option<EventRow<'a>> {
+        let (what, flow, direction, of_journey) = match entry {
+            Entry::Event(event) => {
+                (What::Event(event), event.flow, event.hop.direction(), self.is_of_selected(event))
+            }
+            Entry::Hit(probe, hit) => {
+                let of = self.probes.get(*probe)?;
+                let whole = NodeHit { node, probe: *probe, hit: *hit };
+                let tied = |line: &Lifeline| is_tied(&whole, of.direction(), &line.journey);
+                let of_journey = self.selected.as_ref().is_some_and(tied);
+                (What::Hit(hit, of), hit.flow, of.direction().unwrap_or(Direction::Off), of_journey)
+            }
+        };
+        let flow = self.names.flow(node, flow);
+        let ends =
+            flow.map(|f| if direction == Direction::Rx { (f.remote, f.local) } else { (f.local, f.remote) });
+        let mut row = EventRow { what, node, comm: "", ends, selected, of_journey };
+        row.comm = self.names.comm(node, row.tid()).filter(|_| row.tid() != 0).unwrap_or("");
+        Some(row)
     }
 
     /// Whether an event is a rung of the selected journey.
@@ -113,6 +126,8 @@ impl Scope {
             own_cpu: self.own.iter().map(|(_, own)| own.reader_cpu_ratio).collect(),
             ring_fill: self.own.iter().map(|(_, own)| own.ring_fill_ratio).collect(),
             hops: hops.collect(),
+            probes: self.probes.all(),
+            strangers: self.probes.strangers(),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::action::Action;
+use crate::look::EventRow;
 use crate::view::{Align, Top};
 use magscope_core::Batch;
 use magscope_core::node::{Backend, Coverage, NetnsName};
@@ -9,7 +10,7 @@ const MS: u64 = 1_000_000;
 
 const HOPS: [Hop; 6] = [Hop::AppSend, Hop::TcpSend, Hop::DevXmit, Hop::DevRecv, Hop::SockReady, Hop::AppRecv];
 
-fn info() -> NodeInfo {
+pub(super) fn info() -> NodeInfo {
     let mut coverage = Coverage::full(Backend::Generator);
     for row in &mut coverage.hops {
         if row.hop == Hop::IpPre {
@@ -22,7 +23,7 @@ fn info() -> NodeInfo {
     NodeInfo { netns: vec![name(1, "client"), name(2, "server")], coverage, ..NodeInfo::default() }
 }
 
-fn flows() -> Vec<Flow> {
+pub(super) fn flows() -> Vec<Flow> {
     let flow = |id, netns, local: &str, remote: &str| Flow {
         id: FlowId(id),
         netns,
@@ -34,7 +35,7 @@ fn flows() -> Vec<Flow> {
 }
 
 /// Message `n` of 100 bytes from the client to the server, sent at `at`; the last step takes `read_ns`.
-fn message(n: u32, at: u64, read_ns: u64) -> Vec<Event> {
+pub(super) fn message(n: u32, at: u64, read_ns: u64) -> Vec<Event> {
     let times = [at, at + 1_000, at + 3_000, at + 13_000, at + 15_000, at + 15_000 + read_ns];
     let event = |(hop, time): (&Hop, u64)| {
         let end = if hop.direction() == Direction::Rx { 2 } else { 1 };
@@ -46,7 +47,7 @@ fn message(n: u32, at: u64, read_ns: u64) -> Vec<Event> {
     HOPS.iter().zip(times).map(event).collect()
 }
 
-fn feed(scope: &mut Scope, mut events: Vec<Event>, watermark_ns: u64) {
+pub(super) fn feed(scope: &mut Scope, mut events: Vec<Event>, watermark_ns: u64) {
     events.sort_by_key(|event| event.time_ns);
     scope.ingest(&Batch { events, flows: flows(), watermark_ns, ..Batch::default() });
 }
@@ -242,13 +243,16 @@ fn a_screen_can_change_its_alignment_and_keep_its_journey() {
     assert!(frame.table.iter().all(|row| row.line.journey.verdict == Verdict::Complete));
 }
 
+/// Of a recording that is so long.
+pub(super) fn recorded_options(to_ns: u64) -> Options {
+    Options { state: State::Replay, recorded: Some(Window { from_ns: 0, to_ns }), ..Options::default() }
+}
+
 /// The same two seconds as a recording, surveyed to its end; journeys come as whoever reads it joins them.
 fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     let mut correlator = Correlator::of_node(&info(), Limits::default());
     let mut journeys = Vec::new();
-    let all = Window { from_ns: 0, to_ns: 2_000 * MS };
-    let options = Options { state: State::Replay, recorded: Some(all), ..Options::default() };
-    let mut scope = Scope::new(info(), options);
+    let mut scope = Scope::new(info(), recorded_options(2_000 * MS));
     for n in 0..200_u32 {
         let at = u64::from(n) * 10 * MS;
         let events = message(n, at, if n == 90 { 5 * MS } else { 2_000 });
@@ -471,8 +475,7 @@ fn rooms_have_their_rows() {
     scope.apply(Action::Seek(1_000 * MS));
     let events = scope.frame().events(10);
     assert!(events.rows.len() == 10 && events.rows.iter().filter(|row| row.selected).count() == 1);
-    let selected =
-        |rows: &[crate::look::EventRow]| rows.iter().find(|row| row.selected).map(|row| row.event.time_ns);
+    let selected = |rows: &[EventRow]| rows.iter().find(|row| row.selected).map(EventRow::time_ns);
     let before = selected(&events.rows);
     assert_eq!(events.rows[0].ends.map(|(from, _)| from.port()), Some(1000));
     scope.apply(Action::SelectRow(-3));

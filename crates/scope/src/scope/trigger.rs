@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::lifeline::Lifeline;
 use crate::look::TriggerStatus;
 use crate::overhead::Overhead;
-use crate::trigger::{Capture, Kept, Mode};
+use crate::trigger::{Capture, Condition, Kept, Mode};
 use crate::window::BUCKET_NS;
 
 /// Journeys kept of the window of one trigger: the slowest of them.
@@ -35,10 +35,8 @@ impl Scope {
 
     /// Holds a rate over the last whole bucket against the condition.
     pub(super) fn watch_rates(&mut self) {
-        let Some(channel) = self.watch.wants().filter(|c| !matches!(c, Channel::OwnCpu | Channel::RingFill))
-        else {
-            return;
-        };
+        let is_rate = |c: &Channel| !matches!(c, Channel::OwnCpu | Channel::RingFill | Channel::Value(_));
+        let Some(channel) = self.watch.wants().filter(is_rate) else { return };
         let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
         let from_ns = to_ns.saturating_sub(BUCKET_NS);
         self.pyramid.settle();
@@ -82,6 +80,19 @@ impl Scope {
     pub fn set_trigger(&mut self, change: impl FnOnce(&mut crate::trigger::Settings)) {
         self.watch.set(change);
         self.revision += 1;
+        if let Err(words) = self.can_trigger() {
+            self.tell(words, true);
+        }
+    }
+
+    /// Whether what the trigger waits for can come; where not, why.
+    pub fn can_trigger(&self) -> Result<(), String> {
+        match self.watch.settings().condition {
+            Some(Condition::Signal { channel, .. }) if self.unknown(channel) => {
+                Err(self.unknown_words(channel))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The journeys of the window that is shown.

@@ -139,9 +139,14 @@ impl Watch {
 
     /// A signal of everything has a new value.
     pub fn signal(&mut self, channel: Channel, at_ns: u64, value: f64) -> bool {
+        self.value_of(0, channel, at_ns, value)
+    }
+
+    /// A signal of a recording has a new value; "just before" is the one before of the same recording.
+    pub fn value_of(&mut self, node: u16, channel: Channel, at_ns: u64, value: f64) -> bool {
         match self.settings.condition {
             Some(Condition::Signal { channel: wanted, edge }) if wanted == channel => {
-                self.value(channel, edge, (0, FlowId::NONE), (at_ns, value))
+                self.value(channel, edge, (node, FlowId::NONE), (at_ns, value))
             }
             _ => false,
         }

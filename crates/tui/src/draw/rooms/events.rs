@@ -36,7 +36,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let mut before = None;
     for (y, row) in table.rows.iter().take(rows).enumerate() {
         one(canvas, &grid, y as u16 + 1, row, before, frame);
-        before = Some(row.event.time_ns);
+        before = Some(row.time_ns());
     }
     let last = table.first + table.rows.len();
     let words = format!(
@@ -50,8 +50,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 
 fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {
     let theme = canvas.theme;
-    let event = row.event;
-    let bad = event.hop == Hop::SkbDrop;
+    let event = row.event();
+    let bad = event.is_some_and(|event| event.hop == Hop::SkbDrop);
     let style = match (row.selected, bad, row.of_journey) {
         (true, ..) => theme.selected,
         (_, true, _) => theme.bad,
@@ -61,26 +61,35 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     if row.selected {
         grid.mark(canvas, y);
     }
-    let time = time_of_day(frame, event.time_ns).unwrap_or_else(|| duration(event.time_ns));
+    let time_ns = row.time_ns();
+    let time = time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns));
     grid.put(canvas, 0, y, &time, if row.selected { style } else { theme.dim });
     if let Some(before) = before {
-        grid.put(canvas, 1, y, &duration(event.time_ns.saturating_sub(before)), theme.dim);
+        grid.put(canvas, 1, y, &duration(time_ns.saturating_sub(before)), theme.dim);
     }
-    let sign = if bad { "✕ " } else { "" };
-    grid.put(canvas, 2, y, &format!("{sign}{}", event.hop.name()), style);
-    grid.put(canvas, 3, y, &event.cpu.to_string(), style);
-    let who = match (event.tid, row.comm) {
+    let sign = match (bad, event.is_some()) {
+        (true, _) => "✕ ",
+        (_, true) => "",
+        (_, false) => "◇ ",
+    };
+    grid.put(canvas, 2, y, &format!("{sign}{}", row.name()), style);
+    grid.put(canvas, 3, y, &row.cpu().to_string(), style);
+    let who = match (row.tid(), row.comm) {
         (0, _) => String::new(),
         (tid, "") => tid.to_string(),
         (tid, comm) => format!("{comm}/{tid}"),
     };
     grid.put(canvas, 4, y, &who, style);
-    let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", event.proto));
+    let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
     grid.put(canvas, 5, y, &ends, style);
-    grid.put(canvas, 6, y, &count(u64::from(event.len)), style);
-    if event.seq != 0 {
-        grid.put(canvas, 7, y, &event.seq.to_string(), style);
+    grid.put(canvas, 6, y, &count(u64::from(row.len())), style);
+    if row.seq() != 0 {
+        grid.put(canvas, 7, y, &row.seq().to_string(), style);
     }
+    let Some(event) = event else {
+        grid.put(canvas, 9, y, &row.told(), style);
+        return;
+    };
     if event.skb != 0 {
         grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
     }

@@ -1,0 +1,122 @@
+//! Custom probes: their hits on the lanes, and what was kept of payload.
+
+use crate::channel::Channel;
+use crate::lane::Place;
+use crate::probes::{Probe, ProbeId};
+use magscope_core::Hop;
+use magscope_core::custom::ProbeHit;
+use magscope_core::head::PayloadHead;
+
+/// The hits of a custom probe over the time of the picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HitRow {
+    /// Hits a column, left to right.
+    pub cells: Vec<u64>,
+    /// Width of the tiles that they were counted in, nanoseconds: a hit is somewhere within so much. 0 where each is in its column.
+    pub tile_ns: u64,
+}
+
+/// One hit, where there are few enough of them to be drawn one by one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HitPoint {
+    /// Of which probe.
+    pub probe: ProbeId,
+    /// Of which recording.
+    pub node: u16,
+    /// The hit.
+    pub hit: ProbeHit,
+    /// Where on the picture, 0 the left edge and 1 the right one.
+    pub x: f64,
+    /// The [key](crate::Lifeline::key) of a lifeline of the picture whose bytes it saw.
+    pub journey: Option<u64>,
+}
+
+/// The hits of custom probes over the time of the picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hits {
+    /// A row a probe, in the order of [`crate::Frame::probes`].
+    pub rows: Vec<HitRow>,
+    /// Each of them, in order of time; empty where they are more than [`super::MOST_POINTS`], or not at hand one by one.
+    pub points: Vec<HitPoint>,
+    /// The largest of all cells, at least 1.
+    pub max_count: u64,
+}
+
+/// One time that a custom probe saw the bytes of a journey.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pass {
+    /// Which probe.
+    pub probe: ProbeId,
+    /// Of which recording.
+    pub node: u16,
+    /// The hit.
+    pub hit: ProbeHit,
+}
+
+/// A place that a lifeline passes, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// A hop, or a custom probe.
+    pub place: Place,
+    /// When it passed first.
+    pub time_ns: u64,
+}
+
+/// A custom probe in the ladder of a journey.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PassRow<'a> {
+    /// The probe.
+    pub probe: &'a Probe,
+    /// The hit.
+    pub hit: ProbeHit,
+    /// Since the journey's first event, nanoseconds.
+    pub since_start_ns: i64,
+    /// Its values with their names.
+    pub told: String,
+}
+
+impl PassRow<'_> {
+    /// The hop it stands right behind.
+    pub const fn after(&self) -> Option<Hop> {
+        self.probe.asked.after
+    }
+}
+
+/// What there is of a journey's payload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Payload<'a> {
+    /// Nobody asked for any.
+    NotAsked,
+    /// Its heads, in order of time.
+    Heads(Vec<&'a PayloadHead>),
+    /// It was asked for, and none of this journey is kept here: why, and where to look.
+    Elsewhere(String),
+}
+
+/// A custom probe in the heat map: how often it was passed, over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HitHeat<'a> {
+    /// The probe.
+    pub probe: &'a Probe,
+    /// Hits a column.
+    pub cells: Vec<u64>,
+    /// Hits over the picture.
+    pub hits: u64,
+}
+
+/// A signal over the measured stretch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelReading {
+    /// Which.
+    pub channel: Channel,
+    /// Samples, or for rates columns.
+    pub n: u64,
+    /// The least.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+    /// The newest.
+    pub last: f64,
+}
