@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::wish::Wish;
 use crate::world::{Opened, Part, Trouble, World};
 use crate::{bar, colours};
-use egui::{ColorImage, Context, ScreenshotCallback, Ui, ViewportCommand};
+use egui::{Align2, Area, ColorImage, Context, Frame, Id, Order, ScreenshotCallback, Ui, ViewportCommand};
 use magscope_scope::command::keys::KeyMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Window {
     pub fn ui(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.front.dress(&ctx);
-        let mut wishes: Vec<Wish> = dropped(&ctx).into_iter().collect();
+        let mut wishes: Vec<Wish> = dropped(&ctx, &*self.world).into_iter().collect();
         self.take_shots();
         for ended in self.jobs.ended() {
             self.ended(ended, &ctx);
@@ -91,6 +91,7 @@ impl Window {
             wishes.extend(self.front.welcome(ui, &*self.world));
         }
         self.jobs.show(&ctx);
+        hovered(&ctx);
         for wish in wishes {
             self.wish(wish, &ctx);
         }
@@ -301,11 +302,34 @@ impl Window {
     }
 }
 
-/// Directories that were dropped on the window.
-fn dropped(ctx: &Context) -> Option<Wish> {
+/// Directories that were dropped on the window. A file of a recording stands for it: that is what a file manager shows inside.
+fn dropped(ctx: &Context, world: &dyn World) -> Option<Wish> {
     let files: Vec<PathBuf> =
         ctx.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
-    (!files.is_empty()).then_some(Wish::Open(files))
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for file in files {
+        let above = file.parent().filter(|above| file.is_file() && world.is_recording(above));
+        let dir = above.map_or_else(|| file.clone(), ToOwned::to_owned);
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    (!dirs.is_empty()).then_some(Wish::Open(dirs))
+}
+
+/// What is held over the window and not dropped yet.
+fn hovered(ctx: &Context) {
+    let n = ctx.input(|input| input.raw.hovered_files.len());
+    if n == 0 {
+        return;
+    }
+    let words = if n == 1 { "drop it to open it" } else { "drop them to open them on one time line" };
+    Area::new(Id::unique("hovered")).order(Order::Foreground).anchor(Align2::CENTER_CENTER, [0.0, 0.0]).show(
+        ctx,
+        |ui| {
+            Frame::popup(ui.style()).show(ui, |ui| ui.heading(words));
+        },
+    );
 }
 
 impl eframe::App for Window {

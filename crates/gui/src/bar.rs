@@ -10,33 +10,30 @@ use magscope_scope::{Action, Frame, State};
 
 use crate::chosen::Tint;
 
-/// Draws it. What is to lie over the window is returned.
-pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) -> Option<Over> {
-    let mut over = None;
+/// Draws it.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 5.0;
-        over = files(ui, cx).or(over.take());
+        files(ui, cx);
         ui.separator();
         transport(ui, frame, cx);
         ui.separator();
         timebase(ui, frame, cx);
         ui.separator();
-        over = trigger(ui, frame, cx).or(over.take());
+        trigger(ui, frame, cx);
         ui.separator();
-        over = filter(ui, frame).or(over.take());
+        filter(ui, frame, cx);
         ui.separator();
-        over = view(ui, cx).or(over.take());
+        view(ui, cx);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| clock(ui, frame, cx));
     });
-    over
 }
 
-fn files(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
-    let mut over = None;
+fn files(ui: &mut Ui, cx: &mut Cx) {
     ui.menu_button("File", |ui| {
         let mut item = |ui: &mut Ui, words: &str, then: Over| {
             if ui.button(words).clicked() {
-                over = Some(then);
+                cx.over = Some(then);
                 ui.close();
             }
         };
@@ -62,7 +59,6 @@ fn files(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
             ui.close();
         }
     });
-    over
 }
 
 /// Recordings in a few words: the names of their directories.
@@ -147,29 +143,25 @@ fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut Cx) -> Option<Over> {
+fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let trigger = &frame.trigger;
     let words = if trigger.text.is_empty() { "Trigger …".to_owned() } else { format!("T {}", trigger.text) };
     let words = RichText::new(words).color(if trigger.text.is_empty() { cx.c.text } else { cx.c.accent });
-    let mut over = None;
     if ui.add(Button::new(words).truncate()).on_hover_text("what the trigger waits for").clicked() {
-        over = Some(Over::ask(Question::Trigger, trigger.text.clone()));
+        cx.over = Some(Over::ask(Question::Trigger, trigger.text.clone()));
     }
-    over
 }
 
-fn filter(ui: &mut Ui, frame: &Frame) -> Option<Over> {
+fn filter(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let now = frame.view.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let words = if now.is_empty() { "Filter …".to_owned() } else { format!("only {now}") };
     let response = ui.add(Button::selectable(!now.is_empty(), words).truncate());
-    response
-        .on_hover_text("only journeys for which something holds")
-        .clicked()
-        .then(|| Over::ask(Question::Filter, now))
+    if response.on_hover_text("only journeys for which something holds").clicked() {
+        cx.over = Some(Over::ask(Question::Filter, now));
+    }
 }
 
-fn view(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
-    let mut over = None;
+fn view(ui: &mut Ui, cx: &mut Cx) {
     let response = ui.menu_button(format!("Colour: {}", cx.chosen.tint.name()), |ui| {
         for (tint, name) in Tint::ALL {
             if ui.selectable_label(cx.chosen.tint == tint, name).clicked() {
@@ -180,15 +172,14 @@ fn view(ui: &mut Ui, cx: &mut Cx) -> Option<Over> {
     });
     response.response.on_hover_text("what gives lifelines their colour");
     if ui.button("Channels").on_hover_text("choose loadlines: cwnd, srtt, rates, queues, cost").clicked() {
-        over = Some(Over::Channels);
+        cx.over = Some(Over::Channels);
     }
     if named(ui, "☀", "light or dark", false) {
         cx.chosen.light = crate::front::other_light(ui.ctx());
     }
     if named(ui, "?", "help: keys and commands", false) {
-        over = Some(Over::Help);
+        cx.over = Some(Over::Help);
     }
-    over
 }
 
 fn clock(ui: &mut Ui, frame: &Frame, cx: &Cx) {

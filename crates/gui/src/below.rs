@@ -9,6 +9,7 @@ mod heat;
 mod journeys;
 mod losses;
 mod persistence;
+mod trigger;
 mod xy;
 
 use crate::chosen::Tab;
@@ -43,6 +44,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut Cx
         Tab::Events => events::show(ui, frame, cx),
         Tab::Clock => clock::show(ui, frame, cx),
         Tab::Losses => losses::show(ui, frame, cx),
+        Tab::Trigger => trigger::show(ui, frame, cx),
         Tab::Persistence => persistence::show(ui, frame, cx),
         Tab::Xy => xy::show(ui, frame, cx),
         Tab::Compare => compare::show(ui, compared, cx),

@@ -58,6 +58,8 @@ pub enum Tab {
     Clock,
     /// Losses and overhead.
     Losses,
+    /// What the trigger waits for, and what it kept.
+    Trigger,
     /// Lifelines over each other.
     Persistence,
     /// One signal against another.
@@ -68,7 +70,7 @@ pub enum Tab {
 
 impl Tab {
     /// Each with its name, in order.
-    pub const ALL: [(Tab, &'static str); 10] = [
+    pub const ALL: [(Tab, &'static str); 11] = [
         (Self::Hops, "heat map"),
         (Self::Distributions, "distributions"),
         (Self::Flows, "flows"),
@@ -76,6 +78,7 @@ impl Tab {
         (Self::Events, "events"),
         (Self::Clock, "clock"),
         (Self::Losses, "losses"),
+        (Self::Trigger, "trigger"),
         (Self::Persistence, "persistence"),
         (Self::Xy, "XY"),
         (Self::Compare, "compare"),

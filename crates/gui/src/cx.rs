@@ -3,6 +3,7 @@
 use crate::cache::Caches;
 use crate::chosen::Chosen;
 use crate::colours::Colours;
+use crate::over::Over;
 use crate::wish::Wish;
 use magscope_scope::Action;
 
@@ -18,6 +19,10 @@ pub struct Cx<'a> {
     pub actions: &'a mut Vec<Action>,
     /// Requests to whoever owns the window.
     pub wishes: &'a mut Vec<Wish>,
+    /// What is to lie over the window from now on.
+    pub over: Option<Over>,
+    /// A recording is read no further than it has been.
+    pub idle: &'a mut bool,
     /// Whether the scope, the size or the colours are others than when the last picture was drawn: its number.
     pub revision: u64,
 }

@@ -34,6 +34,8 @@ pub struct Front {
     /// The room that was shown last: where a key chose another one the tabs follow.
     room: Room,
     number: u64,
+    /// A recording is read no further than it has been.
+    idle: bool,
 }
 
 impl Front {
@@ -49,6 +51,7 @@ impl Front {
             compared: None,
             room: Room::default(),
             number: 0,
+            idle: false,
         }
     }
 
@@ -57,6 +60,7 @@ impl Front {
         self.number = self.number.wrapping_add(1 << 40);
         self.room = Room::default();
         self.compared = None;
+        self.idle = false;
     }
 
     /// Shows what went wrong.
@@ -82,6 +86,8 @@ impl Front {
             cache: &mut self.cache,
             actions: &mut actions,
             wishes: &mut wishes,
+            over: None,
+            idle: &mut self.idle,
             revision: 0,
         };
         if let Some(over) = self.over.take()
@@ -134,12 +140,14 @@ impl Front {
             cache: &mut self.cache,
             actions: &mut actions,
             wishes: &mut wishes,
+            over: None,
+            idle: &mut self.idle,
             revision: self.number.wrapping_add(scope.revision()),
         };
-        let over = {
+        {
             let frame = scope.frame();
             let margin = Margin::new().fill(cx.c.panel).inner_margin(egui::Margin::symmetric(8, 5));
-            let over = Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx)).inner;
+            Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx));
             Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
             // Where there is no room the time line comes first.
             let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);
@@ -179,9 +187,8 @@ impl Front {
             CentralPanel::default().frame(Margin::new().fill(cx.c.back)).show(ui, |ui| {
                 self.time.show(ui, &frame, &mut cx);
             });
-            over
-        };
-        if let Some(over) = over {
+        }
+        if let Some(over) = cx.over.take() {
             self.over = Some(over);
         }
         let mut run = None;
@@ -191,6 +198,9 @@ impl Front {
                 Next::Gone => {}
                 Next::Run(command, rest) => run = Some((command, rest)),
             }
+        }
+        if let Some(over) = cx.over.take() {
+            self.over = Some(over); // one thing led to another
         }
         if let Some((command, rest)) = run {
             self.run(command, &rest, scope, &mut actions, ui.ctx());
@@ -254,7 +264,7 @@ impl Front {
             Tab::Events => Room::Events,
             Tab::Clock => Room::Clock,
             Tab::Losses => Room::Losses,
-            Tab::Distributions | Tab::Persistence | Tab::Xy | Tab::Compare => Room::Scope,
+            Tab::Distributions | Tab::Trigger | Tab::Persistence | Tab::Xy | Tab::Compare => Room::Scope,
         };
         if wanted != self.room {
             scope.apply(Action::Show(wanted));

@@ -40,13 +40,15 @@ impl Row<'_, '_, '_> {
         let is_number = self.columns.get(self.at).is_some_and(|column| column.number);
         self.at += 1;
         let text: String = text.into();
+        // Words that can be marked would take the click that chooses the row.
+        let label = |words: RichText| egui::Label::new(words.color(colour)).selectable(false);
         self.line.col(|ui| {
             if is_number {
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                    ui.label(RichText::new(text).font(NUMBERS).color(colour));
+                    ui.add(label(RichText::new(text).font(NUMBERS)));
                 });
             } else {
-                ui.add(egui::Label::new(RichText::new(text).color(colour)).truncate());
+                ui.add(label(RichText::new(text)).truncate());
             }
         });
     }

@@ -11,6 +11,11 @@ use magscope_scope::look::Measurements;
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
+/// Width of a row of measurements without its name: four times, how many, and what is between them.
+const FIGURES: f32 = 300.0;
+/// A name is at least so wide.
+const LEAST_NAME: f32 = 60.0;
+
 /// Numbers: of one width.
 pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
     RichText::new(words).font(NUMBERS).color(colour)
@@ -136,6 +141,8 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
     counts(ui, m, cx);
     ui.add_space(2.0);
+    // What is left beside the numbers; they are what is looked for.
+    let names = (ui.available_width() - FIGURES).max(LEAST_NAME);
     Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
         for title in ["from → to", "p50", "p90", "p99", "max", "n"] {
             ui.label(RichText::new(title).color(cx.c.dim).small());
@@ -146,8 +153,12 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
             let chosen = pair.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
             let colour = if chosen { cx.c.accent } else { cx.c.text };
-            let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).extend();
-            if ui.add(name.sense(Sense::click())).clicked() {
+            let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
+            let clicked = ui.scope(|ui| {
+                ui.set_max_width(names);
+                ui.add(name.sense(Sense::click())).clicked()
+            });
+            if clicked.inner {
                 cx.act(Action::ChooseHop(pair.pair.map(|(_, to)| to)));
             }
             let t = pair.times;
@@ -235,12 +246,18 @@ fn reading(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
     let all = t.to_ns.saturating_sub(t.from_ns).max(1) as f64;
     let part = t.read_ns.saturating_sub(t.from_ns) as f64 / all;
-    let words = "read no further: what is looked at is still read";
-    if ui.small_button("Stop").on_hover_text(words).clicked() {
-        cx.wishes.push(crate::wish::Wish::Idle(true));
+    let (name, words) = if *cx.idle {
+        ("Read on", "read the rest")
+    } else {
+        ("Stop", "read no further: what is looked at is still read")
+    };
+    if ui.small_button(name).on_hover_text(words).clicked() {
+        *cx.idle = !*cx.idle;
+        cx.wishes.push(crate::wish::Wish::Idle(*cx.idle));
     }
     let bar = egui::ProgressBar::new(part.clamp(0.0, 1.0) as f32).desired_width(150.0).fill(cx.c.quick);
-    let response = ui.add(bar.text(RichText::new(format!("reading {:.0} %", part * 100.0)).small()));
+    let words = if *cx.idle { "read" } else { "reading" };
+    let response = ui.add(bar.text(RichText::new(format!("{words} {:.0} %", part * 100.0)).small()));
     response.widget_info(|| {
         egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, "how much has been read")
     });

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Bench, busy, chosen, two_hosts, window};
+use common::made_up::START_NS;
+use common::{Bench, SECOND, busy, chosen, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
@@ -12,7 +13,8 @@ use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
 use magscope_gui::{Compared, Light, Spreads, Tab, Tint, Wish};
 use magscope_scope::look::Room;
-use magscope_scope::{Action, Over};
+use magscope_scope::trigger::{HoldOff, Mode};
+use magscope_scope::{Action, Over, Recording};
 
 const SIZE: [f32; 2] = [1280.0, 800.0];
 
@@ -264,6 +266,136 @@ fn two_recordings_are_laid_over_each_other_and_differences_are_marked() {
     let slower: Vec<_> = harness.query_all_by_label_contains("slower: p50 ×2").collect();
     assert!(slower.len() >= 3, "what takes twice as long is marked: {}", slower.len());
     assert!(harness.query_all_by_label_contains("faster").next().is_none());
+}
+
+fn click(harness: &mut Harness<'_, Bench>, label: &str) {
+    harness.get_by_label(label).click();
+    harness.run_steps(3);
+}
+
+#[test]
+fn a_recording_is_played_stopped_sought_and_played_at_another_speed() {
+    let mut harness = bench();
+    let head = |harness: &Harness<'_, Bench>| harness.state().scope.frame().transport.head_ns;
+    let paused = |harness: &Harness<'_, Bench>| harness.state().scope.frame().view.paused;
+    let go = |harness: &mut Harness<'_, Bench>, ns| {
+        let before = head(harness);
+        harness.state_mut().scope.tick(ns);
+        harness.run_steps(2);
+        head(harness) - before
+    };
+    click(&mut harness, "go to the beginning");
+    assert_eq!((head(&harness), paused(&harness)), (START_NS, true));
+    assert_eq!(go(&mut harness, 10_000_000), 0, "it stands where it was put");
+    click(&mut harness, "go on");
+    assert!(!paused(&harness));
+    assert_eq!(go(&mut harness, 10_000_000), 10_000_000);
+    click(&mut harness, "1×");
+    click(&mut harness, "10×");
+    assert_eq!(go(&mut harness, 10_000_000), 100_000_000);
+    click(&mut harness, "10×");
+    click(&mut harness, "0.01×");
+    assert_eq!(go(&mut harness, 10_000_000), 100_000);
+    click(&mut harness, "stop the picture");
+    assert_eq!(go(&mut harness, 10_000_000), 0);
+    click(&mut harness, "go to the end and stay there");
+    assert_eq!(head(&harness), START_NS + 3 * SECOND);
+    // To a part of it, by its question.
+    type_text(&mut harness, "@");
+    type_text(&mut harness, "50 %");
+    harness.key_press(Key::Enter);
+    harness.run_steps(3);
+    assert_eq!(head(&harness), START_NS + 3 * SECOND / 2);
+    assert!(!harness.state().front.is_covered());
+}
+
+#[test]
+fn playing_comes_to_the_end_and_begins_again() {
+    let mut harness = bench();
+    type_text(&mut harness, "g");
+    click(&mut harness, "go on");
+    for _ in 0..40 {
+        harness.state_mut().scope.tick(100_000_000);
+        harness.run_steps(1);
+    }
+    assert_eq!(harness.state().scope.frame().transport.head_ns, START_NS + 3 * SECOND);
+    click(&mut harness, "go to the beginning");
+    click(&mut harness, "go on");
+    harness.state_mut().scope.tick(100_000_000);
+    harness.run_steps(1);
+    assert_eq!(harness.state().scope.frame().transport.head_ns, START_NS + 100_000_000);
+}
+
+#[test]
+fn what_is_live_is_recorded_at_a_button() {
+    let mut harness = window(busy(), chosen(Light::Dark), SIZE);
+    assert!(harness.query_by_label("how fast it plays").is_none(), "what is live has no speed");
+    click(&mut harness, "record what comes");
+    assert!(harness.state().scope.wants_recording());
+    let recording = Recording { name: "now.session".to_owned(), bytes: 5_000_000, events: 70_000 };
+    harness.state_mut().scope.set_recording(Some(recording));
+    harness.run_steps(2);
+    assert!(harness.query_all_by_label_contains("now.session").next().is_some());
+    click(&mut harness, "record what comes");
+    assert!(!harness.state().scope.wants_recording());
+    let harness = bench();
+    assert!(harness.query_by_label("record what comes").is_none(), "a recording is recorded already");
+}
+
+#[test]
+fn the_trigger_is_set_armed_forced_and_what_it_kept_is_shown() {
+    let mut harness = window(busy(), chosen(Light::Dark), SIZE);
+    click(&mut harness, "trigger");
+    let settings = |harness: &Harness<'_, Bench>| harness.state().scope.frame().trigger.settings.clone();
+    for (label, typed) in [
+        ("wait for: nothing …", "verdict = lost"),
+        ("keep: 1 s", "200ms"),
+        ("of it before: 50 %", "25"),
+        ("hold off: nothing", "10ms"),
+    ] {
+        click(&mut harness, label);
+        harness.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        harness.run_steps(1);
+        type_text(&mut harness, typed);
+        click(&mut harness, "Take");
+        assert!(!harness.state().front.is_covered(), "{label}");
+    }
+    click(&mut harness, "normal");
+    let set = settings(&harness);
+    assert_eq!((set.mode, set.window_ns, set.pre_per_cent), (Mode::Normal, 200_000_000, 25));
+    assert_eq!(set.hold_off, HoldOff::Time(10_000_000));
+    assert!(set.condition.is_some());
+    assert!(harness.query_all_by_label_contains("armed").next().is_some());
+    click(&mut harness, "Force");
+    harness.state_mut().scope.end();
+    harness.run_steps(3);
+    let captures = harness.state().scope.frame().trigger.captures.len();
+    assert_eq!(captures, 1);
+    let at = harness.get_by_label("#1").rect().center();
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    let frame = harness.state().scope.frame();
+    assert_eq!((frame.trigger.shown, frame.view.paused), (Some(0), true));
+    assert_eq!(frame.view.room, Room::Scope);
+    drop(frame);
+    click(&mut harness, "single");
+    click(&mut harness, "Arm");
+    let frame = harness.state().scope.frame();
+    assert_eq!((frame.trigger.shown, frame.trigger.settings.mode), (None, Mode::Single));
+}
+
+#[test]
+fn a_loadline_is_computed_from_the_channels() {
+    let mut harness = bench();
+    click(&mut harness, "Channels");
+    click(&mut harness, "Compute …");
+    type_text(&mut harness, "srtt - rttvar");
+    click(&mut harness, "Take");
+    assert_eq!(
+        harness.state().scope.frame().view.math.map(|math| math.to_string()).as_deref(),
+        Some("srtt - rttvar")
+    );
 }
 
 #[test]

@@ -44,6 +44,11 @@ fn every_panel() {
             if *tab == Tab::Persistence {
                 scope.apply(Action::SetPersistence(Persistence::Endless));
             }
+            if *tab == Tab::Trigger {
+                scope.apply(Action::TriggerText("hop(dev.recv,app.recv) > 2ms".to_owned()));
+                scope.apply(Action::Force);
+                scope.end();
+            }
             if *tab == Tab::Xy {
                 scope.apply(Action::SetXy(Some((Channel::Srtt, Channel::Cwnd))));
             }

@@ -111,6 +111,8 @@ pub enum Action {
     Force,
     /// Shows what was kept at the next (1) or the previous (−1) trigger.
     NextCapture(i8),
+    /// Shows what was kept at the trigger of this [number](crate::trigger::Capture::number).
+    ShowCapture(u64),
 
     // Cursors.
     /// Shows both cursors, or none. Shown anew they stand at a quarter and three quarters of the picture.

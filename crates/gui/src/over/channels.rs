@@ -3,6 +3,7 @@
 use super::{Next, Over, modal};
 use crate::cx::Cx;
 use egui::{Context, Grid, RichText};
+use magscope_scope::command::Question;
 use magscope_scope::{Action, Channel, Scope};
 
 pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
@@ -45,9 +46,15 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
             });
         }
         ui.add_space(4.0);
-        if ui.button("Close").clicked() {
-            ui.close();
-        }
+        ui.horizontal(|ui| {
+            if ui.button("Compute …").on_hover_text("a loadline computed from others").clicked() {
+                cx.over = Some(Over::ask(Question::Math, Question::Math.now(scope)));
+                ui.close();
+            }
+            if ui.button("Close").clicked() {
+                ui.close();
+            }
+        });
     });
     if close { Next::Gone } else { Next::Stay(Over::Channels) }
 }

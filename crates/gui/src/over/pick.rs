@@ -156,6 +156,7 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
     picker.list(world);
     let mut done = false;
     let close = modal(ctx, picker.what.title(), 640.0, |ui| {
+        formats(ui, &mut picker, world);
         ui.horizontal(|ui| {
             if ui.button("Up").on_hover_text("the directory above").clicked()
                 && let Some(above) = picker.directory().parent()
@@ -170,7 +171,6 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
             }
             done = response.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
         });
-        formats(ui, &mut picker, world);
         entries(ui, &mut picker, cx);
         ui.add_space(4.0);
         ui.horizontal(|ui| {
@@ -205,6 +205,7 @@ fn formats(ui: &mut egui::Ui, picker: &mut Picker, world: &dyn World) {
         for (n, format) in world.formats().iter().enumerate() {
             if ui.selectable_label(picker.format == n, format.name).on_hover_text(format.words).clicked() {
                 picker.format = n;
+                picker.focused = false; // the name is what comes next
                 let path = Path::new(&picker.path).with_extension(format.ending);
                 picker.path = path.display().to_string();
             }

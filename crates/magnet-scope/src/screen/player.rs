@@ -60,6 +60,8 @@ pub struct Player<'r> {
     /// What reads all of it, until it has.
     survey: Option<Walker<'r>>,
     number: u64,
+    /// It reads no further than it has.
+    idle: bool,
     /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
     asked: Option<u64>,
     ticked: Instant,
@@ -69,7 +71,7 @@ impl<'r> Player<'r> {
     /// At the beginning.
     pub fn new(recordings: &'r Recordings, limits: Limits) -> Self {
         let survey = Some(recordings.walker(limits, None));
-        Player { recordings, limits, survey, number: 0, asked: None, ticked: Instant::now() }
+        Player { recordings, limits, survey, number: 0, idle: false, asked: None, ticked: Instant::now() }
     }
 
     /// Reads on until the slice is over or the end is reached.
@@ -148,7 +150,7 @@ impl<'r> Player<'r> {
         }
         if let Some(window) = wanted {
             self.read(scope, window)?;
-        } else if self.survey.is_some() {
+        } else if self.survey.is_some() && !self.idle {
             self.read_on(scope, began + slice)?;
         } else {
             return Ok(false);
@@ -156,9 +158,9 @@ impl<'r> Player<'r> {
         Ok(true)
     }
 
-    /// Reads no further than it has; what is looked at is still read.
-    pub fn stop_survey(&mut self) {
-        self.survey = None;
+    /// Reads no further than it has, or goes on; what is looked at is read either way.
+    pub fn set_idle(&mut self, idle: bool) {
+        self.idle = idle;
     }
 }
 

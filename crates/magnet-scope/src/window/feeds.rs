@@ -47,9 +47,7 @@ impl Feed for ReplayFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
         let mut player = Player::new(&self.recordings, self.limits);
         while !scope.is_ended() {
-            if scope.is_idle() {
-                player.stop_survey();
-            }
+            player.set_idle(scope.is_idle());
             let busy = player.turn(&mut Moments(scope), SLICE).map_err(failed)?;
             scope.news();
             if !busy {

@@ -138,6 +138,7 @@ impl Scope {
                 }
             }
             Action::NextCapture(by) => self.next_capture(by),
+            Action::ShowCapture(number) => self.show_capture_of(number),
             Action::ToggleCursors => self.toggle_cursors(),
             Action::ChooseCursor(which) => self.cursors(|cursors| cursors.chosen = which),
             Action::PlaceCursor(which, at_ns) => self.cursors(|cursors| {

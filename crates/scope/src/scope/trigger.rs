@@ -113,6 +113,14 @@ impl Scope {
         self.show_capture(&capture);
     }
 
+    /// Shows the window of this number, if it is still kept.
+    pub(super) fn show_capture_of(&mut self, number: u64) {
+        let kept = self.watch.kept().find(|kept| kept.capture.number == number);
+        if let Some(capture) = kept.map(|kept| kept.capture.clone()) {
+            self.show_capture(&capture);
+        }
+    }
+
     fn show_capture(&mut self, capture: &Capture) {
         self.view.paused = true;
         self.shown = Some(capture.number);

@@ -1,0 +1,116 @@
+//! The trigger: what the picture waits for, and what was kept each time it came.
+
+use super::journeys::time_of_day;
+use crate::cx::Cx;
+use crate::grid::{self, Col, number, words};
+use crate::over::Over;
+use egui::{RichText, Ui};
+use magscope_scope::command::Question;
+use magscope_scope::format::{count, duration, short_duration};
+use magscope_scope::look::TriggerStatus;
+use magscope_scope::trigger::{HoldOff, Mode, Standing};
+use magscope_scope::{Action, Frame};
+
+const COLUMNS: &[Col] = &[
+    number("number", 60.0),
+    number("at (UTC)", 130.0),
+    words("because", 420.0),
+    number("before", 76.0),
+    number("after", 76.0),
+];
+
+/// Draws the panel.
+pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
+    let trigger = &frame.trigger;
+    condition(ui, trigger, cx);
+    window(ui, trigger, cx);
+    ui.add_space(2.0);
+    if trigger.captures.is_empty() {
+        let words = if trigger.text.is_empty() {
+            "say what to wait for; what lies around each time it comes is kept here"
+        } else {
+            "it has not come yet"
+        };
+        ui.label(RichText::new(words).color(cx.c.dim));
+        return;
+    }
+    let c = cx.c;
+    let clicked = grid::show(ui, "captures", COLUMNS, trigger.captures.len(), cx, |row, n| {
+        let Some(capture) = trigger.captures.get(n) else { return };
+        row.select(trigger.shown == Some(n));
+        row.put(format!("#{}", capture.number), c.dim);
+        row.put(time_of_day(frame, capture.at_ns).unwrap_or_else(|| duration(capture.at_ns)), c.text);
+        row.put(&capture.because, c.text);
+        row.put(duration(capture.at_ns.saturating_sub(capture.from_ns)), c.dim);
+        row.put(duration(capture.to_ns.saturating_sub(capture.at_ns)), c.dim);
+    });
+    if let Some((n, _)) = clicked
+        && let Some(capture) = trigger.captures.get(n)
+    {
+        cx.act(Action::ShowCapture(capture.number));
+    }
+}
+
+/// What is waited for, how, and where that stands.
+fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
+    ui.horizontal_wrapped(|ui| {
+        let now = if trigger.text.is_empty() { "nothing …" } else { trigger.text.as_str() };
+        ask(ui, "wait for", now, Question::Trigger, &trigger.text, cx);
+        ui.separator();
+        for mode in [Mode::Auto, Mode::Normal, Mode::Single] {
+            let means = match mode {
+                Mode::Auto => "the picture goes on by itself while nothing happens",
+                Mode::Normal => "the picture waits",
+                Mode::Single => "it waits, and stops after the first time",
+            };
+            let chosen = trigger.settings.mode == mode;
+            if ui.selectable_label(chosen, mode.to_string()).on_hover_text(means).clicked() {
+                cx.act(Action::TriggerMode(mode));
+            }
+        }
+        ui.separator();
+        if ui.button("Arm").on_hover_text("wait again, after a single shot").clicked() {
+            cx.act(Action::Arm);
+        }
+        if ui.button("Force").on_hover_text("keep what is around now").clicked() {
+            cx.act(Action::Force);
+        }
+        let (words, colour) = match trigger.standing {
+            Standing::Off => ("off", cx.c.dim),
+            Standing::Armed => ("armed", cx.c.good),
+            Standing::Filling => ("fired, keeping what follows", cx.c.accent),
+            Standing::HeldOff => ("held off", cx.c.slow),
+            Standing::Stopped => ("stopped after one", cx.c.accent),
+        };
+        ui.label(RichText::new(words).color(colour).strong());
+        let counts = format!("held {}×, fired {}×", count(trigger.matches), count(trigger.fired));
+        ui.label(RichText::new(counts).color(cx.c.dim).small());
+    });
+}
+
+/// How much is kept, how much of it from before, and what is left out afterwards.
+fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
+    let settings = trigger.settings;
+    ui.horizontal_wrapped(|ui| {
+        let hold_off = match settings.hold_off {
+            HoldOff::Nothing => String::new(),
+            HoldOff::Time(ns) => short_duration(ns),
+            HoldOff::Matches(n) => format!("{n} matches"),
+        };
+        let words = if hold_off.is_empty() { "nothing" } else { hold_off.as_str() };
+        ask(ui, "keep", &short_duration(settings.window_ns), Question::Window, "", cx);
+        let before = settings.pre_per_cent.to_string();
+        ask(ui, "of it before", &format!("{before} %"), Question::PreTrigger, &before, cx);
+        ask(ui, "hold off", words, Question::HoldOff, "", cx);
+    });
+}
+
+/// What is set, as a button that asks for another.
+fn ask(ui: &mut Ui, name: &str, now: &str, question: Question, answer: &str, cx: &mut Cx) {
+    ui.label(RichText::new(name).color(cx.c.dim));
+    let response = ui.button(now);
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Button, true, format!("{name}: {now}")));
+    if response.on_hover_text(question.title()).clicked() {
+        cx.over = Some(Over::ask(question, answer.to_owned()));
+    }
+}
