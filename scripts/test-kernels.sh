@@ -49,8 +49,8 @@ if [ -n "$only" ]; then
 fi
 arguments=()
 for suite in "${suites[@]}"; do arguments+=(--test "$suite"); done
-# The programs, as cargo itself names them.
-mapfile -t tests < <(cargo test --workspace "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
+# The programs, as cargo itself names them; with the features of all other tests, or everything would be built twice.
+mapfile -t tests < <(cargo test --workspace --features magnet-scope/query "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
     sed -n '/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p')
 [ ${#tests[@]} = ${#suites[@]} ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
 

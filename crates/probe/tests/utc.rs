@@ -1,17 +1,21 @@
 //! What a real chronyd says of UTC. Two of them in namespaces of their own, neither of which steers this machine's clock
 //! (`-x`): one serves the time of this machine, the other follows it over a wire. So the truth is known: UTC is what
-//! `CLOCK_REALTIME` shows.
+//! `CLOCK_REALTIME` shows. And what a real `ClockBound` says beside the second.
 
 use magscope_probe::clock::ClockSampler;
 use magscope_probe::utc::UtcSources;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-const TEST: &str = "chronyd's bound of UTC";
+const TEST: &str = "a daemon's bound of UTC";
+/// Of this machine's own chronyd.
+const SOCKET: &str = "/run/chrony/chronyd.sock";
 
 fn ip(arguments: &[&str]) -> bool {
     Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -28,10 +32,10 @@ struct Wire {
 }
 
 impl Wire {
-    fn new() -> Option<Self> {
+    fn new(test: &str) -> Option<Self> {
         let id = std::process::id();
-        let names = ["server", "client"].map(|role| format!("ms-utc-{id}-{role}"));
-        let wire = Wire { names, dir: std::env::temp_dir().join(format!("ms-utc-{id}")) };
+        let names = ["server", "client"].map(|role| format!("ms-{test}-{id}-{role}"));
+        let wire = Wire { names, dir: std::env::temp_dir().join(format!("ms-{test}-{id}")) };
         fs::create_dir_all(&wire.dir).expect("a place");
         let [server, client] = &wire.names;
         let made = wire.names.iter().all(|name| ip(&["netns", "add", name]))
@@ -53,13 +57,15 @@ impl Wire {
     fn daemon(&self, which: usize, lines: &str) -> Daemon {
         let config = self.dir.join(format!("{which}.conf"));
         let pid = self.dir.join(format!("{which}.pid"));
-        // Asked by its network address alone: the socket of the machine's own chronyd is none of ours.
-        fs::write(&config, format!("{lines}\npidfile {}\nbindcmdaddress /\n", pid.display())).expect("room");
+        fs::write(&config, format!("{lines}\npidfile {}\n", pid.display())).expect("room");
+        let config = config.display().to_string();
+        self.run(which, &["chronyd", "-x", "-d", "-u", "root", "-f", &config])
+    }
+
+    fn run(&self, which: usize, program: &[&str]) -> Daemon {
         let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.names[which], "chronyd", "-x", "-d", "-u", "root", "-f"])
-            .arg(config);
-        Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("chronyd starts"))
+        command.args(["netns", "exec", &self.names[which]]).args(program);
+        Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
     }
 }
 
@@ -82,13 +88,12 @@ impl Drop for Daemon {
 }
 
 /// What a sampler in a namespace learns until it has a bound or `patience` ends.
-fn learn(namespace: &str, patience: Duration) -> Option<u64> {
+fn learn(namespace: &str, sources: &UtcSources, patience: Duration) -> Option<u64> {
     let file = File::open(Path::new("/run/netns").join(namespace)).expect("the namespace");
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
-            let sources = UtcSources { clockbound: Vec::new(), ..UtcSources::default() };
-            let mut sampler = ClockSampler::asking(sources);
+            let mut sampler = ClockSampler::asking(sources.clone());
             let end = Instant::now() + patience;
             while Instant::now() < end {
                 if let Some(error_ns) = sampler.poll().and_then(|sample| sample.utc_error_ns) {
@@ -102,24 +107,70 @@ fn learn(namespace: &str, patience: Duration) -> Option<u64> {
     })
 }
 
+/// Whether daemons can run here beside which this machine's own are not asked.
+fn can_run(programs: &[&str]) -> bool {
+    let there = |name: &&&str| {
+        Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !rustix::process::geteuid().is_root() {
+        skipped("it needs root");
+    } else if let Some(missing) = programs.iter().find(|name| !there(name)) {
+        skipped(&format!("there is no {missing}"));
+    } else if Path::new(SOCKET).exists() {
+        skipped("this machine's own chronyd would answer");
+    } else {
+        return true;
+    }
+    false
+}
+
+/// One at a time: what one of them runs is to the other this machine's own.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Asked by its network address alone.
+const NO_SOCKET: &str = "bindcmdaddress /";
+const SERVES: &str = "local stratum 2\nallow 10.99.0.0/24\nbindcmdaddress /";
+const FOLLOWS: &str = "server 10.99.0.1 iburst minpoll -2 maxpoll 0\nmaxclockerror 1";
+
 #[test]
 fn a_daemon_that_follows_another_is_believed_and_one_that_follows_itself_is_not() {
-    if !rustix::process::geteuid().is_root() {
-        return skipped("it needs root");
+    let _alone = ALONE.lock();
+    if !can_run(&["chronyd", "chronyc"]) {
+        return;
     }
-    let there = |name: &str| Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok();
-    if !there("chronyd") || !there("chronyc") {
-        return skipped("there is no chronyd");
-    }
-    if Path::new("/run/chrony/chronyd.sock").exists() {
-        return skipped("this machine's own chronyd would answer");
-    }
-    let Some(wire) = Wire::new() else { return };
-    let _server = wire.daemon(0, "local stratum 2\nallow 10.99.0.0/24");
-    let _client = wire.daemon(1, "server 10.99.0.1 iburst minpoll -2 maxpoll 0");
-    let error_ns = learn(&wire.names[1], Duration::from_mins(1)).expect("a bound");
+    let Some(wire) = Wire::new("chrony") else { return };
+    let _server = wire.daemon(0, SERVES);
+    let _client = wire.daemon(1, &format!("{FOLLOWS}\n{NO_SOCKET}"));
+    let chronyd = UtcSources { clockbound: Vec::new(), ..UtcSources::default() };
+    let error_ns = learn(&wire.names[1], &chronyd, Duration::from_mins(1)).expect("a bound");
     println!("UTC within {error_ns} ns by chronyd");
     // The truth is 0, so that any bound holds; and over one wire of this machine it is no great one.
     assert!((1..50_000_000).contains(&error_ns), "{error_ns}");
-    assert_eq!(learn(&wire.names[0], Duration::from_secs(6)), None, "it follows nothing but its own clock");
+    let own = learn(&wire.names[0], &chronyd, Duration::from_secs(6));
+    assert_eq!(own, None, "it follows nothing but its own clock");
+}
+
+#[test]
+fn clockbound_is_believed() {
+    let _alone = ALONE.lock();
+    if !can_run(&["chronyd", "clockbound"]) {
+        return;
+    }
+    let Some(wire) = Wire::new("bound") else { return };
+    let kept = ["/run/chrony", "/var/run/clockbound"].map(|dir| (dir, Path::new(dir).exists()));
+    kept.iter().for_each(|(dir, _)| fs::create_dir_all(dir).expect("root may"));
+    // It asks chronyd by its socket.
+    fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750)).expect("ours");
+    {
+        let _server = wire.daemon(0, SERVES);
+        let _client = wire.daemon(1, FOLLOWS);
+        let _bound = wire.run(1, &["clockbound", "--disable-clock-disruption-support"]);
+        let by_it = UtcSources { chronyc: None, ..UtcSources::default() };
+        let error_ns = learn(&wire.names[1], &by_it, Duration::from_mins(1)).expect("a bound");
+        println!("UTC within {error_ns} ns by ClockBound");
+        assert!((1..50_000_000).contains(&error_ns), "{error_ns}");
+    }
+    for (dir, _) in kept.iter().filter(|(_, was_there)| !was_there) {
+        fs::remove_dir_all(dir).expect("what was made here goes");
+    }
 }

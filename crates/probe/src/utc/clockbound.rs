@@ -103,6 +103,28 @@ mod tests {
         }
     }
 
+    /// As `ClockBound` 2.0.3 wrote it beside a chronyd that followed another on the same machine.
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn what_its_daemon_wrote_is_read() {
+        const WORDS: [u64; 10] = [
+            0x4342_0200_414d_5a4e,
+            0x00ee_0002_0000_0050,
+            0xc670,
+            0x3137_cc54,
+            0xca58,
+            0,
+            9_557,
+            0,
+            0x0000_0001_0000_03e8,
+            0,
+        ];
+        let segment: Vec<u8> = WORDS.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bound = parse(&segment).expect("a bound");
+        assert_eq!((bound.as_of_ns, bound.void_after_ns), (50_800_825_740_372, 51_800_000_000_000));
+        assert_eq!((bound.error_ns, bound.growth_ppb), (9_557, 1_000));
+    }
+
     #[test]
     fn what_is_no_bound_is_refused() {
         let with = |at: usize, bytes: &[u8]| {

@@ -78,7 +78,9 @@ fn table(rows: &[Row]) -> String {
                 || "·".to_owned(),
                 |cell| {
                     let (low, high) = cell.hit_quartiles_ns;
-                    format!("{:.0} ({low:.0} to {high:.0})", cell.hit_ns)
+                    // A hit that costs nothing, or less, is one that was not seen for the noise.
+                    let median = if low > 0.0 { format!("{:.0}", cell.hit_ns) } else { "?".to_owned() };
+                    format!("{median} ({low:.0} to {high:.0})")
                 },
             );
             // one that is longer still stands apart
@@ -86,6 +88,8 @@ fn table(rows: &[Row]) -> String {
         }
         text.push('\n');
     }
-    text.push_str("Median (and quartiles) over attaching and detaching, each hop alone; · where that kind does not serve the hop here.\n");
+    text.push_str("Median (and quartiles) over attaching and detaching, each hop alone; · where that kind does not serve the hop here");
+    let hidden = rows.iter().flat_map(|row| &row.costs).any(|cell| cell.hit_quartiles_ns.0 <= 0.0);
+    text.push_str(if hidden { ";\n? where other work on this machine hides it.\n" } else { ".\n" });
     text
 }
