@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Files, Recording, recordings};
-use magscope_core::GeneratorOptions;
+use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, GeneratorOptions, Hop, Proto, Task};
 use magscope_export::format::marked::Marked;
 use magscope_export::format::netlogger::{Dialect, Events, NetLogger, parse};
 use magscope_export::mark::Marks;
@@ -59,5 +60,97 @@ proptest! {
     #[test]
     fn every_line_comes_back((options, names) in recordings()) {
         comes_back(options, &names)?;
+    }
+}
+
+const SENT: FlowId = FlowId(1);
+const CAME: FlowId = FlowId(2);
+const SIZES: [u32; 4] = [1_000, 1_000, 1_000, 500];
+
+/// Three calls that send four datagrams each as one super-packet (`UDP_SEGMENT`), which the sender's device or the receiver's socket cuts.
+fn super_packets(v6: bool, at_return: bool, cut_by_device: bool) -> Recording {
+    let flags = if v6 { EventFlags::IPV6 } else { EventFlags::default() };
+    let mut events = Vec::new();
+    for call in 0..3_u16 {
+        let t0 = 1_000_000 + u64::from(call) * 100_000;
+        // The numbers wrap within the first one.
+        let ip_id = if v6 { 0 } else { 65_533_u16.wrapping_add(call * 4) };
+        let at = |hop: Hop, ns: u64| {
+            let flow = if hop.direction() == magscope_core::Direction::Tx { SENT } else { CAME };
+            Event { flow, proto: Proto::UDP, flags, ..Event::at(hop, t0 + ns) }
+        };
+        let send = Event { tgid: 5, tid: 5, socket: 50, len: 3_500, ..at(Hop::AppSend, 0) };
+        if at_return {
+            events.push(Event { time_ns: t0 + 900, flags: flags.with(EventFlags::AT_RETURN), ..send });
+        } else {
+            events.push(send);
+        }
+        let skb = u32::from(call + 1) * 0x1000;
+        let whole = |hop, ns| Event { seq: 1_000, len: 3_500, segs: 4, ip_id, skb, ..at(hop, ns) };
+        let one = |hop, ns, n: u16| Event {
+            len: SIZES[usize::from(n)],
+            segs: 1,
+            ip_id: if v6 { 0 } else { ip_id.wrapping_add(n) },
+            skb: skb + u32::from(n),
+            ..at(hop, ns + u64::from(n))
+        };
+        events.push(Event { tid: 5, tgid: 5, socket: 50, ..whole(Hop::IpOut, 100) });
+        for (hop, ns) in [(Hop::DevXmit, 200), (Hop::DevRecv, 300), (Hop::IpIn, 400)] {
+            if cut_by_device {
+                events.extend((0..4).map(|n| one(hop, ns, n)));
+            } else {
+                events.push(whole(hop, ns));
+            }
+        }
+        events.extend((0..4).map(|n| Event { socket: 70, ..one(Hop::UdpRecv, 500, n) }));
+        let read = |n: u16| Event {
+            tgid: 7,
+            tid: 7,
+            socket: 70,
+            len: SIZES[usize::from(n)],
+            ..at(Hop::AppRecv, 1_000 + 10 * u64::from(n))
+        };
+        events.extend((0..4).map(read));
+    }
+    events.sort_by_key(|event| event.time_ns);
+    let ends = if v6 { ["[fd00::1]:4000", "[fd00::2]:80"] } else { ["10.0.0.1:4000", "10.0.0.2:80"] };
+    let [local, remote] = ends.map(|end| end.parse().expect("an address"));
+    let sent = Flow { id: SENT, netns: 1, proto: Proto::UDP, local, remote };
+    let task = |tid, comm: &str| Task { tgid: tid, tid, uid: 0, cgroup: 0, comm: comm.to_owned() };
+    let hops: std::collections::BTreeSet<Hop> = events.iter().map(|event| event.hop).collect();
+    let service = |hop: &Hop| HopService {
+        hop: *hop,
+        service: if hops.contains(hop) {
+            Service::Served { backend: Backend::Generator, point: String::new(), note: String::new() }
+        } else {
+            Service::Missing { because: "not asked for".to_owned() }
+        },
+    };
+    let coverage = Coverage { hops: Hop::ALL.iter().map(service).collect() };
+    let batch = Batch {
+        watermark_ns: events.last().map_or(0, |event| event.time_ns),
+        events,
+        flows: vec![sent, Flow { id: CAME, local: remote, remote: local, ..sent }],
+        tasks: vec![task(5, "writer"), task(7, "reader")],
+        ..Batch::default()
+    };
+    Recording { info: NodeInfo { host: "a".to_owned(), coverage, ..NodeInfo::default() }, batches: vec![batch] }
+}
+
+#[test]
+fn every_datagram_of_one_call_keeps_its_send() {
+    for (v6, at_return, cut) in (0..8).map(|n| (n & 1 != 0, n & 2 != 0, n & 4 != 0)) {
+        let recording = super_packets(v6, at_return, cut);
+        for dialect in [Dialect::Ulm, Dialect::Bp] {
+            let log = written(&recording, dialect, 1_767_323_045_000_000_000);
+            let sends = log.lines().filter(|l| l.contains("EVNT=app.send ") || l.contains("event=app.send "));
+            assert_eq!(sends.count(), 12, "{log}");
+            let again = written(&read(&log), dialect, 0);
+            assert_eq!(
+                lines(&again),
+                lines(&log),
+                "v6: {v6}, at return: {at_return}, cut by the device: {cut}"
+            );
+        }
     }
 }

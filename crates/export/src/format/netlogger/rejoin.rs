@@ -3,9 +3,10 @@
 //! A log has a line a journey and hop. Where one event passed several journeys (a `send` of many packets, a packet with the end of one
 //! message and the beginning of the next) there are as many lines of the same instant, and one that concerns two passes of the same
 //! bytes has a line for each. As events of their own they would say something else: a `send` that returned with fewer bytes takes back
-//! what it had announced.
+//! what it had announced. The datagrams that one call sent together (`UDP_SEGMENT`) left as one super-packet: as sends of their own, each
+//! would be given up on when the next began.
 
-use magscope_core::{Event, Hop, Proto};
+use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 
 /// Events of one instant that are looked at to find the one that another belongs to.
 const NEAR: usize = 64;
@@ -13,6 +14,9 @@ const NEAR: usize = 64;
 /// Events in order of time, those of one instant, place and thread put together where their ranges touch or lie over each other.
 pub fn rejoin(events: &mut Vec<Event>) {
     events.sort_by_key(|event| event.time_ns);
+    let of_one_instant = events.chunk_by_mut(|a, b| a.time_ns == b.time_ns);
+    of_one_instant.filter(|group| group.len() > 1).for_each(super_packets);
+    events.retain(|event| event.hop != Hop::IpOut || event.segs > 0);
     let mut kept: Vec<Event> = Vec::with_capacity(events.len());
     for event in events.drain(..) {
         let near = kept.iter_mut().rev().take(NEAR).take_while(|before| before.time_ns == event.time_ns);
@@ -23,10 +27,55 @@ pub fn rejoin(events: &mut Vec<Event>) {
     *events = kept;
 }
 
+/// Where and by whom, of events of one instant.
+fn place(e: &Event) -> (Hop, FlowId, u16, u32, EventFlags, u32) {
+    (e.hop, e.flow, e.cpu, e.tid, e.flags, e.detail)
+}
+
+/// Datagrams that went out in one instant, each as long as the first but for the last, and numbered one after the other: a run of
+/// segments. The first becomes the run; the others are left with no segments.
+fn super_packets(of_one_instant: &mut [Event]) {
+    let leaves = |e: &&mut Event| e.hop == Hop::IpOut && e.proto == Proto::UDP && e.segs == 1;
+    let mut packets: Vec<&mut Event> = of_one_instant.iter_mut().filter(leaves).collect();
+    packets.sort_by_key(|e| (e.flow, e.cpu, e.tid, e.ip_id));
+    for run in packets.chunk_by_mut(|a, b| place(a) == place(b)) {
+        // Numbers wrap; where there are none (IPv6) only the last one's length tells.
+        if let Some(at) = run.windows(2).position(|pair| pair[1].ip_id.wrapping_sub(pair[0].ip_id) > 1) {
+            run.rotate_left(at + 1);
+        }
+        let numbered = run.iter().any(|e| e.ip_id != 0);
+        if !numbered {
+            run.sort_by_key(|e| std::cmp::Reverse(e.len));
+        }
+        let step = u16::from(numbered);
+        let follows =
+            |a: &Event, b: &Event| b.ip_id == a.ip_id.wrapping_add(step) && b.len <= a.len && a.len > 0;
+        let Some((first, others)) = run.split_first_mut() else { continue };
+        let Some((last, whole)) = others.split_last() else { continue };
+        let size = first.len;
+        let mut before: &Event = first;
+        let in_order = others.iter().all(|next| follows(std::mem::replace(&mut before, next), next));
+        let total = u64::from(size) * (whole.len() as u64 + 1) + u64::from(last.len);
+        let (Ok(len), Ok(segs)) = (u32::try_from(total), u16::try_from(others.len() + 1)) else { continue };
+        if in_order && whole.iter().all(|e| e.len == size) {
+            (first.seq, first.len, first.segs) = (size, len, segs);
+            others.iter_mut().for_each(|e| e.segs = 0);
+        }
+    }
+}
+
 /// Puts `event` into `before` if the two are one.
 fn join(before: &mut Event, event: &Event) -> bool {
-    let place = |e: &Event| (e.time_ns, e.hop, e.flow, e.cpu, e.tid, e.flags, e.detail);
-    if before.proto != Proto::TCP || event.proto != Proto::TCP || place(before) != place(event) {
+    if before.proto != event.proto || place(before) != place(event) {
+        return false;
+    }
+    let sends = matches!(before.hop, Hop::AppSend | Hop::UdpSend);
+    if before.proto == Proto::UDP && sends && before.tid != 0 {
+        // A thread calls once at a time.
+        before.len = before.len.saturating_add(event.len);
+        return true;
+    }
+    if before.proto != Proto::TCP {
         return false;
     }
     if matches!(before.hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun | Hop::SkbDrop) {
@@ -69,6 +118,7 @@ mod tests {
             piece(3, wraps, 10),
         ];
         events.push(Event { cpu: 1, ..piece(1, 25, 5) });
+        // Nobody knows whether it was one thread.
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         rejoin(&mut events);
@@ -76,5 +126,25 @@ mod tests {
         // What does not touch, is elsewhere, or is no stream stays apart.
         let want = [(1, 0, 25), (1, 25, 5), (2, 100, 10), (2, 111, 10), (3, wraps, 15), (4, 0, 5), (4, 0, 5)];
         assert_eq!(ranges, want);
+    }
+
+    #[test]
+    fn datagrams_of_one_call_are_one_send_and_one_super_packet() {
+        let packet =
+            |ip_id: u16, len: u32| Event { ip_id, len, segs: 1, proto: Proto::UDP, ..Event::at(Hop::IpOut, 2) };
+        let runs = |ids: &[(u16, u32)]| {
+            let mut events: Vec<Event> = ids.iter().map(|(ip_id, len)| packet(*ip_id, *len)).collect();
+            events.extend(ids.iter().map(|(_, len)| Event { proto: Proto::UDP, tid: 7, ..piece(1, 0, *len) }));
+            rejoin(&mut events);
+            let sent: Vec<u32> = events.iter().filter(|e| e.hop == Hop::AppSend).map(|e| e.len).collect();
+            let out = events.iter().filter(|e| e.hop == Hop::IpOut);
+            (sent, out.map(|e| (e.ip_id, e.seq, e.len, e.segs)).collect::<Vec<_>>())
+        };
+        // In whatever order their journeys ended; numbers wrap.
+        assert_eq!(runs(&[(0, 9), (65_535, 9), (1, 4)]), (vec![22], vec![(65_535, 9, 22, 3)]));
+        assert_eq!(runs(&[(0, 4), (0, 9), (0, 9)]), (vec![22], vec![(0, 9, 22, 3)]));
+        // Two whose numbers do not follow each other, or of which the first is the shorter, are no run.
+        assert_eq!(runs(&[(3, 9), (5, 9)]).1.len(), 2);
+        assert_eq!(runs(&[(3, 4), (4, 9)]).1.len(), 2);
     }
 }
