@@ -12,6 +12,7 @@ mod failure;
 mod hosts;
 mod joint;
 mod live_source;
+mod missing;
 mod namespaces;
 mod output;
 mod privileges;

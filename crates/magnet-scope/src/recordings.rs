@@ -2,10 +2,12 @@
 
 use crate::cli::PartArgs;
 use crate::joint::Joint;
+use crate::missing;
 use crate::sessions;
 use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::align::{Aligner, Alignment};
+use magscope_core::change::HopCount;
 use magscope_core::clock::UtcMap;
 use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::Limits;
@@ -196,8 +198,17 @@ impl Recordings {
             say("events", session.summary().events.to_string());
             say("lost_records", session.summary().losses.total().to_string());
             say("damage", session.damage().len().to_string());
+            let counts = session.changes().1;
+            let sum = |of: fn(&HopCount) -> u64| counts.iter().map(of).sum::<u64>().to_string();
+            say("sampled_out", sum(|count| count.sampled));
+            say("filtered", sum(|count| count.filtered.saturating_add(count.undecided)));
         }
         about
+    }
+
+    /// What rows made of them cannot show, in words.
+    pub fn missing(&self) -> Vec<String> {
+        missing::of(&self.sessions)
     }
 
     /// What is to be said of them together.

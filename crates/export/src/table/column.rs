@@ -6,7 +6,7 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, TimeUnit};
-use std::collections::HashMap;
+use magscope_core::hash::Map;
 use std::sync::Arc;
 
 /// The zone of all instants, as an offset: a name would need a table of zones.
@@ -56,15 +56,19 @@ pub struct Real(Vec<f64>, Vec<bool>);
 #[derive(Debug, Default)]
 pub struct Flag(BooleanBuilder);
 
-/// Text of which there are few different ones.
+/// Text of which there are few different ones. Arrays that follow each other share their dictionary until it has grown.
 #[derive(Debug, Default)]
 pub struct Name {
     keys: Vec<i32>,
     known: Vec<bool>,
-    values: Vec<String>,
-    places: HashMap<String, i32>,
-    last: Option<i32>,
+    values: Vec<Box<str>>,
+    places: Map<Box<str>, i32>,
+    last: usize,
+    dictionary: Option<Arc<StringArray>>,
 }
+
+/// Values that a dictionary is kept with; one that has grown larger begins anew.
+const KEPT: usize = 1 << 10;
 
 impl Int {
     /// Adds a row.
@@ -147,20 +151,21 @@ impl Name {
     pub fn push(&mut self, value: &str) {
         self.known.push(!value.is_empty());
         // Rows that follow each other are mostly about the same thing.
-        if let Some(last) = self.last
-            && self.values.get(last as usize).is_some_and(|known| known == value)
-        {
-            self.keys.push(last);
-            return;
+        if self.values.get(self.last).is_none_or(|last| **last != *value) {
+            self.last = self.key(value);
         }
-        let key = self.places.get(value).copied().unwrap_or_else(|| {
-            let key = self.values.len() as i32;
-            self.values.push(value.to_owned());
-            self.places.insert(value.to_owned(), key);
-            key
-        });
-        self.last = Some(key);
-        self.keys.push(key);
+        self.keys.push(self.last as i32);
+    }
+
+    fn key(&mut self, value: &str) -> usize {
+        if let Some(key) = self.places.get(value) {
+            return *key as usize;
+        }
+        let key = self.values.len();
+        self.values.push(value.into());
+        self.places.insert(value.into(), key as i32);
+        self.dictionary = None;
+        key
     }
 }
 
@@ -280,9 +285,11 @@ impl Column for Name {
 
     fn finish(&mut self) -> ArrayRef {
         let keys = Int32Array::new(std::mem::take(&mut self.keys).into(), nulls(&mut self.known));
-        let values = Arc::new(StringArray::from(std::mem::take(&mut self.values)));
-        self.places.clear();
-        self.last = None;
+        let made = || Arc::new(StringArray::from_iter_values(&self.values));
+        let values = self.dictionary.get_or_insert_with(made).clone();
+        if self.values.len() > KEPT {
+            *self = Name::default();
+        }
         // Every key was given out with its value, so this is never the empty array.
         DictionaryArray::try_new(keys, values.clone())
             .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)

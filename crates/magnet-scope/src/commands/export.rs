@@ -114,6 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
     let written = fed.finish().with_context(|| target::cannot(&args.output))?;
     let size = target.commit()?;
     say(&args.output, &written, size, began);
+    recordings.missing().iter().for_each(|missing| output::note(missing));
     Ok(())
 }
 

@@ -79,6 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
     let (format, part) = args.to.read()?;
     let recordings = Arc::new(Recordings::open(&args.sessions.dirs, part, limits)?);
     let memory_bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
+    let missing = recordings.missing();
     let engine = Engine::new(&feed::of(recordings, limits), memory_bytes).map_err(anyhow::Error::new)?;
     let target = if args.output == Path::new("-") {
         Target::stdout(None)
@@ -101,6 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
         let what = "more rows; --to csv, jsonl or parquet writes them all, LIMIT fewer";
         output::note(&format!("{} {what}", count(more)));
     }
+    missing.iter().for_each(|missing| output::note(missing));
     Ok(())
 }
 

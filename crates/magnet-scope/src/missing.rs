@@ -1,0 +1,38 @@
+//! What rows made of recordings cannot show: what was lost or left out.
+
+use crate::joint::counted;
+use magscope_session::Session;
+
+/// In words, a sentence a kind; nothing where recordings have all that happened.
+pub fn of(sessions: &[Session]) -> Vec<String> {
+    let (mut filtered, mut sampled, mut lost) = (0_u64, 0_u64, 0_u64);
+    for session in sessions {
+        lost = lost.saturating_add(session.summary().losses.total());
+        for count in session.changes().1 {
+            filtered = filtered.saturating_add(count.filtered).saturating_add(count.undecided);
+            sampled = sampled.saturating_add(count.sampled);
+        }
+    }
+    let said = [
+        (
+            lost,
+            "record is missing",
+            "records are missing",
+            "the table losses says when, and verdicts near it allow for that",
+        ),
+        (
+            sampled,
+            "event was left out by a sampler",
+            "events were left out by a sampler",
+            "counts and rates of what is here are that much too low",
+        ),
+        (
+            filtered,
+            "event was left out by a filter",
+            "events were left out by a filter",
+            "`magnet-scope info` says at which hops",
+        ),
+    ];
+    let said = said.into_iter().filter(|(n, ..)| *n > 0);
+    said.map(|(n, one, many, so)| format!("{}: {so}", counted(n, one, many))).collect()
+}
