@@ -8,6 +8,7 @@ mod export {
     mod follow;
     mod hostile;
     mod lines;
+    mod missing;
     mod packets;
     mod places;
     mod tables;

@@ -1,10 +1,10 @@
 //! Two hosts recorded apart: with one clock, with clocks of their own, and with an address translator between them.
 
 mod common;
-#[path = "common/hosts.rs"]
-mod wired;
 #[path = "common/two_clocks.rs"]
 mod two_clocks;
+#[path = "common/hosts.rs"]
+mod wired;
 
 use common::{is_root, run, skipped, stderr};
 use serde_json::Value;

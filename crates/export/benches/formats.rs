@@ -1,6 +1,7 @@
 //! How fast each format is written and how many bytes it has: processor time of one thread, less what correlating the same events takes.
 //!
 //! usage: `cargo bench -p magscope-export [-- SESSION]`; without a session the generator's events. Rounds are interleaved; medians.
+//! `ONLY=parquet` measures those formats alone whose names begin with that.
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
@@ -152,8 +153,10 @@ fn main() {
         })),
     };
     let events: u64 = recording.batches.iter().map(|batch| batch.events.len() as u64).sum();
-    let mut spent: Vec<Vec<f64>> = vec![Vec::new(); FORMATS.len()];
-    let (mut alone, mut made) = (Vec::new(), vec![(0, 0); FORMATS.len()]);
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let formats: Vec<&str> = FORMATS.into_iter().filter(|what| what.starts_with(&only)).collect();
+    let mut spent: Vec<Vec<f64>> = vec![Vec::new(); formats.len()];
+    let (mut alone, mut made) = (Vec::new(), vec![(0, 0); formats.len()]);
     for _ in 0..ROUNDS {
         let before = cpu_s();
         let mut seen = 0_u64;
@@ -161,7 +164,7 @@ fn main() {
         assert!(std::hint::black_box(seen) > 0);
         let base = cpu_s() - before;
         alone.push(base);
-        for (at, what) in FORMATS.iter().enumerate() {
+        for (at, what) in formats.iter().enumerate() {
             let out = Counted::default();
             let mut export = writer(what, &recording, &out);
             let before = cpu_s();
@@ -173,7 +176,7 @@ fn main() {
     }
     println!("{events} events; reading from memory and correlating {:.2} s", median(&mut alone));
     println!("{:<18}{:>12}{:>12}{:>12}{:>14}", "", "rows", "M rows/s", "bytes/row", "bytes/event");
-    for ((what, spent), (rows, bytes)) in FORMATS.iter().zip(&mut spent).zip(made) {
+    for ((what, spent), (rows, bytes)) in formats.iter().zip(&mut spent).zip(made) {
         let s = median(spent).max(1e-9);
         let (rate, per_row, per_event) =
             (rows as f64 / s / 1e6, bytes as f64 / rows as f64, bytes as f64 / events as f64);

@@ -7,6 +7,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use magscope_core::hash::Map;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// The zone of all instants, as an offset: a name would need a table of zones.
@@ -80,6 +81,11 @@ impl Int {
     pub fn push_signed(&mut self, value: i64) {
         self.0.push(value);
     }
+
+    /// Adds rows.
+    pub fn extend(&mut self, values: impl Iterator<Item = i64>) {
+        self.0.extend(values);
+    }
 }
 
 impl MaybeInt {
@@ -107,6 +113,12 @@ impl MaybeId {
     pub fn push(&mut self, value: Option<u64>) {
         self.0.push_signed(value.map(id));
     }
+
+    /// Adds rows, missing where they are 0.
+    pub fn extend(&mut self, values: impl Iterator<Item = u64> + Clone) {
+        self.0.0.extend(values.clone().map(id));
+        self.0.1.extend(values.map(|value| value != 0));
+    }
 }
 
 impl Small {
@@ -114,9 +126,20 @@ impl Small {
     pub fn push(&mut self, value: impl Into<i64>) {
         self.0.push(i32::try_from(value.into()).unwrap_or(i32::MAX));
     }
+
+    /// Adds rows.
+    pub fn extend(&mut self, values: impl Iterator<Item = u32>) {
+        self.0.extend(values.map(|value| i32::try_from(value).unwrap_or(i32::MAX)));
+    }
 }
 
 impl MaybeSmall {
+    /// Adds rows, missing where they are 0.
+    pub fn extend(&mut self, values: impl Iterator<Item = u32> + Clone) {
+        self.0.extend(values.clone().map(|value| i32::try_from(value).unwrap_or(i32::MAX)));
+        self.1.extend(values.map(|value| value != 0));
+    }
+
     /// Adds a row.
     pub fn push(&mut self, value: Option<impl Into<i64>>) {
         self.1.push(value.is_some());
@@ -128,6 +151,12 @@ impl Instant {
     /// Adds a row: nanoseconds, cut to microseconds.
     pub fn push(&mut self, ns: Option<i64>) {
         self.0.push_signed(ns.map(|ns| ns.div_euclid(1_000)));
+    }
+
+    /// Adds rows, all of them known or none.
+    pub fn extend(&mut self, ns: impl ExactSizeIterator<Item = i64>, known: bool) {
+        self.0.1.resize(self.0.1.len() + ns.len(), known);
+        self.0.0.extend(ns.map(|ns| ns.div_euclid(1_000)));
     }
 }
 
@@ -146,18 +175,42 @@ impl Flag {
     }
 }
 
+/// What stands for a name in one column until its rows are handed over; `None` where there is none.
+pub type Key = Option<i32>;
+
 impl Name {
     /// Adds a row; empty text counts as missing.
     pub fn push(&mut self, value: &str) {
-        self.known.push(!value.is_empty());
-        // Rows that follow each other are mostly about the same thing.
-        if self.values.get(self.last).is_none_or(|last| **last != *value) {
-            self.last = self.key(value);
-        }
-        self.keys.push(self.last as i32);
+        let key = self.key(value);
+        self.push_key(key);
     }
 
-    fn key(&mut self, value: &str) -> usize {
+    /// What stands for a name, to be pushed as often as it is needed.
+    pub fn key(&mut self, value: &str) -> Key {
+        if value.is_empty() {
+            return None;
+        }
+        // Rows that follow each other are mostly about the same thing.
+        if self.values.get(self.last).is_none_or(|last| **last != *value) {
+            self.last = self.place(value);
+        }
+        Some(self.last as i32)
+    }
+
+    /// Adds a row.
+    pub fn push_key(&mut self, key: Key) {
+        self.keys.push(key.unwrap_or_default());
+        self.known.push(key.is_some());
+    }
+
+    /// Adds so many rows.
+    pub fn repeat(&mut self, value: &str, rows: usize) {
+        let key = self.key(value);
+        self.keys.resize(self.keys.len() + rows, key.unwrap_or_default());
+        self.known.resize(self.known.len() + rows, key.is_some());
+    }
+
+    fn place(&mut self, value: &str) -> usize {
         if let Some(key) = self.places.get(value) {
             return *key as usize;
         }
@@ -165,6 +218,25 @@ impl Name {
         self.values.push(value.into());
         self.places.insert(value.into(), key as i32);
         self.dictionary = None;
+        key
+    }
+}
+
+/// Keys that were asked for, by what they were asked for with.
+#[derive(Debug, Default)]
+pub struct Keys<K> {
+    known: Map<K, Key>,
+    last: Option<(K, Key)>,
+}
+
+impl<K: Copy + Eq + Hash> Keys<K> {
+    /// The key of `of`, made if it is asked for the first time.
+    pub fn get(&mut self, of: K, make: impl FnOnce() -> Key) -> Key {
+        if let Some((_, key)) = self.last.filter(|(last, _)| *last == of) {
+            return key;
+        }
+        let key = *self.known.entry(of).or_insert_with(make);
+        self.last = Some((of, key));
         key
     }
 }
@@ -290,7 +362,7 @@ impl Column for Name {
         if self.values.len() > KEPT {
             *self = Name::default();
         }
-        // Every key was given out with its value, so this is never the empty array.
+        // Every key was given out with its value, so this is never the plain one.
         DictionaryArray::try_new(keys, values.clone())
             .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)
     }

@@ -1,5 +1,6 @@
 //! From batches and journeys to rows of the flat tables, in constant memory.
 
+use super::column::{Key, Keys};
 use super::definition::{Table, columns};
 use crate::error::ExportError;
 use crate::names::Names;
@@ -12,7 +13,7 @@ use magscope_core::context::Context;
 use magscope_core::journey::{Across, Latency};
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
-use magscope_core::{Direction, Event, Filter, Flow, FlowId, Journey, TcpSample, Verdict};
+use magscope_core::{Direction, Event, Filter, Flow, FlowId, Journey, Task, TcpSample, Verdict};
 
 /// Rows after which a table is handed over.
 const BATCH_ROWS: usize = 16 << 10;
@@ -123,7 +124,7 @@ impl Rows {
             }
         }
         if chosen.has(Table::Events) {
-            batch.events.iter().for_each(|event| event_row(&mut tables.events, *line, names, node, event));
+            event_rows(&mut tables.events, *line, names, node, &batch.events);
         }
         let host = names.host(node);
         if chosen.has(Table::Tcp) {
@@ -163,33 +164,43 @@ fn some_u32(n: u32) -> Option<u32> {
     Some(n).filter(|n| *n != 0)
 }
 
-fn event_row(rows: &mut columns::Events, line: TimeLine, names: &mut Names, node: u16, event: &Event) {
-    let place = names.netns(node, event).map(|netns| names.place(node, netns)).unwrap_or_default();
-    rows.rows += 1;
-    rows.ts_ns.push_signed(line.ns(event.time_ns));
-    rows.ts.push(line.utc_ns(event.time_ns));
-    rows.host.push(&names.host(node));
-    rows.place.push(&place);
-    rows.hop.push(event.hop.name());
-    rows.cpu.push(event.cpu);
-    rows.proto.push(proto(event.proto).as_ref());
-    rows.flow.push(some_id(event.flow));
-    rows.socket.push(Some(event.socket).filter(|socket| *socket != 0));
-    rows.seq.push(u64::from(event.seq));
-    rows.len.push(u64::from(event.len));
-    rows.segs.push(event.segs);
-    rows.ip_id.push(event.ip_id);
-    rows.tcp_flags.push(event.tcp_flags);
-    rows.ttl.push(event.ttl);
-    rows.tos.push(event.tos);
-    rows.flags.push(event.flags.0);
-    rows.tgid.push(some_u32(event.tgid));
-    rows.tid.push(some_u32(event.tid));
-    rows.comm.push(names.comm(node, event.tid));
-    rows.ifindex.push(event.ifindex);
-    rows.skb.push(u64::from(event.skb));
-    rows.detail.push(u64::from(event.detail));
-    rows.record.push(u64::from(event.record));
+/// Column by column: there are as many of these as of all other rows together.
+fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names, node: u16, events: &[Event]) {
+    let each = || events.iter();
+    rows.rows += events.len();
+    rows.ts_ns.extend(each().map(|event| line.ns(event.time_ns)));
+    rows.ts.extend(each().map(|event| line.ns(event.time_ns)), line.to_utc_ns.is_some());
+    rows.host.repeat(&names.host(node), events.len());
+    let (mut places, mut hops, mut protos, mut comms) =
+        (Keys::default(), Keys::default(), Keys::default(), Keys::default());
+    for event in events {
+        let netns = names.netns(node, event);
+        let place = netns.and_then(|netns| places.get(netns, || rows.place.key(&names.place(node, netns))));
+        rows.place.push_key(place);
+        let hop_key = hops.get(event.hop as u8, || rows.hop.key(event.hop.name()));
+        rows.hop.push_key(hop_key);
+        let proto_key = protos.get(event.proto.0, || rows.proto.key(&proto(event.proto)));
+        rows.proto.push_key(proto_key);
+        let comm_key = comms.get(event.tid, || rows.comm.key(names.comm(node, event.tid)));
+        rows.comm.push_key(comm_key);
+    }
+    rows.cpu.extend(each().map(|event| u32::from(event.cpu)));
+    rows.flow.extend(each().map(|event| event.flow.0));
+    rows.socket.extend(each().map(|event| event.socket));
+    rows.seq.extend(each().map(|event| i64::from(event.seq)));
+    rows.len.extend(each().map(|event| i64::from(event.len)));
+    rows.segs.extend(each().map(|event| u32::from(event.segs)));
+    rows.ip_id.extend(each().map(|event| u32::from(event.ip_id)));
+    rows.tcp_flags.extend(each().map(|event| u32::from(event.tcp_flags)));
+    rows.ttl.extend(each().map(|event| u32::from(event.ttl)));
+    rows.tos.extend(each().map(|event| u32::from(event.tos)));
+    rows.flags.extend(each().map(|event| u32::from(event.flags.0)));
+    rows.tgid.extend(each().map(|event| event.tgid));
+    rows.tid.extend(each().map(|event| event.tid));
+    rows.ifindex.extend(each().map(|event| event.ifindex));
+    rows.skb.extend(each().map(|event| i64::from(event.skb)));
+    rows.detail.extend(each().map(|event| i64::from(event.detail)));
+    rows.record.extend(each().map(|event| i64::from(event.record)));
 }
 
 /// `tcp` without a new string for the usual ones.
@@ -270,6 +281,40 @@ fn clock_row(rows: &mut columns::Clock, host: &str, sample: &ClockSample) {
     rows.utc_error_ns.push(sample.utc_error_ns);
 }
 
+/// What the hops of one end of a journey have in common.
+struct End<'j> {
+    task: Option<&'j Task>,
+    host: Key,
+    place: Key,
+    direction: Key,
+    proto: Key,
+    verdict: Key,
+}
+
+impl<'j> End<'j> {
+    fn of(
+        rows: &mut columns::Hops,
+        names: &mut Names,
+        journey: &'j Journey,
+        context: &'j dyn Context,
+        sent: bool,
+    ) -> Self {
+        let (node, flow, task, direction) = if sent {
+            (journey.tx_node, context.tx_flow(journey), context.sender(journey), "tx")
+        } else {
+            (journey.rx_node, context.rx_flow(journey), context.reader(journey), "rx")
+        };
+        End {
+            task,
+            host: rows.host.key(&names.host(node)),
+            place: flow.and_then(|flow| rows.place.key(&names.place(node, flow.netns))),
+            direction: rows.direction.key(direction),
+            proto: rows.proto.key(&proto(journey.proto)),
+            verdict: rows.verdict.key(journey.verdict.name()),
+        }
+    }
+}
+
 fn hop_rows(
     nodes: &mut [Node],
     line: TimeLine,
@@ -278,38 +323,37 @@ fn hop_rows(
     context: &dyn Context,
     key: Option<u64>,
 ) {
-    let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
-    let (sender, reader) = (context.sender(journey), context.reader(journey));
-    let proto = proto(journey.proto);
     let mut latencies = journey.latencies().peekable();
+    let mut ends: [Option<End>; 2] = [None, None];
     for rung in journey.all_rungs() {
         let sent = rung.hop.direction() == Direction::Tx;
-        let (node, flow, task) =
-            if sent { (journey.tx_node, tx, sender) } else { (journey.rx_node, rx, reader) };
+        let node = if sent { journey.tx_node } else { journey.rx_node };
         let Some(rows) = nodes.get_mut(usize::from(node)).map(|node| &mut node.hops) else { continue };
+        let end = ends[usize::from(sent)].get_or_insert_with(|| End::of(rows, names, journey, context, sent));
         // Latencies come in the order of the rungs they end at, with some rungs left out.
         let latency: Option<Latency> = latencies.next_if(|latency| latency.to == rung.hop);
         rows.rows += 1;
         rows.ts_ns.push_signed(line.ns(rung.time_ns));
         rows.ts.push(line.utc_ns(rung.time_ns));
         rows.journey.push(journey.id);
-        rows.host.push(&names.host(node));
-        rows.place.push(&flow.map(|flow| names.place(node, flow.netns)).unwrap_or_default());
+        rows.host.push_key(end.host);
+        rows.place.push_key(end.place);
         rows.hop.push(rung.hop.name());
         rows.step.push(rung.hop as u8);
-        rows.direction.push(if sent { "tx" } else { "rx" });
+        rows.direction.push_key(end.direction);
         rows.cpu.push(rung.cpu);
         rows.tgid.push(some_u32(rung.tgid));
         rows.tid.push(some_u32(rung.tid));
-        rows.comm.push(task.filter(|task| rung.tid != 0 && task.tid == rung.tid).map_or("", |task| &task.comm));
-        rows.proto.push(&proto);
+        let task = end.task.filter(|task| rung.tid != 0 && task.tid == rung.tid);
+        rows.comm.push(task.map_or("", |task| &task.comm));
+        rows.proto.push_key(end.proto);
         rows.flow.push(some_id(rung.flow));
         rows.bytes.push(journey.bytes());
         rows.at_return.push(rung.at_return);
         rows.from_hop.push(latency.map_or("", |latency| latency.from.name()));
         rows.latency_ns.push(latency.map(|latency| latency.ns));
         rows.half_width_ns.push(latency.map(|latency| latency.half_width_ns));
-        rows.verdict.push(journey.verdict.name());
+        rows.verdict.push_key(end.verdict);
         rows.whole.push(journey.verdict.is_whole());
         rows.wire_key.push(key);
         rows.wire_bucket.push(key.map(wire::bucket));

@@ -11,9 +11,9 @@ use crate::output::{Create, Output};
 use crate::table::{ID, Table};
 use crate::timeline::TimeLine;
 use crate::wire;
-use arrow::array::{Array, Int64Array, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int64Type};
 use layout::Part;
 use magscope_core::node::NodeInfo;
 use parquet::arrow::ArrowWriter;
@@ -99,20 +99,28 @@ impl File {
         if self.rows == 0 {
             return Ok(());
         }
-        let Some(schema) = self.waiting.first().map(RecordBatch::schema) else { return Ok(()) };
-        let all = concat_batches(&schema, &self.waiting)?;
-        self.waiting.clear();
         self.rows = 0;
-        let in_order =
-            all.column(0).as_any().downcast_ref::<Int64Array>().is_some_and(|ts| ts.values().is_sorted());
-        if in_order {
-            self.writer.write(&all)?;
-        } else {
+        let waiting = std::mem::take(&mut self.waiting);
+        if in_order(&waiting) {
+            waiting.iter().try_for_each(|batch| self.writer.write(batch))?;
+        } else if let Some(schema) = waiting.first().map(RecordBatch::schema) {
+            let all = concat_batches(&schema, &waiting)?;
             let order = sort_to_indices(all.column(0), None, None)?;
             self.writer.write(&take_record_batch(&all, &order)?)?;
         }
         Ok(self.writer.flush()?)
     }
+}
+
+/// Whether rows are in order of time already.
+fn in_order(batches: &[RecordBatch]) -> bool {
+    let mut latest = i64::MIN;
+    batches.iter().all(|batch| {
+        let times = batch.column(0).as_primitive_opt::<Int64Type>().map_or(&[][..], |times| times.values());
+        let follows = times.first().is_none_or(|first| *first >= latest) && times.is_sorted();
+        latest = times.last().copied().unwrap_or(latest);
+        follows
+    })
 }
 
 impl TableWriter for Parquet<'_> {
@@ -163,6 +171,10 @@ pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterP
                 properties = properties
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
+            }
+            // Rows are in order of time, so that the least and the greatest name of a page are those of every page.
+            DataType::Dictionary(..) => {
+                properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
             }
             _ => {}
         }

@@ -1,0 +1,39 @@
+//! What rows cannot show is said.
+
+use crate::common::{run, stderr};
+use crate::exports::golden;
+use magscope_core::change::HopCount;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Batch, Event, Hop};
+use magscope_session::{RecordOptions, Recorder};
+use tempfile::TempDir;
+
+#[test]
+fn what_was_lost_or_left_out_is_said() {
+    let dir = TempDir::new().expect("a directory");
+    let sampled = dir.path().join("sampled");
+    let mut recorder =
+        Recorder::create(&sampled, &NodeInfo::default(), RecordOptions::default()).expect("an empty directory");
+    let count = HopCount { time_ns: 9, hop: Hop::IpIn, kept: 10, filtered: 5, undecided: 1, sampled: 90 };
+    let events = (1..10).map(|ns| Event::at(Hop::IpIn, ns)).collect();
+    recorder.append(&Batch { events, counts: vec![count], ..Batch::default() }).expect("room");
+    recorder.close().expect("room");
+    let sampled = sampled.to_string_lossy().into_owned();
+    let (lost, demo) = (golden("lost"), golden("demo"));
+    let said = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let exported = |session: &str| said(&["export", session, "--to", "csv", "--tables", "events", "-o", "-"]);
+    assert!(exported(&lost).contains("3 437 records are missing"), "{}", exported(&lost));
+    assert!(!exported(&demo).contains("missing") && !exported(&demo).contains("left out"));
+    let mut texts = vec![exported(&sampled)];
+    if cfg!(feature = "query") {
+        texts.push(said(&["query", &sampled, "SELECT count(*) FROM events"]));
+    }
+    for text in texts {
+        assert!(text.contains("90 events were left out by a sampler"), "{text}");
+        assert!(text.contains("6 events were left out by a filter"), "{text}");
+    }
+}
