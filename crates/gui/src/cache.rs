@@ -1,7 +1,7 @@
 //! What is drawn again as it was: textures and meshes that cost more to make than to keep.
 
 use egui::{ColorImage, Context, Id, Mesh, TextureHandle, TextureId, TextureOptions};
-use magscope_scope::look::{Density, FlowTable, HeatMap, Loadline, Measurements, Minimap, Point};
+use magscope_scope::look::{Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub struct Caches {
     pub densities: Kept<Density>,
     /// Single events.
     pub points: Kept<Vec<Point>>,
+    /// Hits of custom probes.
+    pub hits: Kept<Hits>,
     /// All there is in one line.
     pub minimaps: Kept<Minimap>,
     /// Latency by hop pair and time.

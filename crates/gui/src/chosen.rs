@@ -155,7 +155,7 @@ impl Default for Chosen {
             below: true,
             side: true,
             below_height: 230.0,
-            side_width: 400.0,
+            side_width: 436.0,
             window: (1440.0, 900.0),
             axes: Axes::default(),
             pair: 0,
@@ -173,7 +173,7 @@ impl Chosen {
         };
         chosen.scale = or(chosen.scale, 0.5, 4.0, 1.0);
         chosen.below_height = or(chosen.below_height, 90.0, 2000.0, 230.0);
-        chosen.side_width = or(chosen.side_width, 220.0, 1200.0, 400.0);
+        chosen.side_width = or(chosen.side_width, 220.0, 1200.0, 436.0);
         chosen.window =
             (or(chosen.window.0, 640.0, 16_000.0, 1440.0), or(chosen.window.1, 400.0, 16_000.0, 900.0));
         chosen.recent.truncate(MOST_RECENT);

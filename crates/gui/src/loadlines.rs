@@ -23,7 +23,7 @@ pub fn height(frame: &Frame) -> f32 {
 
 /// Draws them.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
-    egui::ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
+    egui::ScrollArea::vertical().auto_shrink([false, false]).min_scrolled_height(0.0).show(ui, |ui| {
         let all = ui.available_rect_before_wrap();
         let figures = if all.width() > 820.0 { crate::time::FIGURES } else { 8.0 };
         let (left, right) = (all.left() + NAMES + 22.0, all.right() - figures);
@@ -107,15 +107,8 @@ fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, co
     let painter = ui.painter();
     let at = pos2(plot.left() - 8.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, name, WORDS, colour, NAMES);
-    text::put(
-        painter,
-        pos2(plot.left() + 6.0, rect.top() + 3.0),
-        Align2::LEFT_TOP,
-        of,
-        text::SMALL,
-        cx.c.dim,
-        plot.width() * 0.6,
-    );
+    let at = pos2(plot.left() + 6.0, rect.top() + 3.0);
+    text::put_over(painter, at, of, cx.c.dim, cx.c.back, plot.width() * 0.6);
     if chosen {
         let bar = Rect::from_min_max(
             pos2(rect.left() + 19.0, rect.top() + 6.0),

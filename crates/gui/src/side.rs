@@ -3,18 +3,24 @@
 
 use crate::cache::key;
 use crate::cx::Cx;
+use crate::loadlines::value;
 use crate::text::NUMBERS;
 use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
 use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
-use magscope_scope::look::Measurements;
+use magscope_scope::look::{Measurements, PassRow, Payload};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
 /// Width of a row of measurements without its name: four times, how many, and what is between them.
-const FIGURES: f32 = 300.0;
+const FIGURES: f32 = 284.0;
+/// Heads of a journey's payload shown at most, and lines of each.
+const MOST_HEADS: usize = 4;
+const MOST_DUMPED: usize = 16;
 /// A name is at least so wide.
 const LEAST_NAME: f32 = 60.0;
+/// Both hops of a pair have room in so much.
+const BOTH_NAMES: f32 = 128.0;
 
 /// Numbers: of one width.
 pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
@@ -92,6 +98,9 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
                 ui.end_row();
             }
             let colour = if rung.blamed { cx.c.accent } else { cx.c.text };
+            for pass in inspector.passes.iter().rev().filter(|pass| pass.after() == Some(rung.mark.hop)) {
+                own(ui, pass, cx);
+            }
             ui.label(RichText::new(rung.mark.hop.name()).color(colour));
             let sign = if rung.since_start_ns < 0 { '−' } else { '+' };
             ui.label(number(format!("{sign}{}", duration(rung.since_start_ns.unsigned_abs())), cx.c.dim));
@@ -101,7 +110,42 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
             ui.label(RichText::new(&rung.who).color(colour).small());
             ui.end_row();
         }
+        // Those without a place among the hops, and those whose hop this journey did not pass.
+        let placed = |pass: &&PassRow| inspector.rungs.iter().any(|rung| pass.after() == Some(rung.mark.hop));
+        inspector.passes.iter().filter(|pass| !placed(pass)).for_each(|pass| own(ui, pass, cx));
     });
+    payload(ui, inspector, cx);
+}
+
+/// A custom probe in the ladder: what it read stands where others have who they are.
+fn own(ui: &mut Ui, pass: &PassRow, cx: &Cx) {
+    let colour = crate::time::colour_of(pass.probe.id, cx);
+    ui.label(RichText::new(format!("◆ {}", pass.probe.name)).color(colour)).on_hover_text(pass.probe.place());
+    let sign = if pass.since_start_ns < 0 { '−' } else { '+' };
+    ui.label(number(format!("{sign}{}", duration(pass.since_start_ns.unsigned_abs())), cx.c.dim));
+    ui.label(number(format!("{:>7}", "·"), cx.c.dim));
+    ui.label(number(format!("{:>3}", pass.hit.cpu), cx.c.dim));
+    ui.label(RichText::new(&pass.told).color(colour).small());
+    ui.end_row();
+}
+
+/// The first bytes of its payload, where they were asked for.
+fn payload(ui: &mut Ui, inspector: &Inspector, cx: &Cx) {
+    match &inspector.payload {
+        Payload::NotAsked => {}
+        Payload::Elsewhere(why) => {
+            ui.label(RichText::new(format!("payload: {why}")).color(cx.c.dim).small());
+        }
+        Payload::Heads(heads) => {
+            for head in heads.iter().take(MOST_HEADS) {
+                let words = format!("payload at {}, {} bytes", head.hop, count(u64::from(head.of_bytes)));
+                ui.label(RichText::new(words).color(cx.c.dim).small());
+                for line in head.dump().into_iter().take(MOST_DUMPED) {
+                    ui.add(Label::new(number(line, cx.c.text)).extend());
+                }
+            }
+        }
+    }
 }
 
 fn facts(inspector: &Inspector) -> Vec<String> {
@@ -144,19 +188,25 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     // What is left beside the numbers; they are what is looked for.
     let names = (ui.available_width() - FIGURES).max(LEAST_NAME);
     Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
-        for title in ["from → to", "p50", "p90", "p99", "max", "n"] {
-            ui.label(RichText::new(title).color(cx.c.dim).small());
+        ui.label(RichText::new("from → to").color(cx.c.dim).small());
+        for (title, width) in [("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("n", 6)] {
+            ui.label(number(format!("{title:>width$}"), cx.c.dim));
         }
         ui.end_row();
         for pair in &m.pairs {
-            let words =
+            let whole =
                 pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
+            // Where there is room for one hop it is the one that the time leads to.
+            let words = match pair.pair {
+                Some((_, to)) if names < BOTH_NAMES => format!("→ {to}"),
+                _ => whole.clone(),
+            };
             let chosen = pair.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
             let colour = if chosen { cx.c.accent } else { cx.c.text };
             let name = Label::new(RichText::new(words).small().color(colour)).selectable(false).truncate();
             let clicked = ui.scope(|ui| {
                 ui.set_max_width(names);
-                ui.add(name.sense(Sense::click())).clicked()
+                ui.add(name.sense(Sense::click())).on_hover_text(whole).clicked()
             });
             if clicked.inner {
                 cx.act(Action::ChooseHop(pair.pair.map(|(_, to)| to)));
@@ -176,6 +226,20 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.label(number(rate(layer.per_s), cx.c.dim));
                 ui.label(number(bit_rate(layer.bytes_per_s), cx.c.text));
+            });
+        });
+    }
+    for reading in &m.channels {
+        let words = |v: f64| value(reading.channel.unit(), v).trim().to_owned();
+        ui.horizontal(|ui| {
+            ui.label(RichText::new(reading.channel.name()).small())
+                .on_hover_text(format!("{} values", reading.n));
+            ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                let (min, mean, max) = (words(reading.min), words(reading.mean), words(reading.max));
+                ui.label(number(
+                    format!("{min} … {max}, mean {mean}, last {}", words(reading.last)),
+                    cx.c.text,
+                ));
             });
         });
     }

@@ -28,6 +28,16 @@ pub fn put(
     rect
 }
 
+/// Words over a picture that go before what is behind them.
+pub fn put_over(painter: &Painter, at: Pos2, words: &str, colour: Color32, back: Color32, room: f32) {
+    let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), SMALL, colour);
+    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));
+    let galley = painter.layout_job(job);
+    let rect = Align2::LEFT_TOP.anchor_size(at, galley.size());
+    painter.rect_filled(rect.expand2(Vec2::new(3.0, 0.0)), 2.0, back.gamma_multiply(0.8));
+    painter.galley(rect.min, galley, colour);
+}
+
 /// Words from below to above, their middle at a place.
 pub fn upright(painter: &Painter, middle: Pos2, words: &str, font: FontId, colour: Color32, room: f32) {
     let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), font, colour);

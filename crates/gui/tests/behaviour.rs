@@ -3,7 +3,7 @@
 mod common;
 
 use common::made_up::START_NS;
-use common::{Bench, SECOND, busy, chosen, two_hosts, window};
+use common::{Bench, SECOND, busy, chosen, probed, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
@@ -396,6 +396,50 @@ fn a_loadline_is_computed_from_the_channels() {
         harness.state().scope.frame().view.math.map(|math| math.to_string()).as_deref(),
         Some("srtt - rttvar")
     );
+}
+
+#[test]
+fn probes_of_ones_own_have_lanes_points_values_and_rows() {
+    let mut scope = probed();
+    let from_ns = START_NS + 480_000_000;
+    scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + 6_000_000 });
+    let mut harness = window(scope, chosen(Light::Dark), [1440.0, 900.0]);
+    // Each with a lane and the hop it stands behind below it.
+    let y = |harness: &Harness<'_, Bench>, name: &str| harness.get_by_label(name).rect().center().y;
+    assert!(y(&harness, "into") < y(&harness, "dev.recv") && y(&harness, "into") > y(&harness, "ip.pre"));
+    assert!(y(&harness, "seen") > y(&harness, "app.send"));
+    assert!(harness.query_by_label("refill").is_none(), "a loadline alone has no lane");
+    // A hit that saw the bytes of a journey leads to it.
+    let line = harness.get_by_label_contains("time line:").rect();
+    let (x, journey) = {
+        let frame = harness.state().scope.frame();
+        let hits = frame.hits(800);
+        let tied = |hit: &&magscope_scope::look::HitPoint| hit.journey.is_some() && (0.1..0.9).contains(&hit.x);
+        let hit = hits.points.iter().find(tied).expect("one saw a journey's bytes");
+        (hit.x, hit.journey)
+    };
+    let at = Pos2::new(line.left() + x as f32 * line.width(), y(&harness, "into"));
+    harness.event(Event::PointerMoved(at));
+    harness.run_steps(2);
+    button(&mut harness, at, PointerButton::Primary, true);
+    button(&mut harness, at, PointerButton::Primary, false);
+    harness.run_steps(3);
+    assert_eq!(harness.state().scope.frame().view.journey, journey);
+    assert!(harness.query_all_by_label_contains("◆ into").next().is_some(), "and stands in its ladder");
+    assert!(harness.query_all_by_label_contains("len=").next().is_some(), "with what it read");
+    // What it reads is a channel as others are.
+    harness.get_by_label("loadline refill.free");
+    click(&mut harness, "Channels");
+    click(&mut harness, "into.len");
+    click(&mut harness, "Close");
+    harness.get_by_label("loadline into.len");
+    assert!(harness.query_all_by_label_contains("mean").next().is_some(), "and is measured");
+    click(&mut harness, "events");
+    assert!(harness.query_all_by_label_contains("free=").next().is_some());
+    click(&mut harness, "heat map");
+    assert!(harness.query_all_by_label("seen").count() == 2, "a lane and a row of hops");
+    click(&mut harness, "losses");
+    assert!(harness.query_all_by_label_contains("YOUR OWN PROBES").next().is_some());
 }
 
 #[test]

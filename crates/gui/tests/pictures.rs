@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{busy, chosen, picture, two_hosts, two_hosts_after, window};
+use common::{busy, chosen, picture, probed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
 use magscope_gui::{Axes, Chosen, Light, Tab, Tint};
 use magscope_scope::{Action, Channel, Over, Persistence};
@@ -86,6 +86,24 @@ fn the_instrument_with_everything() {
         let mut harness = window(scope, chosen(light), [1440.0, 900.0]);
         picture(&mut harness, &format!("everything_{name}"), &mut results);
     }
+}
+
+#[test]
+fn probes_of_ones_own() {
+    let mut results = SnapshotResults::new();
+    for (light, name) in BOTH {
+        let mut scope = probed();
+        let from_ns = common::made_up::START_NS + 480_000_000;
+        scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + 6_000_000 });
+        scope.apply(Action::SelectJourney(1));
+        let mut harness = window(scope, Chosen { tab: Tab::Hops, ..chosen(light) }, [1440.0, 900.0]);
+        harness.run_steps(2);
+        picture(&mut harness, &format!("probes_{name}"), &mut results);
+    }
+    let mut scope = probed();
+    scope.apply(Action::Fit);
+    let mut harness = window(scope, Chosen { tab: Tab::Events, ..chosen(Light::Dark) }, SIZE);
+    picture(&mut harness, "probes_far", &mut results);
 }
 
 #[test]

@@ -81,7 +81,8 @@ fn one(
     let time_ns = shown.time_ns();
     row.put(time_of_day(frame, time_ns).unwrap_or_else(|| duration(time_ns)), c.dim);
     row.put(before.map_or_else(String::new, |at| duration(time_ns.saturating_sub(at))), c.dim);
-    row.put(shown.name(), colour);
+    let own = if event.is_some() { "" } else { "◆ " };
+    row.put(format!("{own}{}", shown.name()), colour);
     row.put(shown.cpu().to_string(), colour);
     row.put(
         match (shown.tid(), shown.comm) {

@@ -6,7 +6,7 @@ use crate::side::number;
 use crate::text::{self, NUMBERS, WORDS};
 use egui::{Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, TextureId, Ui, WidgetInfo, pos2};
 use magscope_scope::format::{amount, count, duration, short_duration};
-use magscope_scope::look::{HeatMap, HeatRow};
+use magscope_scope::look::{HeatMap, HeatRow, HitHeat};
 use magscope_scope::{Action, Frame};
 
 /// Height of a strip.
@@ -25,7 +25,8 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let columns = ((right - left) * ui.pixels_per_point()).max(1.0) as usize;
     let state = key(&[cx.revision, place(all), u64::from(cx.c == &crate::colours::DARK)]);
     let map = cx.cache.heat.get(key(&[state, columns as u64]), || frame.heat_map(columns, CLASSES));
-    if map.rows.is_empty() {
+    let own = if frame.probes().is_empty() { Vec::new() } else { frame.hit_heats((right - left) as usize) };
+    if map.rows.is_empty() && own.is_empty() {
         ui.label(number("no latency in this stretch yet", cx.c.dim));
         return;
     }
@@ -70,7 +71,34 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 response.on_hover_text_at_pointer(words);
             }
         }
+        for heat in &own {
+            probe(ui, heat, all.width() - 12.0, (left, right), cx);
+        }
     });
+}
+
+/// How often a custom probe was passed: a strip of its own, upwards the more.
+fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx: &Cx) {
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(width, STRIP * 0.7), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &heat.probe.name));
+    let strip = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
+    let colour = crate::time::colour_of(heat.probe.id, cx);
+    let painter = ui.painter();
+    painter.rect_filled(strip, 2.0, cx.c.back);
+    let most = (heat.cells.iter().copied().max().unwrap_or(1) as f32).ln_1p().max(0.7);
+    let mut ink = crate::time::Ink::new(strip, false);
+    let each = strip.width() / heat.cells.len().max(1) as f32;
+    for (n, count) in heat.cells.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let x = strip.left() + n as f32 * each;
+        let height = strip.height() * ((*count as f32).ln_1p() / most).clamp(0.1, 1.0);
+        ink.block(Rect::from_min_max(pos2(x, strip.bottom() - height), pos2(x + each, strip.bottom())), colour);
+    }
+    painter.add(ink.mesh());
+    let at = pos2(left - 8.0, rect.center().y);
+    text::put(painter, at, Align2::RIGHT_CENTER, &heat.probe.name, WORDS, colour, NAMES - 8.0);
+    let at = pos2(right + 66.0 * 4.0, rect.center().y);
+    text::put(painter, at, Align2::RIGHT_CENTER, &amount(heat.hits), NUMBERS, cx.c.text, 66.0);
+    response.on_hover_text_at_pointer(format!("{}: {} hits", heat.probe.place(), count(heat.hits)));
 }
 
 /// A pair of hops in words.

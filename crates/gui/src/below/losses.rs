@@ -23,7 +23,10 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 ui.set_width(280.0);
                 cost(ui, &panel, cx);
             });
-            ui.vertical(|ui| hops(ui, &panel, cx));
+            ui.vertical(|ui| {
+                hops(ui, &panel, cx);
+                probes(ui, &panel, cx);
+            });
         });
     });
 }
@@ -100,6 +103,29 @@ fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx
         );
     }
     ui.painter().add(ink.mesh());
+}
+
+fn probes(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
+    if panel.probes.is_empty() && panel.strangers == 0 {
+        return;
+    }
+    ui.add_space(6.0);
+    heading(ui, "YOUR OWN PROBES", cx);
+    Grid::new("probes").num_columns(4).striped(true).spacing([12.0, 2.0]).show(ui, |ui| {
+        for probe in panel.probes {
+            let unread: u64 = probe.unread.iter().sum();
+            ui.label(&probe.name);
+            ui.label(number(format!("{:>11}", count(probe.hits)), cx.c.text));
+            let words = if unread > 0 { format!("{} values not read", count(unread)) } else { String::new() };
+            ui.label(RichText::new(words).color(cx.c.slow).small());
+            ui.label(RichText::new(probe.place()).color(cx.c.dim).small());
+            ui.end_row();
+        }
+    });
+    if panel.strangers > 0 {
+        let words = format!("{} hits name no probe of their recording: it is damaged", count(panel.strangers));
+        ui.label(RichText::new(words).color(cx.c.bad));
+    }
 }
 
 fn hops(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {

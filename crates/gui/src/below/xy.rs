@@ -10,12 +10,13 @@ use magscope_scope::{Action, Channel, Frame};
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let now = frame.view.xy.unwrap_or((Channel::Srtt, Channel::Cwnd));
+    let all = frame.channels();
     ui.horizontal_wrapped(|ui| {
         let mut chosen = now;
         ui.label("to the right");
-        choose(ui, "x", &mut chosen.0);
+        choose(ui, "x", &mut chosen.0, &all);
         ui.label("up");
-        choose(ui, "y", &mut chosen.1);
+        choose(ui, "y", &mut chosen.1, &all);
         if chosen != now || (frame.view.xy.is_none() && ui.button("Draw").clicked()) {
             cx.act(Action::SetXy(Some(chosen)));
         }
@@ -56,11 +57,12 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     ui.painter().add(ink.mesh());
 }
 
-fn choose(ui: &mut Ui, name: &str, channel: &mut Channel) {
-    let response = egui::ComboBox::from_id_salt(name).selected_text(channel.name()).show_ui(ui, |ui| {
-        for one in Channel::ALL {
-            ui.selectable_value(channel, one, one.name());
-        }
-    });
+fn choose(ui: &mut Ui, name: &str, channel: &mut Channel, all: &[Channel]) {
+    let response =
+        egui::ComboBox::from_id_salt(name).selected_text(channel.name().to_owned()).show_ui(ui, |ui| {
+            for one in all {
+                ui.selectable_value(channel, *one, one.name());
+            }
+        });
     response.response.widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, format!("signal {name}")));
 }

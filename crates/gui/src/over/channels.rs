@@ -4,7 +4,7 @@ use super::{Next, Over, modal};
 use crate::cx::Cx;
 use egui::{Context, Grid, RichText};
 use magscope_scope::command::Question;
-use magscope_scope::{Action, Channel, Scope};
+use magscope_scope::{Action, Scope};
 
 pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
     let frame = scope.frame();
@@ -15,7 +15,7 @@ pub fn show(ctx: &Context, scope: &Scope, cx: &mut Cx) -> Next {
                 .color(cx.c.dim),
         );
         Grid::new("channels").num_columns(2).striped(true).min_col_width(240.0).show(ui, |ui| {
-            for pair in Channel::ALL.chunks(2) {
+            for pair in frame.channels().chunks(2) {
                 for channel in pair {
                     let mut on = shown.iter().any(|shown| shown.channel == *channel);
                     if ui.checkbox(&mut on, channel.name()).changed() {

@@ -8,6 +8,8 @@ use magscope_core::Layer;
 use magscope_scope::format::{short_duration, utc_time};
 use magscope_scope::{Align, DIVISIONS, Detail, Frame};
 
+/// Width of a label, nearly.
+const LABEL: f32 = 62.0;
 /// Height of the axis.
 pub const HEIGHT: f32 = 20.0;
 
@@ -45,9 +47,15 @@ pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
     let y = plot.area.bottom() + HEIGHT * 0.5;
     let every = if plot.area.width() > 620.0 { 1 } else { 2 };
     let per_division = frame.sweep.timebase.per_division_ns();
+    let cursors = frame.cursors.map(|cursors| [cursors.a, cursors.b]).into_iter().flatten();
+    let tags: Vec<f32> = cursors.chain(frame.trigger.at).map(|at| plot.x(at)).collect();
     for n in (0..DIVISIONS).step_by(every) {
         let x = plot.x(n as f64 / DIVISIONS as f64);
         painter.vline(x, plot.area.bottom()..=plot.area.bottom() + 4.0, Stroke::new(1.0, cx.c.dim));
+        // Where a cursor or the trigger has its letter, that goes before.
+        if tags.iter().any(|tag| (x - 9.0..x + LABEL).contains(tag)) {
+            continue;
+        }
         let words = if n == 0 { "0".to_owned() } else { format!("+{}", short_duration(n * per_division)) };
         text::put(painter, pos2(x + 3.0, y), Align2::LEFT_CENTER, &words, SMALL, cx.c.dim, 90.0);
     }

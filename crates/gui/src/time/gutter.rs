@@ -5,8 +5,8 @@ use crate::cx::Cx;
 use crate::text::{self, NUMBERS, SMALL, WORDS};
 use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
-use magscope_scope::format::{duration, rate, short_duration};
-use magscope_scope::{Action, Frame, Lane, Place};
+use magscope_scope::format::{count, duration, rate, short_duration};
+use magscope_scope::{Action, Frame, Lane, Place, Probe};
 
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
@@ -20,14 +20,10 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
     for ((lane, rect), legible) in frame.lanes.iter().zip(plot.rows.rects()).zip(legible) {
         let place = Rect::from_min_max(pos2(left + 22.0, rect.top()), pos2(plot.area.left(), rect.bottom()));
         match lane.hop() {
-            None if lane.probe().is_some() => {
-                if legible {
-                    let at = pos2(place.right() - 8.0, place.center().y);
-                    let name = frame.name_of(lane.place);
-                    text::put(&painter, at, Align2::RIGHT_CENTER, name, WORDS, cx.c.text, place.width());
-                }
-            }
-            None => wire(&painter, place, frame, cx),
+            None => match lane.probe().and_then(|id| frame.probe(id)) {
+                Some(probe) => own(ui, place, probe, legible, cx),
+                None => wire(&painter, place, frame, cx),
+            },
             Some(hop) => {
                 let response = ui.interact(place, ui.scope_id().with(("lane", hop as u8)), Sense::click());
                 response.widget_info(|| {
@@ -55,6 +51,22 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut Cx) {
         }
     }
     hosts(&painter, plot, left, frame, cx);
+}
+
+/// The name of a custom probe, in the colour of its hits.
+fn own(ui: &Ui, place: Rect, probe: &Probe, legible: bool, cx: &Cx) {
+    let id = ui.scope_id().with(("probe", probe.id.index()));
+    let response = ui.interact(place, id, Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &probe.name));
+    if legible {
+        let at = pos2(place.right() - 8.0, place.center().y);
+        let colour = super::colour_of(probe.id, cx);
+        text::put(ui.painter(), at, Align2::RIGHT_CENTER, &probe.name, WORDS, colour, place.width());
+    }
+    let unread: u64 = probe.unread.iter().sum();
+    let words =
+        format!("your own: {}\n{} hits, {} values not read", probe.place(), count(probe.hits), count(unread));
+    response.on_hover_text_at_pointer(words);
 }
 
 /// How a hop is served and what is measured there, in words.
@@ -127,7 +139,11 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let (Place::Hop(hop), Some(stats)) = (lane.place, &lane.stats) else {
             let words = match (&lane.service, lane.place) {
                 (_, Place::Probe(_)) => {
-                    lane.stats.as_ref().map_or_else(|| "·".to_owned(), |stats| rate(stats.events_per_s))
+                    let words =
+                        lane.stats.as_ref().map_or_else(|| "·".to_owned(), |stats| rate(stats.events_per_s));
+                    let at = pos2(columns(left)[2], y);
+                    text::put(painter, at, Align2::RIGHT_CENTER, &words, NUMBERS, cx.c.text, 90.0);
+                    continue;
                 }
                 (_, Place::Wire) => frame.wire.state.map_or_else(|| "one clock".to_owned(), |s| s.to_string()),
                 (Service::Off, _) => "off".to_owned(),

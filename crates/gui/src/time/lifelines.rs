@@ -116,8 +116,8 @@ fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32,
     let Some((mut below, mut from)) = way.next() else { return };
     // Events at one place of the screen are one upright stroke and not many.
     let mut stroke: Option<Pos2> = None;
-    for (hop, to) in way {
-        let crosses = below.direction() == Direction::Tx && hop.direction() == Direction::Rx;
+    for (above, to) in way {
+        let crosses = below == Direction::Tx && above == Direction::Rx;
         let upright = (to.x - from.x).abs() < CORNER && !crosses;
         let start = stroke.take().unwrap_or(from);
         if upright && (to.x - start.x).abs() < CORNER {
@@ -128,7 +128,7 @@ fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32,
             ink.line(start, from, width, colour);
             step(ink, plot, frame, (from, to), crosses, width, colour);
         }
-        (below, from) = (hop, to);
+        (below, from) = (above, to);
     }
     if let Some(start) = stroke {
         ink.line(start, from, width, colour);

@@ -4,11 +4,14 @@ use super::ink::Ink;
 use super::plot::Plot;
 use crate::cx::Cx;
 use crate::text::{self, SMALL};
-use egui::{Align2, Color32, Painter, Pos2, Rangef, Rect, Stroke, Ui, pos2};
+use egui::{Align2, Color32, Mesh, Painter, Pos2, Rangef, Rect, Stroke, Ui, pos2};
 use magscope_core::Hop;
 use magscope_scope::format::{duration, rate, short_duration};
-use magscope_scope::look::{CursorReading, Exemplar, Point, PointKind};
-use magscope_scope::{CursorId, Frame};
+use magscope_scope::look::{CursorReading, Exemplar, HitPoint, Hits, Point, PointKind};
+use magscope_scope::{CursorId, Frame, Place, ProbeId};
+
+/// Hits are drawn one by one where there are no more than one in so many points of the width.
+const APART: f32 = 5.0;
 
 /// Height of the rail above the lanes.
 pub const RAIL: f32 = 16.0;
@@ -56,6 +59,63 @@ pub fn point_words(point: &Point) -> String {
         PointKind::SocketFull => "a socket's receive buffer was full".to_owned(),
         PointKind::Change => "what is captured was changed here".to_owned(),
     }
+}
+
+/// The mesh of the hits of custom probes: each of them where they are few, else how many there were, upwards from the lane's foot.
+pub fn hits(plot: &Plot, frame: &Frame, hits: &Hits, cx: &Cx) -> Mesh {
+    let mut ink = Ink::new(plot.area, true);
+    let one_by_one = !hits.points.is_empty() && hits.points.len() as f32 <= plot.area.width() / APART;
+    for point in hits.points.iter().filter(|_| one_by_one) {
+        if let Some(at) = place_of(plot, point) {
+            ink.diamond(at, if point.journey.is_some() { 3.5 } else { 4.5 }, colour_of(point.probe, cx));
+        }
+    }
+    if one_by_one {
+        return ink.mesh();
+    }
+    let most = (hits.max_count as f32).ln_1p().max(0.7);
+    for (lane, rect) in frame.lanes.iter().zip(plot.rows.rects()) {
+        let row = lane.probe().and_then(|probe| Some((probe, hits.rows.get(probe.index())?)));
+        let Some((probe, row)) = row else { continue };
+        let colour = colour_of(probe, cx).gamma_multiply(0.85);
+        let width = rect.width() / row.cells.len().max(1) as f32;
+        for (n, count) in row.cells.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let left = rect.left() + n as f32 * width;
+            let height = (rect.height() - 2.0) * ((*count as f32).ln_1p() / most).clamp(0.2, 1.0);
+            let foot = rect.bottom() - 1.0;
+            ink.block(Rect::from_min_max(pos2(left, foot - height), pos2(left + width.max(1.0), foot)), colour);
+        }
+    }
+    ink.mesh()
+}
+
+/// The colour of a custom probe, on its lane and in its ladder.
+pub fn colour_of(probe: ProbeId, cx: &Cx) -> Color32 {
+    cx.c.series[(probe.index() + 2) % cx.c.series.len()]
+}
+
+fn place_of(plot: &Plot, point: &HitPoint) -> Option<Pos2> {
+    Some(pos2(plot.x(point.x), plot.rows.line(Place::Probe(point.probe))?))
+}
+
+/// The hit that is pointed at.
+pub fn hit_at<'h>(plot: &Plot, hits: &'h Hits, at: Pos2) -> Option<&'h HitPoint> {
+    let off = |point: &HitPoint| place_of(plot, point).map(|place| place.distance(at));
+    let near = hits.points.iter().filter_map(|point| Some((off(point)?, point)));
+    near.filter(|(off, _)| *off <= 6.0).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
+}
+
+/// What a hit says when one points at it: which probe, what it read, who ran.
+pub fn hit_words(frame: &Frame, point: &HitPoint) -> String {
+    let Some(probe) = frame.probe(point.probe) else { return String::new() };
+    let mut words = format!("{}: {}", probe.name, probe.place());
+    let told = probe.asked.told(&point.hit);
+    if !told.is_empty() {
+        words = format!("{words}\n{told}");
+    }
+    let who = if probe.knows_process() { format!(", thread {}", point.hit.tid) } else { String::new() };
+    let journey = if point.journey.is_some() { "\nclick selects the journey whose bytes it saw" } else { "" };
+    format!("{words}\nCPU {}{who}{journey}", point.hit.cpu)
 }
 
 /// Draws the rail of the slowest journeys: the slower, the larger and warmer. Returns the one that is pointed at.

@@ -20,7 +20,7 @@ use crate::text::{self, SMALL, WORDS};
 use egui::{Align2, Pos2, Rect, Role, Sense, Shape, Ui, WidgetInfo, pos2};
 use lifelines::Inks;
 use magscope_scope::format::short_duration;
-use magscope_scope::look::{Density, Exemplar};
+use magscope_scope::look::{Density, Exemplar, Hits};
 use magscope_scope::{Action, Align, Detail, Frame, Lifeline};
 use plot::Plot;
 use pointer::Pointer;
@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 pub use gutter::{FIGURES, NAMES};
 pub use ink::Ink;
+pub use marks::colour_of;
 
 /// Height of the line of words above the lanes.
 const TITLE: f32 = 20.0;
@@ -132,6 +133,12 @@ impl Timeline {
         }
         let points = cx.cache.points.get(state, || frame.points());
         marks::points(&clipped, plot, &points, cx);
+        let hits = cx.cache.hits.get(key(&[state, columns as u64]), || {
+            if frame.probes().is_empty() { Hits::default() } else { frame.hits(columns) }
+        });
+        if !frame.probes().is_empty() {
+            clipped.add(marks::hits(plot, frame, &hits, cx));
+        }
         if let Some(cursors) = frame.cursors {
             marks::cursors(painter, plot, cursors, cx);
         }
@@ -142,6 +149,9 @@ impl Timeline {
         }
         let at = pointed.filter(|at| plot.area.contains(*at) && self.pointer.drag.is_none());
         let hovered = at.and_then(|at| {
+            if let Some(hit) = marks::hit_at(plot, &hits, at) {
+                return Some(Hovered::Hit(marks::hit_words(frame, hit), hit.journey));
+            }
             let line = lifelines::nearest(plot, frame, at, FINGER);
             let point = points.iter().find(|point| (plot.x(point.x) - at.x).abs() < 4.0);
             if let Some(point) = point.filter(|_| line.is_none()) {
@@ -181,12 +191,14 @@ enum Hovered {
     Line(u64),
     Exemplar(Exemplar),
     Point(String),
+    /// A hit of a custom probe, in words, and the journey whose bytes it saw.
+    Hit(String, Option<u64>),
 }
 
 fn click(plot: &Plot, frame: &Frame, hovered: Option<&Hovered>, at: Option<Pos2>, cx: &mut Cx) {
     let Some(at) = at else { return };
     let action = match hovered {
-        Some(Hovered::Line(key)) => Action::ChooseJourney(*key),
+        Some(Hovered::Line(key) | Hovered::Hit(_, Some(key))) => Action::ChooseJourney(*key),
         Some(Hovered::Exemplar(exemplar)) => Action::ChooseJourney(exemplar.key),
         _ => {
             let width = plot.area.width().max(1.0);

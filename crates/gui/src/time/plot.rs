@@ -2,8 +2,8 @@
 
 use super::rows::Rows;
 use egui::{Pos2, Rect, pos2};
-use magscope_core::Hop;
-use magscope_scope::{Frame, Lifeline};
+use magscope_core::{Direction, Hop};
+use magscope_scope::{Frame, Lifeline, Place};
 
 /// Where instants and lanes are on the window.
 pub struct Plot<'p> {
@@ -30,10 +30,27 @@ impl Plot<'_> {
         frame.sweep.origin_ns.saturating_add_signed(since as i64)
     }
 
-    /// Where a journey's events are, in path order; the driver's return stands beside the way and is not among them.
-    pub fn way<'a>(&'a self, frame: &'a Frame, line: &'a Lifeline) -> impl Iterator<Item = (Hop, Pos2)> + 'a {
-        line.marks().filter(|mark| mark.hop != Hop::DevDone).filter_map(move |mark| {
-            Some((mark.hop, pos2(self.x(frame.sweep.x(line, mark.time_ns)), self.rows.middle(mark.hop)?)))
-        })
+    /// Where a journey's events are, in path order, with the custom probes that saw its bytes, and which way it goes there. The
+    /// driver's return stands beside the way and is not among them.
+    pub fn way<'a>(
+        &'a self,
+        frame: &'a Frame,
+        line: &'a Lifeline,
+    ) -> impl Iterator<Item = (Direction, Pos2)> + 'a {
+        // Without custom probes, which is nearly always, no list is made.
+        let stops = (!frame.probes().is_empty()).then(|| frame.stops(line));
+        let marks = if stops.is_none() { usize::MAX } else { 0 };
+        let marks = line.marks().take(marks).map(|mark| (Place::Hop(mark.hop), mark.time_ns));
+        let stops = stops.into_iter().flatten().map(|stop| (stop.place, stop.time_ns));
+        marks.chain(stops).filter(|(place, _)| *place != Place::Hop(Hop::DevDone)).filter_map(
+            move |(place, time_ns)| {
+                let direction = match place {
+                    Place::Hop(hop) => hop.direction(),
+                    Place::Probe(id) => frame.probe(id)?.direction()?,
+                    Place::Wire => return None,
+                };
+                Some((direction, pos2(self.x(frame.sweep.x(line, time_ns)), self.rows.line(place)?)))
+            },
+        )
     }
 }

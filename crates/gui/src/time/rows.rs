@@ -3,7 +3,7 @@
 use egui::{Rangef, Rect, pos2};
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
-use magscope_scope::{Lane, Place};
+use magscope_scope::{Lane, Place, ProbeId};
 
 /// A lane that nothing is measured at is this much lower.
 const UNSERVED: f32 = 0.55;
@@ -17,6 +17,8 @@ const WIRE: f32 = 1.7;
 pub struct Rows {
     rects: Vec<Rect>,
     middles: [Option<f32>; PATH_HOPS],
+    /// Custom probes that have a lane.
+    probes: Vec<(ProbeId, f32)>,
     wire: Option<Rangef>,
 }
 
@@ -38,7 +40,7 @@ impl Rows {
             rows.rects.push(rect);
             match lane.place {
                 Place::Wire => rows.wire = Some(rect.y_range()),
-                Place::Probe(_) => {}
+                Place::Probe(probe) => rows.probes.push((probe, rect.center().y)),
                 Place::Hop(hop) => {
                     if let Some(middle) = hop.path_index().and_then(|at| rows.middles.get_mut(at)) {
                         *middle = Some(rect.center().y);
@@ -58,6 +60,17 @@ impl Rows {
     /// The line of a hop.
     pub fn middle(&self, hop: Hop) -> Option<f32> {
         self.middles.get(hop.path_index()?).copied().flatten()
+    }
+
+    /// The line of a place; `None` for the wire, and for what has no lane.
+    pub fn line(&self, place: Place) -> Option<f32> {
+        match place {
+            Place::Hop(hop) => self.middle(hop),
+            Place::Probe(probe) => {
+                self.probes.iter().find(|(known, _)| *known == probe).map(|(_, middle)| *middle)
+            }
+            Place::Wire => None,
+        }
     }
 
     /// From where to where the wire is.

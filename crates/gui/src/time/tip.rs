@@ -18,7 +18,7 @@ pub fn words(
     at: Option<Pos2>,
 ) -> Option<String> {
     match hovered {
-        Some(Hovered::Point(words)) => Some(words.clone()),
+        Some(Hovered::Point(words) | Hovered::Hit(words, _)) => Some(words.clone()),
         Some(Hovered::Exemplar(exemplar)) => {
             Some(format!("one of the slowest: {}\nclick shows it", short_duration(exemplar.total_ns)))
         }

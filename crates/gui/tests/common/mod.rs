@@ -7,9 +7,10 @@ pub mod raster;
 
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};
 use made_up::{START_NS, World as MadeUp, info};
-use magscope_core::Correlator;
 use magscope_core::clock::pair::State as Clock;
+use magscope_core::custom::ProbeHit;
 use magscope_core::journey::{Across, Limits};
+use magscope_core::{Correlator, FlowId, Hop};
 use magscope_gui::{
     Chosen, Compared, Format, Front, Job, KeyMap, Light, Opened, Part, Trouble, Wish, World, dress,
 };
@@ -115,6 +116,50 @@ pub fn busy() -> Scope {
         });
     }
     MadeUp::lose(&mut scope, 3 * SECOND, 12);
+    scope
+}
+
+/// The same with three probes of a person's own: one that sees the bytes of every packet behind the driver, one that reads how
+/// much of a ring is free, and one that has no place among the hops.
+pub fn probed() -> Scope {
+    let probes = [
+        "kprobe:tcp_rcv_established name=into after=dev.recv len=skb->len",
+        "kprobe:try_fill_recv name=refill as=loadline free=rq->num_free",
+        "tracepoint:net:some name=seen",
+    ];
+    let probes = probes.map(|text| text.parse().expect(text)).to_vec();
+    let mut scope = Scope::new(magscope_core::node::NodeInfo { probes, ..info() }, Options::default());
+    let mut world = MadeUp::new(400.0);
+    for tenth in 1..=10 {
+        let mut batch = world.batch_until(tenth * SECOND / 10).clone();
+        let received = batch.events.iter().filter(|event| event.hop == Hop::DevRecv);
+        let hit = |event: &magscope_core::Event, probe, later_ns, value| ProbeHit {
+            time_ns: event.time_ns + later_ns,
+            socket: 0,
+            flow: event.flow,
+            seq: event.seq,
+            len: event.len,
+            tgid: 0,
+            tid: 0,
+            record: 0,
+            cpu: 3,
+            ip_id: event.ip_id,
+            probe,
+            proto: event.proto,
+            known: 1,
+            values: [value, 0, 0, 0],
+        };
+        let all = received.enumerate().flat_map(|(n, event)| {
+            let into = hit(event, 0, 200, i64::from(event.len));
+            let free = ProbeHit { flow: FlowId::NONE, ..hit(event, 1, 900, 256 - (n as i64 * 7) % 200) };
+            let seen = ProbeHit { flow: FlowId::NONE, known: 0, ..hit(event, 2, 5_000, 0) };
+            [into, free, seen].into_iter().take(if n % 9 == 0 { 3 } else { 2 })
+        });
+        let mut hits: Vec<ProbeHit> = all.collect();
+        hits.sort_by_key(|hit| hit.time_ns);
+        batch.hits = hits;
+        scope.ingest(&batch);
+    }
     scope
 }
 
