@@ -156,9 +156,13 @@ fn tie(mark: &Mark, journey: &Journey) -> Option<Tie> {
             Some(i64::from(ahead) < journey.bytes() as i64 && i64::from(ahead) + i64::from(mark.len) > 0)
         }
     } else if mark.ip_id != 0 && journey.ip_id != 0 {
-        // a super-packet is a run of datagrams with running identifications
         let nth = u64::from(journey.ip_id.wrapping_sub(mark.ip_id));
-        Some(nth * journey.bytes() < u64::from(mark.len).max(1))
+        match nth {
+            0 => Some(true),
+            // A super-packet is a run of datagrams with running identifications. So is a longer datagram before this one: only that it
+            // was seen meanwhile speaks for the former.
+            _ => Some(nth * journey.bytes() < u64::from(mark.len)).filter(|fits| !fits),
+        }
     } else if mark.len == 0 {
         None
     } else {

@@ -2,6 +2,8 @@
 
 mod common;
 use common::*;
+use magscope_core::beside::Tie;
+use magscope_core::head::PayloadHead;
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
 
@@ -582,4 +584,31 @@ fn an_echo_in_fragments_is_one_journey() {
         assert_eq!((done.len(), done[0].bytes(), done[0].rungs.len()), (1, 2000, rungs), "{done:?}");
         assert_eq!(done[0].rungs.time_ns(Hop::DevRecv), Some(30));
     }
+}
+
+#[test]
+fn a_datagram_is_not_taken_for_a_part_of_the_longer_one_before_it() {
+    let events = [down(2_000, 8, 1, 300), up(2_050, 8, 2, 300), vec![read(2_090, 300)]].concat();
+    let done = journeys(flows(Proto::UDP), events);
+    let tie = |ip_id, of_bytes, time_ns| {
+        let head = PayloadHead {
+            time_ns,
+            flow: SERVER,
+            seq: 0,
+            of_bytes,
+            event: 0,
+            record: 0,
+            cpu: 0,
+            ip_id,
+            hop: Hop::DevRecv,
+            proto: Proto::UDP,
+            bytes: Vec::new(),
+        };
+        head.tie(0, &done[0])
+    };
+    assert_eq!(tie(8, 300, 2_050), Some(Tie::Bytes));
+    assert_eq!(tie(8, 300, 900_000), Some(Tie::Bytes), "so soon no identification comes again");
+    assert_eq!(tie(7, 500, 1_000), None, "it was seen before this one was sent");
+    assert_eq!(tie(7, 500, 2_060), Some(Tie::Time), "a super-packet, or a neighbour");
+    assert_eq!((tie(7, 299, 2_060), tie(9, 300, 2_060), tie(8, 300, 2_000_000_000)), (None, None, None));
 }

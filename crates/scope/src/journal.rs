@@ -183,6 +183,11 @@ impl Journal {
         self.marks.range(first..).take_while(move |mark| mark.time_ns <= to_ns)
     }
 
+    /// Forgets the marks.
+    pub fn clear_marks(&mut self) {
+        self.marks.clear();
+    }
+
     /// Forgets all but the marks.
     pub fn clear_stretch(&mut self) {
         let marks = std::mem::take(&mut self.marks);

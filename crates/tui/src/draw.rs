@@ -15,6 +15,7 @@ mod shell;
 mod values;
 
 pub(crate) use hit::{Hit, hit};
+pub(crate) use scope::ladder_lines;
 
 use crate::front::Over;
 use crate::theme::Theme;
@@ -40,6 +41,8 @@ pub struct Extras<'a> {
     pub drag: Option<(f64, f64)>,
     /// Whether measurements lie over the picture.
     pub measurements: bool,
+    /// The first line that is shown of a journey that is opened.
+    pub ladder_from: usize,
 }
 
 /// The least that anything can be seen on.
@@ -65,7 +68,7 @@ pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, 
     match extras.over {
         Some(Over::Palette(palette)) => palette::draw(canvas, area, palette, extras.keys),
         Some(Over::Prompt(prompt)) => palette::prompt(canvas, area, prompt),
-        Some(Over::Channels(at)) => palette::channels(canvas, area, *at, &frame.view.channels),
+        Some(Over::Channels(at)) => palette::channels(canvas, area, *at, frame),
         Some(Over::Help(from)) => help::draw(canvas, area, extras.keys, *from),
         None => {}
     }
@@ -82,7 +85,7 @@ fn room(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
         Room::Losses => rooms::losses(canvas, body, frame, extras),
     }
     if frame.inspector.is_some() && frame.view.room != Room::Scope {
-        scope::inspect(canvas, body, frame);
+        scope::inspect(canvas, body, frame, extras.ladder_from);
     }
 }
 

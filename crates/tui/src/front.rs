@@ -15,7 +15,7 @@ use crossterm::event::{
 use magscope_core::Hop;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, Does, Own, Question};
-use magscope_scope::{Action, Channel, Scope};
+use magscope_scope::{Action, Scope};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tui_input::backend::crossterm::EventHandler;
@@ -82,6 +82,7 @@ pub struct Front {
     notice: Option<String>,
     frame_bytes: u64,
     measurements: bool,
+    ladder_from: usize,
     drag: Option<Drag>,
 }
 
@@ -92,13 +93,24 @@ struct Drag {
     to: f64,
 }
 
+/// Lines that a page of a journey that is opened moves by.
+const LADDER_PAGE: isize = 5;
+
 /// Drawn over by less than this it is a click.
 const LEAST_DRAG: f64 = 0.02;
 
 impl Front {
     /// Nothing open.
     pub const fn new(options: Options) -> Self {
-        Front { options, over: None, notice: None, frame_bytes: 0, measurements: false, drag: None }
+        Front {
+            options,
+            over: None,
+            notice: None,
+            frame_bytes: 0,
+            measurements: false,
+            ladder_from: 0,
+            drag: None,
+        }
     }
 
     /// Whether the mouse is the scope's.
@@ -160,7 +172,15 @@ impl Front {
                 (true, None)
             }
             None => match self.options.keys.get(chord(key)) {
-                Some(command) => (true, self.run(command, "", scope)),
+                Some(command) => {
+                    let before = scope.frame().view.journey;
+                    let wish = self.run(command, "", scope);
+                    let frame = scope.frame();
+                    if frame.inspector.is_none() || frame.view.journey != before {
+                        self.ladder_from = 0;
+                    }
+                    (true, wish)
+                }
                 None => (noticed, None),
             },
         }
@@ -184,12 +204,13 @@ impl Front {
     }
 
     fn channels_key(&mut self, at: usize, key: KeyEvent, scope: &mut Scope) {
-        let last = Channel::ALL.len() - 1;
+        let channels = scope.frame().channels();
+        let last = channels.len().saturating_sub(1);
         let next = match key.code {
             KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
             KeyCode::Enter | KeyCode::Char(' ') => {
-                if let Some(channel) = Channel::ALL.get(at) {
+                if let Some(channel) = channels.get(at) {
                     scope.apply(Action::ToggleChannel(*channel));
                 }
                 at
@@ -238,6 +259,12 @@ impl Front {
             Own::Ask(question) => self.ask(question, rest, scope),
             Own::Mouse | Own::Svg | Own::Text | Own::Theme | Own::Redraw | Own::Suspend => {
                 return self.wish(own);
+            }
+            // A journey that is opened is in front of the lanes.
+            Own::Page(by) if scope.frame().inspector.is_some() => {
+                let by = isize::from(by) * LADDER_PAGE;
+                let most = scope.frame().inspector.as_ref().map_or(0, draw::ladder_lines);
+                self.ladder_from = self.ladder_from.saturating_add_signed(by).min(most);
             }
             _ => act_by_what_is_shown(own, scope),
         }
@@ -321,6 +348,7 @@ impl Front {
             frame_bytes: self.frame_bytes,
             drag: self.drag.map(|drag| (drag.from, drag.to)),
             measurements: self.measurements,
+            ladder_from: self.ladder_from,
         };
         draw::draw(&scope.frame(), &self.options.theme, &extras, buffer, area);
         if self.options.ascii {

@@ -6,6 +6,7 @@ use crate::channel::{Channel, Vertical};
 use crate::cursor::{CursorId, Cursors};
 use crate::flows::Flows;
 use crate::frame::State;
+use crate::journal::Journal;
 use crate::lane::Lane;
 use crate::lifeline::Lifeline;
 use crate::look::Room;
@@ -666,6 +667,7 @@ impl Scope {
         self.sweep = Sweep { timebase: self.horizon.timebase(), align, ..Sweep::default() };
         if let Some(recorded) = &mut self.recorded {
             recorded.filled = None;
+            self.journal = Journal::default();
         } else {
             self.begin_ns = None;
         }

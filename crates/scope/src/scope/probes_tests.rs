@@ -375,6 +375,9 @@ fn a_recording_shows_the_same_and_reads_again_what_is_looked_at_closely() {
     let hits = scope.frame().hits(1_000);
     assert_eq!((hits.rows[0].tile_ns, hits.rows[0].cells.iter().sum::<u64>()), (0, 1));
     assert_eq!(hits.points.iter().map(|point| point.node).collect::<Vec<_>>(), [0, 0], "and whose they are");
+    // Surveyed anew for a trigger, what was read of the stretch is still there.
+    scope.apply(Action::TriggerText("into.len > 1".to_owned()));
+    assert_eq!((scope.frame().hits(1_000).points.len(), scope.frame().losses().probes[0].hits), (2, 0));
     let events: Vec<&Event> =
         scope.frame().events(50).rows.iter().filter_map(crate::look::EventRow::event).collect();
     assert!(!events.is_empty() && scope.frame().events(50).rows.iter().any(|row| row.name() == "into"));

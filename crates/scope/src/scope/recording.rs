@@ -155,7 +155,12 @@ impl Scope {
         self.drops.clear();
         self.probes.clear();
         self.ties = Ties::default();
-        self.journal = Journal::default();
+        if self.is_recorded() {
+            // What was read of a stretch is still what is in it.
+            self.journal.clear_marks();
+        } else {
+            self.journal = Journal::default();
+        }
         for row in &mut self.losses {
             (row.count, row.last_ns) = (0, None);
         }

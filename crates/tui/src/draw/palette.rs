@@ -1,11 +1,11 @@
 //! The command palette: what is typed, and the commands that match.
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, width};
 use super::help::window;
 use crate::palette::Palette;
 use crate::prompt::Prompt;
 use magscope_scope::command::keys::KeyMap;
-use magscope_scope::{Channel, Shown, Unit};
+use magscope_scope::{Channel, Frame, Unit};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use tui_input::Input;
@@ -75,18 +75,23 @@ pub fn prompt(canvas: &mut Canvas, area: Rect, prompt: &Prompt) {
 }
 
 /// Draws the signals, those that are shown ticked, over the middle of `area`.
-pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, shown: &[Shown]) {
+pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, frame: &Frame) {
     let theme = canvas.theme;
-    let inner = window(canvas, area, 40, Channel::ALL.len() as u16, " loadlines: Enter shows or hides ");
+    let (channels, shown) = (frame.channels(), &frame.view.channels);
+    let longest = channels.iter().map(|channel| width(channel.name())).max().unwrap_or(0);
+    // Names of probes are as long as whoever named them wanted.
+    let units = (longest + 6).clamp(22, 60);
+    let inner = window(canvas, area, units + 18, channels.len() as u16, " loadlines: Enter shows or hides ");
     let from = (at + 1).saturating_sub(usize::from(inner.height).max(1));
-    for (i, channel) in Channel::ALL.iter().enumerate().skip(from).take(usize::from(inner.height)) {
+    for (i, channel) in channels.iter().enumerate().skip(from).take(usize::from(inner.height)) {
         let y = (i - from) as u16;
         let style = if i == at { theme.selected } else { theme.plain };
         let ticked = shown.iter().any(|shown| shown.channel == *channel);
         canvas.put(inner, 0, y, if i == at { "▸" } else { " " }, style);
         canvas.put(inner, 2, y, if ticked { "✓" } else { "·" }, if ticked { theme.accent } else { theme.dim });
-        canvas.put(inner, 4, y, channel.name(), style);
-        canvas.put_cut(inner, 22, y, inner.width.saturating_sub(23), unit(channel.unit()), theme.dim);
+        canvas.put_cut(inner, 4, y, units - 5, channel.name(), style);
+        let words = if matches!(channel, Channel::Value(_)) { "custom probe" } else { unit(channel.unit()) };
+        canvas.put_cut(inner, units, y, inner.width.saturating_sub(units + 1), words, theme.dim);
     }
 }
 

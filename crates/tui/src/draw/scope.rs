@@ -2,6 +2,7 @@
 
 mod columns;
 mod density;
+mod hits;
 mod inspector;
 mod lanes;
 mod layout;
@@ -14,7 +15,7 @@ mod raster;
 pub mod table;
 mod xy;
 
-pub use inspector::inspect;
+pub use inspector::{inspect, ladder_lines};
 pub use layout::Layout;
 pub use raster::Raster;
 
@@ -45,6 +46,6 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         measurements::draw(canvas, layout.side, frame);
     }
     if frame.inspector.is_some() {
-        inspect(canvas, area, frame);
+        inspect(canvas, area, frame, extras.ladder_from);
     }
 }

@@ -4,6 +4,8 @@
 #![allow(dead_code)] // each user of this module needs a part of it
 
 use magscope_core::clock::ClockSample;
+use magscope_core::custom::ProbeHit;
+use magscope_core::head::PayloadHead;
 use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo, Service};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
 use magscope_scope::Scope;
@@ -38,6 +40,17 @@ pub fn info() -> NodeInfo {
         cgroups: Vec::new(),
         coverage,
     }
+}
+
+/// The same node, with custom probes and the first bytes of what comes in.
+pub fn probed() -> NodeInfo {
+    let probes = [
+        "kprobe:ip_local_deliver_finish name=deliver after=ip.in len=skb->len room=sk->sk_rcvbuf",
+        "kprobe:try_fill_recv name=refill as=loadline free=rq->vq->num_free",
+        "uprobe:/usr/lib/postgresql/17/bin/postgres:CheckpointerMain name=checkpoint",
+    ];
+    let probes = probes.iter().map(|text| text.parse().expect(text)).collect();
+    NodeInfo { probes, settings: vec!["snap 32 dev.recv".to_owned()], ..info() }
 }
 
 /// Numbers that look random and are always the same (xorshift).
@@ -112,6 +125,10 @@ pub struct World {
     hits: u64,
     count: u64,
     announced: bool,
+    /// Whether custom probes are passed and payload is kept.
+    probed: bool,
+    passed: Vec<ProbeHit>,
+    heads: Vec<PayloadHead>,
 }
 
 impl World {
@@ -142,7 +159,15 @@ impl World {
             hits: 0,
             count: 0,
             announced: false,
+            probed: false,
+            passed: Vec::new(),
+            heads: Vec::new(),
         }
+    }
+
+    /// The same world, seen by custom probes: see [`probed`].
+    pub fn probed(requests_per_s: f64) -> Self {
+        World { probed: true, ..Self::new(requests_per_s) }
     }
 
     /// Events so far.
@@ -172,6 +197,9 @@ impl World {
         while at < until {
             self.batch.tcp.push(tcp_state(at));
             at += TCP_EVERY_NS;
+        }
+        if self.probed {
+            self.pass(until);
         }
         self.batch.watermark_ns = until;
         if !self.announced {
@@ -297,8 +325,48 @@ impl World {
         time
     }
 
+    /// What custom probes saw until then: packets, a ring that runs empty and is filled, a checkpoint now and then.
+    fn pass(&mut self, until: u64) {
+        const EVERY_NS: u64 = 400_000;
+        let mut at = self.now_ns.next_multiple_of(EVERY_NS);
+        while at < until {
+            let n = at / EVERY_NS;
+            let free = [256 - (n * 7 % 223) as i64, 0];
+            self.passed.push(hit(1, at, free));
+            if n.is_multiple_of(170) {
+                self.passed.push(ProbeHit { tgid: 2211, tid: 2211, ..hit(2, at, [0, 0]) });
+            }
+            at += EVERY_NS;
+        }
+        self.passed.sort_by_key(|hit| hit.time_ns);
+        self.heads.sort_by_key(|head| head.time_ns);
+        let due = self.passed.partition_point(|hit| hit.time_ns < until);
+        self.batch.hits.extend(self.passed.drain(..due));
+        let due = self.heads.partition_point(|head| head.time_ns < until);
+        self.batch.heads.extend(self.heads.drain(..due));
+    }
+
     fn event(&mut self, leg: usize, hop: Hop, time_ns: u64) {
         let leg = &self.legs[leg];
+        if self.probed && hop == Hop::IpIn {
+            let (flow, seq, len) = (leg.rx, if leg.proto == Proto::UDP { 0 } else { leg.seq }, leg.len);
+            let seen = hit(0, time_ns + 260, [i64::from(len) + 52, 131_072]);
+            self.passed.push(ProbeHit { flow, seq, len, ip_id: leg.id, proto: leg.proto, ..seen });
+            let bytes = format!("SELECT abalance FROM pgbench_accounts WHERE aid = {};", leg.id);
+            self.heads.push(PayloadHead {
+                time_ns: time_ns - 100,
+                flow,
+                seq,
+                of_bytes: len,
+                event: 0,
+                record: 0,
+                cpu: 3,
+                ip_id: leg.id,
+                hop: Hop::DevRecv,
+                proto: leg.proto,
+                bytes: bytes.into_bytes().into_iter().take(32).collect(),
+            });
+        }
         let receiving = hop.direction() == magscope_core::Direction::Rx;
         let flow = if receiving { leg.rx } else { leg.tx };
         let sched = matches!(hop, Hop::TaskWake | Hop::TaskRun);
@@ -336,5 +404,25 @@ impl World {
             proto: leg.proto,
             ..Event::at(hop, time_ns)
         });
+    }
+}
+
+/// A hit of two values.
+fn hit(probe: u8, time_ns: u64, values: [i64; 2]) -> ProbeHit {
+    ProbeHit {
+        time_ns,
+        socket: 0,
+        flow: FlowId::NONE,
+        seq: 0,
+        len: 0,
+        tgid: 0,
+        tid: 0,
+        record: time_ns as u32,
+        cpu: 3,
+        ip_id: 0,
+        probe,
+        proto: Proto(0),
+        known: 0b11,
+        values: [values[0], values[1], 0, 0],
     }
 }

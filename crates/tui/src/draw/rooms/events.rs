@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
     number("bytes", 7, 5),
     number("sequence", 10, 6),
     number("packet", 10, 8),
-    words("detail", 16, 1, 7),
+    words("detail", 16, 2, 7),
 ];
 
 /// Draws the room.
@@ -81,13 +81,17 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
     };
     grid.put(canvas, 4, y, &who, style);
     let ends = row.ends.map_or_else(|| "·".to_owned(), |(from, to)| format!("{} {from}→{to}", row.proto()));
-    grid.put(canvas, 5, y, &ends, style);
+    let instead = event.is_none() && grid.place(9).is_none() && !row.told().is_empty();
+    if !instead {
+        grid.put(canvas, 5, y, &ends, style);
+    }
     grid.put(canvas, 6, y, &count(u64::from(row.len())), style);
     if row.seq() != 0 {
         grid.put(canvas, 7, y, &row.seq().to_string(), style);
     }
     let Some(event) = event else {
-        grid.put(canvas, 9, y, &row.told(), style);
+        // Where there is no room for details, what it read says more than the flow.
+        grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.told(), style);
         return;
     };
     if event.skb != 0 {

@@ -27,6 +27,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let width = area.width.saturating_sub(LABELS + numbers + 1);
     let map = frame.heat_map(usize::from(width), CLASSES);
     titles(canvas, area, frame, &map, width);
+    let below = probes(canvas, area, frame, width);
+    let area = Rect { height: area.height - below, ..area };
     if map.rows.is_empty() {
         canvas.put(area, 2, 1, "no journey yet", theme.dim);
         return;
@@ -41,6 +43,34 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         }
         y += height;
     }
+}
+
+/// Custom probes under the pairs, a row each with its hits by time. Returns the rows it took: at most a third.
+fn probes(canvas: &mut Canvas, area: Rect, frame: &Frame, width: u16) -> u16 {
+    let theme = canvas.theme;
+    let heats = frame.hit_heats(usize::from(width));
+    let rows = (heats.len() as u16 + 1).min(area.height / 3);
+    if heats.is_empty() || rows < 2 {
+        return 0;
+    }
+    let area = Rect { y: area.bottom() - rows, height: rows, ..area };
+    canvas.rule(area, 0, "─", theme.grid);
+    let left_out = heats.len() - usize::from(rows - 1).min(heats.len());
+    let more = if left_out > 0 { format!(" and {left_out} more") } else { String::new() };
+    canvas.put(area, 1, 0, &format!(" hits of custom probes{more} "), theme.dim);
+    for (y, heat) in (1..rows).zip(&heats) {
+        canvas.put(area, 0, y, "◇", theme.dim);
+        canvas.put_cut(area, 1, y, LABELS - 2, &heat.probe.name, theme.plain);
+        let most = heat.cells.iter().copied().max().unwrap_or(0) as f64;
+        for (x, count) in heat.cells.iter().enumerate() {
+            if let Some(step) = step(*count as f64, most) {
+                let (glyph, style) = shade(theme, step);
+                canvas.put(area, LABELS + x as u16, y, glyph.encode_utf8(&mut [0; 4]), style);
+            }
+        }
+        canvas.put_right(area, area.width.saturating_sub(1), y, &amount(heat.hits), theme.plain);
+    }
+    rows
 }
 
 /// Rows of each pair: all the same, and more for the selected one. Where not even one each fits, those around it.

@@ -32,6 +32,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
     let left = Rect { width: if wide { area.width / 2 } else { area.width }, ..area };
     let mut lines = losses(canvas.theme, frame, &panel);
     lines.extend(drops(canvas.theme, &panel));
+    lines.extend(probes(canvas.theme, &panel));
     lines.extend(cost(canvas.theme, &panel, extras));
     for (y, line) in lines.iter().enumerate() {
         let y = y as u16;
@@ -83,6 +84,36 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
         lines.push(alarm(theme, "none".to_owned(), 0, ""));
     }
     lines
+}
+
+/// Custom probes: how often each was passed, and what could not be read there.
+fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
+    if panel.probes.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![Line::Heading(" hits of custom probes ")];
+    for probe in panel.probes {
+        let unread = probe.asked.values.iter().zip(probe.unread).filter(|(_, n)| *n > 0);
+        // What could not be read comes first: there is not always room for where it stands.
+        let unread: String =
+            unread.map(|(value, n)| format!("{} unread {}×; ", value.name, count(n))).collect();
+        let words = format!("{:>11}  {unread}{}", count(probe.hits), probe.place());
+        lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
+    }
+    if panel.strangers > 0 {
+        lines.push(alarm(theme, "of no probe: damaged".to_owned(), panel.strangers, ""));
+    }
+    lines
+}
+
+/// A name in the columns there are for words.
+fn fit(name: &str) -> String {
+    let room = usize::from(WORDS) - 6;
+    if name.chars().count() <= room {
+        name.to_owned()
+    } else {
+        name.chars().take(room - 1).chain(['…']).collect()
+    }
 }
 
 fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {

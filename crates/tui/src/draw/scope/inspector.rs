@@ -1,53 +1,146 @@
-//! The ladder of one journey: every hop with its time, its step, its CPU and who was there.
+//! The ladder of one journey: every hop with its time, its step, its CPU and who was there; custom probes where they saw its bytes; its
+//! payload, where it was asked for.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::help::window;
 use magscope_core::Direction;
 use magscope_scope::format::{bytes, duration};
-use magscope_scope::{Frame, Inspector};
+use magscope_scope::look::{PassRow, Payload};
+use magscope_scope::{Frame, Inspector, LadderRow};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
 const COLUMNS: u16 = 66;
+/// A line of a dump: its offset, sixteen bytes, and what of them is text.
+const DUMP: u16 = 73;
+/// Hits and heads of one journey that are shown.
+const MOST: usize = 32;
 
-/// Draws the ladder over the right part of `area`, so that the line it is about stays in sight.
-pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame) {
+/// A line of the ladder.
+enum Line<'a> {
+    Words(String),
+    Blank,
+    Wire,
+    Rung(&'a LadderRow),
+    Pass(&'a PassRow<'a>),
+    Dim(String),
+}
+
+/// Draws the ladder over the right part of `area`, so that the line it is about stays in sight, from line `from` on.
+pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     let Some(inspector) = &frame.inspector else { return };
     let theme = canvas.theme;
-    let rows = inspector.rungs.len() as u16 + 5;
-    let wide = area.width > COLUMNS + 50;
-    let area = if wide { Rect { x: area.right() - COLUMNS - 2, width: COLUMNS + 2, ..area } } else { area };
-    let inner = window(canvas, area, COLUMNS, rows, &format!(" journey #{} ", inspector.line.id()));
-    let mut y = 0;
-    for words in facts(inspector) {
-        canvas.put_cut(inner, 1, y, inner.width.saturating_sub(2), &words, theme.plain);
-        y += 1;
+    let lines = lines(inspector);
+    let columns = if matches!(inspector.payload, Payload::Heads(_)) { DUMP } else { COLUMNS };
+    let wide = area.width > columns + 50;
+    let area = if wide { Rect { x: area.right() - columns - 2, width: columns + 2, ..area } } else { area };
+    let title = format!(" journey #{} ", inspector.line.id());
+    let inner = window(canvas, area, columns, lines.len() as u16, &title);
+    // As far as there is something to see.
+    let from = from.min(lines.len().saturating_sub(usize::from(inner.height)));
+    for (y, line) in lines.iter().skip(from).enumerate().take(usize::from(inner.height)) {
+        one(canvas, inner, y as u16, line);
     }
-    y += 1;
-    // As on the picture: the receiver above, the sender below.
+    let shown = from + usize::from(inner.height);
+    if lines.len() > shown {
+        let words = format!(" {} more: PgDn ", lines.len() - shown);
+        let bottom = inner.height.saturating_sub(1);
+        canvas.put_right(inner, inner.width, bottom, &words, theme.strong);
+    }
+}
+
+/// Lines of a ladder.
+pub fn ladder_lines(inspector: &Inspector) -> usize {
+    lines(inspector).len()
+}
+
+fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line> = facts(inspector).into_iter().map(Line::Words).collect();
+    lines.push(Line::Blank);
+    // As on the picture: the receiver above, the sender below; what stands right behind a hop is above it.
+    let passes = || inspector.passes.iter().take(MOST);
     let mut above_wire = true;
+    let mut seen = 0;
     for rung in inspector.rungs.iter().rev() {
         if above_wire && rung.mark.hop.direction() == Direction::Tx {
             above_wire = false;
-            canvas.rule(
-                Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner },
-                y,
-                "╌",
-                theme.dim,
-            );
-            y += 1;
+            lines.push(Line::Wire);
         }
-        let style = if rung.blamed { theme.accent } else { theme.plain };
-        let sign = if rung.since_start_ns < 0 { '-' } else { '+' };
-        let at = format!("{sign}{}", duration(rung.since_start_ns.unsigned_abs()));
-        canvas.put(inner, 1, y, rung.mark.hop.name(), style);
-        canvas.put_right(inner, 21, y, &at, theme.dim);
-        let step = rung.step.map_or_else(|| "·".to_owned(), |step| format!("Δ {}", duration(step.ns)));
-        canvas.put_right(inner, 33, y, &step, style);
-        canvas.put_right(inner, 41, y, &format!("cpu {:>3}", rung.mark.cpu), theme.dim);
-        canvas.put_cut(inner, 43, y, inner.width.saturating_sub(44), &rung.who, style);
-        y += 1;
+        let behind = passes().rev().filter(|pass| pass.after() == Some(rung.mark.hop));
+        let before = lines.len();
+        lines.extend(behind.map(Line::Pass));
+        seen += lines.len() - before;
+        lines.push(Line::Rung(rung));
     }
+    // Those whose hop was not seen.
+    let of_rung = |pass: &&PassRow| inspector.rungs.iter().all(|rung| Some(rung.mark.hop) != pass.after());
+    let before = lines.len();
+    lines.extend(passes().filter(of_rung).map(Line::Pass));
+    seen += lines.len() - before;
+    if inspector.passes.len() > seen {
+        lines.push(Line::Dim(format!("and {} more hits of custom probes", inspector.passes.len() - seen)));
+    }
+    payload(inspector, &mut lines);
+    lines
+}
+
+fn payload<'a>(inspector: &'a Inspector, lines: &mut Vec<Line<'a>>) {
+    match &inspector.payload {
+        Payload::NotAsked => {}
+        Payload::Elsewhere(words) => lines.extend([Line::Blank, Line::Dim(format!("payload: {words}"))]),
+        Payload::Heads(heads) => {
+            for head in heads.iter().take(MOST) {
+                let since = i128::from(head.time_ns) - i128::from(inspector.line.start_ns());
+                let sign = if since < 0 { '-' } else { '+' };
+                let at = duration(since.unsigned_abs() as u64);
+                let (kept, of) = (head.bytes.len(), head.of_bytes);
+                let words = format!("payload at {} {sign}{}: {kept} of {of} bytes", head.hop, at.trim());
+                lines.extend([Line::Blank, Line::Words(words)]);
+                lines.extend(head.dump().into_iter().map(Line::Dim));
+            }
+            if heads.len() > MOST {
+                lines.push(Line::Dim(format!("and {} more heads", heads.len() - MOST)));
+            }
+        }
+    }
+}
+
+fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
+    let theme = canvas.theme;
+    let room = inner.width.saturating_sub(2);
+    match line {
+        Line::Blank => {}
+        Line::Words(words) => canvas.put_cut(inner, 1, y, room, words, theme.plain),
+        Line::Dim(words) => canvas.put_cut(inner, 1, y, room, words, theme.dim),
+        Line::Wire => {
+            let area = Rect { x: inner.x + 1, width: room, ..inner };
+            canvas.rule(area, y, "╌", theme.dim);
+        }
+        Line::Rung(rung) => {
+            let style = if rung.blamed { theme.accent } else { theme.plain };
+            canvas.put(inner, 1, y, rung.mark.hop.name(), style);
+            canvas.put_right(inner, 21, y, &since(rung.since_start_ns), theme.dim);
+            let step = rung.step.map_or_else(|| "·".to_owned(), |step| format!("Δ {}", duration(step.ns)));
+            canvas.put_right(inner, 33, y, &step, style);
+            canvas.put_right(inner, 41, y, &format!("cpu {:>3}", rung.mark.cpu), theme.dim);
+            canvas.put_cut(inner, 43, y, inner.width.saturating_sub(44), &rung.who, style);
+        }
+        Line::Pass(pass) => {
+            canvas.put(inner, 0, y, "◇", theme.dim);
+            // Its name may take the room of the step that it has not.
+            let at = since(pass.since_start_ns);
+            canvas.put_right(inner, 33, y, &at, theme.dim);
+            let taken = at.chars().count() as u16;
+            canvas.put_cut(inner, 1, y, 31_u16.saturating_sub(taken), &pass.probe.name, theme.plain);
+            canvas.put_right(inner, 41, y, &format!("cpu {:>3}", pass.hit.cpu), theme.dim);
+            canvas.put_cut(inner, 43, y, inner.width.saturating_sub(44), &pass.told, theme.plain);
+        }
+    }
+}
+
+fn since(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    format!("{sign}{}", duration(ns.unsigned_abs()))
 }
 
 fn facts(inspector: &Inspector) -> [String; 3] {

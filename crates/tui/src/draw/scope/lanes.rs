@@ -65,6 +65,11 @@ fn readout(cursors: CursorReading) -> String {
 
 fn name(canvas: &mut Canvas, area: Rect, y: u16, lane: &Lane, frame: &Frame) {
     let theme = canvas.theme;
+    if lane.probe().is_some() {
+        canvas.put(area, 0, y, "◇", theme.dim);
+        canvas.put_cut(area, 1, y, area.width.saturating_sub(2), frame.name_of(lane.place), theme.plain);
+        return;
+    }
     let Some(hop) = lane.hop() else {
         canvas.put(area, 1, y, "wire", theme.dim);
         return;
@@ -116,6 +121,9 @@ fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
             (Some(ns), None) => format!("±{}   {ends}", short_duration(ns)),
             (None, _) => format!("not joined   {ends}"),
         });
+    }
+    if lane.probe().is_some() {
+        return None;
     }
     match &lane.service {
         Service::Served { .. } => None,

@@ -179,7 +179,11 @@ fn rows(lanes: &[Lane], height: u16) -> (Vec<Row>, u16) {
 
 /// What to keep where there is little room: what is measured before what is not, the ends of a leg before its middle.
 fn need_of_lane(lane: &Lane) -> (u8, u8) {
-    let Some(hop) = lane.hop() else { return (0, 0) };
+    let Some(hop) = lane.hop() else {
+        // A person named it to see it, but not instead of the ends of the way.
+        let last = if lane.seen { need_of_hop(Hop::DevXmit) } else { need_of_hop(Hop::UdpRecv) };
+        return (0, if lane.probe().is_some() { last } else { 0 });
+    };
     let class = match (lane.is_served(), lane.seen) {
         (true, true) => 0,
         (true, false) => 1,

@@ -9,16 +9,28 @@ use super::raster::Raster;
 use crate::draw::canvas::Canvas;
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
-use magscope_core::journey::Rung;
 use magscope_scope::format::short_duration;
-use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline};
+use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline, Place};
 use ratatui::layout::Rect;
 
 /// Lines through a cell from which on it is drawn at full weight.
 const DENSE: u8 = 4;
 
-/// Row of dots of each hop on the picture; `None` where the hop has no lane.
-type DotRows = [Option<f64>; PATH_HOPS];
+/// Row of dots of each hop and each custom probe on the picture; `None` where it has no lane.
+struct DotRows {
+    hops: [Option<f64>; PATH_HOPS],
+    probes: Vec<Option<f64>>,
+}
+
+impl DotRows {
+    fn of(&self, place: Place) -> Option<f64> {
+        match place {
+            Place::Hop(hop) => self.hops.get(hop.path_index()?).copied().flatten(),
+            Place::Probe(probe) => self.probes.get(probe.index()).copied().flatten(),
+            Place::Wire => None,
+        }
+    }
+}
 
 /// Lifelines a column of the picture has at most; with more of them they are a grey wall that shows nothing.
 const A_COLUMN: usize = 2;
@@ -43,6 +55,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         others.truncate(SLOWEST);
     }
     crowd(canvas, layout.picture, frame, &rows, others.iter().copied());
+    super::hits::draw(canvas, layout, frame);
     let anchor = lines.iter().find(is_anchor);
     if let Some(anchor) = anchor {
         single(canvas, layout.picture, frame, &rows, anchor);
@@ -54,11 +67,17 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
 }
 
 fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
-    let mut rows = [None; PATH_HOPS];
+    let mut rows = DotRows { hops: [None; PATH_HOPS], probes: vec![None; frame.probes().len()] };
     for row in &layout.rows {
-        if let Some(index) = frame.lanes[row.lane].hop().and_then(Hop::path_index) {
-            // The middle of the row that the hop's name stands on.
-            rows[index] = Some(f64::from(row.top + layout.middle()) * 4.0 + 1.5);
+        let Some(lane) = frame.lanes.get(row.lane) else { continue };
+        let place = match lane.place {
+            Place::Hop(hop) => hop.path_index().and_then(|index| rows.hops.get_mut(index)),
+            Place::Probe(probe) => rows.probes.get_mut(probe.index()),
+            Place::Wire => None,
+        };
+        if let Some(place) = place {
+            // The middle of the row that its name stands on.
+            *place = Some(f64::from(row.top + layout.middle()) * 4.0 + 1.5);
         }
     }
     rows
@@ -88,24 +107,24 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
 }
 
-/// The marks of a journey that have a lane, as dots.
+/// The stops of a journey that have a lane, as dots.
 fn points<'a>(
     area: Rect,
     frame: &'a Frame,
     rows: &'a DotRows,
     line: &'a Lifeline,
-) -> impl Iterator<Item = (f64, f64, Rung)> {
+) -> impl Iterator<Item = (f64, f64, Place)> {
     let across = f64::from(area.width) * 2.0;
-    line.marks().filter_map(move |mark| {
-        let y = rows[mark.hop.path_index()?]?;
-        Some((frame.sweep.x(line, mark.time_ns) * across, y, mark))
+    frame.stops(line).into_iter().filter_map(move |stop| {
+        let y = rows.of(stop.place)?;
+        Some((frame.sweep.x(line, stop.time_ns) * across, y, stop.place))
     })
 }
 
 fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline, number: u16) {
     let mut before: Option<(f64, f64)> = None;
-    for (x, y, mark) in points(area, frame, rows, line) {
-        if mark.hop == Hop::DevDone {
+    for (x, y, place) in points(area, frame, rows, line) {
+        if place == Place::Hop(Hop::DevDone) {
             continue; // beside the way: the packet went on without waiting for the driver's call to return
         }
         raster.line(before.unwrap_or((x, y)), (x, y), number);

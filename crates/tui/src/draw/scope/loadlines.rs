@@ -20,7 +20,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let mut y = 0;
     for (i, line) in frame.loadlines(columns).iter().enumerate() {
         let style = canvas.theme.series[i % SERIES];
-        let heights = line.columns.iter().map(|column| column.map(|c: Column| line.y(c.last)));
+        let heights = line.columns.iter().map(|column| column.map(|c: Column| (line.y(c.min), line.y(c.max))));
         one(canvas, layout, y, line.channel.name(), line.chosen, style, heights);
         let range = (line.unit, line.foot, line.top, line.last);
         numbers(canvas, layout, y, range, &description(line));
@@ -28,7 +28,8 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
     if let Some(math) = frame.math(columns) {
         let style = canvas.theme.series[SERIES - 1];
-        let heights = math.columns.iter().map(|column| column.map(|c: Column| part(&math, c.last)));
+        let heights =
+            math.columns.iter().map(|column| column.map(|c: Column| (part(&math, c.min), part(&math, c.max))));
         one(canvas, layout, y, "math", false, style, heights);
         numbers(canvas, layout, y, (math.unit, math.foot, math.top, math.last), &math.math.to_string());
     }
@@ -43,7 +44,8 @@ fn description(line: &Loadline) -> String {
     if line.vertical.log { format!("log  {}", line.of) } else { line.of.clone() }
 }
 
-/// One signal in so many rows, in eighths of a row.
+/// One signal in so many rows, in eighths of a row: up to the least of a column in its colour, from there to the largest dim, so that no
+/// zoom hides a peak.
 fn one(
     canvas: &mut Canvas,
     layout: &Layout,
@@ -51,7 +53,7 @@ fn one(
     name: &str,
     chosen: bool,
     style: Style,
-    heights: impl Iterator<Item = Option<f64>>,
+    heights: impl Iterator<Item = Option<(f64, f64)>>,
 ) {
     let rows = layout.load_height;
     let area = Rect { x: layout.picture.x, width: layout.picture.width, ..layout.loads };
@@ -60,14 +62,17 @@ fn one(
         let style = canvas.theme.selected;
         canvas.put(layout.loads, 0, middle, "▸", style);
     }
-    canvas.put(layout.loads, 1, middle, name, style);
+    let room = layout.picture.x.saturating_sub(layout.loads.x + 2);
+    canvas.put_cut(layout.loads, 1, middle, room, name, style);
     for (x, height) in heights.take(usize::from(area.width)).enumerate() {
-        let Some(height) = height else { continue };
+        let Some((least, most)) = height else { continue };
         // At least a line at the foot: a signal that is zero is not a signal that is not there.
-        let eighths = ((height * f64::from(rows) * 8.0).round() as u16).max(1);
+        let eighths = |height: f64| ((height * f64::from(rows) * 8.0).round() as u16).max(1);
+        let (least, most) = (eighths(least), eighths(most));
         for row in 0..rows {
-            let filled = eighths.saturating_sub(row * 8).min(8);
+            let filled = most.saturating_sub(row * 8).min(8);
             if filled > 0 {
+                let style = if least > row * 8 { style } else { canvas.theme.dim };
                 set(canvas, area, x as u16, top + rows - 1 - row, spark(usize::from(filled)), style);
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::draw::canvas::Canvas;
 use crate::draw::help::window;
+use crate::draw::values::value;
 use magscope_scope::format::{amount, bit_rate, count, duration, percent, rate, short_duration};
 use magscope_scope::{Frame, Over};
 use ratatui::layout::Rect;
@@ -88,6 +89,15 @@ fn lines(frame: &Frame) -> Vec<Line> {
     for layer in &m.layers {
         let words = format!("payload at {}", layer.hop);
         lines.push(line(words, vec![bit_rate(layer.bytes_per_s), rate(layer.per_s)]));
+    }
+    if !m.channels.is_empty() {
+        let titles = ["least", "mean", "most", "last"].map(str::to_owned).into();
+        lines.push(line("signals".to_owned(), titles));
+    }
+    for signal in &m.channels {
+        let numbers = [signal.min, signal.mean, signal.max, signal.last];
+        let numbers = numbers.map(|number| value(signal.channel.unit(), number)).into();
+        lines.push(line(signal.channel.to_string(), numbers));
     }
     let n: u64 = m.pairs.first().map_or(0, |pair| pair.times.n);
     if m.pairs.iter().any(|pair| !pair.times.exact) {
