@@ -12,7 +12,7 @@ use magscope_core::custom::Mark;
 use magscope_core::{Direction, FlowId, Journey};
 use std::collections::HashMap;
 
-/// Hits of a picture that are looked at.
+/// Hits of a picture that are looked at, once.
 pub const MOST_HITS: usize = 1 << 14;
 /// Pairs of a hit and a lifeline that are looked at.
 const MOST_PAIRS: usize = 1 << 19;

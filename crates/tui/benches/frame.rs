@@ -31,13 +31,21 @@ fn with_events(events: u64, requests_per_s: f64) -> Scope {
     scope
 }
 
-/// Every view of ten million events, with every cell made and turned into bytes.
+/// A scope with so many events and three custom probes: a hit a packet, 2,500 a second of a value, some of a place without one.
+fn with_probes(events: u64, requests_per_s: f64) -> Scope {
+    let mut scope = Scope::new(made_up::probed(), Options::default());
+    let mut world = made_up::World::probed(requests_per_s);
+    let mut hundredth = 0;
+    while world.hits() < events {
+        hundredth += 1;
+        world.run_until(hundredth * 10_000_000, &mut scope);
+    }
+    scope
+}
+
+/// Every view, with every cell made and turned into bytes.
 fn frame(c: &mut Criterion) {
-    let front = Front::new(magscope_tui::Options::default());
-    let mut group = c.benchmark_group("frame 200x60");
-    group.sample_size(30);
-    let mut scope = with_events(EVENTS, 4_000.0);
-    let views: [(&str, &[Action]); 10] = [
+    let views: &[(&str, &[Action])] = &[
         ("scope, near", &[Action::SetTimebase(1_000_000)]),
         ("scope, crowded", &[Action::SetTimebase(20_000_000)]),
         ("scope, from afar", &[Action::Fit]),
@@ -49,8 +57,24 @@ fn frame(c: &mut Criterion) {
         ("clock", &[Action::Show(Room::Clock)]),
         ("losses", &[Action::Show(Room::Losses)]),
     ];
+    measure(c, "frame 200x60", with_events(EVENTS, 4_000.0), views);
+    let views: &[(&str, &[Action])] = &[
+        ("scope, near", &[Action::SetTimebase(1_000_000)]),
+        ("scope, crowded", &[Action::SetTimebase(20_000_000)]),
+        ("scope, from afar", &[Action::Fit]),
+        ("a journey opened", &[Action::SelectJourney(1), Action::ToggleInspector]),
+        ("hops", &[Action::Back, Action::Show(Room::Hops), Action::Fit]),
+        ("events", &[Action::Show(Room::Events)]),
+    ];
+    measure(c, "frame 200x60 with custom probes", with_probes(EVENTS / 10, 4_000.0), views);
+}
+
+fn measure(c: &mut Criterion, name: &str, mut scope: Scope, views: &[(&str, &[Action])]) {
+    let front = Front::new(magscope_tui::Options::default());
+    let mut group = c.benchmark_group(name);
+    group.sample_size(30);
     for (name, actions) in views {
-        for action in actions {
+        for action in *actions {
             scope.apply(action.clone());
         }
         let bytes = Cell::new(0_u64);
@@ -58,7 +82,7 @@ fn frame(c: &mut Criterion) {
         let Ok(mut terminal) = Terminal::with_options(CrosstermBackend::new(Counted(&bytes)), options) else {
             continue;
         };
-        group.bench_function(name, |b| {
+        group.bench_function(*name, |b| {
             b.iter(|| {
                 // The empty frame between makes every cell differ, so that all bytes are made as well: what is
                 // measured is the worst a frame can cost, and the empty one on top.

@@ -57,6 +57,6 @@ pub fn run(args: &Args) -> Result<()> {
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");
     }
-    let mut watched = Watched::new(live, kept, &args.trigger, args.limits.limits());
+    let mut watched = Watched::new(live, kept, &args.trigger, args.limits.limits())?;
     reporting::print(&reporting::of(&mut watched, args.limits.limits())?, args.json)
 }

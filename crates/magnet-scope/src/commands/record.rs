@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<()> {
         ..RecordOptions::default()
     };
     let recorded = Recorded::new(live, directory, options)?;
-    let mut watched = Watched::new(recorded, kept, &args.trigger, Limits::default());
+    let mut watched = Watched::new(recorded, kept, &args.trigger, Limits::default())?;
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
     let mut batch = Batch::default();

@@ -3,6 +3,7 @@
 use super::{Keeper, TriggerArgs};
 use crate::output;
 use crate::recording::Directory;
+use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
@@ -17,15 +18,15 @@ pub struct Watched<S> {
 }
 
 impl<S: Source> Watched<S> {
-    /// Watches `inner` if there is a directory to save into.
-    pub fn new(inner: S, made: Option<Directory>, args: &TriggerArgs, limits: Limits) -> Self {
-        let watch = made.map(|made| {
-            let info = inner.info();
-            let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
-            scope.set_trigger(|settings| args.set(settings));
-            (scope, Keeper::new(made, info, args.trigger_memory))
-        });
-        Watched { inner, watch }
+    /// Watches `inner` if there is a directory to save into. An error where what is waited for can never come.
+    pub fn new(inner: S, made: Option<Directory>, args: &TriggerArgs, limits: Limits) -> Result<Self> {
+        let Some(made) = made else { return Ok(Watched { inner, watch: None }) };
+        let info = inner.info();
+        let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
+        scope.set_trigger(|settings| args.set(settings));
+        scope.can_trigger().map_err(|words| anyhow!("--trigger: {words}"))?;
+        let keeper = Keeper::new(made, info, args.trigger_memory);
+        Ok(Watched { inner, watch: Some((scope, keeper)) })
     }
 
     /// What is watched.

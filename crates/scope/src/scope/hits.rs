@@ -155,7 +155,7 @@ impl Scope {
         if self.view.align == Align::Start {
             return out;
         }
-        if let Some(hits) = self.hits_at_hand(stretch, ties::MOST_HITS) {
+        if let Some(hits) = self.hits_at_hand(stretch, MOST_POINTS) {
             let journeys = self.ties.journey_of();
             for hit in hits {
                 let x = self.horizon.x(hit.hit.time_ns);
@@ -168,9 +168,6 @@ impl Scope {
                 }
                 let journey = journeys.get(&ties::name(hit.node, &hit.hit)).copied();
                 out.points.push(HitPoint { probe: hit.probe, node: hit.node, hit: hit.hit, x, journey });
-            }
-            if out.points.len() > MOST_POINTS {
-                out.points = Vec::new();
             }
         } else {
             for (probe, row) in self.probes.all().iter().zip(&mut out.rows) {
@@ -246,7 +243,7 @@ impl Scope {
         stretch: (u64, u64),
     ) -> Option<impl Iterator<Item = (u64, f64)>> {
         let of = self.probes.get(probe)?;
-        let hits = self.hits_at_hand(stretch, ties::MOST_HITS)?.filter(move |hit| hit.probe == probe);
+        let hits = self.hits_at_hand(stretch, MOST_POINTS)?.filter(move |hit| hit.probe == probe);
         Some(hits.filter_map(move |hit| Some((hit.hit.time_ns, of.number(&hit.hit, value)?))))
     }
 
@@ -280,7 +277,7 @@ impl Scope {
     /// A value over the picture with its least, largest and last in each column. It holds until the next one, up to the last.
     pub(super) fn value_columns(&self, (probe, value): (ProbeId, usize), n: usize) -> Vec<Option<Column>> {
         let stretch = self.stretch();
-        if self.hits_at_hand(stretch, ties::MOST_HITS).is_some() {
+        if self.hits_at_hand(stretch, MOST_POINTS).is_some() {
             return columns(&self.value_series((probe, value), n), stretch, n);
         }
         let mut extents: Vec<Extent> = vec![Extent::default(); n];

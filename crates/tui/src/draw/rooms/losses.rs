@@ -95,9 +95,9 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     for probe in panel.probes {
         let unread = probe.asked.values.iter().zip(probe.unread).filter(|(_, n)| *n > 0);
         // What could not be read comes first: there is not always room for where it stands.
-        let unread: String =
-            unread.map(|(value, n)| format!("{} unread {}×; ", value.name, count(n))).collect();
-        let words = format!("{:>11}  {unread}{}", count(probe.hits), probe.place());
+        let unread = unread.map(|(value, n)| format!("{} unread {}×", value.name, count(n)));
+        let said: Vec<String> = unread.chain([probe.place()]).collect();
+        let words = format!("{:>11}  {}", count(probe.hits), said.join("; "));
         lines.push(Line::Fact(format!("◇ {}", fit(&probe.name)), words, theme.plain));
     }
     if panel.strangers > 0 {
