@@ -7,6 +7,7 @@
 
 use crate::candidates::Candidate;
 use crate::capture::{Capture, CaptureOptions, attach};
+use crate::children;
 use crate::control::Control;
 use crate::error::ProbeError;
 use crate::facts::CAP_SYS_ADMIN;
@@ -201,6 +202,7 @@ impl Capture {
         let netns = &self.options.netns;
         let privileged = holds_privileges();
         let loaded = self.loaded.programs();
+        let _no_child_starts = children::alone();
         self.links.retain(|(program, _)| {
             programs.iter().any(|probe| probe.program == *program)
                 || loaded.iter().any(|probe| probe.program == *program && !can_return(probe, netns, privileged))

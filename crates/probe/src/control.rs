@@ -78,15 +78,15 @@ impl Control {
         let find = |map: &'static str, ending: &str| {
             let found = object.maps().find(|m| m.name().to_string_lossy().ends_with(ending));
             let found = found.ok_or_else(|| failed(map, "not in the object".to_owned()))?;
-            MapHandle::try_from(&found).map_err(|e| failed(map, e.to_string()))
+            MapHandle::try_from(&found).map_err(|e| failed(map, format!("{e:#}")))
         };
         let shared = find("control", ".data.control")?;
         let control = Control {
-            memory: Memory::map(&shared).map_err(|e| failed("control", e.to_string()))?,
+            memory: Memory::map(&shared).map_err(|e| failed("control", format!("{e:#}")))?,
             filters: find("filters", "filters")?,
             pcaps: find("pcaps", "pcaps")?,
             barrier: find("rings", "rings")?,
-            ring: MapHandle::try_from(ring).map_err(|e| failed("rings", e.to_string()))?,
+            ring: MapHandle::try_from(ring).map_err(|e| failed("rings", format!("{e:#}")))?,
             program: None,
             flow_one_in: 1,
             custom: 0,
@@ -131,8 +131,11 @@ impl Control {
     }
 
     pub(crate) fn set_filter(&mut self, program: Option<Program>) -> Result<(), ProbeError> {
-        let failed =
-            |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "filters", cause: e.to_string() };
+        let failed = |e: libbpf_rs::Error| ProbeError::Map {
+            operation: "write",
+            map: "filters",
+            cause: format!("{e:#}"),
+        };
         let slot = std::mem::offset_of!(mag_control, filter);
         let now = self.word(slot).load(SeqCst);
         let mut next = 0;
@@ -155,7 +158,7 @@ impl Control {
     /// Puts a pcap program in force, beside the filter.
     pub(crate) fn set_pcap(&self, insns: Option<&[mag_insn]>) -> Result<(), ProbeError> {
         let failed =
-            |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "pcaps", cause: e.to_string() };
+            |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "pcaps", cause: format!("{e:#}") };
         let slot = std::mem::offset_of!(mag_control, pcap);
         let mut next = 0;
         if let Some(insns) = insns {
@@ -254,7 +257,7 @@ impl Control {
     fn wait_for_programs(&self) -> Result<(), ProbeError> {
         let fd = self.ring.as_fd().as_raw_fd();
         let same = self.barrier.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY);
-        same.map_err(|e| ProbeError::Map { operation: "write", map: "rings", cause: e.to_string() })
+        same.map_err(|e| ProbeError::Map { operation: "write", map: "rings", cause: format!("{e:#}") })
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {

@@ -19,8 +19,11 @@ pub(crate) struct Doorbell {
 
 impl Doorbell {
     pub(crate) fn new(rings: &[MapHandle]) -> Result<Self, ProbeError> {
-        let failed =
-            |e: rustix::io::Errno| ProbeError::Map { operation: "watch", map: "rings", cause: e.to_string() };
+        let failed = |e: rustix::io::Errno| ProbeError::Map {
+            operation: "watch",
+            map: "rings",
+            cause: format!("{e:#}"),
+        };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         for (cpu, ring) in rings.iter().enumerate() {
             let data = epoll::EventData::new_u64(cpu as u64);

@@ -7,6 +7,7 @@ pub mod candidates;
 pub mod capture;
 pub mod cgroups;
 pub mod change;
+mod children;
 pub mod clock;
 pub mod control;
 pub mod cost;

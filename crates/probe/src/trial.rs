@@ -14,8 +14,8 @@ static TRIAL: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"),
 /// What the kernel said.
 pub fn fentry() -> Result<(), String> {
     messages::keep();
-    let open = ObjectBuilder::default().open_memory(&TRIAL.0).map_err(|e| e.to_string())?;
-    let tried = open.load().map(drop).map_err(|e| e.to_string());
+    let open = ObjectBuilder::default().open_memory(&TRIAL.0).map_err(|e| format!("{e:#}"))?;
+    let tried = open.load().map(drop).map_err(|e| format!("{e:#}"));
     let _said = messages::last();
     tried
 }

@@ -11,6 +11,7 @@ use magscope_probe::{CaptureOptions, HostFacts, Setting};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -110,6 +111,38 @@ fn many_switches_under_load_lose_and_leak_nothing() {
         assert_eq!(told, 2 * switches, "every change is an event of the session");
         println!("{sent} datagrams, dev.queue saw {queue} of them");
     });
+}
+
+/// A child that is being started has the parent's files until it runs its program: what the parent detached is still attached then.
+#[test]
+fn a_child_that_starts_does_not_keep_a_hop_from_coming_back() {
+    if !can_capture() {
+        return;
+    }
+    let _alone = alone();
+    let net = Net::new();
+    let queue = hops(&[Hop::DevQueue]);
+    let mut recording = net.capture_with(CaptureOptions {
+        hops: hops(&[Hop::DevXmit, Hop::DevQueue]),
+        ..CaptureOptions::default()
+    });
+    let mut slow = Command::new("true");
+    // SAFETY: the child sleeps, which is safe after a fork.
+    #[allow(unsafe_code)]
+    unsafe {
+        slow.pre_exec(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(())
+        });
+    }
+    std::thread::scope(|scope| {
+        let started = scope.spawn(move || slow.status().expect("it starts"));
+        std::thread::sleep(Duration::from_millis(50)); // it has forked
+        recording.change(&Setting::Disable(queue)).expect("off");
+        recording.change(&Setting::Enable(queue)).expect("on again, when the child has let go");
+        assert!(started.join().expect("it ends").success());
+    });
+    recording.stop();
 }
 
 /// A process in a cgroup of its own.

@@ -10,6 +10,7 @@ use magscope_core::Hop;
 use magscope_core::node::Backend;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 /// Links of programs, by their names.
 pub(crate) type Links = Vec<(&'static str, Vec<Link>)>;
@@ -51,20 +52,33 @@ pub(crate) fn attach(
         }
         Backend::CgroupSkb => {
             let root = facts.cgroup2.as_ref().ok_or_else(|| failed("no cgroup v2".to_owned()))?;
-            let root = File::open(root).map_err(|e| failed(e.to_string()))?;
-            links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(e.to_string()))?);
+            let root = File::open(root).map_err(|e| failed(format!("{e:#}")))?;
+            links.push(program.attach_cgroup(root.as_raw_fd()).map_err(|e| failed(format!("{e:#}")))?);
         }
         Backend::Kprobe => {
             let link = program.attach_kprobe(probe.at_return, facts.symbol(probe));
-            links.push(link.map_err(|e| failed(e.to_string()))?);
+            links.push(link.map_err(|e| failed(format!("{e:#}")))?);
         }
         Backend::KprobeMulti => {
             let link = program.attach_kprobe_multi(probe.at_return, vec![facts.symbol(probe)]);
-            links.push(link.map_err(|e| failed(e.to_string()))?);
+            links.push(link.map_err(|e| failed(format!("{e:#}")))?);
         }
-        _ => links.push(program.attach().map_err(|e| failed(e.to_string()))?),
+        _ => links.push(attach_when_free(&program).map_err(|e| failed(format!("{e:#}")))?),
     }
     Ok(links)
+}
+
+/// A program that was detached a moment ago may still be at its place, held by a child that the caller is starting.
+fn attach_when_free(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match program.attach() {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            tried => return tried,
+        }
+    }
 }
 
 /// On the way out before and after everything else that netfilter does; on the way in the same, so that address
@@ -87,13 +101,16 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
         matches!(tried, Err(e) if matches!(e.kind(), ErrorKind::Other | ErrorKind::AlreadyExists))
     });
     let link = tries.next().ok_or_else(|| format!("{MAX_CAPTURES} captures are at this place already"));
-    link.and_then(|tried| tried.map_err(|e| e.to_string())).map_err(|cause| ProbeError::Attach {
+    link.and_then(|tried| tried.map_err(|e| format!("{e:#}"))).map_err(|cause| ProbeError::Attach {
         hop: probe.hop,
         backend: probe.backend,
         point: probe.point.to_owned(),
         cause,
     })
 }
+
+/// A child starts within milliseconds, on a machine that is very busy within some hundred.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Captures of one namespace that can stand beside each other at a netfilter hook.
 const MAX_CAPTURES: i32 = 32;

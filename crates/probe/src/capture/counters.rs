@@ -93,7 +93,7 @@ impl Counters {
         let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
         let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
         let values = values
-            .map_err(|e| failed(e.to_string()))?
+            .map_err(|e| failed(format!("{e:#}")))?
             .ok_or_else(|| failed("the kernel has no value of it".to_owned()))?;
         let mut counters = Counters { probes: vec![ProbeCount::default(); probes], ..Counters::default() };
         for cpu in values.iter().map(|bytes| OfCpu(bytes)) {

@@ -43,7 +43,7 @@ pub(super) fn load(
     tsc: Option<&Tsc>,
 ) -> Result<Object, ProbeError> {
     messages::keep();
-    let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: e.to_string(), log: messages::last() };
+    let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: format!("{e:#}"), log: messages::last() };
     let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
     let mut open: OpenObject = ObjectBuilder::default().open_memory(bytes).map_err(refused)?;
     let programs = plan.programs();
@@ -121,7 +121,7 @@ fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
             let failed = |cause: String| ProbeError::Map { operation: "write", map: name, cause };
             let map = object.maps().find(|m| m.name() == name);
             let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
-            map.update(&cpu.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| failed(e.to_string()))?;
+            map.update(&cpu.to_ne_bytes(), value, MapFlags::ANY).map_err(|e| failed(format!("{e:#}")))?;
         }
     }
     Ok(())

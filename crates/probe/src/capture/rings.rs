@@ -91,11 +91,11 @@ pub(super) fn make_rings(object: &Object, cpus: u32, bytes: usize) -> Result<Vec
     (0..cpus)
         .map(|cpu| {
             let ring = MapHandle::create(MapType::RingBuf, Some("magnet_ring"), 0, 0, size, &options)
-                .map_err(|e| failed("create", e.to_string()))?;
+                .map_err(|e| failed("create", format!("{e:#}")))?;
             let fd = std::os::fd::AsFd::as_fd(&ring).as_raw_fd();
             outer
                 .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|e| failed("write", e.to_string()))?;
+                .map_err(|e| failed("write", format!("{e:#}")))?;
             Ok(ring)
         })
         .collect()
@@ -106,7 +106,7 @@ pub(super) fn open_rings(
     collector: &Rc<RefCell<Collector>>,
 ) -> Result<RingBuffer<'static>, ProbeError> {
     let failed =
-        |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: e.to_string() };
+        |e: libbpf_rs::Error| ProbeError::Map { operation: "read", map: "rings", cause: format!("{e:#}") };
     let mut builder = RingBufferBuilder::new();
     for map in maps {
         let collector = Rc::clone(collector);

@@ -1,6 +1,7 @@
 //! Asking those who vouch for UTC, in a thread of its own, now and then.
 
 use super::{UtcBound, chrony, clockbound};
+use crate::children;
 use crate::clock::monotonic_ns;
 use std::fs::File;
 use std::io::Read;
@@ -126,7 +127,10 @@ fn ask_chrony(chronyc: &Path, shared: &Shared) -> Option<UtcBound> {
     let asked_ns = monotonic_ns();
     let mut command = Command::new(chronyc);
     command.args(["-n", "-c", "tracking"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
+    let mut child = {
+        let _no_link_is_closed = children::alone();
+        command.spawn().ok()?
+    };
     let text = finished(&mut child, shared).then(|| {
         let mut text = String::new();
         child.stdout.take()?.take(LONGEST_ANSWER).read_to_string(&mut text).ok()?;
