@@ -1,0 +1,108 @@
+//! Loadlines and their axes, math, the trigger, cursors.
+
+use super::step125::Steps;
+use crate::channel::{Channel, Vertical};
+use crate::cursor::{CursorId, Cursors};
+use crate::lifeline::Lifeline;
+use crate::math::Math;
+use crate::scope::Scope;
+use crate::timebase::DIVISIONS;
+use crate::trigger::Condition;
+use crate::view::{MOST_SHOWN, Shown};
+
+impl Scope {
+    pub(super) fn toggle_channel(&mut self, channel: Channel) {
+        if !self.knows(&[channel]) {
+            return;
+        }
+        let at = self.view.channels.iter().position(|shown| shown.channel == channel);
+        if let Some(at) = at {
+            self.view.channels.remove(at);
+        } else if self.view.channels.len() < MOST_SHOWN {
+            self.view.channels.push(Shown { channel, vertical: Vertical::default() });
+            self.view.channel = self.view.channels.len() - 1;
+        }
+        self.view.channel = self.view.channel.min(self.view.channels.len().saturating_sub(1));
+    }
+
+    /// Changes the axis of the chosen loadline, given its units a division as they are now.
+    pub(super) fn vertical(&mut self, change: impl FnOnce(&mut Vertical, f64)) {
+        let line = self.loadlines(64).into_iter().nth(self.view.channel);
+        let Some(line) = line else {
+            return self.tell("no loadline is shown".to_owned(), true);
+        };
+        let per_division = (line.top - line.foot) / DIVISIONS as f64;
+        if let Some(shown) = self.view.channels.get_mut(self.view.channel) {
+            change(&mut shown.vertical, per_division);
+        }
+    }
+
+    /// The next step of 1, 2, 5 for units a division.
+    pub(super) fn vertical_scale(&mut self, by: i8) {
+        self.vertical(|vertical, per_division| {
+            let mut scale = Steps::near(per_division);
+            (0..by.unsigned_abs()).for_each(|_| scale.step(by > 0));
+            vertical.per_division = Some(scale.value());
+        });
+    }
+
+    pub(super) fn compute(&mut self, math: Option<Math>) {
+        if math.is_none_or(|math| self.knows(&math.channels())) {
+            self.view.math = math;
+        }
+    }
+
+    pub(super) fn trigger_on(&mut self, condition: Option<Condition>) {
+        if let Some(Condition::Signal { channel, .. }) = &condition
+            && !self.knows(&[*channel])
+        {
+            return;
+        }
+        self.watch.set(|settings| settings.condition = condition);
+        self.fired = None;
+        if self.is_recorded() {
+            // All of it has to be looked at again; the counts stay right by being made anew.
+            self.recount();
+        }
+    }
+
+    pub(super) fn toggle_cursors(&mut self) {
+        self.view.cursors = match self.view.cursors {
+            Some(_) => None,
+            None => Some(Cursors {
+                a_ns: self.horizon.time_at(0.25),
+                b_ns: self.horizon.time_at(0.75),
+                chosen: CursorId::A,
+            }),
+        };
+    }
+
+    pub(super) fn cursors(&mut self, change: impl FnOnce(&mut Cursors)) {
+        if self.view.cursors.is_none() {
+            self.toggle_cursors();
+        }
+        if let Some(cursors) = &mut self.view.cursors {
+            change(cursors);
+        }
+    }
+
+    /// To the next instant at which anything is drawn: a rung of a lifeline, or a mark.
+    pub(super) fn snap_cursor(&mut self, by: i8) {
+        if self.view.cursors.is_none() {
+            self.toggle_cursors();
+        }
+        let Some(cursors) = self.view.cursors else { return };
+        let now_ns = cursors.chosen_ns();
+        let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        let rungs = self.sweep.lifelines.iter().flat_map(Lifeline::marks).map(|rung| rung.time_ns);
+        let marks = self.journal.marks(from_ns, to_ns).map(|mark| mark.time_ns);
+        let hits = self.journal.hits(from_ns, to_ns).map(|hit| hit.hit.time_ns);
+        let all = rungs.filter(|at| (from_ns..=to_ns).contains(at)).chain(marks).chain(hits);
+        let next =
+            if by >= 0 { all.filter(|at| *at > now_ns).min() } else { all.filter(|at| *at < now_ns).max() };
+        match next {
+            Some(at_ns) => self.cursors(|cursors| cursors.place(cursors.chosen, at_ns)),
+            None => self.tell("no event further on in the picture".to_owned(), false),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Moving the picture by hand.
+
+use crate::channel::Vertical;
+use crate::frame::State;
+use crate::pick::Pick;
+use crate::scope::Scope;
+use crate::timebase::Timebase;
+use crate::view::Align;
+
+impl Scope {
+    pub(super) fn toggle_pause(&mut self) {
+        self.view.paused = !self.view.paused;
+        if self.view.paused {
+            return;
+        }
+        if self.is_recorded() {
+            if self.state == State::Ended {
+                // At its end it begins again.
+                let from_ns = self.extent().0;
+                self.playhead.seek(from_ns);
+                self.state = State::Replay;
+            }
+            self.swept_ns = self.playhead.head_ns;
+            self.unselect();
+            return;
+        }
+        if self.playhead.following || self.state == State::Ended {
+            self.go_on();
+        }
+    }
+
+    /// Lets a live picture go on.
+    pub(in crate::scope) fn go_on(&mut self) {
+        self.unselect();
+        self.shown = None;
+        self.playhead.following = true;
+        // What came while the picture stood still is not shown after the event: it goes on from here.
+        self.swept_ns = self.now_ns;
+        if self.state != State::Ended {
+            self.measure();
+        }
+    }
+
+    pub(super) fn zoom(&mut self, steps: i32, at: f64) {
+        self.view.timebase_fixed = true;
+        self.horizon.zoom(steps, at);
+        self.moved();
+    }
+
+    pub(super) fn zoom_to(&mut self, from_ns: u64, to_ns: u64) {
+        self.horizon.remember();
+        self.pause();
+        self.view.align = Align::Time;
+        self.view.timebase_fixed = true;
+        self.horizon.show(from_ns, to_ns);
+        self.moved();
+    }
+
+    pub(super) fn pan(&mut self, by: f64) {
+        if self.view.align == Align::Time {
+            self.pause();
+            self.horizon.pan(by);
+            self.playhead.seek(self.horizon.time_at(0.5).clamp(self.extent().0, self.extent().1));
+            if self.state == State::Ended && self.is_recorded() {
+                self.state = State::Replay;
+            }
+            self.moved();
+        }
+    }
+
+    pub(super) fn realign(&mut self) {
+        let anchor = self.sweep.anchor.and_then(|key| self.find(key));
+        match anchor {
+            Some(line) => self.take_for(&line),
+            None => self.redraw(),
+        }
+        self.overlay_again();
+    }
+
+    /// Chooses the scales by one second of data: that of time so that nine of ten journeys fit, those of loadlines so that they
+    /// fill their height; and shows the busiest flow.
+    pub(super) fn autoset(&mut self) {
+        self.view.timebase_fixed = false;
+        for shown in &mut self.view.channels {
+            shown.vertical = Vertical::default();
+        }
+        let head_ns = if self.is_recorded() { self.playhead.head_ns } else { self.now_ns };
+        let (from_ns, to_ns) = self.extent();
+        let end_ns = head_ns.max(from_ns.saturating_add(1_000_000_000)).min(to_ns);
+        let begin_ns = end_ns.saturating_sub(1_000_000_000);
+        let second = self.pyramid.total(crate::pyramid::Lane::Journeys, begin_ns, end_ns.saturating_add(1));
+        let times = second.percentiles();
+        let timebase = (times.n > 0).then(|| Timebase::holding(times.p90_ns.saturating_mul(5) / 3));
+        let words = match self.flows.busiest() {
+            Some(flow) if self.flows.len() > 1 && !self.view.is_narrowed() => {
+                self.view.picks.push(Pick::Flow(flow));
+                self.refilter();
+                "the busiest flow; Esc shows all"
+            }
+            _ => "timebase and scales chosen anew",
+        };
+        // The picture's own journey may be one of the slowest: it is not to choose the scale.
+        if let Some(timebase) = timebase {
+            self.horizon.scale(timebase);
+            self.view.timebase_fixed = true;
+        }
+        match self.sweep.anchor.and_then(|key| self.find(key)) {
+            Some(line) => self.take_for(&line),
+            None => self.moved(),
+        }
+        self.view.timebase_fixed = false;
+        self.overlay_again();
+        self.tell(words.to_owned(), false);
+    }
+}

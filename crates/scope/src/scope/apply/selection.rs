@@ -1,0 +1,146 @@
+//! Choosing what is looked at: by a filter, by pointing, one hop, one journey.
+
+use super::step;
+use crate::lane::Lane;
+use crate::lifeline::Lifeline;
+use crate::pick::Pick;
+use crate::scope::Scope;
+use crate::timebase::Timebase;
+use crate::view::{Align, Top};
+use magscope_core::{Filter, Hop};
+
+impl Scope {
+    pub(super) fn filter(&mut self, text: &str) {
+        if text.trim().is_empty() {
+            self.view.filter = None;
+            return self.refilter();
+        }
+        match Filter::parse(text) {
+            Ok(filter) => {
+                self.view.filter = Some(filter);
+                self.refilter();
+            }
+            Err(error) => self.tell(format!("filter: {error}"), true),
+        }
+    }
+
+    pub(super) fn pick(&mut self, pick: Pick) {
+        if pick == Pick::Nothing {
+            self.view.picks.clear();
+        } else {
+            self.view.picks.retain(|other| !other.is_like(&pick));
+            self.view.picks.push(pick);
+        }
+        self.refilter();
+    }
+
+    /// Takes everything again, after a change of filter.
+    pub(super) fn refilter(&mut self) {
+        self.unselect();
+        self.recount();
+        let (view, names) = (&self.view, &self.names);
+        self.memory.relist(|line| view.accepts(line, names));
+        let before = std::mem::take(&mut self.sweep);
+        self.overlay = None;
+        // What the picture was taken for may not be looked at any more: then it is taken for the slowest that is.
+        let kept = before.lifelines.iter().find(|line| Some(line.key()) == before.anchor);
+        let kept = kept.filter(|line| self.view.accepts(line, &self.names)).cloned();
+        let accepted = self.memory.recent().filter(|line| self.view.accepts(line, &self.names));
+        let slowest = accepted.max_by_key(|line| (line.journey.verdict.is_whole(), line.total_ns())).cloned();
+        match kept.or(slowest) {
+            Some(line) => self.take_for(&line),
+            None => self.redraw(),
+        }
+        self.relist();
+        self.measure();
+        self.overlay_again();
+    }
+
+    pub(super) fn select_hop(&mut self, by: i8) {
+        let hops: Vec<_> = self.lanes.iter().filter_map(Lane::hop).collect();
+        let now = self.view.hop.and_then(|hop| hops.iter().position(|other| *other == hop));
+        self.view.hop = step(now, by, hops.len()).and_then(|at| hops.get(at)).copied();
+    }
+
+    pub(super) fn select_journey(&mut self, by: i8) {
+        let now = self.view.journey.and_then(|key| self.listed.iter().position(|line| line.key() == key));
+        let Some(line) = step(now, by, self.listed.len()).and_then(|at| self.listed.get(at)) else { return };
+        let line = line.clone();
+        self.select(&line);
+    }
+
+    /// Selects a journey and shows it.
+    pub(super) fn select(&mut self, line: &Lifeline) {
+        self.view.journey = Some(line.key());
+        if self.is_recorded() {
+            self.pause();
+            self.playhead.seek(line.start_ns());
+        }
+        self.selected = Some(line.clone());
+        self.take_for(line);
+        self.moved();
+    }
+
+    pub(super) fn choose_journey(&mut self, key: u64) {
+        if let Some(line) = self.find(key) {
+            return self.select(&line);
+        }
+        // Of a recording it can be read again: its place is known by the pyramid.
+        let (from_ns, to_ns) =
+            (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1));
+        let columns = 4096;
+        let known = self.pyramid.slowest(from_ns, to_ns, columns).into_iter().find(|e| e.key == key);
+        match known.filter(|_| self.is_recorded()) {
+            Some(exemplar) => {
+                self.horizon.remember();
+                self.pause();
+                self.view.journey = Some(key);
+                self.sweep.anchor = Some(key);
+                self.playhead.seek(exemplar.start_ns);
+                let timebase = Timebase::holding(exemplar.total_ns.saturating_mul(5) / 3);
+                let span = timebase.span_ns();
+                let ahead = (span.saturating_sub(exemplar.total_ns) / 2).max(span / 10);
+                self.horizon.stand(exemplar.start_ns.saturating_sub(ahead), 0.0, timebase);
+                self.moved();
+            }
+            None => self.tell("this journey is not kept any more".to_owned(), true),
+        }
+    }
+
+    /// The journey drawn nearest to an instant in a lane.
+    pub(super) fn select_at(&mut self, time_ns: u64, within_ns: u64, hop: Option<Hop>) {
+        let near = |line: &Lifeline| {
+            let start_ns = if self.view.align == Align::Start {
+                line.start_ns() - self.horizon.begin_ns().min(line.start_ns())
+            } else {
+                0
+            };
+            let rungs = line.marks().filter(|rung| hop.is_none_or(|hop| hop == rung.hop));
+            rungs.map(|rung| rung.time_ns.saturating_sub(start_ns).abs_diff(time_ns)).min()
+        };
+        let lines = self.sweep.lifelines.iter().filter_map(|line| Some((near(line)?, line)));
+        let nearest = lines.filter(|(far, _)| *far <= within_ns).min_by_key(|(far, line)| (*far, line.key()));
+        if let Some(line) = nearest.map(|(_, line)| line.clone()) {
+            self.view.journey = Some(line.key());
+            self.sweep.anchor = Some(line.key());
+            self.selected = Some(line);
+            self.view.top = Top::Inspector;
+            self.pause();
+            self.relist();
+        } else {
+            let (from_ns, to_ns) = (time_ns.saturating_sub(within_ns), time_ns.saturating_add(within_ns));
+            let slowest = self.pyramid.slowest(from_ns, to_ns.saturating_add(1), 1);
+            if let Some(exemplar) = slowest.first() {
+                self.choose_journey(exemplar.key);
+            }
+        }
+    }
+
+    pub(super) fn unselect(&mut self) {
+        self.view.journey = None;
+        if self.view.top == Top::Inspector {
+            self.view.top = Top::Nothing;
+        }
+        self.selected = None;
+    }
+}
