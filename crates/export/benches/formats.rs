@@ -1,7 +1,7 @@
 //! How fast each format is written and how many bytes it has: processor time of one thread, less what correlating the same events takes.
 //!
 //! usage: `cargo bench -p magscope-export [-- SESSION]`; without a session the generator's events. Rounds are interleaved; medians.
-//! `ONLY=parquet` measures those formats alone whose names begin with that.
+//! `ONLY=parquet` measures those formats alone whose names begin with that, `EVENTS` ends the recording there, `ROUNDS=3` does fewer.
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const ROUNDS: usize = 5;
 const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_767_323_045_000_000_000) };
 
 /// Counts bytes and forgets them.
@@ -74,9 +73,13 @@ impl Source for Played<'_> {
 }
 
 impl Recording {
-    fn read(source: &mut dyn Source) -> Self {
+    fn read(source: &mut dyn Source, most: usize) -> Self {
         let (info, mut batches, mut batch) = (source.info().clone(), Vec::new(), Batch::default());
-        while source.next(&mut batch, Duration::ZERO).expect("it can be read") == Progress::More {
+        let mut events = 0;
+        while events < most
+            && source.next(&mut batch, Duration::ZERO).expect("it can be read") == Progress::More
+        {
+            events += batch.events.len();
             batches.push(batch.clone());
         }
         Recording { info, batches }
@@ -143,21 +146,22 @@ const FORMATS: [&str; 11] = [
 
 fn main() {
     let session = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let asked = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let (most, rounds) = (asked("EVENTS").unwrap_or(usize::MAX), asked("ROUNDS").unwrap_or(5));
+    let generated = GeneratorOptions { events: 2_000_000, ..GeneratorOptions::default() };
     let recording = match session {
         Some(dir) => {
-            Recording::read(&mut Session::open(Path::new(&dir)).expect("a session").replay(None, None))
+            let session = Session::open(Path::new(&dir)).expect("a session");
+            Recording::read(&mut session.replay(None, None), most)
         }
-        None => Recording::read(&mut Generator::new(GeneratorOptions {
-            events: 2_000_000,
-            ..GeneratorOptions::default()
-        })),
+        None => Recording::read(&mut Generator::new(generated), most),
     };
     let events: u64 = recording.batches.iter().map(|batch| batch.events.len() as u64).sum();
     let only = std::env::var("ONLY").unwrap_or_default();
     let formats: Vec<&str> = FORMATS.into_iter().filter(|what| what.starts_with(&only)).collect();
     let mut spent: Vec<Vec<f64>> = vec![Vec::new(); formats.len()];
     let (mut alone, mut made) = (Vec::new(), vec![(0, 0); formats.len()]);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let before = cpu_s();
         let mut seen = 0_u64;
         recording.walk(|_| seen += 1);
@@ -175,12 +179,15 @@ fn main() {
         }
     }
     println!("{events} events; reading from memory and correlating {:.2} s", median(&mut alone));
-    println!("{:<18}{:>12}{:>12}{:>12}{:>14}", "", "rows", "M rows/s", "bytes/row", "bytes/event");
+    println!("{:<18}{:>12}{:>12}{:>14}{:>12}{:>14}", "", "rows", "M rows/s", "", "bytes/row", "bytes/event");
     for ((what, spent), (rows, bytes)) in formats.iter().zip(&mut spent).zip(made) {
         let s = median(spent).max(1e-9);
         let (rate, per_row, per_event) =
             (rows as f64 / s / 1e6, bytes as f64 / rows as f64, bytes as f64 / events as f64);
-        println!("{what:<18}{rows:>12}{rate:>12.2}{per_row:>12.1}{per_event:>14.1}");
+        // The least and the most of the rounds, as ratios to the median.
+        let ends = [spent.last(), spent.first()].map(|end| s / end.copied().unwrap_or(s).max(1e-9));
+        let spread = format!("({:.2}–{:.2})", ends[0], ends[1]);
+        println!("{what:<18}{rows:>12}{rate:>12.2}{spread:>14}{per_row:>12.1}{per_event:>14.1}");
     }
 }
 

@@ -104,6 +104,8 @@ const REALTIME: u32 = 1;
 const BOOTTIME: u32 = 6;
 /// Children in the order of their ranks.
 const EXPLICIT: i32 = 3;
+/// Tracks remembered as told of; beyond that they are told of again, which viewers take for the same.
+const MOST_TRACKS: usize = 1 << 18;
 
 /// Writes Perfetto's protobuf.
 pub struct Perfetto {
@@ -139,7 +141,11 @@ impl Perfetto {
 
     /// Tells of a track the first time that it is used.
     fn track(&mut self, uuid: u64, descriptor: impl FnOnce() -> TrackDescriptor) -> Result<u64, ExportError> {
-        if self.tracks.insert(uuid) {
+        if !self.tracks.contains(&uuid) {
+            if self.tracks.len() >= MOST_TRACKS {
+                self.tracks.clear();
+            }
+            self.tracks.insert(uuid);
             let descriptor = TrackDescriptor { uuid: Some(uuid), ..descriptor() };
             self.put(TracePacket { track_descriptor: Some(descriptor), ..TracePacket::default() })?;
         }

@@ -8,6 +8,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use magscope_core::hash::Map;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The zone of all instants, as an offset: a name would need a table of zones.
@@ -66,6 +67,13 @@ pub struct Name {
     places: Map<Box<str>, i32>,
     last: usize,
     dictionary: Option<Arc<StringArray>>,
+}
+
+/// IP addresses, as text.
+#[derive(Debug, Default)]
+pub struct Address {
+    names: Name,
+    keys: Map<IpAddr, Key>,
 }
 
 /// Values that a dictionary is kept with; one that has grown larger begins anew.
@@ -222,6 +230,15 @@ impl Name {
     }
 }
 
+impl Address {
+    /// Adds a row.
+    pub fn push(&mut self, address: Option<IpAddr>) {
+        let Address { names, keys } = self;
+        let key = address.and_then(|ip| *keys.entry(ip).or_insert_with(|| names.key(&ip.to_string())));
+        names.push_key(key);
+    }
+}
+
 /// Keys that were asked for, by what they were asked for with.
 #[derive(Debug, Default)]
 pub struct Keys<K> {
@@ -347,6 +364,20 @@ impl Column for Flag {
 
     fn finish(&mut self) -> ArrayRef {
         Arc::new(self.0.finish())
+    }
+}
+
+impl Column for Address {
+    fn field(name: &str) -> Field {
+        Name::field(name)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let array = self.names.finish();
+        if self.names.values.is_empty() {
+            self.keys.clear();
+        }
+        array
     }
 }
 

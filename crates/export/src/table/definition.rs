@@ -1,6 +1,8 @@
 //! Which tables there are, and which columns each has.
 
-use super::column::{Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
+use super::column::{
+    Address, Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small,
+};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use std::fmt;
@@ -28,7 +30,7 @@ macro_rules! tables {
         #[allow(missing_docs)]
         pub(super) mod columns {
             use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
-            use super::{Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
+            use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
             $(
                 #[derive(Debug, Default)]
                 pub struct $table { pub rows: usize, $( pub $field: $kind, )* }
@@ -70,7 +72,7 @@ tables! {
     Journeys "journeys" {
         ts_ns: Int, ts: Instant, journey: Id, end_ns: Int, total_ns: MaybeInt, half_width_ns: MaybeInt, across: Name,
         proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, bytes: Int,
-        range_start: Int, range_end: Int, ip_id: Small, src_addr: Name, src_port: MaybeSmall, dst_addr: Name,
+        range_start: Int, range_end: Int, ip_id: Small, src_addr: Address, src_port: MaybeSmall, dst_addr: Address,
         dst_port: MaybeSmall, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, tx_flow: MaybeId,
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: Small,
@@ -78,8 +80,8 @@ tables! {
     }
     /// What the number of a flow stands for.
     Flows "flows" {
-        ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Name,
-        local_port: Small, remote_addr: Name, remote_port: Small,
+        ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Address,
+        local_port: Small, remote_addr: Address, remote_port: Small,
     }
     /// A sample of a TCP connection's state.
     Tcp "tcp" {

@@ -222,9 +222,9 @@ fn flow_row(rows: &mut columns::Flows, line: TimeLine, names: &mut Names, node: 
     rows.place.push(&names.place(node, flow.netns));
     rows.netns.push(u64::from(flow.netns));
     rows.proto.push(proto(flow.proto).as_ref());
-    rows.local_addr.push(&flow.local.ip().to_string());
+    rows.local_addr.push(Some(flow.local.ip()));
     rows.local_port.push(flow.local.port());
-    rows.remote_addr.push(&flow.remote.ip().to_string());
+    rows.remote_addr.push(Some(flow.remote.ip()));
     rows.remote_port.push(flow.remote.port());
 }
 
@@ -376,8 +376,9 @@ fn journey_row(
     rows.ts.push(line.utc_ns(start_ns));
     rows.journey.push(journey.id);
     rows.end_ns.push_signed(line.ns(end_ns));
-    rows.total_ns.push(journey.total_ns());
-    rows.half_width_ns.push(journey.total_ns().map(|_| journey.total_half_width_ns()));
+    let total_ns = journey.total_ns();
+    rows.total_ns.push(total_ns);
+    rows.half_width_ns.push(total_ns.map(|_| journey.total_half_width_ns()));
     rows.across.push(match journey.across {
         Across::OneClock => "one-clock",
         Across::Bounded { .. } => "bounded",
@@ -399,10 +400,9 @@ fn journey_row(
     rows.range_start.push(journey.range.start);
     rows.range_end.push(journey.range.end);
     rows.ip_id.push(journey.ip_id);
-    let address = |end: Option<std::net::SocketAddr>| end.map(|end| end.ip().to_string()).unwrap_or_default();
-    rows.src_addr.push(&address(ends.map(|(from, _)| from)));
+    rows.src_addr.push(ends.map(|(from, _)| from.ip()));
     rows.src_port.push(ends.map(|(from, _)| from.port()));
-    rows.dst_addr.push(&address(ends.map(|(_, to)| to)));
+    rows.dst_addr.push(ends.map(|(_, to)| to.ip()));
     rows.dst_port.push(ends.map(|(_, to)| to.port()));
     rows.tx_host.push(&tx.map(|_| names.host(journey.tx_node)).unwrap_or_default());
     rows.tx_place.push(&tx.map(|flow| names.place(journey.tx_node, flow.netns)).unwrap_or_default());
@@ -411,18 +411,17 @@ fn journey_row(
     rows.tx_flow.push(some_id(journey.tx_flow));
     rows.rx_flow.push(some_id(journey.rx_flow));
     let cgroup = |node: u16, task: Option<&magscope_core::Task>| {
-        let path = task.and_then(|task| context.info(node)?.cgroup_path(task.cgroup));
-        path.unwrap_or_default().to_owned()
+        task.and_then(|task| context.info(node)?.cgroup_path(task.cgroup)).unwrap_or_default()
     };
     let (sender, reader) = (context.sender(journey), context.reader(journey));
     rows.sender.push(sender.map_or("", |task| task.comm.as_str()));
     rows.sender_tgid.push(journey.sender.and_then(|who| some_u32(who.tgid)));
     rows.sender_tid.push(journey.sender.and_then(|who| some_u32(who.tid)));
-    rows.sender_cgroup.push(&cgroup(journey.tx_node, sender));
+    rows.sender_cgroup.push(cgroup(journey.tx_node, sender));
     rows.reader.push(reader.map_or("", |task| task.comm.as_str()));
     rows.reader_tgid.push(journey.reader.and_then(|who| some_u32(who.tgid)));
     rows.reader_tid.push(journey.reader.and_then(|who| some_u32(who.tid)));
-    rows.reader_cgroup.push(&cgroup(journey.rx_node, reader));
+    rows.reader_cgroup.push(cgroup(journey.rx_node, reader));
     rows.hops.push(journey.rungs.len() as i64);
     rows.retransmits.push(journey.retransmits());
     rows.ambiguous.push(journey.ambiguous);

@@ -4,8 +4,10 @@ mod events;
 mod read;
 mod rejoin;
 mod threads;
+mod words;
 mod write;
 
 pub use events::Events;
 pub use read::{BadLine, Line, parse};
-pub use write::{Dialect, NetLogger};
+pub use words::Dialect;
+pub use write::NetLogger;

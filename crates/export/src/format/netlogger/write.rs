@@ -1,6 +1,7 @@
 //! Marks to lines.
 
 use super::super::marked::MarkWriter;
+use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
 use crate::mark::{About, Hit, Mark, What};
@@ -12,109 +13,6 @@ use std::sync::Arc;
 
 /// Bytes after which lines are passed on.
 const CHUNK: usize = 64 << 10;
-
-/// How lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// `DATE=… HOST=… PROG=… LVL=… NL.EVNT=… ID=…`
-    Ulm,
-    /// `ts=… event=… level=… guid=…`
-    Bp,
-}
-
-/// Names of fields in one dialect.
-struct Words {
-    event: &'static [u8],
-    id: &'static [u8],
-    ns: &'static [u8],
-    cpu: &'static [u8],
-    latency: &'static [u8],
-    from: &'static [u8],
-    error: &'static [u8],
-    process: &'static [u8],
-    thread: &'static [u8],
-    comm: &'static [u8],
-    place: &'static [u8],
-    netns: &'static [u8],
-    again: &'static [u8],
-    at_return: &'static [u8],
-    src_ip: &'static [u8],
-    src_port: &'static [u8],
-    dst_ip: &'static [u8],
-    dst_port: &'static [u8],
-    proto: &'static [u8],
-    volume: &'static [u8],
-    status: &'static [u8],
-    seq: &'static [u8],
-    ip_id: &'static [u8],
-    value: &'static [u8],
-    message: &'static [u8],
-    count: &'static [u8],
-    reason: &'static [u8],
-    total: &'static [u8],
-}
-
-const ULM: Words = Words {
-    event: b"NL.EVNT",
-    id: b"ID",
-    ns: b"MAG.NS",
-    cpu: b"MAG.CPU",
-    latency: b"MAG.LAT",
-    from: b"MAG.FROM",
-    error: b"MAG.ERR",
-    process: b"PS",
-    thread: b"MAG.TID",
-    comm: b"CMD",
-    place: b"MAG.NODE",
-    netns: b"MAG.NETN",
-    again: b"MAG.TRY",
-    at_return: b"MAG.RET",
-    src_ip: b"SRC.IP",
-    src_port: b"SRC.PORT",
-    dst_ip: b"DST.IP",
-    dst_port: b"DST.PORT",
-    proto: b"PROT",
-    volume: b"VOL",
-    status: b"STAT",
-    seq: b"MAG.SEQ",
-    ip_id: b"MAG.IPID",
-    value: b"VAL",
-    message: b"MSG",
-    count: b"CNT",
-    reason: b"MAG.RSN",
-    total: b"MAG.ALL",
-};
-
-const BP: Words = Words {
-    event: b"event",
-    id: b"guid",
-    ns: b"mag.ns",
-    cpu: b"mag.cpu",
-    latency: b"mag.latency_ns",
-    from: b"mag.from",
-    error: b"mag.half_width_ns",
-    process: b"pid",
-    thread: b"tid",
-    comm: b"comm",
-    place: b"mag.node",
-    netns: b"mag.netns",
-    again: b"mag.again",
-    at_return: b"mag.at_return",
-    src_ip: b"src.ip",
-    src_port: b"src.port",
-    dst_ip: b"dst.ip",
-    dst_port: b"dst.port",
-    proto: b"proto",
-    volume: b"bytes",
-    status: b"status",
-    seq: b"mag.seq",
-    ip_id: b"mag.ip_id",
-    value: b"val",
-    message: b"msg",
-    count: b"count",
-    reason: b"mag.reason",
-    total: b"mag.total_ns",
-};
 
 /// Writes ULM or BP.
 pub struct NetLogger {
@@ -131,7 +29,7 @@ pub struct NetLogger {
 impl NetLogger {
     /// Into this file.
     pub fn new(file: Box<dyn Output>, dialect: Dialect) -> Self {
-        let words = if dialect == Dialect::Ulm { &ULM } else { &BP };
+        let words = Words::of(dialect);
         NetLogger {
             file: Some(file),
             dialect,
