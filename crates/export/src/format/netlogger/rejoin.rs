@@ -59,7 +59,9 @@ fn super_packets(of_one_instant: &mut [Event]) {
         let (Ok(len), Ok(segs)) = (u32::try_from(total), u16::try_from(others.len() + 1)) else { continue };
         if in_order && whole.iter().all(|e| e.len == size) {
             (first.seq, first.len, first.segs) = (size, len, segs);
-            others.iter_mut().for_each(|e| e.segs = 0);
+            for event in others.iter_mut() {
+                event.segs = 0;
+            }
         }
     }
 }
