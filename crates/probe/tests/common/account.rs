@@ -150,7 +150,10 @@ impl Way<'_> {
                     // What a call offers and the socket has no room for is offered again by the next one: that one sent it.
                     let offers = |e: &&Event| {
                         let (from, to) = self.span(e);
-                        e.time_ns == time_ns && from <= start && to >= end && !e.flags.contains(EventFlags::AT_RETURN)
+                        e.time_ns == time_ns
+                            && from <= start
+                            && to >= end
+                            && !e.flags.contains(EventFlags::AT_RETURN)
                     };
                     assert_eq!(self.at(hop).filter(offers).count(), 1, "nobody offered it then: {journey:?}");
                     continue;
