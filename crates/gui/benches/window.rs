@@ -11,7 +11,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::together::{Piece, Walker};
 use magscope_core::{Batch, Generator, GeneratorOptions};
 use magscope_gui::{Chosen, Compared, Format, Front, Job, KeyMap, Opened, Part, Tab, Trouble, World, dress};
-use magscope_scope::recorded::{MOST_JOURNEYS, Stretch, Window};
+use magscope_scope::recorded::{MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Action, Options, Scope, State};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::path::{Path, PathBuf};
@@ -165,7 +165,7 @@ impl Bench {
         let mut walker = self.walker(Some(wide));
         let mut stretch = Stretch { window, ..Stretch::default() };
         let mut read = 0;
-        while read < 300_000 && stretch.journeys.len() < MOST_JOURNEYS {
+        while read < 1_500_000 && stretch.journeys.len() < MOST_SCANNED {
             let scope = &mut self.scope;
             let progress = walker.step(&mut |piece| match piece {
                 Piece::Batch(node, batch) => {
@@ -175,7 +175,7 @@ impl Bench {
                 Piece::Journey(journey, ..) => {
                     let inside = journey.start_ns().is_some_and(|ns| ns <= window.to_ns)
                         && journey.end_ns().is_some_and(|ns| ns >= window.from_ns);
-                    if inside && stretch.journeys.len() < MOST_JOURNEYS {
+                    if inside && stretch.journeys.len() < MOST_SCANNED {
                         stretch.journeys.push(journey.clone());
                     }
                 }
@@ -184,7 +184,7 @@ impl Bench {
                 break;
             }
         }
-        stretch.truncated = read >= 300_000 || stretch.journeys.len() >= MOST_JOURNEYS;
+        stretch.truncated = read >= 1_500_000 || stretch.journeys.len() >= MOST_SCANNED;
         self.scope.fill(stretch);
     }
 

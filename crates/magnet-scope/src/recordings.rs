@@ -181,6 +181,18 @@ impl Recordings {
         self.sessions.iter().map(|session| session.summary().events).sum()
     }
 
+    /// Events in what of them is shown, nearly: as if they came evenly.
+    pub fn events_shown(&self) -> f64 {
+        let each = self.sessions.iter().zip(&self.parts).map(|(session, part)| {
+            let summary = session.summary();
+            let (Some(first), Some(last)) = (summary.from_ns, summary.to_ns) else { return 0.0 };
+            let (from, to) = (part.0.unwrap_or(first).max(first), part.1.unwrap_or(last).min(last));
+            let share = to.saturating_sub(from) as f64 / last.saturating_sub(first).max(1) as f64;
+            summary.events as f64 * share.clamp(0.0, 1.0)
+        });
+        each.sum()
+    }
+
     /// UTC less the common time line, nanoseconds, by the first clock sample.
     pub fn to_utc_ns(&self) -> Option<i64> {
         let sample = self.utc.samples().first()?;

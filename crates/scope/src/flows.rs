@@ -5,16 +5,18 @@ use crate::look::{FlowOrder, FlowRow, FlowTable};
 use crate::names::Names;
 use crate::pyramid::Tile;
 use magscope_core::blame::{Blame, Part};
+use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::{Endpoint, FlowId, HopSet, Proto};
-use std::collections::HashMap;
 
-/// Flows with a page of their own, about 600 bytes each; journeys of others are counted together.
+/// Flows with a page of their own, about 1.5 kB each: the heaviest, by their time, their bytes and what went wrong; the others are counted
+/// together.
 pub const MOST: usize = 4096;
 /// Stretches of the trend.
 const TREND: usize = 24;
 /// How long each is, nanoseconds.
 const TREND_NS: u64 = 500_000_000;
 
+#[derive(Clone, Default)]
 struct Page {
     proto: Proto,
     ends: Option<(Endpoint, Endpoint)>,
@@ -30,12 +32,30 @@ struct Page {
     trend: [(u64, u64); TREND],
 }
 
+/// What a journey that went wrong weighs, nanoseconds and bytes: more than one that was slow.
+const BAD: u64 = 1_000_000_000;
+
+impl Weighed for Page {
+    fn weight(&self) -> u64 {
+        self.times.sum.saturating_add(self.bytes).saturating_add(self.bad.saturating_mul(BAD))
+    }
+
+    // Of those let go only their number is shown.
+    fn merge(&mut self, other: &Self) {
+        self.journeys += other.journeys;
+    }
+}
+
 /// See the module.
-#[derive(Default)]
 pub struct Flows {
-    pages: HashMap<FlowId, Page>,
-    left_out: u64,
+    pages: Heaviest<FlowId, Page>,
     newest_ns: u64,
+}
+
+impl Default for Flows {
+    fn default() -> Self {
+        Flows { pages: Heaviest::new(MOST), newest_ns: 0 }
+    }
 }
 
 impl Flows {
@@ -43,23 +63,11 @@ impl Flows {
     pub fn journey(&mut self, line: &Lifeline, served: HopSet, names: &Names) {
         let journey = &line.journey;
         let flow = if journey.tx_flow.is_none() { journey.rx_flow } else { journey.tx_flow };
-        if self.pages.len() >= MOST && !self.pages.contains_key(&flow) {
-            self.left_out += 1;
-            return;
+        let page = self.pages.entry(flow);
+        if page.journeys == 0 {
+            (page.proto, page.ends) = (journey.proto, line.ends);
+            page.route = format!("{} → {}", names.seat(line.from), names.seat(line.to));
         }
-        let page = self.pages.entry(flow).or_insert_with(|| Page {
-            proto: journey.proto,
-            ends: line.ends,
-            route: format!("{} → {}", names.seat(line.from), names.seat(line.to)),
-            processes: (String::new(), String::new()),
-            journeys: 0,
-            bad: 0,
-            resent: 0,
-            bytes: 0,
-            times: Tile::default(),
-            parts_ns: [0; Part::COUNT],
-            trend: [(0, 0); TREND],
-        });
         let comm = |node, who: Option<magscope_core::journey::Who>| names.comm(node, who?.tid);
         for (place, known) in [
             (&mut page.processes.0, comm(journey.tx_node, journey.sender)),
@@ -112,7 +120,7 @@ impl Flows {
         let first = (selected + 1).saturating_sub(most.max(1));
         let rows = all.iter().enumerate().skip(first).take(most);
         let rows = rows.map(|(at, (flow, page))| self.row(**flow, page, at == selected)).collect();
-        FlowTable { order, rows, flows: all.len(), first, left_out: self.left_out }
+        FlowTable { order, rows, flows: all.len(), first, left_out: self.pages.rest().journeys }
     }
 
     /// The flow at a place in an order.
@@ -192,6 +200,15 @@ mod tests {
         for flow in 0..10_000 {
             flows.journey(&line(flow, flow, 1), HopSet::all(), &names);
         }
-        assert_eq!((flows.len(), flows.left_out), (MOST, 9_999 - MOST as u64));
+        let table = flows.table(FlowOrder::Journeys, MOST, 0);
+        assert!(flows.len() <= MOST && table.left_out > 0);
+        let listed: u64 = table.rows.iter().map(|row| row.journeys).sum();
+        assert_eq!(listed + table.left_out, 101 + 10_000, "no journey is forgotten");
+        let heavy: Vec<u64> =
+            table.rows.iter().map(|row| row.flow.0).filter(|flow| [1, 2].contains(flow)).collect();
+        assert_eq!(heavy.len(), 2, "those that came first and are heavy stay");
+        // One that comes last and is slow has a page, too.
+        flows.journey(&line(20_000, 77_777, 900_000), HopSet::all(), &names);
+        assert_eq!(flows.table(FlowOrder::P99, 1, 0).rows[0].flow, FlowId(77_777));
     }
 }

@@ -90,6 +90,26 @@ impl<K: Hash + Eq + Ord + Clone, V: Weighed> Heaviest<K, V> {
         });
     }
 
+    /// Those that are kept, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.kept.iter().map(|(key, kept)| (key, &kept.value))
+    }
+
+    /// All that were let go, added up.
+    pub const fn rest(&self) -> &V {
+        &self.rest
+    }
+
+    /// How many are kept.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// How many there were; one that was let go and came again counts each time.
     pub fn seen(&self) -> u64 {
         self.kept.len() as u64 + self.let_go

@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 
 /// The longest a slice of reading may take: keys wait for it.
 const SLICE: Duration = Duration::from_millis(15);
-/// Events read for a stretch at most: a third of a second's work.
+/// Events read for a stretch at most where keys wait for it: a third of a second's work.
 const MOST_READ: usize = 300_000;
+/// And where they do not: what has as many journeys as are read can have so many, with what is around it.
+const MOST_READ_BESIDE: usize = 1_500_000;
 /// Read around a stretch at least, nanoseconds.
 const AROUND_NS: u64 = 10_000_000;
 /// And at most.
@@ -62,6 +64,8 @@ pub struct Player<'r> {
     number: u64,
     /// It reads no further than it has.
     idle: bool,
+    /// Events read for a stretch at most.
+    most_read: usize,
     /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
     asked: Option<u64>,
     ticked: Instant,
@@ -71,7 +75,21 @@ impl<'r> Player<'r> {
     /// At the beginning.
     pub fn new(recordings: &'r Recordings, limits: Limits) -> Self {
         let survey = Some(recordings.walker(limits, None));
-        Player { recordings, limits, survey, number: 0, idle: false, asked: None, ticked: Instant::now() }
+        Player {
+            recordings,
+            limits,
+            survey,
+            number: 0,
+            idle: false,
+            most_read: MOST_READ,
+            asked: None,
+            ticked: Instant::now(),
+        }
+    }
+
+    /// The same in a thread of its own, where no key waits for a stretch.
+    pub fn beside(self) -> Self {
+        Player { most_read: MOST_READ_BESIDE, ..self }
     }
 
     /// Reads on until the slice is over or the end is reached.
@@ -94,13 +112,14 @@ impl<'r> Player<'r> {
 
     /// Reads a stretch.
     fn read(&self, scope: &mut dyn Hold, window: Window) -> Result<(), SourceError> {
-        let around = (window.to_ns - window.from_ns).clamp(AROUND_NS, MOST_AROUND_NS);
+        // A part of its width alone: with all of it on each side, most of what is read would be thrown away.
+        let around = ((window.to_ns - window.from_ns) / 4).clamp(AROUND_NS, MOST_AROUND_NS);
         let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
         let mut walker = self.recordings.walker(self.limits, Some(wide));
         let mut stretch = Stretch { window, ..Stretch::default() };
         let (mut progress, mut read) = (Progress::More, 0);
         while progress == Progress::More && !stretch.truncated {
-            stretch.truncated = read > MOST_READ;
+            stretch.truncated |= read > self.most_read;
             progress = walker.step(&mut |piece| match piece {
                 Piece::Batch(node, batch) => {
                     scope.hold(&mut |scope| scope.learn(node, batch));

@@ -198,4 +198,50 @@ mod tests {
         let nothing = files.open(&[dir.path().join("none")], &Job::default()).map(|_| ()).unwrap_err();
         assert!(nothing.what.contains("none") || nothing.why.contains("none"), "{nothing:?}");
     }
+
+    #[test]
+    fn what_is_selected_is_written_and_nothing_else() {
+        use magscope_core::together::Piece;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("synthetic.session");
+        crate::window::feeds::tests::record(&path, 20_000);
+        let dirs = vec![path];
+        let files = Files { limits: Limits::default(), speed: 1.0, follow: false };
+        let recordings = Recordings::open(&dirs, PartArgs::default(), Limits::default()).unwrap();
+        let (begin_ns, end_ns) = recordings.extent();
+        let third = (end_ns - begin_ns) / 3;
+        let part = Part {
+            dirs: dirs.clone(),
+            from_ns: begin_ns + third,
+            to_ns: begin_ns + 2 * third,
+            filter: "proto = udp".to_owned(),
+        };
+        let to = dir.path().join("selection.jsonl");
+        let format = *FORMATS.iter().find(|format| format.name == "jsonl").unwrap();
+        let job = Job::default();
+        let said = files.export(&part, format, &to, &job).unwrap();
+        assert!(said.contains("selection.jsonl") && job.part() > 0.9, "{said} {}", job.part());
+        let text = fs::read_to_string(&to).unwrap();
+        let rows: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut expected = 0;
+        let offset = |ns: u64| Some(Instant::Offset(Duration::from_nanos(ns - begin_ns)));
+        let span = PartArgs { from: offset(part.from_ns), to: offset(part.to_ns) };
+        let count = |piece: Piece<'_>| {
+            if let Piece::Journey(journey, ..) = piece {
+                expected += usize::from(journey.proto == magscope_core::Proto::UDP);
+            }
+        };
+        let again = Recordings::open(&dirs, span, Limits::default()).unwrap();
+        again.walk(Limits::default(), count).unwrap();
+        let of = |kind: &str| rows.iter().filter(|row| row["table"] == kind).count();
+        assert!(expected > 10, "{expected}");
+        assert_eq!(of("journeys"), expected, "{}", &text[..text.len().min(600)]);
+        // It is never written over, and what is cancelled leaves nothing.
+        assert!(files.export(&part, format, &to, &Job::default()).is_err());
+        let (other, gone) = (dir.path().join("other.jsonl"), Job::default());
+        gone.cancel();
+        assert!(files.export(&part, format, &other, &gone).is_err());
+        assert!(!other.exists());
+    }
 }

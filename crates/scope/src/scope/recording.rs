@@ -31,8 +31,12 @@ impl Scope {
         let all = recorded.all;
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let (from_ns, to_ns) = (from_ns.max(all.from_ns), to_ns.min(all.to_ns));
-        if from_ns > to_ns || recorded.filled.as_ref().is_some_and(|filled| filled.window.holds(from_ns, to_ns))
-        {
+        // Of what was too much not everything is here: nearer it is read again, each time at most a third of what was read before.
+        let has = |filled: &Filled| {
+            let (seen, read) = (to_ns.saturating_sub(from_ns), filled.window.to_ns - filled.window.from_ns);
+            filled.window.holds(from_ns, to_ns) && (!filled.truncated || seen > read / 3)
+        };
+        if from_ns > to_ns || recorded.filled.as_ref().is_some_and(has) {
             return None;
         }
         // Where the survey has been, what is too much is known without reading it.
@@ -48,7 +52,8 @@ impl Scope {
         };
         // What is seen as lines stays so; what is too many for lines has room for more.
         let lines = journeys(from_ns, to_ns) <= MOST_JOURNEYS as u64;
-        let room = if lines { MOST_JOURNEYS / 2 } else { MOST_SCANNED };
+        // Those under way at its beginning come on top of those that were counted.
+        let room = if lines { MOST_JOURNEYS / 2 } else { MOST_SCANNED / 4 * 3 };
         let fits = journeys(wide.0, wide.1) <= room as u64 && wide.1 <= recorded.read_ns;
         // A little more than is seen, so that small moves need no reading.
         let (from_ns, to_ns) = if fits { wide } else { (from_ns, to_ns) };

@@ -311,6 +311,24 @@ fn a_recording_is_shown_from_anywhere_and_read_where_it_is_looked_at() {
 }
 
 #[test]
+fn what_was_too_much_to_read_is_read_again_nearer() {
+    let (mut scope, journeys) = recorded();
+    scope.apply(Action::Fit);
+    let window = scope.wants().expect("nothing was read yet");
+    let some = journeys.iter().take(20).cloned().collect();
+    scope.fill(crate::recorded::Stretch { window, journeys: some, truncated: true, ..Default::default() });
+    assert_eq!(
+        (scope.wants(), scope.frame().detail),
+        (None, crate::Detail::Density),
+        "it is not read for ever"
+    );
+    scope.apply(Action::ZoomTo { from_ns: 895 * MS, to_ns: 915 * MS });
+    serve(&mut scope, &journeys).expect("so near it is not too much");
+    assert_eq!((scope.wants(), scope.frame().detail), (None, crate::Detail::Lifelines));
+    assert_eq!(scope.frame().sweep.lifelines.len(), 2);
+}
+
+#[test]
 fn a_recording_plays_at_its_speed_to_its_end_and_begins_again() {
     let (mut scope, journeys) = recorded();
     scope.apply(Action::SetSpeed(2.0));
