@@ -1,5 +1,6 @@
 //! The screen: feeds a scope from a source and measures what that costs.
 
+mod host_cpu;
 mod options;
 mod player;
 mod save;
@@ -10,6 +11,7 @@ pub use player::{Hold, Player, play};
 
 use crate::recording::Directory;
 use crate::trigger::{Keeper, TriggerArgs};
+use host_cpu::HostCpu;
 use switch::Switch;
 
 use anyhow::Result;
@@ -104,6 +106,7 @@ pub struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
     meter: Meter,
+    host_cpu: HostCpu,
     /// Saves what lies around triggers.
     keeper: Option<Keeper>,
     /// The recording that a key began.
@@ -115,7 +118,15 @@ impl<'a, F: Feed> Feeder<'a, F> {
     /// Nothing came yet.
     pub fn new(feed: &'a mut F, keeper: Option<Keeper>) -> Self {
         let (batch, switch) = (Batch::default(), Switch::default());
-        Feeder { feed, batch, meter: Meter::start(), keeper, switch, ticked: Instant::now() }
+        Feeder {
+            feed,
+            batch,
+            meter: Meter::start(),
+            host_cpu: HostCpu::default(),
+            keeper,
+            switch,
+            ticked: Instant::now(),
+        }
     }
 
     /// Waits for what comes next. The scope is not needed for it.
@@ -144,6 +155,9 @@ impl<'a, F: Feed> Feeder<'a, F> {
             if let Some(hits) = self.feed.hits() {
                 let overhead = self.meter.read(hits, self.feed.hit_ns());
                 scope.set_overhead(Overhead { ring_fill_ratio: self.feed.ring_fill_ratio(), ..overhead });
+            }
+            if let Some(busy) = self.host_cpu.read() {
+                scope.set_host_cpu(busy);
             }
             scope.set_recording(self.switch.recording().or_else(|| self.feed.recording()));
         }

@@ -37,6 +37,8 @@ pub enum Channel {
     Events,
     /// Events lost a second.
     Losses,
+    /// The busy part of all the host's CPUs together; live only.
+    HostCpu,
     /// CPU time of the instrument over wall time.
     OwnCpu,
     /// How full the fullest ring was.
@@ -101,7 +103,7 @@ pub enum Unit {
 
 impl Channel {
     /// Every channel that each scope has, those of a connection first.
-    pub const ALL: [Channel; 20] = [
+    pub const ALL: [Channel; 21] = [
         Self::Cwnd,
         Self::Ssthresh,
         Self::Srtt,
@@ -120,6 +122,7 @@ impl Channel {
         Self::Journeys,
         Self::Events,
         Self::Losses,
+        Self::HostCpu,
         Self::OwnCpu,
         Self::RingFill,
     ];
@@ -145,6 +148,7 @@ impl Channel {
             Self::Journeys => "journeys",
             Self::Events => "events",
             Self::Losses => "losses",
+            Self::HostCpu => "cpu",
             Self::OwnCpu => "own_cpu",
             Self::RingFill => "ring_fill",
             Self::Value(name) => name.as_str(),
@@ -159,7 +163,7 @@ impl Channel {
             Self::Throughput(_) => Unit::BytesPerS,
             Self::Journeys | Self::Events | Self::Losses => Unit::PerS,
             Self::Cwnd | Self::Ssthresh | Self::PacketsOut | Self::Retransmits | Self::Value(_) => Unit::Count,
-            Self::OwnCpu | Self::RingFill => Unit::Ratio,
+            Self::HostCpu | Self::OwnCpu | Self::RingFill => Unit::Ratio,
         }
     }
 
@@ -183,6 +187,7 @@ impl Channel {
             | Self::Journeys
             | Self::Events
             | Self::Losses
+            | Self::HostCpu
             | Self::OwnCpu
             | Self::RingFill
             | Self::Value(_) => return None,
@@ -197,6 +202,7 @@ impl Channel {
                 | Self::Journeys
                 | Self::Events
                 | Self::Losses
+                | Self::HostCpu
                 | Self::OwnCpu
                 | Self::RingFill
                 | Self::Value(_)

@@ -51,6 +51,8 @@ const HOLD_EDGES: u64 = 2;
 const LISTED: usize = 64;
 /// Routes that can be chosen.
 const MAX_ROUTES: usize = 64;
+/// Measurements kept of what is told from outside, each half a second.
+const MOST_TOLD: usize = 4096;
 /// Hop numbers of the record contract are below this.
 const HOP_IDS: usize = 64;
 
@@ -122,6 +124,7 @@ pub struct Scope {
     // What was told from outside.
     overhead: Option<Overhead>,
     own: VecDeque<(u64, Overhead)>,
+    host_cpu: VecDeque<(u64, f64)>,
     recording: Option<Recording>,
     // Time.
     begin_ns: Option<u64>,
@@ -194,6 +197,7 @@ impl Scope {
             routes: Vec::new(),
             overhead: None,
             own: VecDeque::new(),
+            host_cpu: VecDeque::new(),
             recording: None,
             begin_ns: options.recorded.map(|all| all.from_ns),
             now_ns: 0,
@@ -259,8 +263,7 @@ impl Scope {
 
     /// Tells the scope what the instrument costs.
     pub fn set_overhead(&mut self, overhead: Overhead) {
-        const MOST: usize = 4096;
-        if self.own.len() >= MOST {
+        if self.own.len() >= MOST_TOLD {
             self.own.pop_front();
         }
         self.own.push_back((self.now_ns, overhead));
@@ -269,6 +272,16 @@ impl Scope {
             self.revision += 1;
         }
         self.watch_overhead(overhead);
+    }
+
+    /// Tells the scope how busy the host's CPUs were lately, all of them together, 0 to 1.
+    pub fn set_host_cpu(&mut self, busy: f64) {
+        if self.host_cpu.len() >= MOST_TOLD {
+            self.host_cpu.pop_front();
+        }
+        self.host_cpu.push_back((self.now_ns, busy));
+        let fires = self.watch.signal(crate::Channel::HostCpu, self.now_ns, busy);
+        self.fires(fires, self.now_ns, None);
     }
 
     /// Tells the scope of a recording that runs beside it, or that none does.

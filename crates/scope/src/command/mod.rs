@@ -142,7 +142,7 @@ pub static COMMANDS: &[Command] = &[
     act("cursor-on", "", Action::SnapCursor(1), "move it to the next event"),
     own("measure", "", Own::Measurements, "measurements (wide screens have them always)"),
     own("measure-over", "", Own::Over, "measure the picture, or between the cursors"),
-    own("channels", "", Own::Channels, "choose loadlines: cwnd, srtt, rates, queues, cost"),
+    own("channels", "", Own::Channels, "choose loadlines: cwnd, srtt, rates, queues, cpu, cost"),
     act("next-channel", "", Action::NextChannel(1), "choose the next loadline"),
     act("scale-up", "", Action::VerticalScale(1), "more per division"),
     act("scale-down", "", Action::VerticalScale(-1), "less per division"),

@@ -169,6 +169,9 @@ impl Scope {
             let Some(flow) = self.subject() else { return Series::new() };
             return self.signals.series(channel, flow, from_ns, to_ns);
         }
+        if channel == Channel::HostCpu {
+            return self.host_cpu.iter().filter(|(at, _)| *at <= to_ns).copied().collect();
+        }
         if let Channel::OwnCpu | Channel::RingFill = channel {
             let value = |(at_ns, cost): &(u64, crate::Overhead)| {
                 let cpu = channel == Channel::OwnCpu;

@@ -611,3 +611,22 @@ fn a_slow_timebase_rolls_and_a_fast_one_stands() {
         assert_eq!(right_edge(&scope), (n * 100 * MS).max(1_000 * MS), "a recording rolls at its head");
     }
 }
+
+#[test]
+fn the_cpus_of_the_host_are_a_loadline_and_can_be_waited_for() {
+    let mut scope = busy();
+    scope.apply(Action::ToggleChannel(crate::Channel::HostCpu));
+    scope.apply(Action::TriggerText("cpu rises 80%".to_owned()));
+    assert_eq!(scope.frame().loadlines(10)[0].last, None, "nobody said anything yet");
+    for n in 0..10_000_u32 {
+        let at = 2_000 * MS + u64::from(n) * MS;
+        scope.ingest(&Batch { watermark_ns: at, ..Batch::default() });
+        scope.set_host_cpu(if n == 9_000 { 0.9 } else { 0.25 });
+    }
+    scope.apply(Action::Fit);
+    let line = &scope.frame().loadlines(50)[0];
+    assert_eq!((line.last, line.unit), (Some(0.25), crate::Unit::Ratio));
+    assert!(line.columns.iter().flatten().any(|column| column.max > 0.8), "a peak stays");
+    assert_eq!(scope.frame().trigger.fired, 1);
+    assert!(scope.host_cpu.len() <= MOST_TOLD);
+}

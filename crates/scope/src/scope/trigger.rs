@@ -35,7 +35,9 @@ impl Scope {
 
     /// Holds a rate over the last whole bucket against the condition.
     pub(super) fn watch_rates(&mut self) {
-        let is_rate = |c: &Channel| !matches!(c, Channel::OwnCpu | Channel::RingFill | Channel::Value(_));
+        let is_rate = |c: &Channel| {
+            !matches!(c, Channel::HostCpu | Channel::OwnCpu | Channel::RingFill | Channel::Value(_))
+        };
         let Some(channel) = self.watch.wants().filter(is_rate) else { return };
         let to_ns = self.now_ns / BUCKET_NS * BUCKET_NS;
         let from_ns = to_ns.saturating_sub(BUCKET_NS);
