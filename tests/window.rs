@@ -336,6 +336,23 @@ fn a_live_capture_has_no_privilege_left() {
     hosts.talk(200);
     let second = gui.shoot("live-later");
     assert!(differ(&first, &second) > 200.0, "time goes on");
+    // Recorded from here on, and no further than the same key.
+    let recording = || {
+        let entries = fs::read_dir(dir.path()).expect("it is there").flatten();
+        entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "session"))
+    };
+    gui.key(&["r"]);
+    assert!(eventually(|| recording().is_some_and(|path| path.join("meta.toml").exists())), "it records");
+    hosts.talk(100);
+    gui.shoot("live-recording");
+    gui.key(&["r"]);
+    let path = recording().expect("it is there").display().to_string();
+    let good = eventually(|| {
+        std::thread::sleep(Duration::from_millis(200));
+        common::run(&["info", &path]).status.success()
+            && common::stdout(&common::run(&["journeys", &path])).contains(ADDRESSES[0])
+    });
+    assert!(good, "{}", common::stdout(&common::run(&["info", &path])));
     assert_eq!(gui.privileged_threads(), Vec::<String>::new());
     gui.end();
 }
