@@ -29,7 +29,7 @@ impl Scope {
     pub(super) fn take_hit(&mut self, node: u16, hit: &ProbeHit) {
         let Some(probe) = self.probes.count(node, hit) else { return };
         self.begin_ns = self.begin_ns.or(Some(hit.time_ns));
-        self.now_ns = self.now_ns.max(hit.time_ns);
+        // Hits may come a little before the events of their time: it is the batch's watermark that moves the present.
         let hit = NodeHit { node, probe, hit: *hit };
         if !self.is_recorded() {
             self.journal.hit(hit);

@@ -143,6 +143,8 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
             82 => batch.hits[0].flow = FlowId::NONE,
             // bytes of the journey, seen at the other end
             83 => batch.hits[0].flow = FlowId(1),
+            // knows the flow and no bytes, as a probe with a socket does: it may be a neighbour's
+            85 => (batch.hits[0].seq, batch.hits[0].len) = (0, 0),
             // passed twice: the first is the stop
             84 => batch.hits.push(ProbeHit { time_ns: at + 19_000, ..into(n, at) }),
             _ => {}
@@ -159,12 +161,12 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
         probe.map(|at| (stops[at - 1].place, stops[at].time_ns, stops.len()))
     };
     assert_eq!(passed(79), Some((Place::Hop(Hop::DevRecv), 790 * MS + 17_000, 7)));
-    assert_eq!([80, 81, 82, 83].map(passed), [None; 4]);
+    assert_eq!([80, 81, 82, 83, 85].map(passed), [None; 5]);
     assert_eq!(passed(84), Some((Place::Hop(Hop::DevRecv), 840 * MS + 17_000, 7)));
     let points = frame.hits(50).points;
     let tied = points.iter().filter(|point| point.journey.is_some()).count();
     let of_probe = points.iter().filter(|point| point.probe.index() == 0).count();
-    assert_eq!(of_probe - tied, 4, "they are drawn, and joined to nothing");
+    assert_eq!(of_probe - tied, 5, "they are drawn, and joined to nothing");
 }
 
 #[test]
