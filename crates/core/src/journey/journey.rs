@@ -1,7 +1,7 @@
 //! A journey: one piece of a byte stream, or one datagram, and every hop it passed.
 
 use super::branch::Branch;
-use super::rungs::{Rung, Rungs, Who};
+use super::rungs::{Rung, Rungs, Who, bit};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
@@ -205,31 +205,44 @@ impl Journey {
     /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`. Where the halves stand on two clocks of
     /// which nothing is known, the sender's counts.
     pub fn start_ns(&self) -> Option<u64> {
-        self.one_clock().map(|rung| rung.time_ns).min()
+        self.one_clock().min()
     }
 
     /// When the last rung of the ladder was; `dev.done` does not count.
     pub fn end_ns(&self) -> Option<u64> {
-        self.one_clock().map(|rung| rung.time_ns).max()
+        self.one_clock().max()
     }
 
-    /// The way, as far as it is on the clock of its first rung.
-    fn one_clock(&self) -> impl Iterator<Item = Rung> + '_ {
-        let first = self.way().next().map(|rung| rung.hop);
-        self.way().filter(move |rung| first.is_some_and(|first| self.can_subtract(first, rung.hop)))
+    /// The times of the way, as far as it is on the clock of its first rung.
+    fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
+        let first = self.ends().map(|(first, _)| first);
+        let same = move |hop: &Hop| first.is_some_and(|first| self.can_subtract(first, *hop));
+        let hops = self.rungs.hops().filter(|hop| self.way_hops() & bit(*hop) != 0).filter(same);
+        hops.filter_map(|hop| self.rungs.time_ns(hop))
+    }
+
+    /// The hops of the way, a bit each in path order.
+    const fn way_hops(&self) -> u32 {
+        self.rungs.in_order() & !bit(Hop::DevDone)
+    }
+
+    /// The first and the last hop of the way.
+    fn ends(&self) -> Option<(Hop, Hop)> {
+        let hops = self.way_hops();
+        let at = |index: u32| Hop::path().get(index as usize).copied();
+        Some((at(hops.trailing_zeros())?, at(hops.checked_ilog2()?)?))
     }
 
     /// From the first rung of the ladder to the last; `None` with fewer than two, or where they stand on two clocks of which
     /// nothing is known.
     pub fn total_ns(&self) -> Option<u64> {
-        let (first, last) = (self.way().next()?, self.way().last()?);
-        if first.hop == last.hop { None } else { self.between_ns(first.hop, last.hop) }
+        let (first, last) = self.ends()?;
+        if first == last { None } else { self.between_ns(first, last) }
     }
 
     /// How far from the truth [`Journey::total_ns`] can be, nanoseconds.
     pub fn total_half_width_ns(&self) -> u64 {
-        let ends = (self.way().next(), self.way().last());
-        if let (Some(first), Some(last)) = ends { self.half_width_ns(first.hop, last.hop) } else { 0 }
+        self.ends().map_or(0, |(first, last)| self.half_width_ns(first, last))
     }
 
     /// Moves all its times.
