@@ -11,7 +11,8 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 use url::Url;
 
-const USAGE: &str = "usage: magscope-distributed worker [ADDRESS]       (127.0.0.1:0 and what was taken is printed)
+const USAGE: &str =
+    "usage: magscope-distributed worker [ADDRESS]       (127.0.0.1:0 and what was taken is printed)
        magscope-distributed join A B [--workers URL,URL] [SQL]
 A and B are exports of two hosts (--to parquet --buckets); in SQL their hops are the tables a and b.";
 

@@ -2,9 +2,10 @@
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
+use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{self, Piece};
-use magscope_core::{Batch, Direction, Generator, GeneratorOptions, NodeInfo};
+use magscope_core::{Batch, Direction, Generator, GeneratorOptions};
 use magscope_distributed::{JOIN, ask};
 use magscope_export::format::parquet::{Layout, Parquet};
 use magscope_export::format::tables::Tables;
@@ -64,7 +65,8 @@ fn export(to: &Path, direction: Direction) {
     let mut tables = Tables::new(&infos, line, Chosen { tables: vec![Table::Hops], filter: None }, writer);
     let alignment = Aligner::new(&infos).finish();
     let mut visit = |piece: Piece<'_>| tables.piece(&piece).expect("room");
-    together::walk(&mut [&mut host], &alignment, Limits::default(), Duration::ZERO, &mut visit).expect("events");
+    together::walk(&mut [&mut host], &alignment, Limits::default(), Duration::ZERO, &mut visit)
+        .expect("events");
     tables.finish().expect("room");
 }
 
