@@ -379,12 +379,13 @@ fn group_read(time_ns: u64, tid: u32, socket: u64) -> Event {
 
 #[test]
 fn every_receiver_of_a_group_has_its_journey() {
-    for ip_id in [9, 0] {
+    for (ip_id, waits) in [(9, false), (0, false), (9, true), (0, true)] {
         let mut events = down(0, ip_id, 1, 100);
-        // The copy that the sender loops back leaves between ip.post and ip.post again.
-        events.truncate(2);
+        // The copy that the sender loops back leaves between ip.post and ip.post again, and may wait until the other has gone.
+        let post = if waits { events.len() } else { 2 };
+        events.truncate(post);
         events.extend(group_up(10, GROUP_HERE, ip_id, &[71, 72]));
-        let again = down(30, ip_id, 1, 100).split_off(1);
+        let again = if waits { Vec::new() } else { down(30, ip_id, 1, 100).split_off(1) };
         events.extend(again);
         events.extend(group_up(40, GROUP_THERE, ip_id, &[73, 74]));
         events.push(at_return(by(udp(Hop::AppSend, 60, CLIENT, 0, 0, 100), 5, 50)));

@@ -52,6 +52,12 @@ impl Correlator {
         let mut starts = std::mem::take(&mut self.starts);
         starts.clear();
         stream.datagrams(event, &mark, &mut self.desk, done, &mut starts);
+        if event.flags.contains(EventFlags::GROUP) && event.hop.direction() == Direction::Rx {
+            let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
+            if netns(event.flow).is_some() && netns(event.flow) == netns(stream.ends.tx.flow) {
+                starts.iter().for_each(|start| stream.looped_back(*start));
+            }
+        }
         if event.hop == Hop::DevDone
             && let [start] = starts[..]
         {

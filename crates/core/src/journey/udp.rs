@@ -344,6 +344,13 @@ impl Stream {
         index
     }
 
+    /// The copy that a host makes for itself of what it sends to a group leaves no device, also where the other one has left by then.
+    pub fn looped_back(&mut self, start: u64) {
+        if let Some(piece) = self.pieces.starting_at(start).and_then(|index| self.pieces.get_mut(index)) {
+            piece.rungs.clear(bits(Hop::DevQueue, Hop::DevDone));
+        }
+    }
+
     fn start_of(&self, index: usize) -> u64 {
         self.pieces.get(index).map_or(0, |p| p.start)
     }
