@@ -7,12 +7,15 @@
  * its lock is not held yet. */
 INLINE int on_app_send(enum how how, const struct sock *sk, __u64 len)
 {
-	if (!sk || !len || !socket_wanted(sk))
+	if (!sk || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = 0;
-	if (READ(sk, sk_protocol) == IPPROTO_TCP)
+	if (READ(sk, sk_protocol) == IPPROTO_TCP) {
+		if (!len)
+			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq);
+	}
 	log_socket(MAG_APP_SEND, sk, cookie_of(how, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
