@@ -4,6 +4,7 @@ mod apply;
 mod hits;
 mod ingest;
 mod measured;
+mod passes;
 mod picture;
 mod pictures;
 mod read;
@@ -11,6 +12,7 @@ mod recording;
 mod rooms;
 mod time;
 mod trigger;
+mod values;
 
 use crate::channel::Vertical;
 use crate::clocks::Clocks;

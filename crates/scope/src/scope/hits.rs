@@ -1,28 +1,19 @@
-//! Custom probes: their hits come in, are counted, drawn on their lanes and as loadlines, and tied to the journeys whose bytes they saw.
+//! Hits of custom probes: they come in, are counted, and are drawn on their lanes.
 
 use super::Scope;
-use crate::channel::Channel;
 use crate::journal::{Entry, NodeHit};
-use crate::lane::Place;
-use crate::lifeline::Lifeline;
-use crate::look::{Column, HitHeat, HitPoint, HitRow, Hits, MOST_POINTS, Pass, PassRow, Payload, Stop};
+use crate::look::{HitHeat, HitPoint, HitRow, Hits, MOST_POINTS};
 use crate::names::Seat;
 use crate::pick::Pick;
 use crate::probes::ProbeId;
-use crate::pyramid::{Extent, Lane, Part};
-use crate::signals::{Series, columns};
+use crate::pyramid::Lane;
 use crate::stats::HopStats;
-use crate::ties::{self, Ties, is_tied};
+use crate::ties;
 use crate::view::Align;
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::context::Context;
-use magscope_core::custom::{MOST_VALUES, Mark, ProbeHit, ValueKind};
+use magscope_core::custom::{MOST_VALUES, ProbeHit, ValueKind};
 use magscope_core::{Direction, FlowId};
-
-/// Hits looked through for the value before a picture.
-const MOST_BACK: usize = 1 << 12;
-/// How long before and after a journey something can be that saw its bytes: as the ties of the model, see [`magscope_core::beside`].
-const SLACK_NS: u64 = 1_000_000_000;
 
 impl Scope {
     /// A hit came in.
@@ -78,7 +69,7 @@ impl Scope {
     }
 
     /// Whether what was chosen lets a hit through, as far as that asks for what the hit knows.
-    fn looks_at_hit(&self, hit: &NodeHit) -> bool {
+    pub(super) fn looks_at_hit(&self, hit: &NodeHit) -> bool {
         let Some(probe) = self.probes.get(hit.probe) else { return false };
         let flow = self.names.flow(hit.node, hit.hit.flow);
         let proto = self.view.proto.is_none_or(|proto| hit.hit.flow == FlowId::NONE || hit.hit.proto == proto);
@@ -109,7 +100,7 @@ impl Scope {
     }
 
     /// The hits of a stretch that are looked at, in order of time, if every one of them is at hand and they are at most so many.
-    fn hits_at_hand(
+    pub(super) fn hits_at_hand(
         &self,
         (from_ns, to_ns): (u64, u64),
         most: usize,
@@ -123,29 +114,6 @@ impl Scope {
         };
         let hits = self.journal.hits(from_ns, to_ns);
         (covered && hits.len() <= most).then(|| hits.filter(|hit| self.looks_at_hit(hit)))
-    }
-
-    /// Finds which hits saw the bytes of which lifelines of the picture.
-    pub(super) fn tie(&mut self) {
-        if self.probes.all().is_empty() {
-            return;
-        }
-        let lines = &self.sweep.lifelines;
-        let around = |line: &Lifeline| {
-            (line.start_ns().saturating_sub(SLACK_NS), line.end_ns().saturating_add(SLACK_NS))
-        };
-        let ranges = lines.iter().map(around);
-        let all = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default();
-        let anchor = lines.iter().position(|line| Some(line.key()) == self.sweep.anchor);
-        let alone = anchor.and_then(|at| lines.get(at..=at)).unwrap_or_default();
-        let only = alone.first().map_or((0, 0), |line| (line.start_ns(), line.end_ns()));
-        let few = |(from_ns, to_ns)| self.journal.hits(from_ns, to_ns).len() <= ties::MOST_HITS;
-        let (lines, (from_ns, to_ns)) = [(lines.as_slice(), all), (lines, self.stretch())]
-            .into_iter()
-            .find(|(_, range)| few(*range))
-            .unwrap_or((alone, only));
-        let hits = self.journal.hits(from_ns, to_ns).take(ties::MOST_HITS);
-        self.ties = Ties::find(lines, hits, &self.probes);
     }
 
     pub(crate) fn hits(&self, n: usize) -> Hits {
@@ -216,182 +184,8 @@ impl Scope {
         Some(HopStats { events_per_s: hits as f64 / s, ..HopStats::default() })
     }
 
-    /// What a custom probe read over the picture: hit by hit where they are at hand, else the mean of each tile.
-    pub(super) fn value_series(&self, (probe, value): (ProbeId, usize), n: usize) -> Series {
-        let stretch = self.stretch();
-        let before = self.value_before((probe, value), n).map(|number| (stretch.0.saturating_sub(1), number));
-        let mut series: Series = before.into_iter().collect();
-        if let Some(numbers) = self.numbers((probe, value), stretch) {
-            series.extend(numbers);
-            return series;
-        }
-        let mut means: Vec<Extent> = vec![Extent::default(); n];
-        self.pyramid.extents((probe, value), stretch, n, |first, _, extent| {
-            if let Some(place) = means.get_mut(first) {
-                place.merge(extent);
-            }
-        });
-        let of = |extent: &Extent| (extent.last.0, extent.mean());
-        series.extend(means.iter().filter(|extent| extent.count > 0).map(of));
-        series
-    }
-
-    /// A value hit by hit, if all hits are at hand.
-    fn numbers(
-        &self,
-        (probe, value): (ProbeId, usize),
-        stretch: (u64, u64),
-    ) -> Option<impl Iterator<Item = (u64, f64)>> {
-        let of = self.probes.get(probe)?;
-        let hits = self.hits_at_hand(stretch, MOST_POINTS)?.filter(move |hit| hit.probe == probe);
-        Some(hits.filter_map(move |hit| Some((hit.hit.time_ns, of.number(&hit.hit, value)?))))
-    }
-
-    /// All of a value over a stretch: exact where its hits are at hand, else to within tiles.
-    pub(super) fn value_extent(&self, value: (ProbeId, usize), from_ns: u64, end_ns: u64) -> Extent {
-        let Some(numbers) = self.numbers(value, (from_ns, end_ns.saturating_sub(1))) else {
-            return self.pyramid.extent(value, from_ns, end_ns);
-        };
-        let mut all = Extent::default();
-        numbers.for_each(|(at_ns, number)| all.merge(&Extent::of(at_ns, number)));
-        all
-    }
-
     /// All custom probes.
     pub(crate) fn probes(&self) -> &[crate::Probe] {
         self.probes.all()
-    }
-
-    /// The last value before the picture.
-    fn value_before(&self, (probe, value): (ProbeId, usize), n: usize) -> Option<f64> {
-        let (from_ns, to_ns) = self.stretch();
-        let of = self.probes.get(probe)?;
-        let back = self.journal.hits(0, from_ns.saturating_sub(1)).rev().take(MOST_BACK);
-        let kept = back
-            .filter(|hit| hit.probe == probe && self.looks_at_hit(hit))
-            .find_map(|hit| of.number(&hit.hit, value));
-        kept.filter(|_| !self.is_recorded())
-            .or_else(|| self.pyramid.value_before((probe, value), (from_ns, to_ns), n))
-    }
-
-    /// A value over the picture with its least, largest and last in each column. It holds until the next one, up to the last.
-    pub(super) fn value_columns(&self, (probe, value): (ProbeId, usize), n: usize) -> Vec<Option<Column>> {
-        let stretch = self.stretch();
-        if self.hits_at_hand(stretch, MOST_POINTS).is_some() {
-            return columns(&self.value_series((probe, value), n), stretch, n);
-        }
-        let mut extents: Vec<Extent> = vec![Extent::default(); n];
-        self.pyramid.extents((probe, value), stretch, n, |first, last, extent| {
-            extents.iter_mut().take(last + 1).skip(first).for_each(|place| place.merge(extent));
-        });
-        let end = extents.iter().rposition(|extent| extent.count > 0);
-        let mut held = self.value_before((probe, value), n).filter(|_| end.is_some());
-        let column = |(at, extent): (usize, &Extent)| {
-            if extent.count > 0 {
-                held = Some(extent.last.1);
-                return Some(Column { min: extent.min, max: extent.max, last: extent.last.1 });
-            }
-            held.filter(|_| end.is_some_and(|end| at < end)).map(|v| Column { min: v, max: v, last: v })
-        };
-        extents.iter().enumerate().map(column).collect()
-    }
-
-    /// Whether there are these signals; says which is not.
-    pub(super) fn knows(&mut self, channels: &[Channel]) -> bool {
-        let unknown = channels.iter().find(|channel| self.unknown(**channel)).copied();
-        if let Some(unknown) = unknown {
-            let words = self.unknown_words(unknown);
-            self.tell(words, true);
-        }
-        unknown.is_none()
-    }
-
-    /// Whether a channel is a value of a probe that no recording has.
-    pub(super) fn unknown(&self, channel: Channel) -> bool {
-        matches!(channel, Channel::Value(_)) && self.probes.value(channel).is_none()
-    }
-
-    pub(super) fn unknown_words(&self, channel: Channel) -> String {
-        let there: Vec<String> = self.probes.channels().map(|channel| channel.to_string()).collect();
-        if there.is_empty() {
-            format!("no signal is called `{channel}`, and no custom probe reads a value (`--probe`)")
-        } else {
-            format!("no signal is called `{channel}`; custom probes read {}", there.join(", "))
-        }
-    }
-
-    /// The places that a lifeline passes, in path order, with those of custom probes that saw its bytes.
-    pub(crate) fn stops(&self, line: &Lifeline) -> Vec<Stop> {
-        let mark = |rung: magscope_core::journey::Rung| {
-            let at = (rung.hop.path_index().unwrap_or(0), 0);
-            (at, Stop { place: Place::Hop(rung.hop), time_ns: rung.time_ns })
-        };
-        let mut stops: Vec<_> = line.marks().map(mark).collect();
-        for pass in self.ties.of(line.key()) {
-            let place = Place::Probe(pass.probe);
-            let after = self.probes.get(pass.probe).and_then(|probe| probe.asked.after?.path_index());
-            let Some(after) = after.filter(|_| stops.iter().all(|(_, stop)| stop.place != place)) else {
-                continue;
-            };
-            stops.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
-        }
-        stops.sort_by_key(|(at, _)| *at);
-        stops.into_iter().map(|(_, stop)| stop).collect()
-    }
-
-    /// The hits that saw the bytes of a journey, in order of time.
-    pub(super) fn passes(&self, line: &Lifeline) -> Vec<PassRow<'_>> {
-        let known = self.ties.of(line.key()).to_vec();
-        let passes = if known.is_empty() { self.look_for_passes(line) } else { known };
-        let row = |pass: Pass| {
-            let probe = self.probes.get(pass.probe)?;
-            let since = i128::from(pass.hit.time_ns) - i128::from(line.start_ns());
-            let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
-            Some(PassRow { probe, hit: pass.hit, since_start_ns, told: probe.asked.told(&pass.hit) })
-        };
-        passes.into_iter().filter_map(row).collect()
-    }
-
-    /// Those of a journey that is not on the picture.
-    fn look_for_passes(&self, line: &Lifeline) -> Vec<Pass> {
-        let (from_ns, to_ns) =
-            (line.start_ns().saturating_sub(SLACK_NS), line.end_ns().saturating_add(SLACK_NS));
-        let tied = |hit: &&NodeHit| {
-            let probe = self.probes.get(hit.probe).filter(|probe| probe.asked.mark == Mark::Hop);
-            probe.is_some_and(|probe| is_tied(hit, probe.direction(), &line.journey))
-        };
-        let hits = self.journal.hits(from_ns, to_ns).filter(tied);
-        hits.map(|hit| Pass { probe: hit.probe, node: hit.node, hit: hit.hit }).collect()
-    }
-
-    /// What there is of a journey's payload.
-    pub(super) fn payload(&self, line: &Lifeline) -> Payload<'_> {
-        let settings = self.names.infos().iter().flat_map(|info| &info.settings);
-        let asked: Vec<&str> =
-            settings.filter(|words| words.starts_with("snap ")).map(String::as_str).collect();
-        let of =
-            |(node, head): &&(u16, magscope_core::head::PayloadHead)| head.tie(*node, &line.journey).is_some();
-        let heads: Vec<_> = self.journal.heads().filter(of).map(|(_, head)| head).collect();
-        if !heads.is_empty() {
-            return Payload::Heads(heads);
-        }
-        if asked.is_empty() {
-            return Payload::NotAsked;
-        }
-        let inside = |filled: &crate::recorded::Filled| {
-            filled.has_heads && filled.window.holds(line.start_ns(), line.end_ns())
-        };
-        let at_hand = match &self.recorded {
-            None => self.journal.heads_from_ns() <= line.start_ns(),
-            Some(recorded) => recorded.filled.as_ref().is_some_and(inside),
-        };
-        let asked = asked.join(", ");
-        Payload::Elsewhere(if at_hand {
-            format!("none of this journey was taken ({asked})")
-        } else if self.is_recorded() {
-            format!("not read here ({asked}): `magnet-scope journeys` prints it")
-        } else {
-            format!("not kept any more ({asked}): `record` keeps it, `magnet-scope journeys` prints it")
-        })
     }
 }

@@ -1,0 +1,112 @@
+//! Journeys and custom probes: which hits saw whose bytes, and what there is of a payload.
+
+use super::Scope;
+use crate::journal::NodeHit;
+use crate::lane::Place;
+use crate::lifeline::Lifeline;
+use crate::look::{Pass, PassRow, Payload, Stop};
+use crate::ties::{self, Ties, is_tied};
+use magscope_core::custom::Mark;
+
+/// How long before and after a journey something can be that saw its bytes: as the ties of the model, see [`magscope_core::beside`].
+const SLACK_NS: u64 = 1_000_000_000;
+
+impl Scope {
+    /// Finds which hits saw the bytes of which lifelines of the picture.
+    pub(super) fn tie(&mut self) {
+        if self.probes.all().is_empty() {
+            return;
+        }
+        let lines = &self.sweep.lifelines;
+        let around = |line: &Lifeline| {
+            (line.start_ns().saturating_sub(SLACK_NS), line.end_ns().saturating_add(SLACK_NS))
+        };
+        let ranges = lines.iter().map(around);
+        let all = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or_default();
+        let anchor = lines.iter().position(|line| Some(line.key()) == self.sweep.anchor);
+        let alone = anchor.and_then(|at| lines.get(at..=at)).unwrap_or_default();
+        let only = alone.first().map_or((0, 0), |line| (line.start_ns(), line.end_ns()));
+        let few = |(from_ns, to_ns)| self.journal.hits(from_ns, to_ns).len() <= ties::MOST_HITS;
+        let (lines, (from_ns, to_ns)) = [(lines.as_slice(), all), (lines, self.stretch())]
+            .into_iter()
+            .find(|(_, range)| few(*range))
+            .unwrap_or((alone, only));
+        let hits = self.journal.hits(from_ns, to_ns).take(ties::MOST_HITS);
+        self.ties = Ties::find(lines, hits, &self.probes);
+    }
+
+    /// The places that a lifeline passes, in path order, with those of custom probes that saw its bytes.
+    pub(crate) fn stops(&self, line: &Lifeline) -> Vec<Stop> {
+        let mark = |rung: magscope_core::journey::Rung| {
+            let at = (rung.hop.path_index().unwrap_or(0), 0);
+            (at, Stop { place: Place::Hop(rung.hop), time_ns: rung.time_ns })
+        };
+        let mut stops: Vec<_> = line.marks().map(mark).collect();
+        for pass in self.ties.of(line.key()) {
+            let place = Place::Probe(pass.probe);
+            let after = self.probes.get(pass.probe).and_then(|probe| probe.asked.after?.path_index());
+            let Some(after) = after.filter(|_| stops.iter().all(|(_, stop)| stop.place != place)) else {
+                continue;
+            };
+            stops.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
+        }
+        stops.sort_by_key(|(at, _)| *at);
+        stops.into_iter().map(|(_, stop)| stop).collect()
+    }
+
+    /// The hits that saw the bytes of a journey, in order of time.
+    pub(super) fn passes(&self, line: &Lifeline) -> Vec<PassRow<'_>> {
+        let known = self.ties.of(line.key()).to_vec();
+        let passes = if known.is_empty() { self.look_for_passes(line) } else { known };
+        let row = |pass: Pass| {
+            let probe = self.probes.get(pass.probe)?;
+            let since = i128::from(pass.hit.time_ns) - i128::from(line.start_ns());
+            let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
+            Some(PassRow { probe, hit: pass.hit, since_start_ns, told: probe.asked.told(&pass.hit) })
+        };
+        passes.into_iter().filter_map(row).collect()
+    }
+
+    /// Those of a journey that is not on the picture.
+    fn look_for_passes(&self, line: &Lifeline) -> Vec<Pass> {
+        let (from_ns, to_ns) =
+            (line.start_ns().saturating_sub(SLACK_NS), line.end_ns().saturating_add(SLACK_NS));
+        let tied = |hit: &&NodeHit| {
+            let probe = self.probes.get(hit.probe).filter(|probe| probe.asked.mark == Mark::Hop);
+            probe.is_some_and(|probe| is_tied(hit, probe.direction(), &line.journey))
+        };
+        let hits = self.journal.hits(from_ns, to_ns).filter(tied);
+        hits.map(|hit| Pass { probe: hit.probe, node: hit.node, hit: hit.hit }).collect()
+    }
+
+    /// What there is of a journey's payload.
+    pub(super) fn payload(&self, line: &Lifeline) -> Payload<'_> {
+        let settings = self.names.infos().iter().flat_map(|info| &info.settings);
+        let asked: Vec<&str> =
+            settings.filter(|words| words.starts_with("snap ")).map(String::as_str).collect();
+        let of =
+            |(node, head): &&(u16, magscope_core::head::PayloadHead)| head.tie(*node, &line.journey).is_some();
+        let heads: Vec<_> = self.journal.heads().filter(of).map(|(_, head)| head).collect();
+        if !heads.is_empty() {
+            return Payload::Heads(heads);
+        }
+        if asked.is_empty() {
+            return Payload::NotAsked;
+        }
+        let inside = |filled: &crate::recorded::Filled| {
+            filled.has_heads && filled.window.holds(line.start_ns(), line.end_ns())
+        };
+        let at_hand = match &self.recorded {
+            None => self.journal.heads_from_ns() <= line.start_ns(),
+            Some(recorded) => recorded.filled.as_ref().is_some_and(inside),
+        };
+        let asked = asked.join(", ");
+        Payload::Elsewhere(if at_hand {
+            format!("none of this journey was taken ({asked})")
+        } else if self.is_recorded() {
+            format!("not read here ({asked}): `magnet-scope journeys` prints it")
+        } else {
+            format!("not kept any more ({asked}): `record` keeps it, `magnet-scope journeys` prints it")
+        })
+    }
+}
