@@ -2,7 +2,8 @@
 //! after, and how much memory all of it needs. Own work: layout, meshes and triangles; what a driver then does with them is not
 //! ours.
 //!
-//! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`
+//! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`. With `SESSION=DIR` the recording is kept there, and used again where it
+//! is there already: what other programs make of the same events can then be measured beside it.
 
 use egui::{Context, Pos2, RawInput, Rect, Vec2};
 use magscope_core::align::Aligner;
@@ -22,8 +23,11 @@ const SIZE: Vec2 = Vec2::new(1920.0, 1080.0);
 fn main() {
     let events = std::env::var("EVENTS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
     let dir = tempfile::tempdir().expect("room");
-    let path = dir.path().join("large.session");
-    write(&path, events);
+    let kept = std::env::var_os("SESSION").map(PathBuf::from);
+    let path = kept.unwrap_or_else(|| dir.path().join("large.session"));
+    if !path.exists() {
+        write(&path, events);
+    }
     let mut bench = Bench::open(&path);
     println!("{events} events on disk, a window of {} × {}", SIZE.x, SIZE.y);
     println!("first picture          {:>9.1} ms", ms(bench.opened.elapsed()));
