@@ -102,7 +102,9 @@ pub fn run(args: &Args) -> Result<()> {
         let what = "more rows; --to csv, jsonl or parquet writes them all, LIMIT fewer";
         output::note(&format!("{} {what}", count(more)));
     }
-    missing.iter().for_each(|missing| output::note(missing));
+    for missing in &missing {
+        output::note(missing);
+    }
     Ok(())
 }
 
