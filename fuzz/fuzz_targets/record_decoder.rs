@@ -29,6 +29,8 @@ fuzz_target!(|data: &[u8]| {
             }
             Ok(Record::Task(task)) => assert!(!task.comm.chars().any(char::is_control)),
             Ok(Record::Tcp { number, .. }) => gaps.seen(number),
+            Ok(Record::Hit(hit)) => gaps.seen(hit.record),
+            Ok(Record::Head(head)) => gaps.seen(head.record),
             Ok(Record::Flow(_)) | Err(_) => {}
         }
     }
