@@ -55,7 +55,9 @@ impl Correlator {
         if event.flags.contains(EventFlags::GROUP) && event.hop.direction() == Direction::Rx {
             let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
             if netns(event.flow).is_some() && netns(event.flow) == netns(stream.ends.tx.flow) {
-                starts.iter().for_each(|start| stream.looped_back(*start));
+                for start in &starts {
+                    stream.looped_back(*start);
+                }
             }
         }
         if event.hop == Hop::DevDone
