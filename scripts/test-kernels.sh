@@ -51,7 +51,7 @@ arguments=()
 for suite in "${suites[@]}"; do arguments+=(--test "$suite"); done
 # The programs, as cargo itself names them; with the features of all other tests, or everything would be built twice.
 mapfile -t tests < <(cargo test --workspace --features magnet-scope/query "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
-    sed -n '/"kind":\["test"\]/s/.*"executable":"\([^"]*\)".*/\1/p')
+    sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}')
 [ ${#tests[@]} = ${#suites[@]} ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
 
 # Builds a guest and runs its suites: machine SERIES FOLDER SUITE…; the console goes to FOLDER/log.
