@@ -15,6 +15,14 @@ pub const fn bits(level: usize) -> u32 {
     BASE_BITS + FAN_OUT_BITS * level as u32
 }
 
+/// The numbers of the tiles of a level that overlap `[from_ns, to_ns)`: the first, and the first beyond.
+const fn numbers(level: usize, from_ns: u64, to_ns: u64) -> (u64, u64) {
+    if from_ns >= to_ns {
+        return (0, 0);
+    }
+    (from_ns >> bits(level), ((to_ns - 1) >> bits(level)) + 1)
+}
+
 /// Tiles of one level, by number. Those without anything are not there.
 #[derive(Debug)]
 struct Level<T> {
@@ -101,16 +109,33 @@ impl<T: Part> Levels<T> {
 
     /// The tiles of a level that overlap `[from_ns, to_ns)`, with the instant each begins.
     pub fn tiles(&self, level: usize, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u64, &T)> {
-        let bits = bits(level);
-        let (first, last) = (from_ns >> bits, to_ns.saturating_sub(1) >> bits);
-        let empty = from_ns >= to_ns;
-        let tiles = self.levels.get(level).map(|level| &level.tiles).filter(|_| !empty);
+        let (first, end) = numbers(level, from_ns, to_ns);
+        self.range(level, first, end).map(move |(number, tile)| (number << bits(level), tile))
+    }
+
+    /// Visits all of `[from_ns, to_ns)` once: at its ends tiles of the level `finest`, between them as wide ones as fit.
+    pub fn cover(&self, finest: usize, from_ns: u64, to_ns: u64, mut visit: impl FnMut(&T)) {
+        let (mut first, mut end) = numbers(finest, from_ns, to_ns);
+        for level in finest..LEVELS {
+            let (above, beyond) = (first.div_ceil(1 << FAN_OUT_BITS), end >> FAN_OUT_BITS);
+            if above >= beyond || level + 1 == LEVELS {
+                return self.range(level, first, end).for_each(|(_, tile)| visit(tile));
+            }
+            self.range(level, first, above << FAN_OUT_BITS).for_each(|(_, tile)| visit(tile));
+            self.range(level, beyond << FAN_OUT_BITS, end).for_each(|(_, tile)| visit(tile));
+            (first, end) = (above, beyond);
+        }
+    }
+
+    /// The tiles of a level with these numbers.
+    fn range(&self, level: usize, first: u64, end: u64) -> impl Iterator<Item = (u64, &T)> {
+        let tiles = self.levels.get(level).map(|level| &level.tiles).filter(|_| first < end);
         let begin = tiles.map_or(0, |tiles| tiles.partition_point(|(number, _)| *number < first));
         tiles
             .into_iter()
             .flat_map(move |tiles| tiles.range(begin..))
-            .take_while(move |(number, _)| *number <= last)
-            .map(move |(number, tile)| (number << bits, tile))
+            .take_while(move |(number, _)| *number < end)
+            .map(|(number, tile)| (*number, tile))
     }
 }
 

@@ -12,7 +12,7 @@ mod levels;
 mod tile;
 
 pub use levels::{LEVELS, bits};
-pub use tile::{Extent, Part, Slowest, Tile, edges_of};
+pub use tile::{Extent, Part, Slowest, Tile, class_of, edges_of};
 
 use crate::look::Exemplar;
 use crate::probes::ProbeId;
@@ -241,7 +241,10 @@ impl Pyramid {
     /// All of a lane over a stretch, to within 1/2048 of it at each end.
     pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
         let mut total = Tile::default();
-        self.columns(lane, (from_ns, to_ns), 512, |_, _, tile| total.merge(tile));
+        if let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) {
+            let finest = self.level(levels, from_ns, to_ns, 512);
+            levels.cover(finest, from_ns, to_ns, |tile| total.merge(tile));
+        }
         total
     }
 
@@ -345,6 +348,23 @@ mod tests {
                 sum += tile.sum;
             });
             prop_assert_eq!((count, sum), (values.len() as u64, values.iter().map(|(_, v)| *v).sum()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_total_is_that_of_its_columns(values in values(), a in 0..3_000_000_000_u64, b in 0..3_000_000_000_u64) {
+            for keep in [Keep::All, Keep::Newest] {
+                let mut pyramid = Pyramid::new(keep);
+                for (time_ns, value) in &values {
+                    pyramid.count(Lane::Journeys, *time_ns, *value);
+                }
+                pyramid.settle();
+                let (from_ns, to_ns) = (a.min(b), a.max(b));
+                let mut by_columns = Tile::default();
+                pyramid.columns(Lane::Journeys, (from_ns, to_ns), 512, |_, _, tile| by_columns.merge(tile));
+                prop_assert_eq!(pyramid.total(Lane::Journeys, from_ns, to_ns), by_columns);
+            }
         }
     }
 

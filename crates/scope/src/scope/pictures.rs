@@ -9,7 +9,7 @@ use crate::look::{
 };
 use crate::math::Math;
 use crate::pick::Pick;
-use crate::pyramid::{Lane, Part, Tile, edges_of};
+use crate::pyramid::{Lane, Part, Tile, class_of as tile_class_of, edges_of};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
 use crate::view::Align;
@@ -129,14 +129,20 @@ impl Scope {
         let (least, most) = (least.max(1) as f64, (most.max(1) as f64) * 1.01);
         let factor = (most / least).ln() / classes as f64;
         let class_of = |ns: u64| (((ns.max(1) as f64 / least).ln() / factor) as usize).min(classes - 1);
+        // Tiles have few classes and a picture many tiles: where each belongs is worked out once.
+        let rows_of: Vec<usize> = (0..=tile_class_of(u64::MAX))
+            .map(|class| {
+                let (low, high) = edges_of(class);
+                class_of(low + (high - low) / 2)
+            })
+            .collect();
         let edges_ns = (0..=classes).map(|n| (least * (factor * n as f64).exp()) as u64).collect();
         let mut max_count = 1;
         let row = |((pair, lane), total): (&HeatLane, &Tile)| {
             let mut cells = vec![vec![0_u32; columns]; classes];
             self.pyramid.columns(*lane, stretch, columns, |first, last, tile| {
                 for (class, n) in tile.classes() {
-                    let (low, high) = edges_of(class);
-                    let row = &mut cells[class_of(low + (high - low) / 2)];
+                    let row = &mut cells[rows_of[usize::from(class)]];
                     for cell in row.iter_mut().take(last + 1).skip(first) {
                         *cell = cell.saturating_add(n);
                         max_count = max_count.max(*cell);
