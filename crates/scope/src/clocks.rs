@@ -6,6 +6,7 @@ use magscope_core::node::NodeInfo;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
+    /// The first since somebody set UTC.
     first: Option<ClockSample>,
     last: Option<ClockSample>,
     samples: u64,
@@ -27,7 +28,8 @@ impl Clocks {
             self.nodes.resize(at + 1, Seen::default());
         }
         if let Some(seen) = self.nodes.get_mut(at) {
-            seen.first = seen.first.or(Some(sample));
+            let was_set = seen.last.is_some_and(|last| last.realtime_steps != sample.realtime_steps);
+            seen.first = seen.first.filter(|_| !was_set).or(Some(sample));
             seen.last = Some(sample);
             seen.samples += 1;
         }
@@ -72,5 +74,12 @@ mod tests {
         let rows = clocks.rows(&[NodeInfo::default(), NodeInfo::default()]);
         assert_eq!((rows[0].samples, rows[0].drift_ppm), (0, None));
         assert!((rows[1].drift_ppm.unwrap() - 20.0).abs() < 1e-6);
+        // An hour that somebody sets it ahead is no drift.
+        let set =
+            |monotonic_ns, realtime_ns| ClockSample { realtime_steps: 1, ..sample(monotonic_ns, realtime_ns) };
+        clocks.push(1, set(2_000_000_000, 3_602_000_000_000));
+        assert_eq!(clocks.rows(&[NodeInfo::default(), NodeInfo::default()])[1].drift_ppm, None);
+        clocks.push(1, set(3_000_000_000, 3_603_000_000_000));
+        assert_eq!(clocks.rows(&[NodeInfo::default(), NodeInfo::default()])[1].drift_ppm, Some(0.0));
     }
 }

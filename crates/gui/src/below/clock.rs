@@ -14,11 +14,12 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let clock = frame.clock();
     ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
         ui.horizontal_top(|ui| {
-            for node in &clock.nodes {
+            for (n, node) in clock.nodes.iter().enumerate() {
                 ui.vertical(|ui| {
                     ui.set_width(270.0);
                     heading(ui, &node.host.to_uppercase(), cx);
-                    facts(ui, &node.host, &of_node(node), cx);
+                    // not by its name: two may have the same
+                    facts(ui, &format!("node {n}"), &of_node(node), cx);
                 });
             }
         });
