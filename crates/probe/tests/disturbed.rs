@@ -34,6 +34,8 @@ struct Survived {
     recording: Recording,
     client: TcpInfo,
     up: Vec<Journey>,
+    /// Closed after everything is counted: what is lost of its end would be counted and not captured.
+    _connection: Connection,
 }
 
 /// A connection is made, `disturb` spoils the network, both sides send, and all of it arrives after all; `None` if the
@@ -78,7 +80,7 @@ fn tcp_survives(
     assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
     let up = way.journeys;
     drop((back.journeys, books));
-    Some(Survived { net, recording, client, up })
+    Some(Survived { net, recording, client, up, _connection: connection })
 }
 
 /// Journeys that were sent again, and how often at most.
