@@ -20,6 +20,10 @@ fn one_journey() -> (Journey, Correlator) {
     events.push(by(tcp(Hop::SockReady, at(3_040), SERVER, 1007, 0), 0, 9));
     events.push(by(tcp(Hop::AppRecv, at(33_040), SERVER, 7, 1000), 200, 9));
     events[0] = by(events[0], 100, 8);
+    // The sender's side is on one CPU, the receiver's on another.
+    for event in &mut events {
+        event.cpu = if event.time_ns < at(3_000) { 2 } else { 5 };
+    }
     let mut batch = batch(flows(Proto::TCP), events);
     let task = |tid, comm: &str| Task { tgid: tid, tid, uid: 0, cgroup: 1, comm: comm.to_owned() };
     batch.tasks = vec![task(100, "web server"), task(200, "reader")];
@@ -78,6 +82,12 @@ fn journeys_that_are_meant() {
         ("netns = client and netns = 2", true),
         ("netns = server", false),
         ("pid = 100", true),
+        ("cpu = 2 and cpu = 5", true),
+        ("cpu = 1", false),
+        ("cpu != 1", true),
+        ("cpu != 5", false),
+        ("cpu > 4", true),
+        ("cpu > 5", false),
         ("tgid = 200", true),
         ("pid != 100", false),
         ("pid != 7", true),

@@ -19,17 +19,20 @@ pub enum Tint {
     Process,
     /// The node that sent it.
     Node,
+    /// The CPU it was received on, or else sent on.
+    Cpu,
     /// How it ended.
     Verdict,
 }
 
 impl Tint {
     /// Each with its name.
-    pub const ALL: [(Tint, &'static str); 5] = [
+    pub const ALL: [(Tint, &'static str); 6] = [
         (Self::Latency, "latency"),
         (Self::Flow, "flow"),
         (Self::Process, "process"),
         (Self::Node, "node"),
+        (Self::Cpu, "CPU"),
         (Self::Verdict, "verdict"),
     ];
 

@@ -219,6 +219,21 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(amount(t.n), cx.c.dim));
             ui.end_row();
         }
+        for pass in &m.passes {
+            let whole = format!("{} → {}", pass.from, pass.probe);
+            let words = if names < BOTH_NAMES { format!("→ {}", pass.probe) } else { whole.clone() };
+            let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
+            ui.scope(|ui| {
+                ui.set_max_width(names);
+                ui.add(name).on_hover_text(whole);
+            });
+            let t = pass.times;
+            for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
+                ui.label(number(duration(ns), cx.c.text));
+            }
+            ui.label(number(amount(t.n), cx.c.dim));
+            ui.end_row();
+        }
     });
     for layer in &m.layers {
         ui.horizontal(|ui| {

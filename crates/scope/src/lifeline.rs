@@ -72,6 +72,12 @@ impl Lifeline {
         self.steps().filter(on_the_way).max_by_key(|step| step.ns)
     }
 
+    /// The CPU it is told by: the one that received it from the device, which is what steering decides; else the one it began on.
+    pub fn cpu(&self) -> Option<u16> {
+        let rungs = &self.journey.rungs;
+        rungs.cpu(Hop::DevRecv).or_else(|| rungs.cpu(self.marks().next()?.hop))
+    }
+
     /// Whether any of it lies within `[from_ns, to_ns]`.
     pub fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
         self.start_ns() <= to_ns && self.end_ns() >= from_ns
@@ -106,6 +112,7 @@ pub(crate) mod tests {
                 Event {
                     flow: FlowId(if receiving { 2 } else { 1 }),
                     socket: if receiving { 2 } else { 1 },
+                    cpu: if receiving { 5 } else { 2 },
                     seq: 1000,
                     len: 100,
                     segs: 1,
@@ -127,6 +134,14 @@ pub(crate) mod tests {
         let ends = Some((a.parse().unwrap(), b.parse().unwrap()));
         let seat = |netns| Some(Seat { node: 0, netns });
         Lifeline { journey, ends, from: seat(1), to: seat(2) }
+    }
+
+    #[test]
+    fn it_is_told_by_the_cpu_that_received_it() {
+        let sent = [(Hop::AppSend, 100), (Hop::DevXmit, 120)];
+        assert_eq!(lifeline(1, &sent).cpu(), Some(2));
+        assert_eq!(lifeline(1, &[sent[0], sent[1], (Hop::DevRecv, 150)]).cpu(), Some(5));
+        assert_eq!(lifeline(1, &[sent[0], (Hop::AppRecv, 150)]).cpu(), Some(2), "the device was not seen");
     }
 
     #[test]

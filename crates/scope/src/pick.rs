@@ -16,6 +16,8 @@ pub enum Pick {
     Process(u32),
     /// A container: its cgroup's number, sending or reading.
     Container(u64),
+    /// A CPU: what was there at any hop.
+    Cpu(u16),
     /// Journeys that ended so: a number of [`magscope_core::Verdict::kind`].
     Verdict(usize),
 }
@@ -38,6 +40,10 @@ impl Pick {
                 .into_iter()
                 .flatten()
                 .any(|task| task.cgroup == *id),
+            Self::Cpu(cpu) => {
+                let rungs = &journey.rungs;
+                rungs.hops().any(|hop| rungs.cpu(hop) == Some(*cpu))
+            }
             Self::Verdict(kind) => journey.verdict.kind() == *kind,
         }
     }
@@ -83,6 +89,9 @@ mod tests {
             (Pick::Process(71), false),
             (Pick::Container(9), true),
             (Pick::Container(8), false),
+            (Pick::Cpu(2), true),
+            (Pick::Cpu(5), true),
+            (Pick::Cpu(0), false),
             (Pick::Verdict(Verdict::Complete.kind()), true),
             (Pick::Verdict(Verdict::InFlight.kind()), false),
         ];

@@ -1,6 +1,7 @@
 //! The scope: takes batches in, keeps what a screen needs, hands out frames.
 
 mod apply;
+mod heat;
 mod hits;
 mod ingest;
 mod measured;

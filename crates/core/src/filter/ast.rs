@@ -29,6 +29,7 @@ pub enum Quantity {
     Sport,
     Dport,
     Pid,
+    Cpu,
 }
 
 /// What is so or is not.
@@ -69,7 +70,7 @@ pub struct Prefix {
 }
 
 /// Words a comparison begins with.
-pub const FIELDS: [&str; 21] = [
+pub const FIELDS: [&str; 22] = [
     "total",
     "hop",
     "bytes",
@@ -88,6 +89,7 @@ pub const FIELDS: [&str; 21] = [
     "flow",
     "pid",
     "tgid",
+    "cpu",
     "lost",
     "dropped",
     "retransmitted",
@@ -186,6 +188,7 @@ impl fmt::Display for Quantity {
             Self::Sport => f.write_str("sport"),
             Self::Dport => f.write_str("dport"),
             Self::Pid => f.write_str("pid"),
+            Self::Cpu => f.write_str("cpu"),
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | `retransmits` | times sent again | `retransmits > 0` |
 //! | `port`, `sport`, `dport` | of either end, the sender's, the receiver's | `dport = 443` |
 //! | `pid`, `tgid` | the sending or the reading process | `pid = 4711` |
+//! | `cpu` | any of those it was on: at any hop, on either host | `cpu = 3` |
 //!
 //! and, with `=` and `!=` alone, on `proto` (`tcp`, `udp`), `verdict` (a name of [`Verdict::NAMES`]), `host` or `addr`
 //! (an address or a prefix, of either end), `comm` (the sending or the reading process), `netns` (name or number, of
@@ -27,7 +28,7 @@
 //!
 //! **Not known is false.** A comparison with something that was not seen is false, whichever way it is asked: a journey
 //! that never passed `dev.queue` is neither slower nor faster there than anything. Of either end, `=` and `<` ask
-//! whether one of the two is so, `!=` whether none of those known is.
+//! whether one of the two is so, `!=` whether none of those known is; of CPUs likewise.
 //!
 //! **Known limits.** No arithmetic, no patterns: `comm` is compared whole.
 

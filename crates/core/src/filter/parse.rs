@@ -58,6 +58,7 @@ impl Comparison<'_, '_> {
                 })?,
             "flow" => self.is("flow, as in `flow = 10.0.0.1:4000-10.0.0.2:80`", flow)?,
             "pid" | "tgid" => self.number(Quantity::Pid)?,
+            "cpu" => self.number(Quantity::Cpu)?,
             "lost" | "dropped" => Test::Is { what: verdict(position, &field)?, equal: true },
             "retransmitted" => Test::Number { what: Quantity::Retransmits, op: Op::More, value: 0 },
             _ => return Err(unknown(position, "field", word, &FIELDS)),
@@ -107,6 +108,7 @@ impl Comparison<'_, '_> {
             Quantity::Bytes => (&size::UNITS, "a size, as in `1500`, `64kB` or `64KiB`"),
             Quantity::Retransmits => (&[], "a number, as in `0`"),
             Quantity::Pid => (&[], "a process's number, as in `4711`"),
+            Quantity::Cpu => (&[], "a CPU's number, as in `3`"),
             Quantity::Port | Quantity::Sport | Quantity::Dport => (&[], "a port, as in `443`"),
         };
         let (position, next) = self.parser.next();

@@ -54,7 +54,7 @@ pub fn axes(ui: &mut Ui, cx: &mut Cx) {
 }
 
 fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &Cx) {
-    let counts: Vec<u64> = row.cells.iter().map(|cells| cells.iter().map(|n| u64::from(*n)).sum()).collect();
+    let counts: Vec<u64> = row.column(0).iter().map(|n| u64::from(*n)).collect();
     let edges: Vec<f64> = edges_ns.iter().map(|ns| *ns as f64).collect();
     let (rect, response) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
     let t = row.times;

@@ -13,6 +13,8 @@ use magscope_scope::{Action, Frame};
 const STRIP: f32 = 38.0;
 /// Classes of latency in it.
 const CLASSES: usize = 24;
+/// Width of a column of time, pixels: a strip's height has no more detail than that.
+const COLUMN: f32 = 2.0;
 /// Width of the names.
 const NAMES: f32 = 170.0;
 /// Width of the numbers.
@@ -22,7 +24,7 @@ const FIGURES: f32 = 270.0;
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let all = ui.available_rect_before_wrap();
     let (left, right) = (all.left() + NAMES, (all.right() - FIGURES - 12.0).max(all.left() + NAMES + 60.0));
-    let columns = ((right - left) * ui.pixels_per_point()).max(1.0) as usize;
+    let columns = ((right - left) * ui.pixels_per_point() / COLUMN).max(2.0) as usize;
     let state = key(&[cx.revision, place(all), u64::from(cx.c == &crate::colours::DARK)]);
     let map = cx.cache.heat.get(key(&[state, columns as u64]), || frame.heat_map(columns, CLASSES));
     let own = if frame.probes().is_empty() { Vec::new() } else { frame.hit_heats((right - left) as usize) };
@@ -126,16 +128,16 @@ fn figures(painter: &egui::Painter, right: f32, y: f32, row: &HeatRow, colour: C
 /// Every strip below the other, each with the shortest class at its foot.
 fn image(map: &HeatMap, columns: usize, c: &crate::colours::Colours) -> ColorImage {
     let mut pixels = vec![Color32::TRANSPARENT; columns * map.rows.len() * CLASSES];
-    for (n, row) in map.rows.iter().enumerate() {
-        let most = row.cells.iter().flatten().copied().max().unwrap_or(0).max(1);
+    let warm: Vec<Color32> =
+        (0..CLASSES).map(|class| c.pace((class as f32 / CLASSES as f32 - 0.3) / 0.6)).collect();
+    for (row, strip) in map.rows.iter().zip(pixels.chunks_exact_mut(columns * CLASSES)) {
+        let most = row.columns().flatten().copied().max().unwrap_or(0).max(1);
         let most = (most as f32).ln_1p();
-        for (class, cells) in row.cells.iter().enumerate().take(CLASSES) {
-            let y = n * CLASSES + (CLASSES - 1 - class);
-            for (x, cell) in cells.iter().enumerate().take(columns).filter(|(_, cell)| **cell > 0) {
+        for (x, cells) in row.columns().enumerate().take(columns) {
+            for ((class, cell), warm) in cells.iter().enumerate().zip(&warm).filter(|((_, n), _)| **n > 0) {
                 let part = (*cell as f32).ln_1p() / most;
-                let warm = class as f32 / CLASSES as f32;
-                if let Some(pixel) = pixels.get_mut(y * columns + x) {
-                    *pixel = c.pace((warm - 0.3) / 0.6).gamma_multiply(0.3 + 0.7 * part);
+                if let Some(pixel) = strip.get_mut((CLASSES - 1 - class) * columns + x) {
+                    *pixel = warm.gamma_multiply(0.3 + 0.7 * part);
                 }
             }
         }
@@ -144,9 +146,9 @@ fn image(map: &HeatMap, columns: usize, c: &crate::colours::Colours) -> ColorIma
 }
 
 fn says(map: &HeatMap, row: &HeatRow, at: egui::Vec2) -> String {
-    let class = ((1.0 - at.y).clamp(0.0, 0.999) * row.cells.len() as f32) as usize;
-    let cells = row.cells.get(class).map(Vec::as_slice).unwrap_or_default();
-    let n = cells.get((at.x.clamp(0.0, 0.999) * cells.len() as f32) as usize).copied().unwrap_or(0);
+    let class = ((1.0 - at.y).clamp(0.0, 0.999) * row.classes() as f32) as usize;
+    let column = row.column((at.x.clamp(0.0, 0.999) * row.columns().len() as f32) as usize);
+    let n = column.get(class).copied().unwrap_or(0);
     let edge = |at: usize| map.edges_ns.get(at).copied().unwrap_or(0);
     format!("{} of {} to {}", count(u64::from(n)), short_duration(edge(class)), short_duration(edge(class + 1)))
 }

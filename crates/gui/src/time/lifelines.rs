@@ -57,6 +57,7 @@ impl<'c> Inks<'c> {
                 let seat = line.from.or(line.to);
                 seat.map_or(self.c.dim, |s| self.c.named(u64::from(s.node) << 32 | u64::from(s.netns)))
             }
+            Tint::Cpu => line.cpu().map_or(self.c.dim, |cpu| self.c.named(u64::from(cpu))),
             Tint::Verdict if journey.verdict.is_whole() => self.c.line,
             Tint::Verdict => self.c.named(journey.verdict.kind() as u64),
         }

@@ -47,10 +47,10 @@ impl Question {
     pub const fn example(self) -> &'static str {
         match self {
             Self::Filter => {
-                "proto = tcp and total > 1ms · port = 5432 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
+                "proto = tcp and total > 1ms · port = 5432 · cpu = 3 · verdict = lost · hop(dev.recv,app.recv) > 2ms · empty: all"
             }
             Self::Trigger => {
-                "hop(dev.recv,app.recv) > 2ms · srtt rises 5ms · drop · verdict = lost · empty: nothing"
+                "hop(dev.recv,app.recv) > 2ms · srtt rises 5ms · drop · hit PROBE · verdict = lost · empty: nothing"
             }
             Self::Math => {
                 "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · average(srtt, 16) · empty: none"

@@ -115,10 +115,39 @@ pub struct Minimap {
 pub struct HeatRow {
     /// From here; `None` for the whole journey.
     pub pair: Option<(Hop, Hop)>,
-    /// Counts, a row a class of latency (the shortest first), a cell a column of time.
-    pub cells: Vec<Vec<u32>>,
     /// Over the whole row.
     pub times: Percentiles,
+    /// Column after column, in each the classes.
+    cells: Vec<u32>,
+    classes: usize,
+}
+
+impl HeatRow {
+    /// A row of these cells: column after column, in each so many classes.
+    pub(crate) const fn new(
+        pair: Option<(Hop, Hop)>,
+        times: Percentiles,
+        cells: Vec<u32>,
+        classes: usize,
+    ) -> Self {
+        HeatRow { pair, times, cells, classes }
+    }
+
+    /// How many there were by class of latency, the shortest first: columns of time from the left.
+    pub fn columns(&self) -> std::slice::ChunksExact<'_, u32> {
+        self.cells.chunks_exact(self.classes.max(1))
+    }
+
+    /// One of these columns; empty where there is none.
+    pub fn column(&self, at: usize) -> &[u32] {
+        let from = at.saturating_mul(self.classes);
+        self.cells.get(from..from.saturating_add(self.classes)).unwrap_or_default()
+    }
+
+    /// How many classes of latency there are.
+    pub const fn classes(&self) -> usize {
+        self.classes
+    }
 }
 
 /// Latency by hop pair and time.

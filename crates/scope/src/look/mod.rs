@@ -14,7 +14,9 @@ pub use density::{
 };
 pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
 pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
-pub use readings::{CursorReading, LayerRate, Measurements, PairReading, Percentiles, TriggerStatus};
+pub use readings::{
+    CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, TriggerStatus,
+};
 pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, What};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 

@@ -39,6 +39,19 @@ pub struct PairReading {
     pub jitter_ns: Option<f64>,
 }
 
+/// The time from a hop to a custom probe that stands behind it, of the lifelines that are drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PassReading {
+    /// From here.
+    pub from: Hop,
+    /// To the hit of this probe that saw the same bytes: its name.
+    pub probe: String,
+    /// How long it took; exact.
+    pub times: Percentiles,
+    /// How many a second.
+    pub per_s: f64,
+}
+
 /// Payload through a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerRate {
@@ -63,6 +76,8 @@ pub struct Measurements {
     pub to_ns: u64,
     /// The whole journey, then every pair of hops that was seen, in path order.
     pub pairs: Vec<PairReading>,
+    /// From a hop to a custom probe behind it, where every lifeline of the stretch is drawn by itself; else empty.
+    pub passes: Vec<PassReading>,
     /// Payload by layer, sender's and receiver's hops apart, in path order.
     pub layers: Vec<LayerRate>,
     /// Journeys that ended.

@@ -12,7 +12,7 @@ mod levels;
 mod tile;
 
 pub use levels::{LEVELS, bits};
-pub use tile::{Extent, Part, Slowest, Tile, class_of, edges_of};
+pub use tile::{CLASSES, Extent, Part, Slowest, Tile, edges_of};
 
 use crate::look::Exemplar;
 use crate::probes::ProbeId;
@@ -238,6 +238,30 @@ impl Pyramid {
         width
     }
 
+    /// Visits the tiles of a lane over a stretch as [`Pyramid::columns`] does, but the widest that are no wider than a column: a quarter
+    /// as many, of which those over the edge of two columns are to be divided. At the ends of the stretch they are as fine as there.
+    pub fn spread(
+        &self,
+        lane: Lane,
+        (from_ns, to_ns): (u64, u64),
+        columns: usize,
+        mut visit: impl FnMut(Share, &Tile),
+    ) {
+        let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) else { return };
+        let fine = self.level(levels, from_ns, to_ns, columns);
+        let column_ns = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
+        let wide = (fine..LEVELS).take_while(|level| 1 << bits(*level) <= column_ns).last().unwrap_or(fine);
+        let tile_ns = 1_u64 << bits(wide);
+        // The wide tiles that lie in the stretch with all of their width.
+        let begin_ns = from_ns.div_ceil(tile_ns).saturating_mul(tile_ns).min(to_ns);
+        let end_ns = (to_ns >> bits(wide) << bits(wide)).max(begin_ns);
+        for (level, from, to) in [(fine, from_ns, begin_ns), (wide, begin_ns, end_ns), (fine, end_ns, to_ns)] {
+            for (at_ns, tile) in levels.tiles(level, from, to) {
+                visit(Share::of(at_ns, 1 << bits(level), (from_ns, to_ns), columns), tile);
+            }
+        }
+    }
+
     /// All of a lane over a stretch, to within 1/2048 of it at each end.
     pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
         let mut total = Tile::default();
@@ -263,6 +287,41 @@ impl Pyramid {
             }
         }
         best.into_iter().flatten().collect()
+    }
+}
+
+/// Which columns a tile counts in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// All of it in all of these: it is wider than a column, and where in it something was is not known.
+    Each(usize, usize),
+    /// This part of it in this column, and the rest in the next one.
+    Divided(usize, f64),
+}
+
+impl Share {
+    fn of(begin_ns: u64, width_ns: u64, stretch: (u64, u64), columns: usize) -> Self {
+        let (from_ns, to_ns) = stretch;
+        let last_ns = begin_ns + (width_ns - 1);
+        let (first, last) = (column_of(begin_ns, stretch, columns), column_of(last_ns, stretch, columns));
+        if first == last || width_ns > to_ns.saturating_sub(from_ns) / columns.max(1) as u64 {
+            return Self::Each(first, last);
+        }
+        let span = u128::from(to_ns.saturating_sub(from_ns));
+        let edge_ns = from_ns + (span * last as u128).div_ceil(columns.max(1) as u128) as u64;
+        Self::Divided(first, edge_ns.saturating_sub(begin_ns) as f64 / width_ns as f64)
+    }
+
+    /// Adds so many to the columns they belong to.
+    pub fn add(self, n: u32, mut to: impl FnMut(usize, u32)) {
+        match self {
+            Self::Each(first, last) => (first..=last).for_each(|column| to(column, n)),
+            Self::Divided(first, part) => {
+                let left = ((f64::from(n) * part).round() as u32).min(n);
+                to(first, left);
+                to(first + 1, n - left);
+            }
+        }
     }
 }
 
@@ -364,6 +423,61 @@ mod tests {
                 let mut by_columns = Tile::default();
                 pyramid.columns(Lane::Journeys, (from_ns, to_ns), 512, |_, _, tile| by_columns.merge(tile));
                 prop_assert_eq!(pyramid.total(Lane::Journeys, from_ns, to_ns), by_columns);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn divided_columns_hold_all_of_it_each_in_its_place(
+            values in values(),
+            columns in 1..300_usize,
+            a in 0..3_000_000_000_u64,
+            b in 0..3_000_000_000_u64,
+        ) {
+            for keep in [Keep::All, Keep::Newest] {
+                let mut pyramid = Pyramid::new(keep);
+                for (time_ns, value) in &values {
+                    pyramid.count(Lane::Journeys, *time_ns, *value);
+                }
+                pyramid.settle();
+                let stretch = (a.min(b), a.max(b) + 1);
+                let column_ns = (stretch.1 - stretch.0) / columns as u64;
+                let mut seen = vec![0_u64; columns];
+                let mut is_wide = false;
+                pyramid.spread(Lane::Journeys, stretch, columns, |share, tile| {
+                    let mut each = 0;
+                    for (_, n) in tile.classes() {
+                        share.add(n, |column, n| {
+                            seen[column] += u64::from(n);
+                            each += u64::from(n);
+                        });
+                    }
+                    // Whatever is divided is all there.
+                    is_wide |= matches!(share, Share::Each(first, last) if first < last);
+                    assert!(is_wide || each == tile.count);
+                });
+                let mut truth = vec![0_u64; columns];
+                pyramid.columns(Lane::Journeys, stretch, columns, |first, last, tile| {
+                    truth[first..=last].iter_mut().for_each(|n| *n += tile.count);
+                });
+                if is_wide || column_ns < 1 << bits(0) {
+                    prop_assert_eq!(&seen, &truth);
+                    continue;
+                }
+                prop_assert_eq!(seen.iter().sum::<u64>(), truth.iter().sum::<u64>());
+                // Nothing is further from where it was than the width of a column.
+                let mut below = 0;
+                for (at, n) in seen.iter().enumerate() {
+                    below += n;
+                    let edge = stretch.0 + ((at + 1) as u128 * u128::from(stretch.1 - stretch.0) / columns as u128) as u64;
+                    let counted = |to_ns: u64| {
+                        values.iter().filter(|(t, _)| *t >= stretch.0 && *t < to_ns).count() as u64
+                    };
+                    let outside = values.len() as u64 - counted(stretch.1);
+                    prop_assert!(counted(edge.saturating_sub(column_ns + 1)) <= below);
+                    prop_assert!(below <= counted(edge + column_ns + 1) + outside);
+                }
             }
         }
     }

@@ -43,6 +43,9 @@ pub const fn class_of(value: u64) -> u16 {
     ((octave - 3) * SUB + SUB + sub as u32) as u16
 }
 
+/// How many classes there are.
+pub const CLASSES: usize = class_of(u64::MAX) as usize + 1;
+
 /// The least value of a class and the least one beyond it.
 pub const fn edges_of(class: u16) -> (u64, u64) {
     if (class as u32) < 2 * SUB {

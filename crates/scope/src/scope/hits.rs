@@ -54,8 +54,11 @@ impl Scope {
         }
     }
 
-    /// Holds what a hit read against the trigger's condition.
+    /// Holds a hit, and what it read, against the trigger's condition.
     fn watch_hit(&mut self, hit: &NodeHit) {
+        let at_ns = hit.hit.time_ns;
+        let fires = self.probes.get(hit.probe).is_some_and(|probe| self.watch.hit_of(&probe.name, at_ns));
+        self.fires(fires, at_ns, None);
         let Some((channel, (probe, value))) = self.watch.wants().and_then(|c| Some((c, self.probes.value(c)?)))
         else {
             return;
@@ -94,6 +97,7 @@ impl Scope {
                 }
             }
             Pick::Process(tgid) => !probe.knows_process() || hit.hit.tgid == *tgid,
+            Pick::Cpu(cpu) => hit.hit.cpu == *cpu,
             _ => true,
         };
         proto && route && self.view.picks.iter().all(picked)

@@ -23,7 +23,7 @@ impl Scope {
     }
 
     /// Whether every journey of a stretch is at hand.
-    fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
+    pub(super) fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
         self.view.align == Align::Time
             && self.horizon.begin_ns() <= from_ns
             && to_ns <= self.horizon.end_ns()
@@ -47,6 +47,7 @@ impl Scope {
             from_ns,
             to_ns,
             pairs,
+            passes: self.measured_passes(from_ns, to_ns),
             layers: self.layer_rates(from_ns, end_ns),
             journeys,
             drops,

@@ -4,9 +4,13 @@ use super::Scope;
 use crate::journal::NodeHit;
 use crate::lane::Place;
 use crate::lifeline::Lifeline;
-use crate::look::{Pass, PassRow, Payload, Stop};
+use crate::look::{Pass, PassReading, PassRow, Payload, Stop};
+use crate::measure::percentiles;
+use crate::probes::ProbeId;
 use crate::ties::{self, Ties, is_tied};
+use magscope_core::Hop;
 use magscope_core::custom::Mark;
+use std::collections::BTreeMap;
 
 /// How long before and after a journey something can be that saw its bytes: as the ties of the model, see [`magscope_core::beside`].
 const SLACK_NS: u64 = 1_000_000_000;
@@ -52,6 +56,35 @@ impl Scope {
         }
         stops.sort_by_key(|(at, _)| *at);
         stops.into_iter().map(|(_, stop)| stop).collect()
+    }
+
+    /// How long lifelines took to the custom probes they passed, from the hop below: those passed within a stretch, both ends included.
+    pub(super) fn measured_passes(&self, from_ns: u64, to_ns: u64) -> Vec<PassReading> {
+        if self.probes.all().is_empty() || self.ties.left_out || !self.has_all(from_ns, to_ns) {
+            return Vec::new();
+        }
+        let mut pairs: BTreeMap<(ProbeId, usize), (Hop, Vec<u64>)> = BTreeMap::new();
+        for line in &self.sweep.lifelines {
+            let mut below = None;
+            for stop in self.stops(line) {
+                match (stop.place, below) {
+                    (Place::Hop(hop), _) => below = Some((hop, stop.time_ns)),
+                    (Place::Probe(probe), Some((hop, at_ns))) if (from_ns..=to_ns).contains(&stop.time_ns) => {
+                        // Clocks of two CPUs: what seems to be there before it came is no latency.
+                        let Some(ns) = stop.time_ns.checked_sub(at_ns) else { continue };
+                        let key = (probe, hop.path_index().unwrap_or(0));
+                        pairs.entry(key).or_insert_with(|| (hop, Vec::new())).1.push(ns);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        let readings = pairs.into_iter().filter_map(|((probe, _), (from, mut times))| {
+            let probe = self.probes.get(probe)?.name.clone();
+            Some(PassReading { from, probe, per_s: times.len() as f64 / s, times: percentiles(&mut times) })
+        });
+        readings.collect()
     }
 
     /// The hits that saw the bytes of a journey, in order of time.

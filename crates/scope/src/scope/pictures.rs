@@ -4,22 +4,20 @@ use super::Scope;
 use crate::channel::{Channel, Unit, Vertical};
 use crate::lane::{Lane as Row, Place};
 use crate::look::{
-    Cell, Column, Density, HeatMap, HeatRow, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn,
-    PersistenceMap, PersistenceRow, Point, XyPoint, XyTrace,
+    Cell, Column, Density, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn, PersistenceMap,
+    PersistenceRow, Point, XyPoint, XyTrace,
 };
 use crate::math::Math;
 use crate::pick::Pick;
-use crate::pyramid::{Lane, Part, Tile, class_of as tile_class_of, edges_of};
+use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
 use crate::view::Align;
+use magscope_core::FlowId;
 use magscope_core::context::Context;
-use magscope_core::{FlowId, Hop};
 
 /// Columns a picture has at most: no front end is wider.
 pub(super) const MOST_COLUMNS: usize = 8192;
-/// A pair of hops, `None` the whole journey, and its lane.
-type HeatLane = (Option<(Hop, Hop)>, Lane);
 
 /// Columns the slowest are looked for in.
 const EXEMPLARS: usize = 64;
@@ -112,47 +110,6 @@ impl Scope {
         }
         let (left, right) = self.stretch();
         Minimap { from_ns, to_ns, columns: out, view: (part(left), part(right)) }
-    }
-
-    pub(crate) fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
-        let (columns, classes, stretch) =
-            (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, 256), self.stretch());
-        let pairs = Hop::path().iter().zip(&self.below);
-        let pairs = pairs.filter_map(|(to, from)| Some((Some(((*from)?, *to)), Lane::Latency(*to))));
-        let lanes: Vec<_> = std::iter::once((None, Lane::Journeys)).chain(pairs).collect();
-        let totals: Vec<Tile> =
-            lanes.iter().map(|(_, lane)| self.pyramid.total(*lane, stretch.0, stretch.1)).collect();
-        let seen = || totals.iter().filter(|tile| tile.count > 0);
-        let (Some(least), Some(most)) = (seen().map(|t| t.min).min(), seen().map(|t| t.max).max()) else {
-            return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
-        };
-        let (least, most) = (least.max(1) as f64, (most.max(1) as f64) * 1.01);
-        let factor = (most / least).ln() / classes as f64;
-        let class_of = |ns: u64| (((ns.max(1) as f64 / least).ln() / factor) as usize).min(classes - 1);
-        // Tiles have few classes and a picture many tiles: where each belongs is worked out once.
-        let rows_of: Vec<usize> = (0..=tile_class_of(u64::MAX))
-            .map(|class| {
-                let (low, high) = edges_of(class);
-                class_of(low + (high - low) / 2)
-            })
-            .collect();
-        let edges_ns = (0..=classes).map(|n| (least * (factor * n as f64).exp()) as u64).collect();
-        let mut max_count = 1;
-        let row = |((pair, lane), total): (&HeatLane, &Tile)| {
-            let mut cells = vec![vec![0_u32; columns]; classes];
-            self.pyramid.columns(*lane, stretch, columns, |first, last, tile| {
-                for (class, n) in tile.classes() {
-                    let row = &mut cells[rows_of[usize::from(class)]];
-                    for cell in row.iter_mut().take(last + 1).skip(first) {
-                        *cell = cell.saturating_add(n);
-                        max_count = max_count.max(*cell);
-                    }
-                }
-            });
-            HeatRow { pair: *pair, cells, times: total.percentiles() }
-        };
-        let rows = lanes.iter().zip(&totals).filter(|(_, total)| total.count > 0).map(row).collect();
-        HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns, rows, max_count }
     }
 
     /// The connection whose signals are drawn: the picked one, as its sender sees it, or the busiest.

@@ -163,6 +163,12 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
     assert_eq!(passed(79), Some((Place::Hop(Hop::DevRecv), 790 * MS + 17_000, 7)));
     assert_eq!([80, 81, 82, 83, 85].map(passed), [None; 5]);
     assert_eq!(passed(84), Some((Place::Hop(Hop::DevRecv), 840 * MS + 17_000, 7)));
+    let passes = frame.measurements().passes;
+    let [reading] = passes.as_slice() else { panic!("{passes:?}") };
+    let times = reading.times;
+    assert_eq!((reading.from, reading.probe.as_str()), (Hop::DevRecv, "into"));
+    // Messages 79 and 84, and at the edge 86: each 4 µs after it came out of the driver.
+    assert_eq!((times.n, times.min_ns, times.p99_ns, times.exact), (2, 4_000, 4_000, true));
     let points = frame.hits(50).points;
     let tied = points.iter().filter(|point| point.journey.is_some()).count();
     let of_probe = points.iter().filter(|point| point.probe.index() == 0).count();
@@ -259,6 +265,30 @@ fn values_are_computed_with_triggered_on_and_held_against_each_other() {
     }
     let mut other = Scope::new(info(), Options::default());
     other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("a.b > 1").unwrap());
+    assert!(other.can_trigger().is_err_and(|words| words.contains("--probe")));
+}
+
+#[test]
+fn a_probe_without_values_triggers_where_it_is_hit() {
+    let mut scope = Scope::new(probed(), Options::default());
+    scope.apply(Action::TriggerText("hit seen".to_owned()));
+    scope.ingest(&batch(0, 0));
+    assert_eq!(scope.frame().trigger.fired, 0, "others were hit");
+    scope.ingest(&batch(1, 3));
+    let trigger = scope.frame().trigger;
+    assert_eq!((trigger.fired, trigger.text.as_str()), (3, "hit seen"));
+    assert_eq!((trigger.captures.len(), trigger.settings.condition.is_some()), (0, true), "windows still open");
+    (2..200).for_each(|n| scope.ingest(&batch(n, 0)));
+    let trigger = scope.frame().trigger;
+    let first = trigger.captures[0];
+    assert_eq!((trigger.fired, first.at_ns, first.because.as_str()), (3, 13 * MS, "hit seen"));
+    scope.apply(Action::TriggerText("hit sean".to_owned()));
+    let view = scope.frame().view;
+    let said = view.message.as_ref().is_some_and(|m| m.is_error && m.text.contains("refill, seen"));
+    assert!(said, "{:?}", view.message);
+    assert_eq!(scope.frame().trigger.text, "hit seen", "what was set stays");
+    let mut other = Scope::new(info(), Options::default());
+    other.set_trigger(|settings| settings.condition = crate::trigger::Condition::parse("hit x").unwrap());
     assert!(other.can_trigger().is_err_and(|words| words.contains("--probe")));
 }
 

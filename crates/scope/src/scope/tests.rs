@@ -475,8 +475,8 @@ fn from_afar_everything_is_counted_and_the_slowest_can_be_taken() {
     assert_eq!(map.columns.iter().map(|c| c.journeys).sum::<u64>(), 200);
     assert_eq!(map.columns.iter().map(|c| c.max_ns).max(), Some(15_000 + 5 * MS));
     let heat = frame.heat_map(40, 8);
-    assert_eq!((heat.edges_ns.len(), heat.rows[0].pair, heat.rows[0].cells.len()), (9, None, 8));
-    let all: u64 = heat.rows[0].cells.iter().flatten().map(|n| u64::from(*n)).sum();
+    assert_eq!((heat.edges_ns.len(), heat.rows[0].pair, heat.rows[0].columns().len()), (9, None, 40));
+    let all: u64 = heat.rows[0].columns().flatten().map(|n| u64::from(*n)).sum();
     assert_eq!(all, 200);
     scope.apply(Action::ChooseJourney(slow.key));
     assert_eq!(scope.frame().view.journey, Some(slow.key));

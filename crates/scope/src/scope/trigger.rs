@@ -89,9 +89,21 @@ impl Scope {
 
     /// Whether what the trigger waits for can come; where not, why.
     pub fn can_trigger(&self) -> Result<(), String> {
-        match self.watch.settings().condition {
-            Some(Condition::Signal { channel, .. }) if self.unknown(channel) => {
-                Err(self.unknown_words(channel))
+        self.watch.settings().condition.as_ref().map_or(Ok(()), |condition| self.can_wait_for(condition))
+    }
+
+    /// Whether this can come; where not, why.
+    pub(super) fn can_wait_for(&self, condition: &Condition) -> Result<(), String> {
+        match condition {
+            Condition::Signal { channel, .. } if self.unknown(*channel) => Err(self.unknown_words(*channel)),
+            Condition::Hit(name) if self.probes.all().iter().all(|probe| probe.name != *name) => {
+                let names: Vec<&str> = self.probes.all().iter().map(|probe| probe.name.as_str()).collect();
+                Err(match names.as_slice() {
+                    [] => {
+                        format!("there is no custom probe `{name}`: name one with --probe, see docs/probes.md")
+                    }
+                    _ => format!("there is no custom probe `{name}`: there are {}", names.join(", ")),
+                })
             }
             _ => Ok(()),
         }

@@ -54,6 +54,8 @@ pub enum Condition {
     Retransmit,
     /// Events were lost by the instrument.
     EventLoss,
+    /// A custom probe was hit: its name, as [`crate::Probe::name`].
+    Hit(String),
 }
 
 /// What it does while nothing happens, and after something did.

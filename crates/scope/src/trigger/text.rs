@@ -5,6 +5,7 @@
 //! srtt rises 5ms                    edge; also falls
 //! cwnd slope -100                   change a second
 //! drop · retransmit · loss          an event
+//! hit refill                        a custom probe was hit
 //! verdict = lost and port = 443     a journey, in the words of --where
 //! ```
 
@@ -40,13 +41,21 @@ impl Condition {
             "drop" => Self::Drop,
             "retransmit" => Self::Retransmit,
             "loss" => Self::EventLoss,
-            _ => match measured(text)? {
-                Some(condition) => condition,
-                None => Self::Journey(Filter::parse(text)?),
+            _ => match (hit(text), measured(text)?) {
+                (Some(probe), _) => Self::Hit(probe.to_owned()),
+                (_, Some(condition)) => condition,
+                _ => Self::Journey(Filter::parse(text)?),
             },
         };
         Ok(Some(condition))
     }
+}
+
+/// The name of a custom probe after `hit`.
+fn hit(text: &str) -> Option<&str> {
+    let (word, name) = text.split_once(char::is_whitespace)?;
+    let name = name.trim();
+    (word == "hit" && !name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
 /// A latency or a signal with an edge; `None` where it is something else.
@@ -133,6 +142,7 @@ impl fmt::Display for Condition {
             Self::Drop => f.write_str("drop"),
             Self::Retransmit => f.write_str("retransmit"),
             Self::EventLoss => f.write_str("loss"),
+            Self::Hit(probe) => write!(f, "hit {probe}"),
         }
     }
 }
@@ -160,6 +170,7 @@ mod tests {
             ("drop", Condition::Drop),
             (" retransmit ", Condition::Retransmit),
             ("loss", Condition::EventLoss),
+            (" hit  refill@db-02", Condition::Hit("refill@db-02".to_owned())),
         ];
         for (text, expected) in table {
             let read = Condition::parse(text).unwrap().unwrap();

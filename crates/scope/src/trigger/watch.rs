@@ -175,6 +175,12 @@ impl Watch {
         self.hit(event.time_ns, None, because)
     }
 
+    /// A custom probe of this name was hit.
+    pub fn hit_of(&mut self, probe: &str, at_ns: u64) -> bool {
+        matches!(&self.settings.condition, Some(Condition::Hit(wanted)) if wanted == probe)
+            && self.hit(at_ns, None, format!("hit {probe}"))
+    }
+
     /// Events were lost.
     pub fn loss(&mut self, loss: &Loss) -> bool {
         self.settings.condition == Some(Condition::EventLoss)

@@ -75,6 +75,7 @@ fn narrowing(frame: &Frame) -> Vec<String> {
         Pick::Flow(_) => Some("one flow".to_owned()),
         Pick::Process(tgid) => Some(format!("process {tgid}")),
         Pick::Container(_) => Some("one container".to_owned()),
+        Pick::Cpu(cpu) => Some(format!("CPU {cpu}")),
         Pick::Verdict(_) => Some("one verdict".to_owned()),
     }));
     words

@@ -53,10 +53,8 @@ impl Scope {
     }
 
     pub(super) fn trigger_on(&mut self, condition: Option<Condition>) {
-        if let Some(Condition::Signal { channel, .. }) = &condition
-            && !self.knows(&[*channel])
-        {
-            return;
+        if let Some(Err(words)) = condition.as_ref().map(|condition| self.can_wait_for(condition)) {
+            return self.tell(words, true);
         }
         self.watch.set(|settings| settings.condition = condition);
         self.fired = None;

@@ -148,18 +148,20 @@ fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: 
 
 /// The classes of a row that are not empty over all the picture: first and last.
 fn used(row: &HeatRow) -> Option<(usize, usize)> {
-    let any = |class: &Vec<u32>| class.iter().any(|n| *n > 0);
-    Some((row.cells.iter().position(any)?, row.cells.iter().rposition(any)?))
+    let ends = |cells: &[u32]| {
+        let any = |n: &u32| *n > 0;
+        Some((cells.iter().position(any)?, cells.iter().rposition(any)?))
+    };
+    row.columns().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
 /// One row of characters: the height is that of the longest latency, the shade says how many.
 fn line(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     let Some((first, last)) = used(row) else { return };
     let span = (last - first).max(1) as f64;
-    for x in 0..usize::from(area.width) {
-        let count = |class: &Vec<u32>| class.get(x).copied().unwrap_or(0);
-        let Some(longest) = row.cells.iter().rposition(|class| count(class) > 0) else { continue };
-        let total: u32 = row.cells.iter().map(count).sum();
+    for (x, column) in row.columns().enumerate().take(usize::from(area.width)) {
+        let Some(longest) = column.iter().rposition(|n| *n > 0) else { continue };
+        let total = column.iter().fold(0_u32, |sum, n| sum.saturating_add(*n));
         let Some(step) = step(f64::from(total), f64::from(map.max_count)) else { continue };
         let height = 1 + ((longest - first) as f64 / span * 7.0).round() as usize;
         let style = canvas.theme.density[step];
@@ -176,9 +178,9 @@ fn field(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
         // Row 0 is the top, the longest latencies.
         let from = first + (rows - 1 - y) * classes / rows;
         let to = (first + (rows - y) * classes / rows).max(from + 1).min(last + 1);
-        for x in 0..usize::from(area.width) {
-            let bins = row.cells.get(from..to).unwrap_or_default();
-            let count: u32 = bins.iter().filter_map(|class| class.get(x)).sum();
+        for (x, column) in row.columns().enumerate().take(usize::from(area.width)) {
+            let cells = column.get(from..to).unwrap_or_default();
+            let count = cells.iter().fold(0_u32, |sum, n| sum.saturating_add(*n));
             if let Some(step) = step(f64::from(count), f64::from(map.max_count)) {
                 let (glyph, style) = shade(canvas.theme, step);
                 canvas.put(area, x as u16, y as u16, glyph.encode_utf8(&mut [0; 4]), style);

@@ -86,6 +86,12 @@ fn lines(frame: &Frame) -> Vec<Line> {
         numbers.push(rate(pair.per_s));
         lines.push(line(words, numbers));
     }
+    for pass in &m.passes {
+        let times = pass.times;
+        let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(duration).into();
+        numbers.extend(["·".to_owned(), rate(pass.per_s)]);
+        lines.push(line(format!("{}→{}", pass.from, pass.probe), numbers));
+    }
     for layer in &m.layers {
         let words = format!("payload at {}", layer.hop);
         lines.push(line(words, vec![bit_rate(layer.bytes_per_s), rate(layer.per_s)]));

@@ -1,0 +1,89 @@
+//! The heat map: latency by hop pair and time.
+//!
+//! It is the picture that reads most tiles: each of them once for every pair of hops, with all of its classes. So it takes the widest
+//! that are no wider than a column, and its cells lie column after column, so that a tile writes to one place.
+
+use super::Scope;
+use super::pictures::MOST_COLUMNS;
+use crate::look::{HeatMap, HeatRow};
+use crate::pyramid::{CLASSES, Lane, Tile, edges_of};
+use magscope_core::Hop;
+
+/// Classes of latency a picture has at most.
+const MOST_CLASSES: usize = 256;
+/// A pair of hops, `None` the whole journey, and its lane.
+type Row = (Option<(Hop, Hop)>, Lane);
+
+impl Scope {
+    pub(crate) fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
+        let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
+        let stretch = self.stretch();
+        let pairs = Hop::path().iter().zip(&self.below);
+        let pairs = pairs.filter_map(|(to, from)| Some((Some(((*from)?, *to)), Lane::Latency(*to))));
+        let rows: Vec<(Row, Tile)> = std::iter::once((None, Lane::Journeys))
+            .chain(pairs)
+            .map(|row| (row, self.pyramid.total(row.1, stretch.0, stretch.1)))
+            .filter(|(_, total)| total.count > 0)
+            .collect();
+        let Some(scale) = Scale::of(rows.iter().map(|(_, total)| total), classes) else {
+            return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
+        };
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|((pair, lane), total)| {
+                let mut cells = vec![0_u32; columns * classes];
+                let mut add = |column: usize, class: u16, n: u32| {
+                    let at = column * classes + scale.row_of(class);
+                    if let Some(cell) = cells.get_mut(at) {
+                        *cell = cell.saturating_add(n);
+                    }
+                };
+                if columns == 1 {
+                    total.classes().for_each(|(class, n)| add(0, class, n));
+                } else {
+                    self.pyramid.spread(*lane, stretch, columns, |share, tile| {
+                        for (class, n) in tile.classes() {
+                            share.add(n, |column, n| add(column, class, n));
+                        }
+                    });
+                }
+                HeatRow::new(*pair, total.percentiles(), cells, classes)
+            })
+            .collect();
+        let max_count = rows.iter().flat_map(HeatRow::columns).flatten().max().copied().unwrap_or(1).max(1);
+        HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns: scale.edges_ns(), rows, max_count }
+    }
+}
+
+/// The classes of a picture: logarithmic, between the least and the largest latency in it.
+struct Scale {
+    least: f64,
+    factor: f64,
+    classes: usize,
+    /// The picture's class of each of a tile's: tiles have few classes and a picture has many tiles, so it is worked out once.
+    rows: [u8; CLASSES],
+}
+
+impl Scale {
+    /// A scale for all of these; `None` where there is nothing in them.
+    fn of<'t>(totals: impl Iterator<Item = &'t Tile>, classes: usize) -> Option<Self> {
+        let range = totals.map(|tile| (tile.min, tile.max)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (least, most) = range.map(|(least, most)| (least.max(1) as f64, most.max(1) as f64 * 1.01))?;
+        let factor = (most / least).ln() / classes as f64;
+        let mut rows = [0; CLASSES];
+        for (class, row) in rows.iter_mut().enumerate() {
+            let (low, high) = edges_of(class as u16);
+            let middle = (low + (high - low) / 2).max(1) as f64;
+            *row = (((middle / least).ln() / factor) as usize).min(classes - 1) as u8;
+        }
+        Some(Scale { least, factor, classes, rows })
+    }
+
+    fn row_of(&self, class: u16) -> usize {
+        self.rows.get(usize::from(class)).map_or(0, |row| usize::from(*row))
+    }
+
+    fn edges_ns(&self) -> Vec<u64> {
+        (0..=self.classes).map(|n| (self.least * (self.factor * n as f64).exp()) as u64).collect()
+    }
+}
