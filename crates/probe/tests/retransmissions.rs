@@ -3,7 +3,7 @@
 mod common;
 
 use common::counters::counter;
-use common::{Host, Net, Recording, SERVER, can_capture};
+use common::{Host, Net, Recording, SERVER, can_capture, lost_nothing, undisturbed};
 use magscope_core::journey::{Branch, Journey, Resend, Verdict};
 use magscope_core::{EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
@@ -30,8 +30,9 @@ fn drops(host: &Host, matches: &str, bytes: usize) -> bool {
     done
 }
 
-/// Sends messages, each its own packet, all of one letter; gives what the capture saw.
-fn send(net: &Net, port: u16, letters: &[u8]) -> Recording {
+/// Sends messages, each its own packet, all of one letter; gives what the capture saw, and the sender, whose end of the stream may
+/// be sent again as well.
+fn send(net: &Net, port: u16, letters: &[u8]) -> (Recording, TcpStream) {
     let mut recording = net.capture(full_hops());
     let address = SocketAddr::new(SERVER.parse().expect("an address"), port);
     let listener = net.server.run(|| TcpListener::bind(address).expect("bind"));
@@ -45,12 +46,11 @@ fn send(net: &Net, port: u16, letters: &[u8]) -> Recording {
     for letter in letters {
         client.write_all(&vec![*letter; MESSAGE]).expect("write");
     }
-    reader.join().expect("reader"); // before the end of the stream, which would show the loss as well
-    drop(client);
+    reader.join().expect("reader");
     recording.drain(Duration::from_millis(200));
     recording.stop();
-    assert_eq!(recording.lost(), 0);
-    recording
+    lost_nothing(&recording);
+    (recording, client)
 }
 
 /// The journeys that were sent again.
@@ -58,6 +58,29 @@ fn resent(recording: &Recording) -> Vec<Journey> {
     let (mut journeys, _) = recording.journeys();
     journeys.retain(|j| j.retransmits() > 0);
     journeys
+}
+
+/// Times that a timer of the sender ran out. Where the host was away for long, one may come before the acknowledgements.
+fn timers(net: &Net) -> u64 {
+    ["TCPLossProbes", "TCPTimeouts"].iter().map(|name| counter(&net.client, "TcpExt", name)).sum()
+}
+
+/// Why the kernel sent again, as it told; each kind as often as it counted itself.
+fn told(net: &Net, recording: &Recording) -> Vec<Resend> {
+    let told = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
+    let told: Vec<_> = told.map(|e| Resend::from_detail(e.detail)).collect();
+    assert_eq!(told.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{told:?}");
+    let counters: [(Resend, &[&str]); 3] = [
+        (Resend::Fast, &["TCPFastRetrans"]),
+        (Resend::TailLossProbe, &["TCPLossProbes"]),
+        (Resend::Timeout, &["TCPTimeouts", "TCPSlowStartRetrans"]),
+    ];
+    for (kind, names) in counters {
+        let count = told.iter().filter(|told| **told == kind).count() as u64;
+        let counted: u64 = names.iter().map(|name| counter(&net.client, "TcpExt", name)).sum();
+        assert_eq!(count, counted, "{kind}: {told:?}");
+    }
+    told
 }
 
 fn kinds(journey: &Journey) -> Vec<Resend> {
@@ -86,64 +109,71 @@ fn first_byte(letter: u8) -> String {
 
 #[test]
 fn a_hole_in_the_middle_is_filled_by_a_fast_retransmission() {
-    let net = Net::new();
-    if !can_capture() || !drops(&net.server, &first_byte(b'D'), MESSAGE * 3 / 2) {
-        return;
-    }
-    let recording = send(&net, 5131, b"AADBBBBBB");
-    let resent = resent(&recording);
-    assert!(!resent.is_empty(), "nothing was sent again");
-    // Where the host was away for long, a timer of the sender may have come before the acknowledgements. The kernel's counters know.
-    let counted = |name| counter(&net.client, "TcpExt", name);
-    let fast = counted("TCPFastRetrans");
-    let timers = counted("TCPLossProbes") + counted("TCPTimeouts");
-    let told = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
-    let told: Vec<_> = told.map(|e| Resend::from_detail(e.detail)).collect();
-    assert_eq!(told.len() as u64, counter(&net.client, "Tcp", "RetransSegs"), "{told:?}");
-    assert_eq!(told.iter().filter(|kind| **kind == Resend::Fast).count() as u64, fast, "{told:?}");
-    assert!(fast > 0 || timers > 0, "{told:?}");
-    for journey in &resent {
-        assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
-        if timers == 0 {
-            assert_eq!(kinds(journey), [Resend::Fast], "{journey:#?}");
-            made_good(journey, &journey.branches[0]);
+    undisturbed(|| {
+        let net = Net::new();
+        if !can_capture() || !drops(&net.server, &first_byte(b'D'), MESSAGE * 3 / 2) {
+            return;
         }
-    }
-    let bytes = resent.iter().map(Journey::bytes).sum::<u64>();
-    assert!(bytes == MESSAGE as u64 || timers > 0 && bytes > MESSAGE as u64, "{resent:#?}");
+        let (recording, _client) = send(&net, 5131, b"AADBBBBBB");
+        let resent = resent(&recording);
+        assert!(!resent.is_empty(), "nothing was sent again");
+        let (told, timers) = (told(&net, &recording), timers(&net));
+        assert!(told.contains(&Resend::Fast) || timers > 0, "{told:?}");
+        for journey in &resent {
+            assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
+            if timers == 0 {
+                assert_eq!(kinds(journey), [Resend::Fast], "{journey:#?}");
+                made_good(journey, &journey.branches[0]);
+            }
+        }
+        let bytes = resent.iter().map(Journey::bytes).sum::<u64>();
+        assert!(bytes == MESSAGE as u64 || timers > 0 && bytes > MESSAGE as u64, "{resent:#?}");
+    });
 }
 
 #[test]
 fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
-    let net = Net::new();
-    if !can_capture() || !drops(&net.server, &first_byte(b'T'), MESSAGE * 5 / 2) {
-        return;
-    }
-    let recording = send(&net, 5132, b"AT");
-    let resent = resent(&recording);
-    assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
-    for journey in &resent {
-        assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
-        assert_eq!(kinds(journey), [Resend::TailLossProbe, Resend::Timeout], "{journey:#?}");
-        assert!(journey.branches[0].rungs.has(Hop::DevRecv) && !journey.branches[0].rungs.has(Hop::TcpRecv));
-        made_good(journey, &journey.branches[1]);
-    }
+    undisturbed(|| {
+        let net = Net::new();
+        if !can_capture() || !drops(&net.server, &first_byte(b'T'), MESSAGE * 5 / 2) {
+            return;
+        }
+        let (recording, _client) = send(&net, 5132, b"AT");
+        let (told, resent) = (told(&net, &recording), resent(&recording));
+        assert_eq!(resent.iter().map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
+        for journey in &resent {
+            assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
+            let kinds = kinds(journey);
+            assert_eq!(kinds, told, "{journey:#?}");
+            assert!(
+                kinds == [Resend::TailLossProbe, Resend::Timeout] || timers(&net) > 2,
+                "{kinds:?} {journey:#?}"
+            );
+            let (last, lost) = journey.branches.split_last().expect("a branch");
+            for branch in lost {
+                assert!(branch.rungs.has(Hop::DevRecv) && !branch.rungs.has(Hop::TcpRecv), "{journey:#?}");
+            }
+            made_good(journey, last);
+        }
+    });
 }
 
 #[test]
 fn a_lost_syn_is_sent_again_by_the_timer_and_makes_no_journey() {
-    let net = Net::new();
-    if !can_capture() || !drops(&net.server, "tcp dport 5133 tcp flags syn", 70) {
-        return;
-    }
-    let recording = send(&net, 5133, b"A");
-    let told: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
-    assert_eq!(told.len(), 1, "{told:#?}");
-    let event = told[0];
-    assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
-    assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
-    let (journeys, correlator) = recording.journeys();
-    let tcp = journeys.iter().filter(|j| j.proto == Proto::TCP); // not the neighbours' discovery
-    assert_eq!(tcp.map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
-    assert_eq!(correlator.counters().resets, 0);
+    undisturbed(|| {
+        let net = Net::new();
+        if !can_capture() || !drops(&net.server, "tcp dport 5133 tcp flags syn", 70) {
+            return;
+        }
+        let (recording, _client) = send(&net, 5133, b"A");
+        let told: Vec<_> = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit).collect();
+        assert_eq!(told.len(), 1, "{told:#?}");
+        let event = told[0];
+        assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
+        assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
+        let (journeys, correlator) = recording.journeys();
+        let tcp = journeys.iter().filter(|j| j.proto == Proto::TCP); // not the neighbours' discovery
+        assert_eq!(tcp.map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
+        assert_eq!(correlator.counters().resets, 0);
+    });
 }
