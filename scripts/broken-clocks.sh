@@ -2,7 +2,7 @@
 # An emulated machine whose clocks break while both ends of real traffic inside it are recorded: it counts time with something else, it
 # sleeps, and it counts with the first thing again.
 #
-# usage: scripts/one-machine.sh FOLDER MAGNET_SCOPE TRAFFIC
+# usage: scripts/broken-clocks.sh FOLDER MAGNET_SCOPE TRAFFIC
 # TRAFFIC is a program of which `guest_echoes` and `guest_breaks_its_clocks` are ignored tests. Leaves the recordings of the two
 # namespaces in FOLDER/asks and FOLDER/answers and the console beside them; says why where it cannot.
 set -euo pipefail
@@ -14,14 +14,7 @@ trap 'rm -rf "$work"' EXIT
 guest_needs ip strip
 
 folder=$(guest_kernel 6.12) || skip "Debian's packages have no kernel 6.12"
-guest_root
-guest_modules "$folder" veth virtio_pci virtio_blk
-guest_add "$(command -v ip)" ip
-strip -o "$work/magnet-scope" "$binary"
-strip -o "$work/traffic" "$traffic"
-guest_add "$work/magnet-scope" magnet-scope
-guest_add "$work/traffic" traffic
-guest_init_head >"$work/root/init"
+guest_recorder "$binary" "$traffic" "$folder" veth virtio_pci virtio_blk
 cat >>"$work/root/init" <<'INIT'
 ip=/bin/ip
 $ip netns add asks

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Two emulated machines on one wire, each with a wall clock and a clock rate of its own, record both ends of real traffic.
+# Three emulated machines, each wired to both others and each with a wall clock and a clock rate of its own, record their ends of real
+# traffic.
 #
-# usage: scripts/two-machines.sh FOLDER MAGNET_SCOPE TRAFFIC
-# TRAFFIC is a program of which `guest_serves` and `guest_asks` are ignored tests. Leaves the recordings in FOLDER/client and
-# FOLDER/server and the consoles beside them; says why where it cannot.
+# usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC
+# TRAFFIC is a program of which `guest_asks`, `guest_serves` and `guest_mirrors` are ignored tests. Leaves the recordings in
+# FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot.
 #
 # In each machine a namespace `end` with 10.88.N.2 is recorded, and the machine itself forwards for it. So what netem does at the
-# machine's own device lies between the two recorded hosts: 1 ms from client to server and 6 ms back, at 100 Mbit/s.
+# machine's own devices lies between the recorded hosts: 1 ms from the client, 6 ms from the server, 3 ms from the mirror, at 100 Mbit/s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 binary=$2 traffic=$3
@@ -16,24 +17,16 @@ trap 'rm -rf "$work"' EXIT
 guest_needs ip tc strip
 
 folder=$(guest_kernel 6.12) || skip "Debian's packages have no kernel 6.12"
-guest_root
-guest_modules "$folder" veth sch_netem virtio_net virtio_pci virtio_blk
-guest_add "$(command -v ip)" ip
+guest_recorder "$binary" "$traffic" "$folder" veth sch_netem virtio_net virtio_pci virtio_blk
 guest_add "$(command -v tc)" tc
-strip -o "$work/magnet-scope" "$binary"
-strip -o "$work/traffic" "$traffic"
-guest_add "$work/magnet-scope" magnet-scope
-guest_add "$work/traffic" traffic
-guest_init_head >"$work/root/init"
 cat >>"$work/root/init" <<'INIT'
 case $role in
-    client) me=1 them=2 ppm=200 delay="1ms 200us" test=guest_asks ;;
-    server) me=2 them=1 ppm=-100 delay="6ms 500us" test=guest_serves ;;
+    client) me=1 others="2 3" ppm=200 delay="1ms 200us" test=guest_asks ;;
+    server) me=2 others="1 3" ppm=-100 delay="6ms 500us" test=guest_serves ;;
+    mirror) me=3 others="1 2" ppm=50 delay="3ms 300us" test=guest_mirrors ;;
 esac
 adjtimex -f $((ppm * 65536)) >/dev/null
 ip=/bin/ip
-$ip link set eth0 up
-$ip addr add 10.88.0.$me/24 dev eth0
 $ip netns add end
 $ip link add w0 type veth peer name h0 netns end
 $ip addr add 10.88.$me.1/24 dev w0
@@ -42,9 +35,15 @@ $ip -n end addr add 10.88.$me.2/24 dev h0
 $ip -n end link set h0 up
 $ip -n end link set lo up
 $ip -n end route add default via 10.88.$me.1
-$ip route add 10.88.$them.0/24 via 10.88.0.$them
 echo 1 >/proc/sys/net/ipv4/ip_forward
-/bin/tc qdisc add dev eth0 root netem delay $delay rate 100mbit
+number=0
+for them in $others; do # a wire each, as they are given to the machine
+    $ip link set eth$number up
+    $ip addr add 10.88.$((me * 10 + them)).$me peer 10.88.$((them * 10 + me)).$them dev eth$number
+    $ip route add 10.88.$them.0/24 via 10.88.$((them * 10 + me)).$them dev eth$number
+    /bin/tc qdisc add dev eth$number root netem delay $delay rate 100mbit
+    number=$((number + 1))
+done
 /bin/magnet-scope record --netns end --hops all -o /recording &
 recorder=$!
 until [ -s /recording/meta.toml ] || ! kill -0 $recorder; do sleep 0.1; done
@@ -59,18 +58,24 @@ guest_pack "$work/image"
 
 mkdir -p "$out"
 # Timers of fixed frequency: two kernels that measure an emulated TSC on a busy machine get rates hundreds of ppm apart.
+declare -A number=([client]=1 [server]=2 [mirror]=3)
 boot() {
-    local role=$1 other=$2 number=$3 base=$4
+    local role=$1 base=$2 other wires=()
+    shift 2
+    for other in "$@"; do
+        local ends="local.type=unix,local.path=$work/$role-$other,remote.type=unix,remote.path=$work/$other-$role"
+        wires+=(-netdev "dgram,id=$other,$ends"
+            -device "virtio-net-pci,netdev=$other,mac=52:54:00:88:0${number[$role]}:0${number[$other]},romfile=")
+    done
     truncate -s 256M "$work/$role.disk"
     guest_append="role=$role clocksource=hpet" guest_boot "$folder" "$work/image" 330 -m 768 -smp 1 -rtc "base=$base" \
-        -drive "file=$work/$role.disk,format=raw,if=virtio" \
-        -netdev "dgram,id=n0,local.type=unix,local.path=$work/$role.sock,remote.type=unix,remote.path=$work/$other.sock" \
-        -device "virtio-net-pci,netdev=n0,mac=52:54:00:88:00:0$number,romfile=" >"$out/$role.log"
+        -drive "file=$work/$role.disk,format=raw,if=virtio" "${wires[@]}" >"$out/$role.log"
 }
-boot server client 2 2031-05-05T05:05:05 &
-boot client server 1 2024-01-01T00:00:00 || true
+boot server 2031-05-05T05:05:05 client mirror &
+boot mirror 2027-07-07T07:07:07 client server &
+boot client 2024-01-01T00:00:00 server mirror || true
 wait || true
-for role in client server; do
+for role in client server mirror; do
     grep -aq "MACHINE: recorded" "$out/$role.log" || { tail -n 30 "$out/$role.log" >&2; exit 1; }
     mkdir -p "$out/$role"
     tar xf "$work/$role.disk" -C "$out/$role"

@@ -38,7 +38,7 @@ fn is_guest(test: &str) -> bool {
     let told = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let guest = told.split_ascii_whitespace().any(|word| word == "role=alone");
     if !guest {
-        skipped(test, "this is not the machine that scripts/one-machine.sh boots for it");
+        skipped(test, "this is not the machine that scripts/broken-clocks.sh boots for it");
     }
     guest
 }
@@ -124,7 +124,7 @@ fn guest_breaks_its_clocks() {
 #[test]
 fn a_time_line_goes_on_when_a_clock_breaks() {
     let dir = TempDir::new().expect("a directory");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/one-machine.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/broken-clocks.sh");
     let own = std::env::current_exe().expect("this program");
     let output = Command::new(script).arg(dir.path()).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
     let output = output.expect("bash");

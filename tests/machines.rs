@@ -1,21 +1,28 @@
-//! Two machines with clocks of their own, emulated, that record both ends of real traffic between them.
+//! Three machines with clocks of their own, emulated, that record their ends of real traffic between them.
 
 mod common;
 
 use common::{run, stderr};
-use magscope_core::Batch;
+use magscope_core::align::{Alignment, Online};
+use magscope_core::clock::pair::{Recorded, State};
+use magscope_core::join::{Timeline, Unaligned};
+use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
+use magscope_core::together::{self, Piece, Walker};
+use magscope_core::{Batch, Flow};
 use magscope_session::{RecordOptions, Recorder, Session};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
+const CLIENT: &str = "10.88.1.2";
 const SERVER: &str = "10.88.2.2";
+const MIRROR: &str = "10.88.3.2";
 /// Requests over TCP, their length, and that of each answer.
 const REQUESTS: usize = 300;
 const REQUEST_BYTES: usize = 300;
@@ -24,6 +31,10 @@ const ANSWER_BYTES: usize = 2000;
 const DATAGRAMS: usize = 300;
 const DATAGRAM_BYTES: usize = 400;
 const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
+/// Datagrams that the mirror gets from the client, and the server from the mirror.
+const MORE: usize = 100;
+/// What the last of them begins with.
+const LAST: u8 = 255;
 /// The client's wall clock is set so far ahead amid the recording.
 const STEP_S: i64 = 3600;
 /// Least time from the client's network stack to the server's and back by what netem does, nanoseconds. It draws a delay
@@ -35,7 +46,7 @@ fn is_guest(role: &str) -> bool {
     let told = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let guest = told.split_ascii_whitespace().any(|word| word == format!("role={role}"));
     if !guest {
-        common::skipped(role, "this is not the machine that scripts/two-machines.sh boots for it");
+        common::skipped(role, "this is not the machine that scripts/machines.sh boots for it");
     }
     guest
 }
@@ -49,6 +60,7 @@ fn guest_serves() {
     let listener = TcpListener::bind((SERVER, 7000)).expect("a port");
     let udp = UdpSocket::bind((SERVER, 7001)).expect("a port");
     udp.set_read_timeout(LIMIT).expect("a limit");
+    let mirror = std::thread::spawn(|| echo(SERVER));
     let (mut stream, _) = listener.accept().expect("a client");
     stream.set_read_timeout(LIMIT).expect("a limit");
     let (mut request, mut datagram) = ([0; REQUEST_BYTES], [0; DATAGRAM_BYTES]);
@@ -59,6 +71,45 @@ fn guest_serves() {
     for _ in 0..DATAGRAMS {
         let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
         udp.send_to(&datagram[..len / 2], from).expect("an answer");
+    }
+    mirror.join().expect("a mirror");
+}
+
+#[test]
+#[ignore = "runs in the machine that does both"]
+fn guest_mirrors() {
+    if !is_guest("mirror") {
+        return;
+    }
+    let client = std::thread::spawn(|| echo(MIRROR));
+    ask(SERVER);
+    client.join().expect("a client");
+}
+
+/// Answers datagrams until the last one has come.
+fn echo(address: &str) {
+    let udp = UdpSocket::bind((address, 7002)).expect("a port");
+    udp.set_read_timeout(LIMIT).expect("a limit");
+    let mut datagram = [0; DATAGRAM_BYTES];
+    while datagram[0] != LAST {
+        let (len, from) = udp.recv_from(&mut datagram).expect("a datagram");
+        udp.send_to(&datagram[..len], from).expect("an answer");
+    }
+}
+
+/// Sends datagrams, each once the one before is answered; again while the other end boots yet.
+fn ask(address: &str) {
+    let udp = UdpSocket::bind(("0.0.0.0", 0)).expect("a port");
+    udp.connect((address, 7002)).expect("a peer");
+    udp.set_read_timeout(Some(Duration::from_millis(500))).expect("a limit");
+    for i in 0..MORE {
+        let first = if i + 1 == MORE { LAST } else { 0 };
+        let answered = |_: &u32| {
+            let sent = udp.send(&[first; DATAGRAM_BYTES]).is_ok();
+            sent && udp.recv(&mut [0; DATAGRAM_BYTES]).is_ok()
+        };
+        // the end of the last answer may be lost, and who gave it be gone
+        assert!((0..120).any(|n| answered(&n)) || first == LAST, "{address} does not answer");
     }
 }
 
@@ -101,6 +152,7 @@ fn guest_asks() {
         udp.send(&[i as u8; DATAGRAM_BYTES]).expect("a datagram");
         udp.recv(&mut answer).expect("an answer");
     }
+    ask(MIRROR);
 }
 
 fn json(arguments: &[&str]) -> Value {
@@ -120,8 +172,11 @@ fn time_ns(row: &Value, hop: &str) -> Option<i64> {
 
 /// Those of one protocol in one direction, in order of time.
 fn direction<'a>(rows: &'a [Value], proto: &str, to_server: bool) -> Vec<&'a Value> {
-    let is_server = |end: &Value| end.as_str().is_some_and(|end| end.starts_with(SERVER));
-    let mine = |row: &&Value| row["proto"] == proto && is_server(&row["to"]) == to_server && row["bytes"] != 0;
+    let is = |end: &Value, host: &str| end.as_str().is_some_and(|end| end.starts_with(host));
+    let (from, to) = if to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
+    let mine = |row: &&Value| {
+        row["proto"] == proto && is(&row["from"], from) && is(&row["to"], to) && row["bytes"] != 0
+    };
     let mut rows: Vec<&Value> = rows.iter().filter(mine).collect();
     rows.sort_by_key(|row| time_ns(row, "dev.xmit").or(time_ns(row, "dev.recv")));
     rows
@@ -135,15 +190,15 @@ fn wire(row: &Value) -> Option<(i64, i64)> {
 }
 
 #[test]
-fn two_machines_are_put_on_one_time_line() {
+fn machines_are_put_on_one_time_line() {
     let dir = TempDir::new().expect("a directory");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/two-machines.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/machines.sh");
     let own = std::env::current_exe().expect("this program");
     let output = Command::new(script).arg(dir.path()).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
     let output = output.expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some(because) = said.trim().strip_prefix("skipped, because ") {
-        return common::skipped("two machines", because);
+        return common::skipped("machines", because);
     }
     assert!(output.status.success(), "{said}{}", stderr(&output));
     if let Some(keep) = std::env::var_os("MAGNET_KEEP_MACHINES") {
@@ -161,6 +216,8 @@ fn check(dir: &Path) {
     no_packet_is_early(&together);
     round_trips(&together, &journeys(&[&client]), &journeys(&[&server]));
     the_wall_clock(&client, &server, &path("never-set"), &together);
+    as_it_comes(&[&client, &server]);
+    three_clocks(&client, &server, &path("mirror"), &path("strangers"));
 }
 
 fn the_clocks(client: &str, server: &str) {
@@ -260,6 +317,131 @@ fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value
     assert!(before > REQUESTS / 2 && after > REQUESTS / 2 + DATAGRAMS, "{before} before, {after} after");
     let table = |client: &str| json(&["align", "--json", client, server]);
     assert_eq!(table(client), table(never_set));
+}
+
+/// What is known while the recordings are read side by side, as if they came just then, agrees with what hindsight says.
+fn as_it_comes(dirs: &[&str]) {
+    let sessions: Vec<Session> =
+        dirs.iter().map(|dir| Session::open(Path::new(dir)).expect("a recording")).collect();
+    let hindsight = hindsight(&sessions);
+    let online = Online::new(sessions.iter().map(Session::info));
+    let sources = sessions.iter().map(|session| Box::new(session.replay(None, None)) as Box<dyn Source>);
+    let mut walker = Walker::new(sources.collect(), &online, Limits::default(), Duration::ZERO);
+    let (mut ratios, mut worst_ns) = (Vec::new(), 0);
+    let mut visit = |piece: Piece<'_>| match piece {
+        Piece::Batch(node, batch) => {
+            batch.clock.iter().for_each(|sample| online.clock(node, *sample));
+            // As late as is settled by now, on the first one's clock.
+            let Some(at_ns) = online.settled_ns(0).map(|(_, to)| to.saturating_sub(200_000_000)) else {
+                return;
+            };
+            let now = online.difference_ns(0, 1, at_ns);
+            let (Some((now_ns, within_ns)), Some((then_ns, sure_ns))) =
+                (now, hindsight.difference_ns(0, 1, at_ns))
+            else {
+                return;
+            };
+            let apart_ns = now_ns.abs_diff(then_ns);
+            assert!(
+                apart_ns <= within_ns + sure_ns,
+                "{now_ns} ±{within_ns}, with hindsight {then_ns} ±{sure_ns}"
+            );
+            worst_ns = worst_ns.max(within_ns);
+            ratios.push(within_ns as f64 / sure_ns as f64);
+        }
+        Piece::Journey(_, Some(crossing), _) => online.crossing(crossing),
+        Piece::Journey(..) => {}
+    };
+    while walker.step(&mut visit).expect("a replay never fails") == Progress::More {}
+    let (used, left) = (online.counts(0, 1), online.look(|all| all.state(0, 1)));
+    assert_eq!((left, used.rejected), (Some(State::Certified), 0), "{used:?}");
+    assert!(
+        used.used >= (REQUESTS + DATAGRAMS) as u64 && ratios.len() > 50,
+        "{used:?}, {} looks",
+        ratios.len()
+    );
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "as it comes: {} looks, bounds {:.2} times as wide as with hindsight at the median, {worst_ns} ns at most",
+        ratios.len(),
+        ratios[ratios.len() / 2]
+    );
+}
+
+/// What packets say of the clocks of recordings whose hosts had no idea of the time of day.
+fn hindsight(sessions: &[Session]) -> Alignment {
+    let mut replays: Vec<_> = sessions.iter().map(|session| session.replay(None, None)).collect();
+    let mut sources: Vec<&mut dyn Source> =
+        replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
+    let began = sessions.iter().map(|session| session.summary().from_ns.expect("events") as i64);
+    let rough = Unaligned { to_utc_ns: began.map(|ns| -ns).collect() };
+    together::align(&mut sources, &rough, Limits::default(), Duration::ZERO).expect("a replay never fails")
+}
+
+/// Each pair of three machines by its own packets, and by those of all; and two of them by those that both exchanged with the third
+/// alone.
+fn three_clocks(client: &str, server: &str, mirror: &str, strangers: &str) {
+    let table = json(&["align", "--json", client, server, mirror]);
+    assert_eq!(
+        (table["pairs"].as_array().map(Vec::len), &table["contradiction"]),
+        (Some(3), &Value::Null),
+        "{table}"
+    );
+    for pair in table["pairs"].as_array().expect("three") {
+        assert_eq!((&pair["state"], &pair["rejected"]), (&Value::from("CERTIFIED"), &Value::from(0)), "{pair}");
+        let (own, all) = (pair["half_width_ns"].as_u64(), pair["together_half_width_ns"].as_u64());
+        println!("{}–{}: ±{own:?} ns by their own packets, ±{all:?} by all", pair["a"], pair["b"]);
+        assert!(own > Some(0) && all.is_none_or(|all| Some(all) < own), "{pair}");
+    }
+    without(server, MIRROR, strangers);
+    let table = json(&["align", "--json", client, strangers, mirror]);
+    let pair = &table["pairs"][2];
+    assert_eq!((&pair["a"], &pair["b"], &pair["used"]), (&1.into(), &2.into(), &0.into()), "{pair}");
+    assert_eq!((&pair["state"], &table["contradiction"]), (&Value::from("CERTIFIED"), &Value::Null), "{pair}");
+    assert!(pair["together_half_width_ns"].as_u64() > Some(0), "{pair}");
+    let open = |dirs: [&str; 3]| dirs.map(|dir| Session::open(Path::new(dir)).expect("a recording"));
+    let (own, through) =
+        (hindsight(&open([client, server, mirror])), hindsight(&open([client, strangers, mirror])));
+    let (from, to) = own.pair(0, 1).and_then(Recorded::span_ns).expect("they talked");
+    let mut seen = 0;
+    for raw_0_ns in (0..100).map(|i| from + (to - from) / 100 * i) {
+        let bounds = |all: &Alignment| all.at(raw_0_ns).expect("no contradiction").0.bounds(1, 2);
+        let (own, through) = (bounds(&own), bounds(&through));
+        let (Some(width), Some(wider)) = (own.width_ns(), through.width_ns()) else { continue };
+        // Both hold the truth; more packets never say less.
+        assert!(!own.and(&through).is_empty() && width <= wider, "{own:?} {through:?}");
+        seen += 1;
+    }
+    assert!(seen > 90, "{seen} instants with bounds");
+    // Journeys between those that were strangers to the clocks stand on one line with them as well.
+    let rows = journeys(&[client, server, mirror]);
+    let between = |row: &&Value| {
+        let is = |end: &Value, host: &str| end.as_str().is_some_and(|end| end.starts_with(host));
+        is(&row["from"], MIRROR) && is(&row["to"], SERVER) && row["verdict"] == "complete"
+    };
+    let rows: Vec<&Value> = rows.iter().filter(between).collect();
+    assert!(rows.len() >= MORE - 2, "{} journeys", rows.len());
+    for row in rows {
+        let (ns, half_width_ns) = wire(row).unwrap_or_else(|| panic!("received before it was sent: {row}"));
+        assert!(half_width_ns > 0 && ns + half_width_ns >= 2_600_000, "{row}");
+    }
+}
+
+/// Writes a recording again without what was exchanged with a host.
+fn without(from: &str, host: &str, to: &str) {
+    let session = Session::open(Path::new(from)).expect("a recording");
+    let host: IpAddr = host.parse().expect("an address");
+    let mut recorder =
+        Recorder::create(Path::new(to), session.info(), RecordOptions::default()).expect("a place");
+    let (mut replay, mut batch, mut theirs) = (session.replay(None, None), Batch::default(), HashSet::new());
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        let of_host = |flow: &&Flow| [flow.local.ip(), flow.remote.ip()].contains(&host);
+        theirs.extend(batch.flows.iter().filter(of_host).map(|flow| flow.id));
+        batch.events.retain(|event| !theirs.contains(&event.flow));
+        recorder.append(&batch).expect("room");
+    }
+    assert!(!theirs.is_empty());
+    recorder.close().expect("it is written");
 }
 
 /// Writes a recording again as if nobody had set the wall clock.

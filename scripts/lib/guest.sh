@@ -111,6 +111,20 @@ ip link set lo up
 INIT
 }
 
+# A root for a machine that records the traffic of a test: guest_recorder MAGNET_SCOPE TRAFFIC KERNEL MODULE… TRAFFIC is a program
+# of tests, some of which run in the machine.
+guest_recorder() {
+    local binary=$1 traffic=$2 program
+    shift 2
+    guest_root
+    guest_modules "$@"
+    guest_add "$(command -v ip)" ip
+    strip -o "$work/magnet-scope" "$binary"
+    strip -o "$work/traffic" "$traffic"
+    for program in magnet-scope traffic; do guest_add "$work/$program" "$program"; done
+    guest_init_head >"$work/root/init"
+}
+
 # The root as an image: guest_pack FILE
 guest_pack() {
     chmod +x "$work/root/init"

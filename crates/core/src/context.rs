@@ -50,7 +50,7 @@ impl dyn Context + '_ {
     /// What a person calls a network namespace: with the host before it where there are several recordings.
     pub fn place(&self, node: u16, netns: u32) -> String {
         let Some(info) = self.info(node) else { return String::new() };
-        info.place(netns, self.nodes() > 1, node)
+        info.place(netns, self.nodes() > 1)
     }
 }
 

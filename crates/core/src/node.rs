@@ -162,15 +162,14 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// What a person calls a network namespace: with the host before it where this is one of several recordings, and which of them
-    /// (counted from 0) where the host has no name.
-    pub fn place(&self, netns: u32, one_of_several: bool, node: u16) -> String {
+    /// What a person calls a network namespace: with the host before it where this is one of several recordings.
+    pub fn place(&self, netns: u32, one_of_several: bool) -> String {
         let name = self.netns_name(netns);
-        if !one_of_several {
-            return name;
+        match (one_of_several, name.as_str()) {
+            (false, _) => name,
+            (true, "host") => self.host.clone(),
+            (true, _) => format!("{}/{name}", self.host),
         }
-        let host = if self.host.is_empty() { format!("#{}", node + 1) } else { self.host.clone() };
-        if name == "host" { host } else { format!("{host}/{name}") }
     }
 
     /// The name of a network namespace, or its number where it has none.
@@ -182,5 +181,48 @@ impl NodeInfo {
     /// The path of a cgroup, if it is known.
     pub fn cgroup_path(&self, id: u64) -> Option<&str> {
         self.cgroups.iter().find(|cgroup| cgroup.id == id).map(|cgroup| cgroup.path.as_str())
+    }
+}
+
+/// What Linux calls a host that nobody has named.
+const UNNAMED: &str = "(none)";
+
+/// Gives each of several nodes a host name of its own: a number goes behind one that others have too (`web-1`, `web-2`), and for
+/// one without a name.
+pub fn tell_apart(infos: &mut [NodeInfo]) {
+    let mut given: Vec<String> = infos.iter().map(|info| info.host.clone()).collect();
+    for (at, info) in infos.iter_mut().enumerate() {
+        let stem = match info.host.as_str() {
+            "" | UNNAMED => "host",
+            own if given.iter().filter(|other| *other == own).count() > 1 => own,
+            _ => continue,
+        };
+        let mut numbered = (at + 1..).map(|number| format!("{stem}-{number}"));
+        if let Some(free) = numbered.find(|name| !given.contains(name)) {
+            given.push(free.clone());
+            info.host = free;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_gets_a_name_of_its_own_and_keeps_it() {
+        let named = |names: &[&str]| {
+            let info = |name: &&str| NodeInfo { host: (*name).to_owned(), ..NodeInfo::default() };
+            let mut infos: Vec<NodeInfo> = names.iter().map(info).collect();
+            tell_apart(&mut infos);
+            let once = infos.clone();
+            tell_apart(&mut infos);
+            assert_eq!(infos, once);
+            infos.into_iter().map(|info| info.host).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&["web", "db"]), ["web", "db"]);
+        assert_eq!(named(&["web", "db", "web"]), ["web-1", "db", "web-3"]);
+        assert_eq!(named(&["(none)", "", "db"]), ["host-1", "host-2", "db"]);
+        assert_eq!(named(&["web", "web", "web-1", "web-2"]), ["web-3", "web-4", "web-1", "web-2"]);
     }
 }

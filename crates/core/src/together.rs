@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
 use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
 use crate::journey::{Correlator, Counters, Journey, Limits};
-use crate::node::NodeInfo;
+use crate::node::{NodeInfo, tell_apart};
 use crate::source::{Progress, Source, SourceError};
 use std::time::Duration;
 
@@ -82,8 +82,9 @@ impl<'s> Walker<'s> {
         limits: Limits,
         patience: Duration,
     ) -> Self {
-        let lanes = sources.into_iter().map(|source| {
-            let info = source.info().clone();
+        let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
+        tell_apart(&mut infos);
+        let lanes = sources.into_iter().zip(infos).map(|(source, info)| {
             let correlator = Correlator::of_node(&info, limits);
             Lane { source, correlator, info, at_ns: i64::MIN, ended: false }
         });

@@ -7,9 +7,9 @@ mod clock_world;
 
 use clock_world::ROUNDING_NS;
 use clock_world::random::Random;
-use magscope_core::align::Aligner;
+use magscope_core::align::{Aligner, Online};
 use magscope_core::clock::{Break, ClockSample, Clocksource, NodeClock, UtcMap};
-use magscope_core::join::Crossing;
+use magscope_core::join::{Crossing, Timeline};
 use magscope_core::node::NodeInfo;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -216,30 +216,16 @@ proptest! {
         on_b in any::<bool>(),
     ) {
         let mut random = Random(seed);
-        let jumping = Node::new(&mut random, &[Happening::Clocksource(jump_ns)]);
-        let steady = Node::new(&mut random, &[Happening::Slew(83_333)]);
-        let mut nodes = if on_b { [steady, jumping] } else { [jumping, steady] };
-        let end_ns = nodes[0].end_ns.max(nodes[1].end_ns);
-        for node in &mut nodes {
-            node.end_ns = end_ns;
-        }
-        let infos = ["a", "b"].map(|boot| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() });
+        let nodes = one_jumps(&mut random, jump_ns, on_b);
+        let (end_ns, infos) = (nodes[0].end_ns, infos());
         let mut aligner = Aligner::new(&infos);
         for (at, node) in nodes.iter().enumerate() {
             for (_, sample) in node.samples(&mut random) {
                 aligner.clock(at as u16, sample);
             }
         }
-        for i in 0..120 {
-            let t_ns = (end_ns - 1_000_000) * i / 120 + random.below(1_000);
-            let (tx, rx) = if i % 2 == 0 { (0, 1) } else { (1, 0) };
-            let received_t_ns = t_ns + 25_000 + random.exponential(10_000.0) as u64;
-            aligner.crossing(&Crossing {
-                tx_node: tx,
-                rx_node: rx,
-                sent_ns: nodes[usize::from(tx)].at(t_ns).monotonic_ns,
-                received_ns: nodes[usize::from(rx)].at(received_t_ns).monotonic_ns,
-            });
+        for (_, crossing) in crossings(&nodes, &mut random) {
+            aligner.crossing(&crossing);
         }
         let alignment = aligner.finish();
         let pair = alignment.pair(0, 1).expect("they talked");
@@ -251,4 +237,90 @@ proptest! {
             prop_assert!(bounds.contains(difference), "{difference} at {a} is not in {bounds:?}");
         }
     }
+
+    /// The same as it comes. Bounds hold at every instant but those between a break and the sample that tells of it.
+    #[test]
+    fn online_bounds_hold_and_a_known_break_ends_them(
+        seed in any::<u64>(),
+        jump_ns in prop_oneof![0..40_000_u64, 0..1_000_000_000_u64],
+        on_b in any::<bool>(),
+    ) {
+        let mut random = Random(seed);
+        let nodes = one_jumps(&mut random, jump_ns, on_b);
+        let infos = infos();
+        let online = Online::new(&infos);
+        let mut told: Vec<(u64, Told)> = crossings(&nodes, &mut random)
+            .map(|(t_ns, crossing)| (t_ns, Told::Crossing(crossing)))
+            .collect();
+        for (at, node) in nodes.iter().enumerate() {
+            told.extend(node.samples(&mut random).into_iter().map(|(t_ns, s)| (t_ns, Told::Clock(at as u16, s))));
+        }
+        told.sort_by_key(|(t_ns, _)| *t_ns);
+        let jumps = usize::from(on_b);
+        let broke_ns = nodes[jumps].pieces[1].0.t_ns;
+        // A sample that tells of the break comes within this; so long bounds from before it are given to what comes after it.
+        let told_ns = told.iter().find(|(t_ns, what)| *t_ns > broke_ns && matches!(what, Told::Clock(at, _) if usize::from(*at) == jumps));
+        let told_ns = told_ns.expect("the last sample").0;
+        let mut known = 0;
+        for (t_ns, what) in told {
+            match what {
+                Told::Clock(node, sample) => online.clock(node, sample),
+                Told::Crossing(crossing) => online.crossing(&crossing),
+            }
+            if t_ns == told_ns {
+                prop_assert_eq!(online.difference_ns(0, 1, nodes[0].at(t_ns).monotonic_ns), None);
+            }
+            // now, lately, and long ago
+            for t_ns in [t_ns, t_ns.saturating_sub(EVERY_NS + JITTER_NS), random.below(t_ns + 1)] {
+                let (a, b) = (nodes[0].at(t_ns).monotonic_ns, nodes[1].at(t_ns).monotonic_ns);
+                let Some((difference_ns, half_width_ns)) = online.difference_ns(0, 1, a) else { continue };
+                if (broke_ns..told_ns).contains(&t_ns) { continue }
+                let off_ns = difference_ns.abs_diff(b.wrapping_sub(a) as i64);
+                prop_assert!(off_ns <= half_width_ns + 2 * ROUNDING_NS, "{off_ns} of {half_width_ns} at {t_ns}");
+                known += 1;
+            }
+        }
+        prop_assert!(known > 0);
+        let counts = online.counts(0, 1);
+        prop_assert_eq!((online.look(|all| all.pair(0, 1).map(|live| live.certified().steps())), counts.rejected), (Some(1), 0));
+        prop_assert!(counts.used > 20, "{counts:?}");
+    }
+}
+
+/// What a source tells of itself.
+enum Told {
+    Clock(u16, ClockSample),
+    Crossing(Crossing),
+}
+
+fn infos() -> [NodeInfo; 2] {
+    ["a", "b"].map(|boot| NodeInfo { boot_id: boot.to_owned(), ..NodeInfo::default() })
+}
+
+/// Two nodes; one of them is slewed, the other one's R jumps.
+fn one_jumps(random: &mut Random, jump_ns: u64, on_b: bool) -> [Node; 2] {
+    let jumping = Node::new(random, &[Happening::Clocksource(jump_ns)]);
+    let steady = Node::new(random, &[Happening::Slew(83_333)]);
+    let mut nodes = if on_b { [steady, jumping] } else { [jumping, steady] };
+    let end_ns = nodes[0].end_ns.max(nodes[1].end_ns);
+    for node in &mut nodes {
+        node.end_ns = end_ns;
+    }
+    nodes
+}
+
+/// Packets there and back, each with the true instant at which it is received.
+fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<Item = (u64, Crossing)> + 'a {
+    (0..120).map(|i| {
+        let t_ns = (nodes[0].end_ns - 1_000_000) * i / 120 + random.below(1_000);
+        let (tx, rx) = if i % 2 == 0 { (0, 1) } else { (1, 0) };
+        let received_t_ns = t_ns + 25_000 + random.exponential(10_000.0) as u64;
+        let crossing = Crossing {
+            tx_node: tx,
+            rx_node: rx,
+            sent_ns: nodes[usize::from(tx)].at(t_ns).monotonic_ns,
+            received_ns: nodes[usize::from(rx)].at(received_t_ns).monotonic_ns,
+        };
+        (received_t_ns, crossing)
+    })
 }

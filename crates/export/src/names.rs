@@ -2,7 +2,7 @@
 
 use magscope_core::batch::Batch;
 use magscope_core::hash::Map;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::places::Places;
 use magscope_core::{Event, Flow, FlowId, Task};
 use std::sync::Arc;
@@ -94,13 +94,9 @@ impl Names {
     }
 }
 
-/// The hosts' own names, with their number where two have the same one or none.
+/// A name for each host, another for each.
 pub fn hosts(infos: &[NodeInfo]) -> Vec<Arc<str>> {
-    let twice = |host: &str| infos.iter().filter(|info| info.host == host).count() > 1;
-    let name = |(at, info): (usize, &NodeInfo)| match info.host.as_str() {
-        "" => format!("host-{}", at + 1).into(),
-        host if twice(host) => format!("{host}-{}", at + 1).into(),
-        host => host.into(),
-    };
-    infos.iter().enumerate().map(name).collect()
+    let mut infos = infos.to_vec();
+    tell_apart(&mut infos);
+    infos.into_iter().map(|info| info.host.into()).collect()
 }

@@ -5,7 +5,7 @@ use magscope_core::clock::pair::Recorded;
 use magscope_core::join::{JoinCounters, Pairing};
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Walked;
-use magscope_scope::format::{count, duration};
+use magscope_scope::format::{self, count, duration};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -56,7 +56,9 @@ struct Clocks {
     lower_ns: Option<i64>,
     /// The difference is at most this.
     upper_ns: Option<i64>,
+    /// How fast that changes, and how far from the truth that can be.
     drift_ppm: Option<f64>,
+    drift_half_width_ppm: Option<f64>,
     min_round_trip_ns: Option<u64>,
     packets_used: u64,
     packets_rejected: u64,
@@ -72,6 +74,7 @@ impl Clocks {
         let known = alignment.known_at(a, b, at_ns)?;
         let pair = alignment.pair(a, b);
         let estimate = pair.and_then(|pair| pair.estimate_at(at_ns));
+        let drift = pair.and_then(Recorded::drift_ppm);
         let half_width_ns = known.bounds.width_ns().map(|width| width.div_ceil(2));
         Some(Clocks {
             nodes,
@@ -81,7 +84,8 @@ impl Clocks {
             half_width_ns: estimate.map(|(_, ns)| ns).or(half_width_ns),
             lower_ns: known.bounds.lower,
             upper_ns: known.bounds.upper,
-            drift_ppm: pair.and_then(Recorded::drift_ppm).map(|(ppm, _)| ppm),
+            drift_ppm: drift.map(|(ppm, _)| ppm),
+            drift_half_width_ppm: drift.map(|(_, half)| half),
             min_round_trip_ns: pair.and_then(Recorded::min_round_trip_ns),
             packets_used: pair.map_or(0, |pair| pair.counts().used),
             packets_rejected: pair.map_or(0, |pair| pair.counts().rejected),
@@ -155,15 +159,8 @@ impl Joint {
         text
     }
 
-    fn host(&self, node: u16) -> String {
-        let known =
-            self.recordings.get(usize::from(node)).map(|r| r.host.clone()).filter(|host| !host.is_empty());
-        let twice = |host: &String| self.recordings.iter().filter(|r| r.host == *host).count() > 1;
-        match known {
-            Some(host) if !twice(&host) => host,
-            Some(host) => format!("{host} (#{})", node + 1),
-            None => format!("#{}", node + 1),
-        }
+    fn host(&self, node: u16) -> &str {
+        self.recordings.get(usize::from(node)).map_or("", |recording| &recording.host)
     }
 
     fn clocks_line(&self, text: &mut String, clocks: &Clocks) {
@@ -181,8 +178,8 @@ impl Joint {
                 }
             }
         }
-        if let Some(ppm) = clocks.drift_ppm {
-            let _ = write!(text, ", drift {ppm:+.2} ppm");
+        if let Some(drift) = clocks.drift_ppm.zip(clocks.drift_half_width_ppm) {
+            let _ = write!(text, ", drift {}", format::drift(drift));
         }
         if let Some(round_trip_ns) = clocks.min_round_trip_ns {
             let _ = write!(text, ", shortest round trip {}", duration(round_trip_ns));

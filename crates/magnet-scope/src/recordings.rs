@@ -11,7 +11,7 @@ use magscope_core::change::HopCount;
 use magscope_core::clock::UtcMap;
 use magscope_core::join::{Timeline, Unaligned};
 use magscope_core::journey::Limits;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{self, Piece, Walked, Walker};
 use magscope_scope::look::ClockPair;
@@ -44,7 +44,8 @@ impl Recordings {
         watch: &dyn Fn(&Batch) -> bool,
     ) -> Result<Self> {
         let sessions = dirs.iter().map(|dir| sessions::open(dir)).collect::<Result<Vec<_>>>()?;
-        let infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
+        let mut infos: Vec<NodeInfo> = sessions.iter().map(|session| session.info().clone()).collect();
+        tell_apart(&mut infos);
         let maps: Vec<UtcMap> = sessions.iter().map(sessions::utc_map).collect();
         let parts = sessions::windows(&sessions, &maps, part)?;
         let mut all = Recordings {
@@ -138,7 +139,7 @@ impl Recordings {
                 state: self.alignment.state(nodes.0, nodes.1),
                 offset_ns: estimate.map(|(offset_ns, _)| offset_ns),
                 half_width_ns: estimate.map(|(_, half_width_ns)| half_width_ns),
-                drift_ppm: pair.drift_ppm().map(|(ppm, _)| ppm),
+                drift_ppm: pair.drift_ppm(),
                 min_round_trip_ns: pair.min_round_trip_ns(),
                 packets_used: pair.counts().used,
                 bound,

@@ -47,6 +47,13 @@ pub fn duration(ns: u64) -> String {
     format!("{digits} {}", DURATION_UNITS[step])
 }
 
+/// How fast two clocks drift apart and how far from the truth that can be, parts per million each: `+1.250 ±0.030 ppm`; which of
+/// them runs faster is not to be had where the bound holds zero.
+pub fn drift((ppm, half_width): (f64, f64)) -> String {
+    let interval = format!("{ppm:+.3} ±{half_width:.3} ppm");
+    if ppm.abs() > half_width { interval } else { format!("not resolvable ({interval})") }
+}
+
 /// A duration without padding, for running text and scales: `41.2 µs`, `1 ms`.
 pub fn short_duration(ns: u64) -> String {
     let (mut value, mut step) = (ns as f64, 0);

@@ -23,15 +23,7 @@ impl Aligner {
     /// For recordings of these nodes. Those of one boot of one host share a clock, but for the TSC: each recording counts it
     /// from its own beginning.
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
-        let mut boots: Vec<Option<&str>> = Vec::new();
-        let mut aligner = Aligner::default();
-        for (at, info) in nodes.into_iter().enumerate() {
-            let boot = Some(info.boot_id.as_str()).filter(|boot| !boot.is_empty() && info.clock != "tsc");
-            let known = boot.and_then(|_| boots.iter().position(|known| *known == boot));
-            boots.push(boot);
-            aligner.nodes.push(Node { clock: NodeClock::new(), same: known.unwrap_or(at) as u16 });
-        }
-        aligner
+        Aligner { nodes: self::nodes(nodes), pairs: BTreeMap::new() }
     }
 
     /// Whether all recordings share one clock, so that there is nothing to align.
@@ -73,7 +65,7 @@ impl Aligner {
 }
 
 /// How often the clocks of A and of B have broken.
-type Breaks = [usize; 2];
+pub(super) type Breaks = [usize; 2];
 
 #[derive(Debug, Default)]
 struct Pair {
@@ -141,8 +133,20 @@ impl Pair {
     }
 }
 
+/// Those of one boot of one host share a clock, but for the TSC.
+pub(super) fn nodes<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> Vec<Node> {
+    let mut boots: Vec<Option<&str>> = Vec::new();
+    let node = |(at, info): (usize, &'a NodeInfo)| {
+        let boot = Some(info.boot_id.as_str()).filter(|boot| !boot.is_empty() && info.clock != "tsc");
+        let known = boot.and_then(|_| boots.iter().position(|known| *known == boot));
+        boots.push(boot);
+        Node { clock: NodeClock::new(), same: known.unwrap_or(at) as u16 }
+    };
+    infos.into_iter().enumerate().map(node).collect()
+}
+
 /// What a crossing says, and when it was at A and at B on their R.
-fn constraint(nodes: &[Node], a: u16, crossing: &Crossing) -> Option<([u64; 2], Constraint)> {
+pub(super) fn constraint(nodes: &[Node], a: u16, crossing: &Crossing) -> Option<([u64; 2], Constraint)> {
     let node = |node: u16| nodes.get(usize::from(node));
     let sent = node(crossing.tx_node)?.clock.raw_ns(crossing.sent_ns)?;
     let received = node(crossing.rx_node)?.clock.raw_ns(crossing.received_ns)?;
@@ -171,7 +175,7 @@ fn broken_ns(nodes: &[Node], clock: u16) -> Vec<(u64, u64)> {
 }
 
 /// How many spans end before an instant; `None` within one.
-fn breaks_before(spans: &[(u64, u64)], at_ns: u64) -> Option<usize> {
+pub(super) fn breaks_before(spans: &[(u64, u64)], at_ns: u64) -> Option<usize> {
     let before = spans.partition_point(|(_, to)| *to <= at_ns);
     spans.get(before).is_none_or(|(from, _)| at_ns <= *from).then_some(before)
 }

@@ -2,9 +2,9 @@
 
 use super::Alignment;
 use crate::clock::graph::{Contradiction, Graph, Solution};
-use crate::clock::pair::{Bounds, Drift};
+use crate::clock::pair::{Bounds, Difference, Drift};
 
-impl Alignment {
+impl<P: Difference> Alignment<P> {
     /// What all pairs say together at one instant of R of recording 0: bounds of every two clocks, also of those that
     /// never spoke to each other, and whose UTC the packets refute. Recordings that share a clock have the number of the first of them.
     ///
@@ -14,7 +14,7 @@ impl Alignment {
         self.solved(0, raw_0_ns)
     }
 
-    fn solved(&self, from: u16, raw_ns: u64) -> Result<(Solution, Vec<usize>), Contradiction> {
+    pub(super) fn solved(&self, from: u16, raw_ns: u64) -> Result<(Solution, Vec<usize>), Contradiction> {
         let instants = self.instants(from, raw_ns);
         let mut graph = Graph::new(self.nodes.len());
         let drift = Drift::default();

@@ -6,10 +6,12 @@
 
 mod collect;
 mod many;
+mod online;
 
 pub use collect::Aligner;
+pub use online::Online;
 
-use crate::clock::pair::{Bounds, Drift, Known, Recorded, State, UtcReading};
+use crate::clock::pair::{Bounds, Difference, Drift, Known, Recorded, State, UtcReading};
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::Timeline;
 use std::collections::BTreeMap;
@@ -21,14 +23,15 @@ struct Node {
     same: u16,
 }
 
-/// How the clocks of several recordings stand to each other.
+/// How the clocks of several recordings stand to each other: with hindsight, or, of what runs yet, by what has come so far
+/// ([`Online`]).
 #[derive(Debug)]
-pub struct Alignment {
+pub struct Alignment<P = Recorded> {
     nodes: Vec<Node>,
-    pairs: BTreeMap<(u16, u16), Recorded>,
+    pairs: BTreeMap<(u16, u16), P>,
 }
 
-impl Alignment {
+impl<P: Difference> Alignment<P> {
     /// The recordings that are the first with their clock.
     pub fn clocks(&self) -> impl Iterator<Item = u16> + '_ {
         self.nodes.iter().zip(0..).filter(|(node, at)| node.same == *at).map(|(_, at)| at)
@@ -40,7 +43,7 @@ impl Alignment {
     }
 
     /// What packets say of two clocks.
-    pub fn pair(&self, a: u16, b: u16) -> Option<&Recorded> {
+    pub fn pair(&self, a: u16, b: u16) -> Option<&P> {
         self.pairs.get(&(a, b))
     }
 
@@ -55,22 +58,35 @@ impl Alignment {
         if a == b {
             return None;
         }
-        let own = self.pair(a, b).map_or(State::Unsynchronised, Recorded::state);
-        let weak = matches!(own, State::Unsynchronised | State::OneSided | State::Holdover);
-        let known = weak.then(|| self.known_at(a, b, self.amid_ns(a, b)?)).flatten();
-        Some(known.map_or(own, |known| known.state))
+        let own = self.pair(a, b).map_or(State::Unsynchronised, P::state);
+        let weak = |state: &State| matches!(state, State::Unsynchronised | State::OneSided | State::Holdover);
+        if !weak(&own) {
+            return Some(own);
+        }
+        let amid = self.amid_ns(a, b);
+        let known = amid.and_then(|amid| Some(self.known_at(a, b, amid)?.state)).filter(|state| !weak(state));
+        // Packets of others with both bound it as well.
+        let through = || self.solved(a, amid?).ok()?.0.bounds(a.into(), b.into()).width_ns();
+        Some(known.or_else(|| through().map(|_| State::Certified)).unwrap_or(own))
     }
 
     /// An instant of R of `a` at which as much is known of the difference to `b` as ever.
     pub fn amid_ns(&self, a: u16, b: u16) -> Option<u64> {
-        let of_pair = self.pair(a, b).and_then(Recorded::middle_ns);
-        of_pair.or_else(|| {
+        let of_pair = self.pair(a, b).and_then(P::middle_ns);
+        let of_pair = of_pair.or_else(|| {
             // Where both were recorded, by what their clocks say of UTC.
             let samples = |node| Some(self.clock(node)?.samples());
             let ends = |node| Some((samples(node)?.first()?.realtime_ns, samples(node)?.last()?.realtime_ns));
             let ((from_a, to_a), (from_b, to_b)) = (ends(a)?, ends(b)?);
             let (from, to) = (from_a.max(from_b), to_a.min(to_b));
             self.clock(a)?.raw_of_utc(from.checked_add(to.checked_sub(from)? / 2)?)
+        });
+        // Or amid the packets of one of the two with somebody else.
+        of_pair.or_else(|| {
+            self.pairs.iter().find_map(|((c, d), pair)| {
+                let (other, amid) = ([*c, *d].contains(&a).then_some(*c)?, pair.middle_ns()?);
+                if other == a { Some(amid) } else { Some(self.cross_by_packets(other, a, amid)?.0) }
+            })
         })
     }
 
@@ -135,7 +151,7 @@ impl Alignment {
     }
 }
 
-impl Timeline for Alignment {
+impl<P: Difference> Timeline for Alignment<P> {
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
         let same = self.same(node)?;
         if same == 0 {
@@ -154,9 +170,15 @@ impl Timeline for Alignment {
         }
         let raw = self.clock(a)?.raw_ns(at_ns)?;
         let (there, half_width_ns) = self.cross(from, to, raw.ns)?;
-        let back = self.clock(b)?.event_ns(there)?;
-        let difference_ns = i64::try_from(i128::from(back.ns) - i128::from(at_ns)).ok()?;
-        Some((difference_ns, half_width_ns.saturating_add(raw.error_ns).saturating_add(back.error_ns)))
+        // A clock that is slewed turns an error of R into another one of its own: both ends are looked at.
+        let (clock, off_ns) = (self.clock(b)?, half_width_ns.saturating_add(raw.error_ns));
+        let back_ns = clock.event_ns(there)?.ns;
+        let (first, last) =
+            (clock.event_ns(there.saturating_sub(off_ns))?, clock.event_ns(there.saturating_add(off_ns))?);
+        let below_ns = back_ns.saturating_sub(first.ns.saturating_sub(first.error_ns));
+        let above_ns = last.ns.saturating_add(last.error_ns).saturating_sub(back_ns);
+        let difference_ns = i64::try_from(i128::from(back_ns) - i128::from(at_ns)).ok()?;
+        Some((difference_ns, below_ns.max(above_ns)))
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {

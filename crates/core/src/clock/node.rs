@@ -56,13 +56,31 @@ impl NodeClock {
         &self.samples
     }
 
+    /// The newest sample.
+    pub fn newest(&self) -> Option<ClockSample> {
+        self.samples.last().copied()
+    }
+
+    /// From the second sample to the last but one, on the clock that events carry: there the map does not change any more, and its
+    /// error allows for whatever rate began meanwhile.
+    pub fn settled_ns(&self) -> Option<(u64, u64)> {
+        let last = self.samples.len().checked_sub(2)?;
+        Some((self.samples.get(1)?.event_ns(), self.samples.get(last)?.event_ns()))
+    }
+
+    /// Forgets the oldest samples where there are more than so many, and some: earlier instants have no map then.
+    pub fn keep_newest(&mut self, most: usize) {
+        if self.samples.len() > most.saturating_add(most / 4) {
+            self.samples.drain(..self.samples.len() - most);
+        }
+    }
+
     /// Where R itself broke, on R: between the two instants of each. What was known of its difference to another node's clock
     /// holds no longer.
     pub fn breaks(&self) -> impl Iterator<Item = (u64, u64, Break)> {
         self.samples.windows(2).filter_map(|pair| {
             let [before, next] = pair else { return None };
-            let what = before.break_before(next).filter(|what| *what != Break::Realtime)?;
-            Some((before.raw_ns, next.raw_ns, what))
+            Some((before.raw_ns, next.raw_ns, before.break_of_raw_before(next)?))
         })
     }
 

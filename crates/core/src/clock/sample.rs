@@ -135,6 +135,11 @@ impl ClockSample {
         let noise = u128::from(self.width_ns) + u128::from(next.width_ns);
         (set || moved > noise).then_some(Break::Realtime)
     }
+
+    /// The same where R itself broke, and not only UTC.
+    pub fn break_of_raw_before(&self, next: &ClockSample) -> Option<Break> {
+        self.break_before(next).filter(|what| *what != Break::Realtime)
+    }
 }
 
 #[cfg(test)]

@@ -431,7 +431,7 @@ fn journey_weight(sampled: &[(Sampled, [HopRate; HOPS])]) -> Option<f64> {
 
 /// What a person calls a namespace of a recording.
 fn place(infos: &[NodeInfo], node: u16, netns: u32) -> String {
-    infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1, node))
+    infos.get(usize::from(node)).map_or_else(String::new, |info| info.place(netns, infos.len() > 1))
 }
 
 /// Each name once.

@@ -6,7 +6,7 @@ use crate::side::{heading, number};
 use egui::{Grid, Role, ScrollArea, Sense, Ui, WidgetInfo};
 use magscope_core::clock::pair::State;
 use magscope_scope::Frame;
-use magscope_scope::format::{count, short_duration};
+use magscope_scope::format::{self, count, short_duration};
 use magscope_scope::look::{ClockPair, ClockRow};
 
 /// Draws the panel.
@@ -77,7 +77,7 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
         ("second less first", known(offset)),
         ("sure to", known(pair.half_width_ns.map(|ns| format!("±{}", short_duration(ns))))),
         ("rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state: State| state.to_string())),
-        ("drift", known(pair.drift_ppm.map(|ppm| format!("{ppm:+.3} ppm")))),
+        ("drift", known(pair.drift_ppm.map(format::drift))),
         ("shortest round trip", known(pair.min_round_trip_ns.map(short_duration))),
         ("packets that bound it", count(pair.packets_used)),
     ]

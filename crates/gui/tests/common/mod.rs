@@ -181,7 +181,7 @@ pub fn two_hosts_after(actions: &[Action]) -> Scope {
         state: Some(Clock::Certified),
         offset_ns: Some(3_600_000_000_012),
         half_width_ns: Some(18_000),
-        drift_ppm: Some(1.25),
+        drift_ppm: Some((1.25, 0.03)),
         min_round_trip_ns: Some(61_000),
         packets_used: 18_204,
         bound: (0..128).map(|n| (from_ns + n * SECOND / 43, 18_000 + (n % 16) * (n % 16) * 900)).collect(),

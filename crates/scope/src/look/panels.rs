@@ -42,8 +42,8 @@ pub struct ClockPair {
     pub offset_ns: Option<i64>,
     /// How far from the truth that can be, nanoseconds.
     pub half_width_ns: Option<u64>,
-    /// Parts per million that they drift apart.
-    pub drift_ppm: Option<f64>,
+    /// Parts per million that they drift apart, and how far from the truth that can be.
+    pub drift_ppm: Option<(f64, f64)>,
     /// Shortest time there and back, nanoseconds.
     pub min_round_trip_ns: Option<u64>,
     /// Packets that bound it.

@@ -1,6 +1,6 @@
 //! Both levels as packets come.
 
-use super::constraint::{Bounds, Constraint, State};
+use super::constraint::{Bounds, Constraint, Kind, State};
 use super::drift::Drift;
 use super::external::Known;
 use super::level0::{Level0, Outcome};
@@ -15,6 +15,9 @@ pub struct Live {
     windows: Windows,
     drift: Drift,
     model: Model,
+    newest_ns: Option<u64>,
+    /// Since the last step: what came before it on A has other bounds, that are forgotten. `None` until that is known.
+    valid_from_ns: Option<u64>,
 }
 
 impl Default for Live {
@@ -26,18 +29,34 @@ impl Default for Live {
 impl Live {
     /// Nothing is known yet.
     pub fn new(drift: Drift, model: Model) -> Self {
-        Live { level0: Level0::new(drift), windows: Windows::new(drift, model), drift, model }
+        Live {
+            level0: Level0::new(drift),
+            windows: Windows::new(drift, model),
+            drift,
+            model,
+            newest_ns: None,
+            valid_from_ns: Some(0),
+        }
     }
 
     /// Takes a constraint, see [`Level0::push`].
     pub fn push(&mut self, constraint: &Constraint) -> Outcome {
         let outcome = self.level0.push(constraint);
+        self.newest_ns = self.newest_ns.max(Some(constraint.at_ns));
         match outcome {
             Outcome::Used => {
+                // A packet from B that A received: what was sent after the step was received after it.
+                if constraint.kind == Kind::Lower && self.valid_from_ns != Some(0) {
+                    self.valid_from_ns =
+                        Some(self.valid_from_ns.map_or(constraint.at_ns, |ns| ns.min(constraint.at_ns)));
+                }
                 self.windows.push(constraint);
                 self.windows.forget_before(constraint.at_ns);
             }
-            Outcome::NewEpoch => self.windows = Windows::new(self.drift, self.model),
+            Outcome::NewEpoch => {
+                self.windows = Windows::new(self.drift, self.model);
+                self.valid_from_ns = self.newest_ns;
+            }
             Outcome::Quarantined | Outcome::Rejected => {}
         }
         outcome
@@ -47,25 +66,43 @@ impl Live {
     pub fn step(&mut self) {
         self.level0.step();
         self.windows = Windows::new(self.drift, self.model);
+        self.valid_from_ns = None;
     }
 
-    /// Level 0: bounds, state, counts, the packets that limit.
+    /// The newest instant of A that a packet spoke of.
+    pub fn newest_ns(&self) -> Option<u64> {
+        self.newest_ns
+    }
+
+    /// The certified interval in which `D` lies at an instant of A; nothing is known of those before the last step.
+    pub fn bounds_at(&self, at_ns: u64) -> Bounds {
+        let is_valid = self.valid_from_ns.is_some_and(|from_ns| at_ns >= from_ns);
+        if is_valid { self.level0.bounds_at(at_ns) } else { Bounds::NONE }
+    }
+
+    /// What that rests on.
+    pub fn state_at(&self, at_ns: u64) -> State {
+        let known = self.bounds_at(at_ns) != Bounds::NONE;
+        if known { self.level0.state_at(at_ns) } else { State::Unsynchronised }
+    }
+
+    /// Level 0 after the newest packet: bounds, state, counts, the packets that limit.
     pub fn certified(&self) -> &Level0 {
         &self.level0
     }
 
     /// The narrower of what is certified and what the model says, with its name.
     pub fn known_at(&self, at_ns: u64) -> Known {
-        let certified = self.level0.bounds_at(at_ns);
+        let certified = self.bounds_at(at_ns);
         // While constraints stand aside the model may be that of before a step.
         let windows = (self.level0.counts().quarantined == 0).then_some(&self.windows);
-        with_model(certified, self.level0.state_at(at_ns), windows.and_then(|w| w.bounds_at(at_ns)))
+        with_model(certified, self.state_at(at_ns), windows.and_then(|w| w.bounds_at(at_ns)))
     }
 
     /// `D` and how far it may be off by Level 0, nanoseconds: the middle of the model's lines, clamped into what is
     /// certified. So no packet that was used has a negative delay beyond its error.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
-        let certified = self.level0.bounds_at(at_ns);
+        let certified = self.bounds_at(at_ns);
         clamped(&certified, self.windows.middle_at(at_ns).or(certified.middle_ns())?)
     }
 }

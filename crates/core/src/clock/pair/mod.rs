@@ -10,6 +10,7 @@
 mod builder;
 mod cones;
 mod constraint;
+mod difference;
 mod drift;
 mod envelope;
 mod epoch;
@@ -23,6 +24,7 @@ mod seen;
 
 pub use builder::Builder;
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};
+pub use difference::Difference;
 pub use drift::Drift;
 pub use external::{Known, UtcReading};
 pub use level0::{Level0, Outcome};

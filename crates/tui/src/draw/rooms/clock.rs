@@ -3,7 +3,7 @@
 use crate::draw::canvas::Canvas;
 use crate::draw::scope::Raster;
 use magscope_scope::Frame;
-use magscope_scope::format::{count, short_duration};
+use magscope_scope::format::{self, count, short_duration};
 use magscope_scope::look::{ClockPair, ClockRow};
 use ratatui::layout::Rect;
 
@@ -79,7 +79,7 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
     vec![
         ("  the second less the first", or_unknown(offset)),
         ("  it rests on", pair.state.map_or_else(|| "one clock".to_owned(), |state| state.to_string())),
-        ("  drifting apart by", or_unknown(pair.drift_ppm.map(|ppm| format!("{ppm:+.3} ppm")))),
+        ("  drifting apart by", or_unknown(pair.drift_ppm.map(format::drift))),
         ("  shortest way there and back", or_unknown(pair.min_round_trip_ns.map(short_duration))),
         ("  packets that bound it", count(pair.packets_used)),
     ]

@@ -1,0 +1,261 @@
+//! Alignment while the recordings run: bounds from what has come so far, in constant memory.
+
+use super::collect::{Breaks, breaks_before, constraint};
+use super::{Alignment, Node};
+use crate::clock::pair::{Counts, Live};
+use crate::clock::{ClockSample, NodeClock};
+use crate::join::{Crossing, Timeline};
+use crate::node::NodeInfo;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Crossings that wait for a clock sample after them, a pair; the oldest of more are left out, which only widens.
+const MAX_PENDING: usize = 1 << 14;
+/// Clock samples kept a node: some seven minutes, at ten a second.
+const MAX_SAMPLES: usize = 1 << 12;
+/// Breaks of a clock remembered; what lies before them is left out.
+const MAX_BREAKS: usize = 64;
+
+/// How the clocks of running sources stand to each other by now: Level 0 and Level 1 as packets come.
+///
+/// It is told of clock samples and crossings while others ask it for the time line, so it is shared within one thread. A crossing
+/// counts once a clock sample has come after it on both sides, O(1) each; until then, and before the first, older bounds hold
+/// and widen with time. A break of a clock ends the bounds of its pairs as soon as a sample tells of it.
+#[derive(Debug)]
+pub struct Online(RefCell<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    known: Alignment<Live>,
+    pending: BTreeMap<(u16, u16), Pending>,
+    /// Of each clock.
+    broken: Vec<Broken>,
+    /// What to add to a node's event clock to get to that of node 0, roughly: as they arrived.
+    arrived: Vec<Option<i64>>,
+    ended: Vec<bool>,
+}
+
+/// Spans of R in which a clock broke.
+#[derive(Debug, Default)]
+struct Broken {
+    spans: Vec<(u64, u64)>,
+    forgotten: usize,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    crossings: VecDeque<Crossing>,
+    /// How often the two clocks had broken when the bounds began.
+    breaks: Breaks,
+    left_out: u64,
+}
+
+impl Online {
+    /// For sources of these nodes, of which nothing is known yet. Those of one boot of one host share a clock, see
+    /// [`Aligner::new`](super::Aligner::new).
+    pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
+        let nodes = super::collect::nodes(nodes);
+        let count = nodes.len();
+        Online(RefCell::new(Inner {
+            known: Alignment { nodes, pairs: BTreeMap::new() },
+            pending: BTreeMap::new(),
+            broken: (0..count).map(|_| Broken::default()).collect(),
+            arrived: vec![None; count],
+            ended: vec![false; count],
+        }))
+    }
+
+    /// How the clocks of a source stood, just now.
+    pub fn clock(&self, node: u16, sample: ClockSample) {
+        self.0.borrow_mut().clock(node, sample);
+    }
+
+    /// A packet crossed from one source to another.
+    pub fn crossing(&self, crossing: &Crossing) {
+        self.0.borrow_mut().crossing(crossing);
+    }
+
+    /// A source has ended: no more samples come.
+    pub fn ended(&self, node: u16) {
+        self.0.borrow_mut().end(node);
+    }
+
+    /// From which instant of a node's event clock to which one bounds are given: from the second sample to the last but one. Who
+    /// slews a clock by a tenth may have begun to outside of them. After the source has ended, to the last.
+    pub fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
+        self.0.borrow().settled_ns(node)
+    }
+
+    /// What became of the crossings of two clocks, by the first nodes that have them.
+    pub fn counts(&self, a: u16, b: u16) -> Counts {
+        let inner = self.0.borrow();
+        let counts = inner.known.pair(a, b).map(|live| live.certified().counts()).unwrap_or_default();
+        let left_out = inner.pending.get(&(a, b)).map_or(0, |pending| pending.left_out);
+        Counts { between_epochs: counts.between_epochs + left_out, ..counts }
+    }
+
+    /// Looks at everything that is known now.
+    pub fn look<T>(&self, at: impl FnOnce(&Alignment<Live>) -> T) -> T {
+        at(&self.0.borrow().known)
+    }
+}
+
+impl Timeline for Online {
+    fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64> {
+        self.0.borrow().known.shift_ns(node, at_ns)
+    }
+
+    /// Nothing yet of instants that are not settled on both sides, see [`Online::settled_ns`].
+    fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
+        let inner = self.0.borrow();
+        let (difference_ns, half_width_ns) = inner.known.difference_ns(a, b, at_ns)?;
+        let settled = |node, ns| inner.settled_ns(node).filter(|(from, to)| (*from..=*to).contains(&ns));
+        settled(a, at_ns)?;
+        settled(b, at_ns.checked_add_signed(difference_ns)?)?;
+        Some((difference_ns, half_width_ns))
+    }
+
+    fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
+        let inner = self.0.borrow();
+        let arrived = || inner.arrived.get(usize::from(node)).copied().flatten();
+        let shift_ns = inner.known.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0);
+        (at_ns as i64).wrapping_add(shift_ns)
+    }
+}
+
+impl Inner {
+    fn clock(&mut self, node: u16, sample: ClockSample) {
+        let at = usize::from(node);
+        let newest_0 = self.known.clock(0).and_then(NodeClock::newest);
+        let Some(Node { clock, same }) = self.known.nodes.get_mut(at) else { return };
+        let (same, before) = (*same, clock.newest());
+        clock.push(sample);
+        clock.keep_newest(MAX_SAMPLES);
+        if let Some(arrived @ None) = self.arrived.get_mut(at) {
+            let there = newest_0.unwrap_or(sample).event_ns();
+            *arrived = Some((there as i64).wrapping_sub(sample.event_ns() as i64));
+        }
+        let broke = before.filter(|before| before.break_of_raw_before(&sample).is_some());
+        // what was sent before a break counts before it
+        let concerned = self.settle_all(same);
+        if let (Some(before), Some(broken)) = (broke, self.broken.get_mut(usize::from(same)))
+            && broken.add((before.raw_ns, sample.raw_ns))
+        {
+            for pair in concerned {
+                self.step(pair);
+            }
+        }
+    }
+
+    fn crossing(&mut self, crossing: &Crossing) {
+        let same = |node: u16| self.known.same(node);
+        let (Some(tx), Some(rx)) = (same(crossing.tx_node), same(crossing.rx_node)) else { return };
+        if tx == rx {
+            return;
+        }
+        let pair = (tx.min(rx), tx.max(rx));
+        let breaks = [self.breaks(pair.0), self.breaks(pair.1)];
+        let pending = self.pending.entry(pair).or_insert_with(|| Pending { breaks, ..Pending::default() });
+        if pending.crossings.len() >= MAX_PENDING {
+            pending.crossings.pop_front();
+            pending.left_out += 1;
+        }
+        pending.crossings.push_back(*crossing);
+    }
+
+    fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
+        let clock = self.known.clock(node)?;
+        let (from, to) = clock.settled_ns()?;
+        let ended = self.ended.get(usize::from(node)).copied().unwrap_or_default();
+        Some((from, if ended { clock.newest()?.event_ns() } else { to }))
+    }
+
+    fn end(&mut self, node: u16) {
+        let at = usize::from(node);
+        if let (Some(ended), Some(same)) = (self.ended.get_mut(at), self.known.same(node)) {
+            *ended = true;
+            self.settle_all(same);
+        }
+    }
+
+    /// Takes what has settled between a clock and every other.
+    fn settle_all(&mut self, clock: u16) -> Vec<(u16, u16)> {
+        let concerned = self.pending.keys().filter(|(a, b)| *a == clock || *b == clock);
+        let concerned: Vec<(u16, u16)> = concerned.copied().collect();
+        concerned.iter().for_each(|pair| self.settle(*pair));
+        concerned
+    }
+
+    /// Takes the crossings that both nodes' clocks are known around.
+    fn settle(&mut self, pair: (u16, u16)) {
+        let settled: Vec<_> = (0..self.ended.len() as u16).map(|node| self.settled_ns(node)).collect();
+        let settled_to = |node: u16| settled.get(usize::from(node)).copied().flatten().map_or(0, |(_, to)| to);
+        let Some(pending) = self.pending.get_mut(&pair) else { return };
+        let (nodes, broken) = (&self.known.nodes, &self.broken);
+        let (mut ready, mut left_out) = (Vec::new(), 0);
+        pending.crossings.retain(|crossing| {
+            let is_ready = crossing.sent_ns <= settled_to(crossing.tx_node)
+                && crossing.received_ns <= settled_to(crossing.rx_node);
+            if is_ready {
+                let before =
+                    |clock: u16, ns| broken.get(usize::from(clock)).and_then(|broken| broken.before(ns));
+                let made = constraint(nodes, pair.0, crossing);
+                match made.map(|(stamps, made)| ([before(pair.0, stamps[0]), before(pair.1, stamps[1])], made))
+                {
+                    Some((breaks, made)) if breaks == pending.breaks.map(Some) => ready.push(made),
+                    _ => left_out += 1,
+                }
+            }
+            !is_ready
+        });
+        pending.left_out += left_out;
+        if ready.is_empty() {
+            return;
+        }
+        ready.sort_unstable_by_key(|constraint| constraint.at_ns);
+        let live = self.known.pairs.entry(pair).or_default();
+        for constraint in &ready {
+            live.push(constraint);
+        }
+    }
+
+    /// A clock of a pair has broken: what was known of their difference holds no longer.
+    fn step(&mut self, pair: (u16, u16)) {
+        let breaks = [self.breaks(pair.0), self.breaks(pair.1)];
+        if let Some(pending) = self.pending.get_mut(&pair) {
+            pending.breaks = breaks;
+        }
+        if let Some(live) = self.known.pairs.get_mut(&pair) {
+            live.step();
+        }
+    }
+
+    fn breaks(&self, clock: u16) -> usize {
+        self.broken.get(usize::from(clock)).map_or(0, |broken| broken.forgotten + broken.spans.len())
+    }
+}
+
+impl Broken {
+    /// Adds a span; says whether it is a break that was not known. Two recordings see one break, each within a span of its own.
+    fn add(&mut self, (from, to): (u64, u64)) -> bool {
+        if let Some(last) = self.spans.last_mut()
+            && from < last.1
+        {
+            last.1 = last.1.max(to);
+            return false;
+        }
+        self.spans.push((from, to));
+        if self.spans.len() > MAX_BREAKS {
+            self.spans.remove(0);
+            self.forgotten += 1;
+        }
+        true
+    }
+
+    /// How often the clock had broken at an instant; `None` within a break, or before those that are remembered.
+    fn before(&self, raw_ns: u64) -> Option<usize> {
+        let remembered = self.forgotten == 0 || self.spans.first().is_some_and(|(from, _)| raw_ns > *from);
+        let before = breaks_before(&self.spans, raw_ns).filter(|_| remembered)?;
+        Some(before + self.forgotten)
+    }
+}
