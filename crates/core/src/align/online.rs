@@ -182,7 +182,9 @@ impl Inner {
     fn settle_all(&mut self, clock: u16) -> Vec<(u16, u16)> {
         let concerned = self.pending.keys().filter(|(a, b)| *a == clock || *b == clock);
         let concerned: Vec<(u16, u16)> = concerned.copied().collect();
-        concerned.iter().for_each(|pair| self.settle(*pair));
+        for pair in &concerned {
+            self.settle(*pair);
+        }
         concerned
     }
 

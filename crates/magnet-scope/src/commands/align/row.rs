@@ -241,6 +241,7 @@ mod tests {
         let row = table.pairs.iter().find(|row| (row.a, row.b) == (0, 2)).expect("a row");
         let half = row.together_half_width_ns.expect("a bound");
         assert!(row.half_width_ns.is_none() && half > 2 * DELAY_NS && half < 3 * DELAY_NS, "{half}");
+        assert_eq!(row.state, "CERTIFIED");
     }
 
     #[test]

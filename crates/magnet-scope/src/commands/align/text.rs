@@ -94,10 +94,12 @@ fn difference(text: &mut String, row: &Row, ns: i64) {
         (Some(ppm), Some(half)) => format!(", drifting {ppm:+.3} ±{half:.3} ppm"),
         _ => String::new(),
     };
-    let _ = if row.ahead.is_some() {
-        writeln!(text, "     {} is {} ahead of {}{drift}", row.b, span(ns as f64), row.a)
+    let by = span(ns.unsigned_abs() as f64);
+    let _ = if let Some(ahead) = row.ahead {
+        let behind = if ahead == row.a { row.b } else { row.a };
+        writeln!(text, "     {ahead} is {by} ahead of {behind}{drift}")
     } else {
-        writeln!(text, "     which is ahead is not resolvable: {} is within the bound{drift}", span(ns as f64))
+        writeln!(text, "     which is ahead is not resolvable: {by} is within the bound{drift}")
     };
 }
 
