@@ -214,26 +214,10 @@ impl Probes {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use magscope_core::{FlowId, Proto};
 
     /// A hit of the first value alone.
     pub(crate) fn hit(probe: u8, time_ns: u64, value: i64) -> ProbeHit {
-        ProbeHit {
-            time_ns,
-            socket: 0,
-            flow: FlowId::NONE,
-            seq: 0,
-            len: 0,
-            tgid: 0,
-            tid: 0,
-            record: 0,
-            cpu: 1,
-            ip_id: 0,
-            probe,
-            proto: Proto(0),
-            known: 1,
-            values: [value, 0, 0, 0],
-        }
+        ProbeHit { time_ns, cpu: 1, probe, known: 1, values: [value, 0, 0, 0], ..ProbeHit::default() }
     }
 
     fn info(host: &str, probes: &[&str]) -> NodeInfo {

@@ -34,7 +34,7 @@ impl ValueKind {
 }
 
 /// One time that a custom probe was passed. What the probe was given no packet or socket to learn from is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeHit {
     /// When, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,

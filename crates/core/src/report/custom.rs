@@ -240,25 +240,10 @@ fn line(value: &ValueRow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, FlowId, Proto, ReportBuilder};
+    use crate::{Batch, ReportBuilder};
 
     fn hit(probe: u8, time_ns: u64, first: i64, known: u8) -> ProbeHit {
-        ProbeHit {
-            time_ns,
-            socket: 0,
-            flow: FlowId::NONE,
-            seq: 0,
-            len: 0,
-            tgid: 0,
-            tid: 0,
-            record: 0,
-            cpu: 1,
-            ip_id: 0,
-            probe,
-            proto: Proto(0),
-            known,
-            values: [first, i64::MIN, 0, 0],
-        }
+        ProbeHit { time_ns, cpu: 1, probe, known, values: [first, i64::MIN, 0, 0], ..ProbeHit::default() }
     }
 
     #[test]

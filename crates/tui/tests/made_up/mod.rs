@@ -411,18 +411,11 @@ impl World {
 fn hit(probe: u8, time_ns: u64, values: [i64; 2]) -> ProbeHit {
     ProbeHit {
         time_ns,
-        socket: 0,
-        flow: FlowId::NONE,
-        seq: 0,
-        len: 0,
-        tgid: 0,
-        tid: 0,
         record: time_ns as u32,
         cpu: 3,
-        ip_id: 0,
         probe,
-        proto: Proto(0),
         known: 0b11,
         values: [values[0], values[1], 0, 0],
+        ..ProbeHit::default()
     }
 }
