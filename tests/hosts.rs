@@ -11,9 +11,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
-use two_clocks::{journeys, name_of, skewed, wire, with_a_clock_of_its_own};
+use two_clocks::{journeys, name_of, play, skewed, wire, with_a_clock_of_its_own};
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
 /// Requests over TCP, their length, and that of each answer.
@@ -101,6 +102,44 @@ fn all_is_complete(rows: &[Value]) {
     assert_eq!(complete_bytes(rows, "tcp", 7000), (up, down), "every byte of TCP is in one complete journey");
     let (up, down) = ((DATAGRAMS * DATAGRAM_BYTES) as u64, (DATAGRAMS * DATAGRAM_BYTES / 2) as u64);
     assert_eq!(complete_bytes(rows, "udp", 7001), (up, down), "and every datagram");
+}
+
+#[test]
+fn clocks_are_told_while_recordings_run() {
+    if !is_root("clocks of recordings that run") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("now") else { return };
+    let dir = TempDir::new().expect("a directory");
+    let (a, b) = record(&hosts, &dir);
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (another, run_a, run_b) = (path("another"), path("run-a"), path("run-b"));
+    with_a_clock_of_its_own(&b, &another);
+    let told = std::thread::scope(|scope| {
+        scope.spawn(|| play(&a, &run_a));
+        scope.spawn(|| play(&another, &run_b));
+        while [&run_a, &run_b].iter().any(|run| !Path::new(run).join("meta.toml").exists()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = run(&["align", "--follow=50ms", "--json", &run_a, &run_b]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    });
+    let rows: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(rows.len() > 1, "it tells meanwhile: {told}");
+    for row in &rows {
+        assert_eq!(row["rejected"], 0, "{row}");
+        let Some(at_ns) = row["at_ns"].as_u64() else { continue };
+        let Some(difference_ns) = row["difference_ns"].as_i64() else { continue };
+        let (truth_ns, half_width_ns) =
+            ((skewed(at_ns) - at_ns) as i64, row["half_width_ns"].as_u64().expect("a bound"));
+        assert!(difference_ns.abs_diff(truth_ns) <= half_width_ns, "{row}, truly {truth_ns}");
+    }
+    let last = rows.last().expect("a row");
+    assert_eq!(last["state"], "CERTIFIED", "{told}");
+    let both_ways = (2 * REQUESTS + 2 * DATAGRAMS) as u64;
+    assert!(last["used"].as_u64() >= Some(both_ways), "{last}");
+    println!("{} lines; in the end ±{} ns by {} packets", rows.len(), last["half_width_ns"], last["used"]);
 }
 
 #[test]

@@ -60,3 +60,20 @@ pub fn with_a_clock_of_its_own(from: &str, to: &str) {
     }
     recorder.close().expect("it is written");
 }
+
+/// Writes a recording again as fast as it was made.
+pub fn play(from: &str, to: &str) {
+    let session = Session::open(Path::new(from)).expect("a recording");
+    let mut recorder =
+        Recorder::create(Path::new(to), session.info(), RecordOptions::default()).expect("a place");
+    let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
+    let mut before_ns = None;
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        recorder.append(&batch).expect("room");
+        let now_ns = batch.events.last().map(|event| event.time_ns);
+        let passed_ns = now_ns.zip(before_ns).map_or(0, |(now, before): (u64, u64)| now.saturating_sub(before));
+        before_ns = now_ns.or(before_ns);
+        std::thread::sleep(Duration::from_nanos(passed_ns).min(Duration::from_secs(1)));
+    }
+    recorder.close().expect("it is written");
+}

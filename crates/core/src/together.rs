@@ -111,14 +111,16 @@ impl<'s> Walker<'s> {
             return Ok(Progress::End);
         };
         let node = at as u16;
+        let newest_ns = self.lanes.iter().map(|lane| lane.at_ns).max().unwrap_or(i64::MIN);
         let lane = &mut self.lanes[at];
         if lane.source.next(&mut self.batch, self.patience)? == Progress::End {
             lane.ended = true;
             lane.correlator.finish(&mut self.done);
         } else {
-            if let Some(last) = self.batch.events.last() {
-                lane.at_ns = self.timeline.rough_ns(node, last.time_ns);
-            }
+            // Where nothing comes, as from a quiet host, the others go on.
+            let last = self.batch.events.last();
+            lane.at_ns =
+                last.map_or(newest_ns.saturating_add(1), |last| self.timeline.rough_ns(node, last.time_ns));
             lane.correlator.push(&self.batch, &mut self.done);
             on_time_line(&mut self.batch, node, self.timeline);
             visit(Piece::Batch(node, &self.batch));

@@ -1,5 +1,6 @@
 //! `magnet-scope align A B…`: how far the clocks of recordings are apart, how sure that is, and what it rests on.
 
+mod follow;
 mod plot;
 mod row;
 mod text;
@@ -11,6 +12,7 @@ use crate::recordings::Recordings;
 use anyhow::Result;
 use row::Table;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `align`.
 #[derive(Debug, clap::Args)]
@@ -26,10 +28,17 @@ pub struct Args {
     /// Draw the bounds over time into this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+    /// Of recordings that still run: how their clocks stand by now, a line a pair as often as this, until they end
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, num_args = 0..=1, require_equals = true,
+        default_missing_value = "1s", conflicts_with = "plot")]
+    follow: Option<Duration>,
 }
 
 /// Prints the table of pairs.
 pub fn run(args: &Args) -> Result<()> {
+    if let Some(every) = args.follow {
+        return follow::run(args, every);
+    }
     args.plot.as_deref().map(Format::of).transpose()?;
     let recordings = Recordings::open(&args.recordings, PartArgs::default(), args.limits.limits())?;
     let alignment = recordings.alignment();

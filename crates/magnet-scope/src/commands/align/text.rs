@@ -1,7 +1,7 @@
 //! The table for a person.
 
 use super::row::{Row, Table};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 pub fn render(table: &Table) -> String {
     let mut text = String::new();
@@ -94,13 +94,23 @@ fn difference(text: &mut String, row: &Row, ns: i64) {
         (Some(ppm), Some(half)) => format!(", drifting {ppm:+.3} ±{half:.3} ppm"),
         _ => String::new(),
     };
-    let by = span(ns.unsigned_abs() as f64);
-    let _ = if let Some(ahead) = row.ahead {
-        let behind = if ahead == row.a { row.b } else { row.a };
-        writeln!(text, "     {ahead} is {by} ahead of {behind}{drift}")
-    } else {
-        writeln!(text, "     which is ahead is not resolvable: {by} is within the bound{drift}")
-    };
+    let ahead = row.ahead.map(|ahead| ahead == row.b);
+    let _ = writeln!(text, "     {}{drift}", who_is_ahead(ns, ahead, row.a, row.b));
+}
+
+/// Whose clock is ahead by how much, where that is known: of B, or not.
+pub(super) fn who_is_ahead(ns: i64, b_is: Option<bool>, a: impl Display, b: impl Display) -> String {
+    let by = seconds_apart(ns.unsigned_abs());
+    match b_is {
+        Some(true) => format!("{b} is {by} ahead of {a}"),
+        Some(false) => format!("{a} is {by} ahead of {b}"),
+        None => format!("which is ahead is not resolvable: {by} is within the bound"),
+    }
+}
+
+/// A length of time as a person says it.
+pub(super) fn seconds_apart(ns: u64) -> String {
+    span(ns as f64)
 }
 
 /// An instant of a clock, all digits.

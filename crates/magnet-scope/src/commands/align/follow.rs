@@ -1,0 +1,139 @@
+//! `align --follow`: the clocks of recordings that still run, by the packets that have come so far.
+
+use super::Args;
+use super::text::{seconds_apart, who_is_ahead};
+use crate::commands::export::follow::Follow;
+use crate::output;
+use crate::signals::Stop;
+use anyhow::Result;
+use jiff::Timestamp;
+use magscope_core::align::{Alignment, Online};
+use magscope_core::clock::pair::{Live, State};
+use magscope_core::node::{NodeInfo, tell_apart};
+use magscope_core::source::{Progress, Source};
+use magscope_core::together::{Piece, Walker};
+use serde::Serialize;
+use std::time::{Duration, Instant};
+
+/// The longest a recording may wait for more, while the others do.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Two clocks by now.
+#[derive(Debug, Serialize)]
+struct Now {
+    utc: String,
+    /// Numbers of the recordings, and what their hosts are called.
+    a: u16,
+    b: u16,
+    hosts: [String; 2],
+    /// What the bound rests on.
+    state: String,
+    /// The instant of the newest packet between the two, R of A, nanoseconds; absent where none bounds them.
+    at_ns: Option<u64>,
+    /// R of B less R of A there, nanoseconds.
+    difference_ns: Option<i64>,
+    /// How far from the truth that can be.
+    half_width_ns: Option<u64>,
+    used: u64,
+    rejected: u64,
+    undecided: u64,
+    /// How often one of the two clocks was found to have stepped.
+    steps: u64,
+}
+
+pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
+    let stop = Stop::on_signals()?;
+    let follows = args.recordings.iter().map(|dir| Follow::new(dir.clone(), stop.clone()));
+    let follows = follows.collect::<Result<Vec<_>>>()?;
+    let mut infos: Vec<NodeInfo> = follows.iter().map(|follow| follow.info().clone()).collect();
+    tell_apart(&mut infos);
+    let online = Online::new(&infos);
+    if online.look(|all| all.couples().next().is_none()) {
+        output::note("all of one host since one boot: they share a clock, and there is nothing to align");
+        return Ok(());
+    }
+    let sources = follows.into_iter().map(|follow| Box::new(follow) as Box<dyn Source>).collect();
+    let mut walker = Walker::new(sources, &online, args.limits.limits(), PATIENCE);
+    let mut visit = |piece: Piece<'_>| match piece {
+        Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| online.clock(node, *sample)),
+        Piece::Journey(_, Some(crossing), _) => online.crossing(crossing),
+        Piece::Journey(..) => {}
+    };
+    let mut told = Instant::now();
+    loop {
+        let progress = walker.step(&mut visit).map_err(anyhow::Error::from_boxed)?;
+        if progress == Progress::End {
+            (0..infos.len() as u16).for_each(|node| online.ended(node));
+        }
+        if progress == Progress::End || told.elapsed() >= every {
+            told = Instant::now();
+            tell(&online, &infos, args.json)?;
+        }
+        if progress == Progress::End {
+            return Ok(());
+        }
+    }
+}
+
+fn tell(online: &Online, infos: &[NodeInfo], json: bool) -> Result<()> {
+    let utc = Timestamp::now();
+    let rows =
+        online.look(|all| all.couples().map(|pair| Now::of(online, all, infos, pair, utc)).collect::<Vec<_>>());
+    for row in rows {
+        output::text(&if json { serde_json::to_string(&row)? } else { row.line() })?;
+    }
+    Ok(())
+}
+
+impl Now {
+    fn of(
+        online: &Online,
+        all: &Alignment<Live>,
+        infos: &[NodeInfo],
+        (a, b): (u16, u16),
+        utc: Timestamp,
+    ) -> Self {
+        let pair = all.pair(a, b);
+        let at_ns = pair.and_then(Live::newest_ns);
+        let own = pair.zip(at_ns).and_then(|(pair, at_ns)| pair.estimate_at(at_ns));
+        // Or by way of others.
+        let through = || {
+            let amid = all.clocks().skip(1).find_map(|other| all.amid_ns(0, other))?;
+            let bounds = all.at(amid).ok()?.0.bounds(a.into(), b.into());
+            Some((bounds.middle_ns()?, bounds.width_ns()?.div_ceil(2)))
+        };
+        let known = own.or_else(through);
+        let counts = online.counts(a, b);
+        let host = |node: u16| infos.get(usize::from(node)).map_or_else(String::new, |info| info.host.clone());
+        Now {
+            utc: utc.to_string(),
+            a,
+            b,
+            hosts: [host(a), host(b)],
+            state: all.state(a, b).unwrap_or(State::Unsynchronised).to_string(),
+            at_ns,
+            difference_ns: known.map(|(ns, _)| ns),
+            half_width_ns: known.map(|(_, ns)| ns),
+            used: counts.used,
+            rejected: counts.rejected,
+            undecided: counts.quarantined + counts.between_epochs,
+            steps: pair.map_or(0, |pair| pair.certified().steps()),
+        }
+    }
+
+    fn line(&self) -> String {
+        let clock = self.utc.get(11..19).unwrap_or_default();
+        let [a, b] = &self.hosts;
+        let bound = self.half_width_ns.map_or_else(String::new, |ns| format!(" ±{}", seconds_apart(ns)));
+        let who = self.difference_ns.zip(self.half_width_ns).map_or_else(String::new, |(ns, half_width_ns)| {
+            let ahead = (ns.unsigned_abs() > half_width_ns).then_some(ns > 0);
+            format!("  {}", who_is_ahead(ns, ahead, a, b))
+        });
+        let Now { used, rejected, undecided, steps, .. } = self;
+        let steps = if *steps > 0 { format!(", {steps} steps") } else { String::new() };
+        format!(
+            "{clock}  {a}–{b}  {}{bound}{who}; packets: {used} used, {rejected} rejected, {undecided} undecided{steps}\n",
+            self.state
+        )
+    }
+}
