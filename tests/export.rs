@@ -5,6 +5,7 @@ mod common;
 mod exports;
 
 mod export {
+    mod everything;
     mod follow;
     mod hostile;
     mod lines;

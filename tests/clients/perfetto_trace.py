@@ -9,6 +9,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 trace = pb.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
 tracks, hits, flows, ended, counters = {}, [], {}, 0, 0
+probes, counted, lost, reasons, bare, widths, total_widths = {}, {}, [], [], 0, 0, 0
 for packet in trace.packet:
     if packet.HasField("track_descriptor"):
         track = packet.track_descriptor
@@ -20,12 +21,24 @@ for packet in trace.packet:
         assert event.track_uuid in tracks, "an event on no track"
         if event.type == pb.TrackEvent.TYPE_INSTANT and event.categories:
             notes = {note.name: note.string_value for note in event.debug_annotations}
+            if "journey" not in notes:
+                probes[event.name] = notes["values"]
+                continue
+            crosses = notes.get("since") == "dev.xmit" and event.name.startswith("dev.recv ")
+            bare += crosses and "half_width_ns" not in notes
+            widths += "half_width_ns" in notes
+            total_widths += "total_half_width_ns" in notes
             hits.append([event.name.split(" ")[0], int(notes["journey"]), packet.timestamp])
             for flow in list(event.flow_ids) + list(event.terminating_flow_ids):
                 assert flow == int(notes["journey"])
                 flows[flow] = flows.get(flow, 0) + 1
         elif event.type == pb.TrackEvent.TYPE_INSTANT:
             ended += 1
+            reasons += [note.string_value for note in event.debug_annotations if note.name == "reason"]
         elif event.type == pb.TrackEvent.TYPE_COUNTER:
             counters += 1
-json.dump({"hits": hits, "flows": len(flows), "ended": ended, "counters": counters}, sys.stdout)
+            counted[tracks[event.track_uuid]] = event.counter_value
+        elif event.type == pb.TrackEvent.TYPE_SLICE_BEGIN:
+            lost.append(event.name)
+found = {"hits": hits, "flows": len(flows), "ended": ended, "counters": counters, "probes": probes, "counted": counted, "lost": lost}
+json.dump(found | {"reasons": reasons, "bare": bare, "widths": widths, "total_widths": total_widths}, sys.stdout)

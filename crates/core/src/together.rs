@@ -178,13 +178,18 @@ pub fn walk(
 
 /// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.
 fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
-    let Some(first) = batch.events.first().map(|event| event.time_ns).filter(|_| node > 0) else { return };
+    if node == 0 {
+        return;
+    }
+    // A batch can be without events and tell of losses all the same.
+    let first = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
     let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
     let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
     batch.events.iter_mut().for_each(|event| shift(&mut event.time_ns));
     batch.tcp.iter_mut().for_each(|sample| shift(&mut sample.time_ns));
     batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));
     batch.heads.iter_mut().for_each(|head| shift(&mut head.time_ns));
+    batch.counts.iter_mut().for_each(|count| shift(&mut count.time_ns));
     for loss in &mut batch.losses {
         shift(&mut loss.from_ns);
         shift(&mut loss.to_ns);

@@ -4,11 +4,14 @@ use crate::Chosen;
 use crate::names::Names;
 use crate::timeline::TimeLine;
 use magscope_core::batch::Loss;
+use magscope_core::change::HopCount;
 use magscope_core::context::Context;
+use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
 use magscope_core::journey::Rungs;
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Direction, Flow, Hop, Journey, Proto, TcpSample, Verdict};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -55,6 +58,51 @@ pub enum What {
         /// This end and the other, if they are known.
         ends: Option<(SocketAddr, SocketAddr)>,
     },
+    /// A custom probe was passed.
+    Probe(Box<Probed>),
+    /// A sampler or a filter left events of a hop out since the mark before.
+    LeftOut {
+        /// Which hop.
+        hop: Hop,
+        /// What left them out.
+        by: LeftOutBy,
+        /// How many.
+        count: u64,
+        /// How many were kept in the same time.
+        kept: u64,
+    },
+}
+
+/// What leaves events out before they are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOutBy {
+    /// Chance: what was kept stands for them, so counts of what was kept are estimates.
+    Sampler,
+    /// A condition: nobody wanted them.
+    Filter,
+}
+
+impl LeftOutBy {
+    /// As events are called that tell of it.
+    pub const fn event(self) -> &'static str {
+        match self {
+            Self::Sampler => "events.sampled",
+            Self::Filter => "events.filtered",
+        }
+    }
+}
+
+/// A hit of a custom probe, and what is known of it.
+#[derive(Clone, Debug)]
+pub struct Probed {
+    /// The hit; its time is that of the recording.
+    pub hit: ProbeHit,
+    /// What was asked for.
+    pub probe: CustomProbe,
+    /// This end and the other, if they are known.
+    pub ends: Option<(SocketAddr, SocketAddr)>,
+    /// The name of the thread, empty if it is not known.
+    pub comm: Box<str>,
 }
 
 /// A journey at a hop.
@@ -122,12 +170,14 @@ pub struct Marks {
     line: TimeLine,
     names: Names,
     new_flows: Vec<Flow>,
+    /// What was told of each hop's counters so far.
+    counted: BTreeMap<(u16, Hop), HopCount>,
 }
 
 impl Marks {
     /// Of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
-        Marks { chosen, line, names: Names::new(infos), new_flows: Vec::new() }
+        Marks { chosen, line, names: Names::new(infos), new_flows: Vec::new(), counted: BTreeMap::new() }
     }
 
     /// The nodes.
@@ -159,11 +209,51 @@ impl Marks {
                     let ns = self.line.ns(loss.from_ns);
                     out(Mark { ns, node: *node, host: host.clone(), place: Arc::default(), what });
                 }
+                for hit in &batch.hits {
+                    out(self.probed(*node, hit));
+                }
+                for count in &batch.counts {
+                    self.left_out(*node, count, &mut out);
+                }
             }
             Piece::Journey(journey, _, context) if self.chosen.wants(journey, *context) => {
                 self.journey(journey, *context, &mut out);
             }
             Piece::Journey(..) => {}
+        }
+    }
+
+    fn probed(&mut self, node: u16, hit: &ProbeHit) -> Mark {
+        let flow = self.names.flow(node, hit.flow);
+        let ends = flow.map(|flow| (flow.local, flow.remote));
+        // One that nobody described has its number for a name.
+        let unnamed = || CustomProbe {
+            name: hit.probe.to_string(),
+            attach: Attach::Kprobe,
+            target: String::new(),
+            after: None,
+            mark: custom::Mark::Point,
+            values: Vec::new(),
+        };
+        let probe = self.names.probe(node, hit.probe).cloned().unwrap_or_else(unnamed);
+        let comm = self.names.comm(node, hit.tid).into();
+        let (ns, host, place) =
+            (self.line.ns(hit.time_ns), self.names.host(node), self.names.place_of(node, hit.flow));
+        Mark { ns, node, host, place, what: What::Probe(Box::new(Probed { hit: *hit, probe, ends, comm })) }
+    }
+
+    fn left_out(&mut self, node: u16, count: &HopCount, out: &mut impl FnMut(Mark)) {
+        let before = self.counted.insert((node, count.hop), *count);
+        let since = |of: fn(&HopCount) -> u64| of(count).saturating_sub(before.as_ref().map_or(0, of));
+        let kept = since(|count| count.kept);
+        let by = [
+            (LeftOutBy::Sampler, since(|count| count.sampled)),
+            (LeftOutBy::Filter, since(|count| count.filtered.saturating_add(count.undecided))),
+        ];
+        for (by, many) in by.into_iter().filter(|(_, many)| *many > 0) {
+            let what = What::LeftOut { hop: count.hop, by, count: many, kept };
+            let (ns, host) = (self.line.ns(count.time_ns), self.names.host(node));
+            out(Mark { ns, node, host, place: Arc::default(), what });
         }
     }
 

@@ -1,6 +1,7 @@
 //! What numbers in batches stand for, remembered as they are announced. Bounded: what is forgotten has no name.
 
 use magscope_core::batch::Batch;
+use magscope_core::custom::CustomProbe;
 use magscope_core::hash::Map;
 use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::places::Places;
@@ -84,6 +85,17 @@ impl Names {
             self.named.insert((node, netns), name.clone());
         }
         name
+    }
+
+    /// The same of a flow; empty if it was never announced.
+    pub fn place_of(&mut self, node: u16, flow: FlowId) -> Arc<str> {
+        let netns = self.flow(node, flow).map(|flow| flow.netns);
+        netns.map(|netns| self.place(node, netns)).unwrap_or_default()
+    }
+
+    /// A custom probe of a node.
+    pub fn probe(&self, node: u16, number: u8) -> Option<&CustomProbe> {
+        self.infos.get(usize::from(node))?.probes.get(usize::from(number))
     }
 
     /// The namespace of an event, as far as its flow or its device tells.

@@ -9,19 +9,35 @@ pub const BUCKETS: i64 = 64;
 /// The wire key: 63 bits that both ends compute alike from what they read in the packet. TCP: protocol, addresses, ports and the first
 /// sequence number. Datagrams: protocol, addresses, ports, identification and length; those without identification have none.
 pub fn key(journey: &Journey, tx: Option<&Flow>, rx: Option<&Flow>) -> Option<u64> {
-    let (from, to) = tx.map(|f| (f.local, f.remote)).or_else(|| rx.map(|f| (f.remote, f.local)))?;
-    let piece = if journey.proto == Proto::TCP {
-        journey.range.start & 0xffff_ffff
-    } else if journey.ip_id == 0 {
-        return None;
-    } else {
-        u64::from(journey.ip_id) << 32 | journey.bytes() & 0xffff_ffff
-    };
-    let mut hash = mix(u64::from(journey.proto.0));
-    for end in [from, to] {
-        hash = address(hash, end);
+    Ends::of(journey.proto, ends(tx, rx)?).key(journey)
+}
+
+/// Where journeys of these flows come from and go to.
+pub fn ends(tx: Option<&Flow>, rx: Option<&Flow>) -> Option<(SocketAddr, SocketAddr)> {
+    tx.map(|f| (f.local, f.remote)).or_else(|| rx.map(|f| (f.remote, f.local)))
+}
+
+/// What the keys of all journeys between two ends have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends(u64);
+
+impl Ends {
+    /// Of this protocol, from the first to the second.
+    pub fn of(proto: Proto, (from, to): (SocketAddr, SocketAddr)) -> Self {
+        Ends([from, to].into_iter().fold(mix(u64::from(proto.0)), address))
     }
-    Some(mix(hash ^ piece) >> 1)
+
+    /// The key of one of them.
+    pub fn key(self, journey: &Journey) -> Option<u64> {
+        let piece = if journey.proto == Proto::TCP {
+            journey.range.start & 0xffff_ffff
+        } else if journey.ip_id == 0 {
+            return None;
+        } else {
+            u64::from(journey.ip_id) << 32 | journey.bytes() & 0xffff_ffff
+        };
+        Some(mix(self.0 ^ piece) >> 1)
+    }
 }
 
 /// The bucket of a key.

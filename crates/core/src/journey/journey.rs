@@ -213,6 +213,12 @@ impl Journey {
         self.one_clock().max()
     }
 
+    /// Both of them at once.
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
+        let wider = |(least, most): (u64, u64), ns: u64| (least.min(ns), most.max(ns));
+        self.one_clock().map(|ns| (ns, ns)).reduce(|so_far, (ns, _)| wider(so_far, ns))
+    }
+
     /// The times of the way, as far as it is on the clock of its first rung.
     fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
         let first = self.ends().map(|(first, _)| first);

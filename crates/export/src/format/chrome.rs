@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
 
-/// Threads above those of hops: losses and drops.
+/// Threads above those of hops: losses and drops, and from there on the custom probes.
 const LOST: u32 = 100;
+const PROBES: u32 = 101;
 
 /// Writes Chrome's JSON.
 pub struct Chrome {
@@ -107,6 +108,20 @@ impl MarkWriter for Chrome {
                 self.put(&json!({
                     "ph": "X", "name": "records lost", "ts": us, "dur": dur, "pid": pid, "tid": LOST, "args": args,
                 }))
+            }
+            What::Probe(probed) => {
+                let thread = PROBES + u32::from(probed.hit.probe);
+                self.name(mark, thread, &format!("probe {}", probed.probe.name))?;
+                let Slice { name, args } = tracks::probed(mark, probed);
+                let args: serde_json::Map<String, Value> =
+                    args.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+                self.put(&json!({
+                    "ph": "i", "s": "t", "name": name, "cat": "probe", "ts": us, "pid": pid, "tid": thread, "args": args,
+                }))
+            }
+            What::LeftOut { hop, by, count, kept } => {
+                let args = json!({"left out": count, "kept": kept});
+                self.put(&json!({"ph": "C", "name": tracks::left_out(*hop, *by), "ts": us, "pid": pid, "args": args}))
             }
             What::Sample { sample, ends } => {
                 self.name(mark, u32::from(Hop::TcpState as u8), Hop::TcpState.name())?;

@@ -1,7 +1,7 @@
 //! What trace viewers show of a mark: the name of a slice, its details, and counters.
 
-use crate::mark::{Hit, Mark};
-use magscope_core::TcpSample;
+use crate::mark::{Hit, LeftOutBy, Mark, Probed};
+use magscope_core::{Hop, TcpSample};
 use std::net::SocketAddr;
 
 /// A hit as a slice.
@@ -44,10 +44,38 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
     if hit.at_return {
         args.push(("taken_at_return", "yes".to_owned()));
     }
-    if let (true, Some((ns, _))) = (hit.ends.1, about.total_ns) {
+    if let (true, Some((ns, half_width_ns))) = (hit.ends.1, about.total_ns) {
         args.push(("total_ns", ns.to_string()));
+        if half_width_ns > 0 {
+            args.push(("total_half_width_ns", half_width_ns.to_string()));
+        }
     }
     Slice { name: format!("{} {}", hit.hop, about.id), args }
+}
+
+/// A hit of a custom probe as viewers show it: its values, and who was there.
+pub fn probed(mark: &Mark, probed: &Probed) -> Slice {
+    let Probed { hit, probe, ends, comm } = probed;
+    let mut args = vec![("point", probe.place()), ("values", probe.told(hit)), ("cpu", hit.cpu.to_string())];
+    if let Some((local, remote)) = ends {
+        args.push(("local", local.to_string()));
+        args.push(("remote", remote.to_string()));
+    }
+    if hit.len > 0 {
+        args.push(("bytes", hit.len.to_string()));
+    }
+    if hit.tid != 0 {
+        args.push(("thread", format!("{comm} {}/{}", hit.tgid, hit.tid)));
+    }
+    if !mark.place.is_empty() {
+        args.push(("namespace", mark.place.to_string()));
+    }
+    Slice { name: probe.name.clone(), args }
+}
+
+/// What the counter of events that were left out is called.
+pub fn left_out(hop: Hop, by: LeftOutBy) -> String {
+    format!("{} {hop}", by.event())
 }
 
 /// What a counter belongs to: its connection, or its socket where that is all that is known.

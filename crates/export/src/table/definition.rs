@@ -1,7 +1,7 @@
 //! Which tables there are, and which columns each has.
 
 use super::column::{
-    Address, Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small,
+    Address, Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small, Text,
 };
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -30,7 +30,7 @@ macro_rules! tables {
         #[allow(missing_docs)]
         pub(super) mod columns {
             use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
-            use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small};
+            use super::{Address, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small, Text};
             $(
                 #[derive(Debug, Default)]
                 pub struct $table { pub rows: usize, $( pub $field: $kind, )* }
@@ -99,11 +99,27 @@ tables! {
         suspended_ns: Int, tai_offset_s: Small, realtime_steps: Small, clocksource: Small, frequency: Int,
         status: Int, utc_error_ns: MaybeInt,
     }
+    /// A hit of a custom probe, with what it read.
+    Hits "hits" {
+        ts_ns: Int, ts: Instant, host: Name, place: Name, probe: Name, point: Name, cpu: Small, proto: Name, flow: MaybeId,
+        socket: MaybeId, seq: Int, len: Int, ip_id: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
+        name0: Name, value0: MaybeInt, name1: Name, value1: MaybeInt, name2: Name, value2: MaybeInt, name3: Name,
+        value3: MaybeInt, record: Int,
+    }
+    /// The first bytes of a packet's payload.
+    Heads "heads" {
+        ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: Small, proto: Name, flow: MaybeId, seq: Int,
+        ip_id: Small, of_bytes: Int, event: Int, hex: Text,
+    }
+    /// What the kernel counted at a hop, and how much of it a sampler or a filter left out.
+    Counts "counts" {
+        ts_ns: Int, ts: Instant, host: Name, hop: Name, kept: Int, filtered: Int, undecided: Int, sampled: Int, weight: Real,
+    }
     /// What happened in a stretch of time, instead of what happened: the 2007 paper's synthesis.
     Periods "periods" {
         ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, journeys: Int,
         bytes: Int, latencies: Int, mean_ns: Real, stddev_ns: Real, min_ns: MaybeInt, p50_ns: MaybeInt,
-        p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt,
+        p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt,
     }
     /// Each journey's time from one hop to another; for queries.
     Pairs "hop_pair" {
@@ -115,8 +131,18 @@ tables! {
 
 impl Table {
     /// The tables of what was recorded: all but those that are computed.
-    pub const RECORDED: &'static [Table] =
-        &[Table::Events, Table::Hops, Table::Journeys, Table::Flows, Table::Tcp, Table::Losses, Table::Clock];
+    pub const RECORDED: &'static [Table] = &[
+        Table::Events,
+        Table::Hops,
+        Table::Journeys,
+        Table::Flows,
+        Table::Tcp,
+        Table::Losses,
+        Table::Clock,
+        Table::Hits,
+        Table::Heads,
+        Table::Counts,
+    ];
 }
 
 impl fmt::Display for Table {
@@ -127,7 +153,9 @@ impl fmt::Display for Table {
 
 /// No table has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses and clock")]
+#[error(
+    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads and counts"
+)]
 pub struct UnknownTable(String);
 
 impl FromStr for Table {

@@ -11,6 +11,7 @@ use crate::names::Names;
 use crate::output::{Export, Written};
 use crate::timeline::TimeLine;
 use magscope_core::context::Context;
+use magscope_core::journey::Latency;
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopPairStats;
 use magscope_core::together::Piece;
@@ -43,12 +44,15 @@ struct Sum {
     squares: f64,
     min: u64,
     max: u64,
+    /// The widest of the latencies' own bounds.
+    half_width_ns: u64,
     percentiles: Option<Box<HopPairStats>>,
 }
 
 impl Sum {
-    fn latency(&mut self, ns: u64) {
+    fn latency(&mut self, Latency { ns, half_width_ns, .. }: Latency) {
         self.n += 1;
+        self.half_width_ns = self.half_width_ns.max(half_width_ns);
         let off = ns as f64 - self.mean;
         self.mean += off / self.n as f64;
         self.squares += off * (ns as f64 - self.mean);
@@ -96,7 +100,7 @@ impl<W: TableWriter> Periods<W> {
         let task = |sent: bool| if sent { context.sender(journey) } else { context.reader(journey) };
         let mut latencies = journey.latencies().peekable();
         for rung in journey.all_rungs() {
-            let latency = latencies.next_if(|latency| latency.to == rung.hop).map(|latency| latency.ns);
+            let latency = latencies.next_if(|latency| latency.to == rung.hop);
             let latency = latency.filter(|_| journey.verdict.is_whole());
             let sent = rung.hop.direction() == Direction::Tx;
             let node = if sent { journey.tx_node } else { journey.rx_node };
@@ -116,10 +120,10 @@ impl<W: TableWriter> Periods<W> {
                 let sum = groups.entry(key).or_default();
                 sum.journeys += 1;
                 sum.bytes += journey.bytes();
-                if let Some(ns) = latency {
-                    sum.latency(ns);
+                if let Some(latency) = latency {
+                    sum.latency(latency);
                     if by == HOP {
-                        sum.percentiles.get_or_insert_default().record(ns);
+                        sum.percentiles.get_or_insert_default().record(latency.ns);
                     }
                 }
             };
@@ -174,6 +178,7 @@ impl<W: TableWriter> Periods<W> {
         rows.p90_ns.push(quantiles.map(|q| q.p90_ns));
         rows.p99_ns.push(quantiles.map(|q| q.p99_ns));
         rows.max_ns.push(measured.then_some(sum.max));
+        rows.half_width_ns.push(measured.then_some(sum.half_width_ns));
     }
 }
 

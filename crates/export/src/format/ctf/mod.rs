@@ -8,7 +8,7 @@ mod tsdl;
 
 use super::marked::MarkWriter;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, What};
+use crate::mark::{Hit, Mark, Probed, What};
 use crate::output::{Create, Written};
 use magscope_core::node::NodeInfo;
 use std::io::Write;
@@ -22,6 +22,8 @@ const MOST_STREAMS: usize = 8;
 pub(super) const ENDED: u16 = 100;
 pub(super) const LOSS: u16 = 101;
 pub(super) const SAMPLE: u16 = 102;
+pub(super) const PROBE: u16 = 103;
+pub(super) const LEFT_OUT: u16 = 104;
 
 /// Writes a CTF trace.
 pub struct Ctf<'c> {
@@ -108,6 +110,23 @@ impl<'c> Ctf<'c> {
         self.way(hit.about.way);
         self.put(mark, u16::from(hit.hop as u8), 0)
     }
+
+    fn probe(&mut self, mark: &Mark, probed: &Probed) -> Result<(), ExportError> {
+        let Probed { hit, probe, ends, comm } = probed;
+        self.place(mark);
+        self.text(&probe.name);
+        self.text(&probe.place());
+        self.text(&probe.told(hit));
+        self.scratch.extend(hit.cpu.to_le_bytes());
+        self.scratch.extend(hit.tgid.to_le_bytes());
+        self.scratch.extend(hit.tid.to_le_bytes());
+        self.text(comm);
+        self.scratch.extend(hit.socket.to_le_bytes());
+        self.scratch.extend(hit.seq.to_le_bytes());
+        self.scratch.extend(hit.len.to_le_bytes());
+        self.way(*ends);
+        self.put(mark, PROBE, 0)
+    }
 }
 
 impl MarkWriter for Ctf<'_> {
@@ -129,6 +148,15 @@ impl MarkWriter for Ctf<'_> {
                 self.scratch.extend(to_ns.to_le_bytes());
                 self.text(&loss.cause.to_string());
                 self.put(mark, LOSS, loss.count)
+            }
+            What::Probe(probed) => self.probe(mark, probed),
+            What::LeftOut { hop, by, count, kept } => {
+                self.place(mark);
+                self.text(hop.name());
+                self.text(by.event());
+                self.scratch.extend(count.to_le_bytes());
+                self.scratch.extend(kept.to_le_bytes());
+                self.put(mark, LEFT_OUT, 0)
             }
             What::Sample { sample, ends } => {
                 self.place(mark);

@@ -12,6 +12,9 @@ const ENDED: &str =
 const LOSS: &str = "string host; string place; uint64_t lost; uint16_t cpu; int64_t to_ns; string cause;";
 const SAMPLE: &str = "string host; string place; uint64_t socket; string local; string remote; uint32_t cwnd; \
      uint32_t ssthresh; uint32_t srtt_us; uint32_t packets_out; uint32_t send_queue; uint32_t recv_queue;";
+const PROBE: &str = "string host; string place; string probe; string point; string values; uint16_t cpu; \
+     uint32_t tgid; uint32_t tid; string comm; uint64_t socket; uint32_t seq; uint32_t len; string local; string remote;";
+const LEFT_OUT: &str = "string host; string place; string hop; string by; uint64_t count; uint64_t kept;";
 
 /// The text of the `metadata` file.
 pub fn metadata(uuid: [u8; 16], infos: &[NodeInfo]) -> String {
@@ -51,6 +54,8 @@ pub fn metadata(uuid: [u8; 16], infos: &[NodeInfo]) -> String {
     event(&mut text, super::ENDED, "journey.ended", ENDED);
     event(&mut text, super::LOSS, "events.lost", LOSS);
     event(&mut text, super::SAMPLE, "tcp.sample", SAMPLE);
+    event(&mut text, super::PROBE, "probe.hit", PROBE);
+    event(&mut text, super::LEFT_OUT, "events.left_out", LEFT_OUT);
     text
 }
 

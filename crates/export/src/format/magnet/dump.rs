@@ -5,6 +5,7 @@ use crate::error::ExportError;
 use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
+use magscope_core::custom::ProbeHit;
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Event, Flow};
@@ -47,6 +48,23 @@ impl Dump {
         );
     }
 
+    /// A custom probe: an event of its own, whose detail is the first value that was read.
+    fn hit(&mut self, node: u16, hit: &ProbeHit) {
+        let name = self.names.probe(node, hit.probe).map_or("?", |probe| probe.name.as_str());
+        let name = name.replace(char::is_control, "?");
+        let flow = self.names.flow(node, hit.flow);
+        let (local, remote) = flow.map(|f| (f.local.to_string(), f.remote.to_string())).unwrap_or_default();
+        let comm: String = self.names.comm(node, hit.tid).replace(char::is_control, "?");
+        let ProbeHit { socket, len, cpu, tgid, tid, seq, .. } = hit;
+        let (ns, host, proto) = (self.line.ns(hit.time_ns), self.names.host(node), hit.proto);
+        let value = hit.value(0).unwrap_or(0);
+        self.lines += 1;
+        let _ = writeln!(
+            self.buffer,
+            "{ns}\t{socket}\tprobe:{name}\t{len}\t{cpu}\t{tgid}\t{tid}\t{comm}\t{host}\t{proto}\t{local}\t{remote}\t{seq}\t{value}"
+        );
+    }
+
     fn pass_on(&mut self) -> Result<(), ExportError> {
         if let Some(file) = &mut self.file {
             file.write_all(&self.buffer)?;
@@ -69,6 +87,23 @@ impl Export for Dump {
             let host = self.names.host(*node);
             self.lines += 1;
             let _ = writeln!(self.buffer, "{ns}\t0\tlost\t{count}\t{cpu}\t0\t0\t\t{host}\t\t\t\t0\t0");
+        }
+        for hit in &batch.hits {
+            self.hit(*node, hit);
+        }
+        for count in &batch.counts {
+            // Totals since the capture began, as the kernel counts them.
+            let (ns, host) = (self.line.ns(count.time_ns), self.names.host(*node));
+            for (what, many) in
+                [("sampled", count.sampled), ("filtered", count.filtered.saturating_add(count.undecided))]
+            {
+                if many > 0 {
+                    self.lines += 1;
+                    let hop = count.hop;
+                    let _ =
+                        writeln!(self.buffer, "{ns}\t0\t{what}:{hop}\t{many}\t0\t0\t0\t\t{host}\t\t\t\t0\t0");
+                }
+            }
         }
         self.pass_on()
     }

@@ -39,7 +39,10 @@ pub struct Words {
     pub message: &'static [u8],
     pub count: &'static [u8],
     pub reason: &'static [u8],
+    pub kept: &'static [u8],
+    pub hop: &'static [u8],
     pub total: &'static [u8],
+    pub total_error: &'static [u8],
 }
 
 impl Words {
@@ -77,7 +80,10 @@ const ULM: Words = Words {
     message: b"MSG",
     count: b"CNT",
     reason: b"MAG.RSN",
+    kept: b"MAG.KEPT",
+    hop: b"MAG.HOP",
     total: b"MAG.ALL",
+    total_error: b"MAG.AERR",
 };
 
 const BP: Words = Words {
@@ -108,5 +114,8 @@ const BP: Words = Words {
     message: b"msg",
     count: b"count",
     reason: b"mag.reason",
+    kept: b"mag.kept",
+    hop: b"mag.hop",
     total: b"mag.total_ns",
+    total_error: b"mag.total_half_width_ns",
 };

@@ -4,7 +4,7 @@ use super::super::marked::MarkWriter;
 use super::words::{Dialect, Words};
 use crate::calendar;
 use crate::error::ExportError;
-use crate::mark::{About, Hit, Mark, What};
+use crate::mark::{About, Hit, LeftOutBy, Mark, Probed, What};
 use crate::output::{Output, Written};
 use magscope_core::{Hop, TcpSample};
 use std::io::Write;
@@ -83,13 +83,7 @@ impl NetLogger {
 
     fn end(&mut self, mark: &Mark) -> Result<(), ExportError> {
         let line = &mut self.chunk;
-        line.push(b' ');
-        line.extend_from_slice(self.words.ns);
-        line.push(b'=');
-        if mark.ns < 0 {
-            line.push(b'-');
-        }
-        decimal(line, mark.ns.unsigned_abs());
+        signed(line, self.words.ns, mark.ns);
         if !mark.place.is_empty() {
             text(line, self.words.place, &mark.place);
         }
@@ -158,8 +152,11 @@ impl NetLogger {
         if hit.at_return {
             number(line, words.at_return, 1);
         }
-        if let (true, Some((ns, _))) = (hit.ends.1, hit.about.total_ns) {
+        if let (true, Some((ns, half_width_ns))) = (hit.ends.1, hit.about.total_ns) {
             number(line, words.total, ns);
+            if half_width_ns > 0 {
+                number(line, words.total_error, half_width_ns);
+            }
         }
         self.end(mark)
     }
@@ -191,6 +188,33 @@ impl NetLogger {
     }
 }
 
+impl NetLogger {
+    fn probe(&mut self, mark: &Mark, probed: &Probed) -> Result<(), ExportError> {
+        let Probed { hit, probe, ends, comm } = probed;
+        self.begin(mark, "Usage", &format!("probe.{}", probe.name));
+        let (line, words) = (&mut self.chunk, self.words);
+        // Of no journey that it is known to belong to: what has an ID in common is what the socket did.
+        number(line, words.id, hit.socket);
+        if let Some(value) = hit.value(0) {
+            signed(line, words.value, value);
+        }
+        text(line, words.message, &probe.told(hit));
+        way(line, words, *ends);
+        number(line, words.cpu, u64::from(hit.cpu));
+        if hit.len > 0 {
+            number(line, words.volume, u64::from(hit.len));
+        }
+        if hit.tid != 0 {
+            number(line, words.process, u64::from(hit.tgid));
+            number(line, words.thread, u64::from(hit.tid));
+            if !comm.is_empty() {
+                text(line, words.comm, comm);
+            }
+        }
+        self.end(mark)
+    }
+}
+
 impl MarkWriter for NetLogger {
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError> {
         match &mark.what {
@@ -216,6 +240,16 @@ impl MarkWriter for NetLogger {
                 self.end(mark)
             }
             What::Sample { sample, ends } => self.sample(mark, sample, *ends),
+            What::Probe(probed) => self.probe(mark, probed),
+            What::LeftOut { hop, by, count, kept } => {
+                // What a filter left out nobody asked for; what a sampler left out is missing.
+                let level = if *by == LeftOutBy::Sampler { "Warning" } else { "Usage" };
+                self.begin(mark, level, by.event());
+                number(&mut self.chunk, self.words.count, *count);
+                number(&mut self.chunk, self.words.kept, *kept);
+                text(&mut self.chunk, self.words.hop, hop.name());
+                self.end(mark)
+            }
         }
     }
 
@@ -250,6 +284,16 @@ fn number(line: &mut Vec<u8>, name: &[u8], value: u64) {
     line.extend_from_slice(name);
     line.push(b'=');
     decimal(line, value);
+}
+
+fn signed(line: &mut Vec<u8>, name: &[u8], value: i64) {
+    line.push(b' ');
+    line.extend_from_slice(name);
+    line.push(b'=');
+    if value < 0 {
+        line.push(b'-');
+    }
+    decimal(line, value.unsigned_abs());
 }
 
 /// A field: bare where the grammar allows it, else in quotes. Control characters are not allowed at all; they become `?`, and so does a
@@ -361,7 +405,7 @@ mod tests {
             "DATE=20260102030405.123456 HOST=hostA PROG=magnet-scope LVL=Usage NL.EVNT=tcp.send ID=18446744073709551615 \
              SRC.IP=\"fd00::1\" SRC.PORT=80 DST.IP=10.0.0.1 DST.PORT=443 PROT=tcp VOL=7 MAG.SEQ=4294967295 MAG.IPID=3 \
              STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 \
-             MAG.RET=1 MAG.ALL=5 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
+             MAG.RET=1 MAG.ALL=5 MAG.AERR=1 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
         );
     }
 

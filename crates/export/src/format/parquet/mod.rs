@@ -12,7 +12,7 @@ use crate::table::{ID, Table};
 use crate::timeline::TimeLine;
 use crate::wire;
 use arrow::array::{AsArray, RecordBatch};
-use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
+use arrow::compute::interleave_record_batch;
 use arrow::datatypes::{DataType, Int64Type};
 use layout::Part;
 use magscope_core::node::NodeInfo;
@@ -20,7 +20,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::schema::types::ColumnPath;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,6 +30,8 @@ use std::sync::Arc;
 pub const SCHEMA_VERSION: &str = "1";
 /// Rows of a row group where a table is one file; where it is several, as many fewer, so that memory stays the same.
 const ROW_GROUP: usize = 256 << 10;
+/// Rows that are put in order at a time.
+const STRETCH: usize = 8 << 10;
 /// The fewest.
 const LEAST_ROW_GROUP: usize = 8 << 10;
 
@@ -103,20 +105,37 @@ impl File {
         let waiting = std::mem::take(&mut self.waiting);
         if in_order(&waiting) {
             waiting.iter().try_for_each(|batch| self.writer.write(batch))?;
-        } else if let Some(schema) = waiting.first().map(RecordBatch::schema) {
-            let all = concat_batches(&schema, &waiting)?;
-            let order = sort_to_indices(all.column(0), None, None)?;
-            self.writer.write(&take_record_batch(&all, &order)?)?;
+        } else {
+            let batches: Vec<&RecordBatch> = waiting.iter().collect();
+            // A stretch at a time: its memory is used again for the next.
+            for rows in in_time(&waiting).chunks(STRETCH) {
+                self.writer.write(&interleave_record_batch(&batches, rows)?)?;
+            }
         }
         Ok(self.writer.flush()?)
     }
+}
+
+/// Batch and row of each row, in order of time.
+fn in_time(batches: &[RecordBatch]) -> Vec<(usize, usize)> {
+    let mut order: Vec<(i64, (usize, usize))> = Vec::new();
+    for (at, batch) in batches.iter().enumerate() {
+        order.extend(times(batch).iter().enumerate().map(|(row, ns)| (*ns, (at, row))));
+    }
+    // Nearly in order already, which this sort makes use of.
+    order.sort_by_key(|(ns, _)| *ns);
+    order.into_iter().map(|(_, place)| place).collect()
+}
+
+fn times(batch: &RecordBatch) -> &[i64] {
+    batch.column(0).as_primitive_opt::<Int64Type>().map_or(&[], |times| times.values())
 }
 
 /// Whether rows are in order of time already.
 fn in_order(batches: &[RecordBatch]) -> bool {
     let mut latest = i64::MIN;
     batches.iter().all(|batch| {
-        let times = batch.column(0).as_primitive_opt::<Int64Type>().map_or(&[][..], |times| times.values());
+        let times = times(batch);
         let follows = times.first().is_none_or(|first| *first >= latest) && times.is_sorted();
         latest = times.last().copied().unwrap_or(latest);
         follows
@@ -166,19 +185,34 @@ pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterP
         .set_key_value_metadata(Some(about));
     for field in table.schema().fields() {
         let path = ColumnPath::from(field.name().as_str());
-        match field.data_type() {
-            DataType::Int64 | DataType::Timestamp(..) => {
-                properties = properties
-                    .set_column_dictionary_enabled(path.clone(), false)
-                    .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
+        let plain = |properties: WriterPropertiesBuilder, encoding| {
+            properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path.clone(), encoding)
+        };
+        match (field.data_type(), field.name().as_str()) {
+            // A hash has no order that a difference could use.
+            (_, "wire_key") => properties = plain(properties, Encoding::PLAIN),
+            (DataType::Int64 | DataType::Timestamp(..), _) => {
+                properties = plain(properties, Encoding::DELTA_BINARY_PACKED);
+            }
+            // The same few numbers in row after row: zstd finds them sooner than a dictionary does.
+            (DataType::Int32, name) if table == Table::Journeys && name != "wire_bucket" => {
+                properties = plain(properties, Encoding::PLAIN);
             }
             // Rows are in order of time, so that the least and the greatest name of a page are those of every page.
-            DataType::Dictionary(..) => {
+            (DataType::Dictionary(..), _) => {
                 properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
             }
             _ => {}
         }
-        if field.metadata().contains_key(ID) && matches!(field.name().as_str(), "journey" | "wire_key") {
+        // Journeys' own numbers stand in nearly the order of time, which the pages' statistics tell.
+        let sought = match field.name().as_str() {
+            "wire_key" => true,
+            "journey" => table != Table::Journeys,
+            _ => false,
+        };
+        if sought && field.metadata().contains_key(ID) {
             // As large as a row group can need, and no larger.
             properties = properties
                 .set_column_bloom_filter_enabled(path.clone(), true)

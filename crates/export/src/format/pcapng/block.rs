@@ -1,7 +1,9 @@
 //! Blocks of a pcapng file, little-endian.
 
 use magscope_core::Hop;
+use magscope_core::change::HopCount;
 use magscope_core::node::NodeInfo;
+use std::fmt::Write;
 
 /// Raw IPv4 or IPv6: no link layer was seen, so none is made up.
 const LINKTYPE_RAW: u16 = 101;
@@ -57,6 +59,33 @@ pub fn interface(out: &mut Vec<u8>, name: &str, hop: Hop) {
         option(body, 3, format!("packets at {hop}, headers put together from what was captured").as_bytes());
         // Times are nanoseconds.
         option(body, 9, &[9]);
+        option(body, 0, b"");
+    });
+}
+
+/// What the kernel counted at the hop of an interface, since the capture began: packets here may be a part of those that passed.
+pub fn statistics(out: &mut Vec<u8>, interface: u32, ns: u64, count: &HopCount) {
+    block(out, 5, |body| {
+        body.extend(interface.to_le_bytes());
+        body.extend(((ns >> 32) as u32).to_le_bytes());
+        body.extend((ns as u32).to_le_bytes());
+        let HopCount { kept, sampled, .. } = count;
+        let filtered = count.filtered.saturating_add(count.undecided);
+        option(body, 4, &count.seen().to_le_bytes());
+        option(body, 6, &kept.saturating_add(*sampled).to_le_bytes());
+        let mut comment = format!("of {} hits of this hop in all namespaces {kept} were kept", count.seen());
+        // Writing into a String cannot fail.
+        if *sampled > 0 {
+            let weight = count.weight();
+            let _ = write!(
+                comment,
+                "; a sampler left out {sampled}, so each that is here stands for {weight:.2} and counts are estimates"
+            );
+        }
+        if filtered > 0 {
+            let _ = write!(comment, "; a filter left out {filtered}");
+        }
+        option(body, 1, comment.as_bytes());
         option(body, 0, b"");
     });
 }

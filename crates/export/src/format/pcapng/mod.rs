@@ -12,7 +12,8 @@ use crate::error::ExportError;
 use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
-use block::{Packet, interface, section};
+use block::{Packet, interface, section, statistics};
+use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::head::PayloadHead;
 use magscope_core::node::NodeInfo;
@@ -80,6 +81,9 @@ pub struct Pcapng {
     unnumbered: u64,
     without_flow: u64,
     lost: BTreeMap<u16, u64>,
+    /// What the kernel counted at each hop, last of all.
+    counts: BTreeMap<(u16, Hop), HopCount>,
+    probed: u64,
 }
 
 impl Pcapng {
@@ -110,6 +114,8 @@ impl Pcapng {
             unnumbered: 0,
             without_flow: 0,
             lost: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            probed: 0,
         }
     }
 
@@ -253,16 +259,19 @@ fn comment(journey: &Journey) -> Box<str> {
     let mut text = format!("journey {}: {}", journey.id, journey.verdict);
     // Writing into a String cannot fail.
     if let Some(ns) = journey.total_ns() {
-        let _ = write!(text, " in {ns} ns");
-        if journey.total_half_width_ns() > 0 {
-            let _ = write!(text, " ± {} ns", journey.total_half_width_ns());
-        }
+        let _ = write!(text, " in {}", interval(ns, journey.total_half_width_ns()));
     }
     for (at, latency) in journey.latencies().enumerate() {
         let before = if at == 0 { "; " } else { ", " };
-        let _ = write!(text, "{before}{}→{} {} ns", latency.from, latency.to, latency.ns);
+        let took = interval(latency.ns, latency.half_width_ns);
+        let _ = write!(text, "{before}{}→{} {took}", latency.from, latency.to);
     }
     text.into()
+}
+
+/// `3120 ns`, or between two clocks `3120 ± 800 ns`.
+fn interval(ns: u64, half_width_ns: u64) -> String {
+    if half_width_ns == 0 { format!("{ns} ns") } else { format!("{ns} ± {half_width_ns} ns") }
 }
 
 impl Export for Pcapng {
@@ -273,6 +282,8 @@ impl Export for Pcapng {
                 *self.lost.entry(*node).or_default() += batch.lost();
                 batch.events.iter().for_each(|event| self.event(*node, event));
                 batch.heads.iter().for_each(|head| self.head(*node, head));
+                self.counts.extend(batch.counts.iter().map(|count| ((*node, count.hop), *count)));
+                self.probed += batch.hits.len() as u64;
                 self.drain(WAITING)
             }
             Piece::Journey(journey, _, context) => {
@@ -284,6 +295,16 @@ impl Export for Pcapng {
 
     fn finish(&mut self) -> Result<Written, ExportError> {
         self.drain(0)?;
+        for ((node, _, hop), number) in &self.interfaces {
+            if let Some(count) = self.counts.get(&(*node, *hop)) {
+                statistics(
+                    &mut self.buffer,
+                    *number,
+                    u64::try_from(self.line.ns(count.time_ns)).unwrap_or(0),
+                    count,
+                );
+            }
+        }
         self.pass_on()?;
         if let Some(file) = self.file.take() {
             file.close()?;
@@ -294,6 +315,7 @@ impl Export for Pcapng {
                 "packets have no journey: they carry no payload, or their journey ended too late",
                 self.unnumbered,
             ),
+            ("hits of custom probes are no packets and are left out", self.probed),
         ];
         Ok(Written {
             rows: vec![("packets", self.packets)],

@@ -1,14 +1,15 @@
 //! Columns that are filled row by row and handed over as arrays: only types that every engine reads.
 
+mod name;
+
+pub use name::{Address, Key, Keys, Name};
+
 use arrow::array::TimestampMicrosecondArray;
 use arrow::array::{
-    ArrayRef, BooleanBuilder, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+    ArrayRef, BooleanBufferBuilder, BooleanBuilder, Float64Array, Int32Array, Int64Array, StringArray,
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, TimeUnit};
-use magscope_core::hash::Map;
-use std::hash::Hash;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The zone of all instants, as an offset: a name would need a table of zones.
@@ -22,13 +23,56 @@ pub trait Column: Default {
     fn finish(&mut self) -> ArrayRef;
 }
 
+/// Which rows are known. Most columns have no missing ones, and cost a count then.
+#[derive(Debug, Default)]
+struct Known {
+    /// Rows before the first missing one.
+    all: usize,
+    /// From the first missing one on.
+    rest: Vec<bool>,
+}
+
+impl Known {
+    #[inline]
+    fn push(&mut self, known: bool) {
+        if known && self.rest.is_empty() {
+            self.all += 1;
+        } else {
+            self.rest.push(known);
+        }
+    }
+
+    fn extend(&mut self, known: impl Iterator<Item = bool>) {
+        known.for_each(|known| self.push(known));
+    }
+
+    fn repeat(&mut self, known: bool, rows: usize) {
+        if known && self.rest.is_empty() {
+            self.all += rows;
+        } else {
+            self.rest.resize(self.rest.len() + rows, known);
+        }
+    }
+
+    /// What was pushed since the last time, if anything of it is missing.
+    fn finish(&mut self) -> Option<NullBuffer> {
+        let (all, rest) = (std::mem::take(&mut self.all), taken(&mut self.rest));
+        (!rest.is_empty()).then(|| {
+            let mut bits = BooleanBufferBuilder::new(all + rest.len());
+            bits.append_n(all, true);
+            bits.append_slice(&rest);
+            NullBuffer::new(bits.finish())
+        })
+    }
+}
+
 /// 64-bit numbers.
 #[derive(Debug, Default)]
 pub struct Int(Vec<i64>);
 
 /// 64-bit numbers that may be missing.
 #[derive(Debug, Default)]
-pub struct MaybeInt(Vec<i64>, Vec<bool>);
+pub struct MaybeInt(Vec<i64>, Known);
 
 /// A number that names something: text in JSON, whose readers round 64 bits.
 #[derive(Debug, Default)]
@@ -44,7 +88,7 @@ pub struct Small(Vec<i32>);
 
 /// Small numbers that may be missing.
 #[derive(Debug, Default)]
-pub struct MaybeSmall(Vec<i32>, Vec<bool>);
+pub struct MaybeSmall(Vec<i32>, Known);
 
 /// Microseconds since 1970 UTC, missing where the recording does not know UTC.
 #[derive(Debug, Default)]
@@ -52,32 +96,15 @@ pub struct Instant(MaybeInt);
 
 /// Numbers with a fraction that may be missing.
 #[derive(Debug, Default)]
-pub struct Real(Vec<f64>, Vec<bool>);
+pub struct Real(Vec<f64>, Known);
+
+/// Text of which each row has its own.
+#[derive(Debug, Default)]
+pub struct Text(Vec<String>);
 
 /// Yes or no.
 #[derive(Debug, Default)]
 pub struct Flag(BooleanBuilder);
-
-/// Text of which there are few different ones. Arrays that follow each other share their dictionary until it has grown.
-#[derive(Debug, Default)]
-pub struct Name {
-    keys: Vec<i32>,
-    known: Vec<bool>,
-    values: Vec<Box<str>>,
-    places: Map<Box<str>, i32>,
-    last: usize,
-    dictionary: Option<Arc<StringArray>>,
-}
-
-/// IP addresses, as text.
-#[derive(Debug, Default)]
-pub struct Address {
-    names: Name,
-    keys: Map<IpAddr, Key>,
-}
-
-/// Values that a dictionary is kept with; one that has grown larger begins anew.
-const KEPT: usize = 1 << 10;
 
 impl Int {
     /// Adds a row.
@@ -98,11 +125,13 @@ impl Int {
 
 impl MaybeInt {
     /// Adds a row.
+    #[inline]
     pub fn push(&mut self, value: Option<u64>) {
         self.push_signed(value.map(signed));
     }
 
     /// Adds a row with a sign.
+    #[inline]
     pub fn push_signed(&mut self, value: Option<i64>) {
         self.0.push(value.unwrap_or_default());
         self.1.push(value.is_some());
@@ -118,6 +147,7 @@ impl Id {
 
 impl MaybeId {
     /// Adds a row: the low 63 bits.
+    #[inline]
     pub fn push(&mut self, value: Option<u64>) {
         self.0.push_signed(value.map(id));
     }
@@ -149,6 +179,7 @@ impl MaybeSmall {
     }
 
     /// Adds a row.
+    #[inline]
     pub fn push(&mut self, value: Option<impl Into<i64>>) {
         self.1.push(value.is_some());
         self.0.push(value.map_or(0, |value| i32::try_from(value.into()).unwrap_or(i32::MAX)));
@@ -157,13 +188,14 @@ impl MaybeSmall {
 
 impl Instant {
     /// Adds a row: nanoseconds, cut to microseconds.
+    #[inline]
     pub fn push(&mut self, ns: Option<i64>) {
         self.0.push_signed(ns.map(|ns| ns.div_euclid(1_000)));
     }
 
     /// Adds rows, all of them known or none.
     pub fn extend(&mut self, ns: impl ExactSizeIterator<Item = i64>, known: bool) {
-        self.0.1.resize(self.0.1.len() + ns.len(), known);
+        self.0.1.repeat(known, ns.len());
         self.0.0.extend(ns.map(|ns| ns.div_euclid(1_000)));
     }
 }
@@ -176,85 +208,18 @@ impl Real {
     }
 }
 
+impl Text {
+    /// Adds a row.
+    pub fn push(&mut self, value: String) {
+        self.0.push(value);
+    }
+}
+
 impl Flag {
     /// Adds a row.
+    #[inline]
     pub fn push(&mut self, value: bool) {
         self.0.append_value(value);
-    }
-}
-
-/// What stands for a name in one column until its rows are handed over; `None` where there is none.
-pub type Key = Option<i32>;
-
-impl Name {
-    /// Adds a row; empty text counts as missing.
-    pub fn push(&mut self, value: &str) {
-        let key = self.key(value);
-        self.push_key(key);
-    }
-
-    /// What stands for a name, to be pushed as often as it is needed.
-    pub fn key(&mut self, value: &str) -> Key {
-        if value.is_empty() {
-            return None;
-        }
-        // Rows that follow each other are mostly about the same thing.
-        if self.values.get(self.last).is_none_or(|last| **last != *value) {
-            self.last = self.place(value);
-        }
-        Some(self.last as i32)
-    }
-
-    /// Adds a row.
-    pub fn push_key(&mut self, key: Key) {
-        self.keys.push(key.unwrap_or_default());
-        self.known.push(key.is_some());
-    }
-
-    /// Adds so many rows.
-    pub fn repeat(&mut self, value: &str, rows: usize) {
-        let key = self.key(value);
-        self.keys.resize(self.keys.len() + rows, key.unwrap_or_default());
-        self.known.resize(self.known.len() + rows, key.is_some());
-    }
-
-    fn place(&mut self, value: &str) -> usize {
-        if let Some(key) = self.places.get(value) {
-            return *key as usize;
-        }
-        let key = self.values.len();
-        self.values.push(value.into());
-        self.places.insert(value.into(), key as i32);
-        self.dictionary = None;
-        key
-    }
-}
-
-impl Address {
-    /// Adds a row.
-    pub fn push(&mut self, address: Option<IpAddr>) {
-        let Address { names, keys } = self;
-        let key = address.and_then(|ip| *keys.entry(ip).or_insert_with(|| names.key(&ip.to_string())));
-        names.push_key(key);
-    }
-}
-
-/// Keys that were asked for, by what they were asked for with.
-#[derive(Debug, Default)]
-pub struct Keys<K> {
-    known: Map<K, Key>,
-    last: Option<(K, Key)>,
-}
-
-impl<K: Copy + Eq + Hash> Keys<K> {
-    /// The key of `of`, made if it is asked for the first time.
-    pub fn get(&mut self, of: K, make: impl FnOnce() -> Key) -> Key {
-        if let Some((_, key)) = self.last.filter(|(last, _)| *last == of) {
-            return key;
-        }
-        let key = *self.known.entry(of).or_insert_with(make);
-        self.last = Some((of, key));
-        key
     }
 }
 
@@ -267,9 +232,10 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn nulls(known: &mut Vec<bool>) -> Option<NullBuffer> {
-    let known = std::mem::take(known);
-    (known.contains(&false)).then(|| NullBuffer::from(known))
+/// What was pushed, with room left for as much again.
+fn taken<T>(values: &mut Vec<T>) -> Vec<T> {
+    let room = Vec::with_capacity(values.len());
+    std::mem::replace(values, room)
 }
 
 impl Column for Int {
@@ -278,7 +244,7 @@ impl Column for Int {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+        Arc::new(Int64Array::from(taken(&mut self.0)))
     }
 }
 
@@ -288,7 +254,7 @@ impl Column for MaybeInt {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int64Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+        Arc::new(Int64Array::new(taken(&mut self.0).into(), self.1.finish()))
     }
 }
 
@@ -301,7 +267,7 @@ impl Column for Id {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+        Arc::new(Int64Array::from(taken(&mut self.0)))
     }
 }
 
@@ -321,7 +287,7 @@ impl Column for Small {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int32Array::from(std::mem::take(&mut self.0)))
+        Arc::new(Int32Array::from(taken(&mut self.0)))
     }
 }
 
@@ -331,7 +297,7 @@ impl Column for MaybeSmall {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int32Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+        Arc::new(Int32Array::new(taken(&mut self.0).into(), self.1.finish()))
     }
 }
 
@@ -342,7 +308,7 @@ impl Column for Instant {
 
     fn finish(&mut self) -> ArrayRef {
         let MaybeInt(values, known) = &mut self.0;
-        let array = TimestampMicrosecondArray::new(std::mem::take(values).into(), nulls(known));
+        let array = TimestampMicrosecondArray::new(taken(values).into(), known.finish());
         Arc::new(array.with_timezone(UTC))
     }
 }
@@ -353,7 +319,17 @@ impl Column for Real {
     }
 
     fn finish(&mut self) -> ArrayRef {
-        Arc::new(Float64Array::new(std::mem::take(&mut self.0).into(), nulls(&mut self.1)))
+        Arc::new(Float64Array::new(taken(&mut self.0).into(), self.1.finish()))
+    }
+}
+
+impl Column for Text {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Utf8, false)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(std::mem::take(&mut self.0)))
     }
 }
 
@@ -364,37 +340,5 @@ impl Column for Flag {
 
     fn finish(&mut self) -> ArrayRef {
         Arc::new(self.0.finish())
-    }
-}
-
-impl Column for Address {
-    fn field(name: &str) -> Field {
-        Name::field(name)
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        let array = self.names.finish();
-        if self.names.values.is_empty() {
-            self.keys.clear();
-        }
-        array
-    }
-}
-
-impl Column for Name {
-    fn field(name: &str) -> Field {
-        Field::new(name, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true)
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        let keys = Int32Array::new(std::mem::take(&mut self.keys).into(), nulls(&mut self.known));
-        let made = || Arc::new(StringArray::from_iter_values(&self.values));
-        let values = self.dictionary.get_or_insert_with(made).clone();
-        if self.values.len() > KEPT {
-            *self = Name::default();
-        }
-        // Every key was given out with its value, so this is never the plain one.
-        DictionaryArray::try_new(keys, values.clone())
-            .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)
     }
 }

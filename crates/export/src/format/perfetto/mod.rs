@@ -1,109 +1,27 @@
 //! Perfetto's protobuf: opens in ui.perfetto.dev and `trace_processor`.
 //!
 //! A track a node, below it one a hop in stack order, below that one a process; a hit is an instant, joined to the others of its journey by
-//! a flow; samples of TCP connections are counters. The few messages that are needed are declared here by hand, with the numbers of
-//! `protos/perfetto/trace/`.
+//! a flow; samples of TCP connections are counters.
+
+mod messages;
 
 use super::marked::MarkWriter;
 use super::tracks;
 use crate::error::ExportError;
-use crate::mark::{Hit, Mark, What};
+use crate::mark::{Hit, Mark, Probed, What};
 use crate::output::{Output, Written};
-use magscope_core::Hop;
+use magscope_core::{Hop, custom};
+use messages::{
+    Annotation, BOOTTIME, COUNTER, Clock, ClockSnapshot, Counter, EXPLICIT, INSTANT, REALTIME, SLICE_BEGIN,
+    SLICE_END, Trace, TracePacket, TrackDescriptor, TrackEvent,
+};
 use prost::Message;
 use std::collections::BTreeSet;
 use std::io::Write;
 
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<TracePacket>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TracePacket {
-    #[prost(message, optional, tag = "6")]
-    clock_snapshot: Option<ClockSnapshot>,
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "60")]
-    track_descriptor: Option<TrackDescriptor>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ClockSnapshot {
-    #[prost(message, repeated, tag = "1")]
-    clocks: Vec<Clock>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Clock {
-    #[prost(uint32, optional, tag = "1")]
-    clock_id: Option<u32>,
-    #[prost(uint64, optional, tag = "2")]
-    timestamp: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    name: Option<String>,
-    #[prost(uint64, optional, tag = "5")]
-    parent_uuid: Option<u64>,
-    #[prost(message, optional, tag = "8")]
-    counter: Option<Counter>,
-    #[prost(int32, optional, tag = "11")]
-    child_ordering: Option<i32>,
-    #[prost(int32, optional, tag = "12")]
-    sibling_order_rank: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Counter {}
-
-#[derive(Clone, PartialEq, Message)]
-struct TrackEvent {
-    #[prost(message, repeated, tag = "4")]
-    debug_annotations: Vec<Annotation>,
-    #[prost(int32, optional, tag = "9")]
-    kind: Option<i32>,
-    #[prost(uint64, optional, tag = "11")]
-    track_uuid: Option<u64>,
-    #[prost(string, repeated, tag = "22")]
-    categories: Vec<String>,
-    #[prost(string, optional, tag = "23")]
-    name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    flow_ids: Vec<u64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "48")]
-    terminating_flow_ids: Vec<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Annotation {
-    #[prost(string, optional, tag = "6")]
-    string_value: Option<String>,
-    #[prost(string, optional, tag = "10")]
-    name: Option<String>,
-}
-
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
-const INSTANT: i32 = 3;
-const COUNTER: i32 = 4;
-/// `BUILTIN_CLOCK_REALTIME` and `BUILTIN_CLOCK_BOOTTIME`.
-const REALTIME: u32 = 1;
-const BOOTTIME: u32 = 6;
-/// Children in the order of their ranks.
-const EXPLICIT: i32 = 3;
+/// Kinds of tracks of a node that belong to no hop.
+const PROBES: u64 = 1 << 32;
+const LEFT_OUT: u64 = 2 << 32;
 /// Tracks remembered as told of; beyond that they are told of again, which viewers take for the same.
 const MOST_TRACKS: usize = 1 << 18;
 
@@ -168,6 +86,59 @@ impl Perfetto {
             sibling_order_rank: Some(i32::from(number)),
             ..TrackDescriptor::default()
         })
+    }
+
+    /// A track of a node that belongs to no hop.
+    fn below(&mut self, mark: &Mark, of: u64, name: &str) -> Result<u64, ExportError> {
+        let parent = self.node(mark)?;
+        self.track(1 << 61 | u64::from(mark.node) << 40 | of, || TrackDescriptor {
+            name: Some(name.to_owned()),
+            parent_uuid: Some(parent),
+            ..TrackDescriptor::default()
+        })
+    }
+
+    fn counter(&mut self, mark: &Mark, of: u64, name: &str, value: i64) -> Result<(), ExportError> {
+        let parent = self.node(mark)?;
+        let track = self.track(1 << 61 | u64::from(mark.node) << 40 | of, || TrackDescriptor {
+            name: Some(name.to_owned()),
+            parent_uuid: Some(parent),
+            counter: Some(Counter {}),
+            ..TrackDescriptor::default()
+        })?;
+        let counter = TrackEvent {
+            kind: Some(COUNTER),
+            track_uuid: Some(track),
+            counter_value: Some(value),
+            ..TrackEvent::default()
+        };
+        self.event(mark.ns, counter)
+    }
+
+    fn probe(&mut self, mark: &Mark, probed: &Probed) -> Result<(), ExportError> {
+        let number = probed.hit.probe;
+        let track = self.below(mark, PROBES | u64::from(number), &format!("probe {}", probed.probe.name))?;
+        let slice = tracks::probed(mark, probed);
+        let event = TrackEvent {
+            kind: Some(INSTANT),
+            track_uuid: Some(track),
+            name: Some(slice.name),
+            categories: vec!["probe".to_owned()],
+            debug_annotations: slice.args.into_iter().map(|(k, v)| annotation(k, v)).collect(),
+            ..TrackEvent::default()
+        };
+        self.event(mark.ns, event)?;
+        if probed.probe.mark != custom::Mark::Loadline {
+            return Ok(());
+        }
+        for (at, value) in probed.probe.values.iter().enumerate() {
+            let name = format!("{} {}", probed.probe.name, value.name);
+            if let Some(number_read) = probed.hit.value(at) {
+                let of = PROBES | (at as u64 + 1) << 8 | u64::from(number);
+                self.counter(mark, of, &name, number_read)?;
+            }
+        }
+        Ok(())
     }
 
     fn process(&mut self, mark: &Mark, hit: &Hit) -> Result<u64, ExportError> {
@@ -264,6 +235,11 @@ impl MarkWriter for Perfetto {
                 let end =
                     TrackEvent { kind: Some(SLICE_END), track_uuid: Some(track), ..TrackEvent::default() };
                 self.event(*to_ns, end)
+            }
+            What::Probe(probed) => self.probe(mark, probed),
+            What::LeftOut { hop, by, count, .. } => {
+                let of = LEFT_OUT | (*by as u64) << 8 | u64::from(*hop as u8);
+                self.counter(mark, of, &tracks::left_out(*hop, *by), i64::try_from(*count).unwrap_or(i64::MAX))
             }
             What::Sample { sample, ends } => {
                 let parent = self.hop(mark, Hop::TcpState as u8, Hop::TcpState.name())?;

@@ -1,0 +1,149 @@
+//! Columns of names: numbers of a dictionary.
+
+use super::{Column, Known, taken};
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
+use arrow::datatypes::{DataType, Field};
+use magscope_core::hash::Map;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Text of which there are few different ones. Arrays that follow each other share their dictionary until it has grown.
+#[derive(Debug, Default)]
+pub struct Name {
+    keys: Vec<i32>,
+    known: Known,
+    values: Vec<Box<str>>,
+    places: Map<Box<str>, i32>,
+    last: usize,
+    dictionary: Option<Arc<StringArray>>,
+}
+
+/// IP addresses, as text.
+#[derive(Debug, Default)]
+pub struct Address {
+    names: Name,
+    keys: Map<IpAddr, Key>,
+}
+
+/// Values that a dictionary is kept with; one that has grown larger begins anew.
+const KEPT: usize = 1 << 10;
+
+/// What stands for a name in one column until its rows are handed over; `None` where there is none.
+pub type Key = Option<i32>;
+
+impl Name {
+    /// Adds a row; empty text counts as missing.
+    pub fn push(&mut self, value: &str) {
+        let key = self.key(value);
+        self.push_key(key);
+    }
+
+    /// What stands for a name, to be pushed as often as it is needed.
+    pub fn key(&mut self, value: &str) -> Key {
+        if value.is_empty() {
+            return None;
+        }
+        // Rows that follow each other are mostly about the same thing.
+        if self.values.get(self.last).is_none_or(|last| **last != *value) {
+            self.last = self.place(value);
+        }
+        Some(self.last as i32)
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push_key(&mut self, key: Key) {
+        self.keys.push(key.unwrap_or_default());
+        self.known.push(key.is_some());
+    }
+
+    /// Adds so many rows.
+    pub fn repeat(&mut self, value: &str, rows: usize) {
+        let key = self.key(value);
+        self.keys.resize(self.keys.len() + rows, key.unwrap_or_default());
+        self.known.repeat(key.is_some(), rows);
+    }
+
+    fn place(&mut self, value: &str) -> usize {
+        if let Some(key) = self.places.get(value) {
+            return *key as usize;
+        }
+        let key = self.values.len();
+        self.values.push(value.into());
+        self.places.insert(value.into(), key as i32);
+        self.dictionary = None;
+        key
+    }
+}
+
+impl Address {
+    /// Adds a row.
+    pub fn push(&mut self, address: Option<IpAddr>) {
+        let key = self.key(address);
+        self.push_key(key);
+    }
+
+    /// What stands for an address.
+    pub fn key(&mut self, address: Option<IpAddr>) -> Key {
+        let Address { names, keys } = self;
+        address.and_then(|ip| *keys.entry(ip).or_insert_with(|| names.key(&ip.to_string())))
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push_key(&mut self, key: Key) {
+        self.names.push_key(key);
+    }
+}
+
+/// Keys that were asked for, by what they were asked for with.
+#[derive(Debug, Default)]
+pub struct Keys<K> {
+    known: Map<K, Key>,
+    last: Option<(K, Key)>,
+}
+
+impl<K: Copy + Eq + Hash> Keys<K> {
+    /// The key of `of`, made if it is asked for the first time.
+    pub fn get(&mut self, of: K, make: impl FnOnce() -> Key) -> Key {
+        if let Some((_, key)) = self.last.filter(|(last, _)| *last == of) {
+            return key;
+        }
+        let key = *self.known.entry(of).or_insert_with(make);
+        self.last = Some((of, key));
+        key
+    }
+}
+
+impl Column for Address {
+    fn field(name: &str) -> Field {
+        Name::field(name)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let array = self.names.finish();
+        if self.names.values.is_empty() {
+            self.keys.clear();
+        }
+        array
+    }
+}
+
+impl Column for Name {
+    fn field(name: &str) -> Field {
+        Field::new(name, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true)
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        let keys = Int32Array::new(taken(&mut self.keys).into(), self.known.finish());
+        let made = || Arc::new(StringArray::from_iter_values(&self.values));
+        let values = self.dictionary.get_or_insert_with(made).clone();
+        if self.values.len() > KEPT {
+            *self = Name::default();
+        }
+        // Every key was given out with its value, so this is never the plain one.
+        DictionaryArray::try_new(keys, values.clone())
+            .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)
+    }
+}

@@ -1,0 +1,103 @@
+//! Rows of `hops`.
+
+use super::{Node, proto, some_id, some_u32};
+use crate::names::Names;
+use crate::table::column::{Key, Keys};
+use crate::table::definition::columns;
+use crate::timeline::TimeLine;
+use crate::wire;
+use magscope_core::context::Context;
+use magscope_core::journey::Latency;
+use magscope_core::{Direction, Hop, Journey, Task};
+
+/// Names of hops as the columns know them until their rows are handed over.
+#[derive(Default)]
+pub struct Common {
+    hops: Keys<u8>,
+    from_hops: Keys<u8>,
+}
+
+/// What the hops of one end of a journey have in common.
+struct End<'j> {
+    task: Option<&'j Task>,
+    host: Key,
+    place: Key,
+    direction: Key,
+    proto: Key,
+    verdict: Key,
+}
+
+impl<'j> End<'j> {
+    fn of(
+        rows: &mut columns::Hops,
+        names: &mut Names,
+        journey: &'j Journey,
+        context: &'j dyn Context,
+        sent: bool,
+    ) -> Self {
+        let (node, flow, task, direction) = if sent {
+            (journey.tx_node, context.tx_flow(journey), context.sender(journey), "tx")
+        } else {
+            (journey.rx_node, context.rx_flow(journey), context.reader(journey), "rx")
+        };
+        End {
+            task,
+            host: rows.host.key(&names.host(node)),
+            place: flow.and_then(|flow| rows.place.key(&names.place(node, flow.netns))),
+            direction: rows.direction.key(direction),
+            proto: rows.proto.key(&proto(journey.proto)),
+            verdict: rows.verdict.key(journey.verdict.name()),
+        }
+    }
+}
+
+pub fn hop_rows(
+    nodes: &mut [Node],
+    line: TimeLine,
+    names: &mut Names,
+    journey: &Journey,
+    context: &dyn Context,
+    key: Option<u64>,
+) {
+    let mut latencies = journey.latencies().peekable();
+    let mut ends: [Option<End>; 2] = [None, None];
+    for rung in journey.all_rungs() {
+        let sent = rung.hop.direction() == Direction::Tx;
+        let node = if sent { journey.tx_node } else { journey.rx_node };
+        let Some(Node { hops: rows, common, .. }) = nodes.get_mut(usize::from(node)) else { continue };
+        let common = &mut common.hops;
+        let end = ends[usize::from(sent)].get_or_insert_with(|| End::of(rows, names, journey, context, sent));
+        // Latencies come in the order of the rungs they end at, with some rungs left out.
+        let latency: Option<Latency> = latencies.next_if(|latency| latency.to == rung.hop);
+        rows.rows += 1;
+        rows.ts_ns.push_signed(line.ns(rung.time_ns));
+        rows.ts.push(line.utc_ns(rung.time_ns));
+        rows.journey.push(journey.id);
+        rows.host.push_key(end.host);
+        rows.place.push_key(end.place);
+        let hop = common.hops.get(rung.hop as u8, || rows.hop.key(rung.hop.name()));
+        rows.hop.push_key(hop);
+        rows.step.push(rung.hop as u8);
+        rows.direction.push_key(end.direction);
+        rows.cpu.push(rung.cpu);
+        rows.tgid.push(some_u32(rung.tgid));
+        rows.tid.push(some_u32(rung.tid));
+        let task = end.task.filter(|task| rung.tid != 0 && task.tid == rung.tid);
+        rows.comm.push(task.map_or("", |task| &task.comm));
+        rows.proto.push_key(end.proto);
+        rows.flow.push(some_id(rung.flow));
+        rows.bytes.push(journey.bytes());
+        rows.at_return.push(rung.at_return);
+        let from = latency.map(|latency| latency.from);
+        let from = common
+            .from_hops
+            .get(from.map_or(0, |hop| hop as u8), || rows.from_hop.key(from.map_or("", Hop::name)));
+        rows.from_hop.push_key(from);
+        rows.latency_ns.push(latency.map(|latency| latency.ns));
+        rows.half_width_ns.push(latency.map(|latency| latency.half_width_ns));
+        rows.verdict.push_key(end.verdict);
+        rows.whole.push(journey.verdict.is_whole());
+        rows.wire_key.push(key);
+        rows.wire_bucket.push(key.map(wire::bucket));
+    }
+}

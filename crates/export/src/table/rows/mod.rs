@@ -1,0 +1,213 @@
+//! From batches and journeys to rows of the flat tables, in constant memory.
+
+mod events;
+mod hops;
+mod journeys;
+mod samples;
+
+use super::definition::{Table, columns};
+use crate::error::ExportError;
+use crate::names::Names;
+use crate::timeline::TimeLine;
+use crate::wire;
+use arrow::array::RecordBatch;
+use magscope_core::batch::Batch;
+use magscope_core::context::Context;
+use magscope_core::node::NodeInfo;
+use magscope_core::together::Piece;
+use magscope_core::{Filter, Flow, FlowId, Journey};
+
+/// Rows after which a table is handed over.
+const BATCH_ROWS: usize = 16 << 10;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Chosen {
+    /// Which tables; empty: all.
+    pub tables: Vec<Table>,
+    /// Only these journeys and their hops. The other tables know no journeys and are not concerned.
+    pub filter: Option<Filter>,
+}
+
+impl Chosen {
+    /// Whether a table is asked for.
+    pub fn has(&self, table: Table) -> bool {
+        self.tables.is_empty() || self.tables.contains(&table)
+    }
+
+    /// Whether a journey is asked for.
+    pub fn wants(&self, journey: &Journey, context: &dyn Context) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.matches(journey, context))
+    }
+}
+
+/// Where finished rows go: the table, the node they belong to, and the rows.
+pub type Out<'o> = dyn FnMut(Table, u16, RecordBatch) -> Result<(), ExportError> + 'o;
+
+/// What rows of a table have in common, so that it is looked up once a batch.
+#[derive(Default)]
+struct Common {
+    hops: hops::Common,
+    journeys: journeys::Common,
+}
+
+/// The tables of one node.
+#[derive(Default)]
+struct Node {
+    events: columns::Events,
+    hops: columns::Hops,
+    journeys: columns::Journeys,
+    common: Common,
+    flows: columns::Flows,
+    tcp: columns::Tcp,
+    losses: columns::Losses,
+    clock: columns::Clock,
+    hits: columns::Hits,
+    heads: columns::Heads,
+    counts: columns::Counts,
+}
+
+/// Makes rows of batches and journeys. Rows of a table come in the order of the recording: events of a node by time but for late ones,
+/// journeys in the order they ended.
+pub struct Rows {
+    chosen: Chosen,
+    line: TimeLine,
+    names: Names,
+    nodes: Vec<Node>,
+    new_flows: Vec<Flow>,
+}
+
+impl Rows {
+    /// Of these nodes.
+    pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
+        Rows {
+            chosen,
+            line,
+            names: Names::new(infos),
+            nodes: infos.iter().map(|_| Node::default()).collect(),
+            new_flows: Vec::new(),
+        }
+    }
+
+    /// Adds a piece; what is full goes to `out`.
+    pub fn piece(&mut self, piece: &Piece<'_>, out: &mut Out<'_>) -> Result<(), ExportError> {
+        match piece {
+            Piece::Batch(node, batch) => {
+                self.batch(*node, batch);
+                self.flush_batches(BATCH_ROWS, out)
+            }
+            Piece::Journey(journey, _, context) => {
+                if self.chosen.wants(journey, *context) {
+                    self.journey(journey, *context);
+                    self.flush_journeys(BATCH_ROWS, out)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Hands over what is left.
+    pub fn finish(&mut self, out: &mut Out<'_>) -> Result<(), ExportError> {
+        self.flush_batches(1, out)?;
+        self.flush_journeys(1, out)
+    }
+
+    fn flush_batches(&mut self, at_least: usize, out: &mut Out<'_>) -> Result<(), ExportError> {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            macro_rules! flush {
+                ($($table:ident $field:ident),*) => { $(
+                    if node.$field.rows >= at_least {
+                        out(Table::$table, at as u16, node.$field.finish()?)?;
+                    }
+                )* };
+            }
+            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts);
+        }
+        Ok(())
+    }
+
+    fn flush_journeys(&mut self, at_least: usize, out: &mut Out<'_>) -> Result<(), ExportError> {
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            if node.hops.rows >= at_least {
+                // Keys are those of the columns that end here.
+                node.common.hops = hops::Common::default();
+                out(Table::Hops, at as u16, node.hops.finish()?)?;
+            }
+            if node.journeys.rows >= at_least {
+                node.common.journeys = journeys::Common::default();
+                out(Table::Journeys, at as u16, node.journeys.finish()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&mut self, node: u16, batch: &Batch) {
+        let mut new = std::mem::take(&mut self.new_flows);
+        self.names.learn(node, batch, &mut new);
+        let Rows { chosen, line, names, nodes, .. } = self;
+        let Some(tables) = nodes.get_mut(usize::from(node)) else { return };
+        if chosen.has(Table::Flows) {
+            let at_ns = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
+            for flow in &new {
+                samples::flow_row(&mut tables.flows, *line, names, node, flow, at_ns);
+            }
+        }
+        if chosen.has(Table::Events) {
+            events::event_rows(&mut tables.events, *line, names, node, &batch.events);
+        }
+        let host = names.host(node);
+        if chosen.has(Table::Tcp) {
+            batch.tcp.iter().for_each(|sample| samples::tcp_row(&mut tables.tcp, *line, &host, sample));
+        }
+        if chosen.has(Table::Losses) {
+            batch.losses.iter().for_each(|loss| samples::loss_row(&mut tables.losses, *line, &host, loss));
+        }
+        if chosen.has(Table::Clock) {
+            batch.clock.iter().for_each(|sample| samples::clock_row(&mut tables.clock, &host, sample));
+        }
+        if chosen.has(Table::Counts) {
+            batch.counts.iter().for_each(|count| samples::count_row(&mut tables.counts, *line, &host, count));
+        }
+        if chosen.has(Table::Hits) {
+            batch.hits.iter().for_each(|hit| samples::hit_row(&mut tables.hits, *line, names, node, hit));
+        }
+        if chosen.has(Table::Heads) {
+            batch.heads.iter().for_each(|head| samples::head_row(&mut tables.heads, *line, names, node, head));
+        }
+        self.new_flows = new;
+    }
+
+    fn journey(&mut self, journey: &Journey, context: &dyn Context) {
+        let Rows { chosen, line, names, nodes, .. } = self;
+        if chosen.has(Table::Hops) {
+            let key = wire::key(journey, context.tx_flow(journey), context.rx_flow(journey));
+            hops::hop_rows(nodes, *line, names, journey, context, key);
+        }
+        if chosen.has(Table::Journeys) {
+            // A journey stands with its sender, or where it was seen.
+            let node = if journey.tx_flow.is_none() { journey.rx_node } else { journey.tx_node };
+            if let Some(tables) = nodes.get_mut(usize::from(node)) {
+                let Node { journeys, common, .. } = tables;
+                journeys::journey_row(journeys, &mut common.journeys, *line, names, journey, context);
+            }
+        }
+    }
+}
+
+fn some_id(id: FlowId) -> Option<u64> {
+    Some(id.0).filter(|id| *id != 0)
+}
+
+fn some_u32(n: u32) -> Option<u32> {
+    Some(n).filter(|n| *n != 0)
+}
+
+/// `tcp` without a new string for the usual ones.
+pub(in crate::table) fn proto(proto: magscope_core::Proto) -> std::borrow::Cow<'static, str> {
+    use magscope_core::Proto;
+    match proto {
+        Proto::TCP => "tcp".into(),
+        Proto::UDP => "udp".into(),
+        other => other.to_string().into(),
+    }
+}

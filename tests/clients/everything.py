@@ -1,0 +1,24 @@
+"""Reads an export of a recording that has everything: every table has as many rows as the JSON lines had, and intervals are there.
+
+usage: everything.py TABLES COUNTED.json
+"""
+import glob, json, os, sys
+
+import duckdb, pyarrow.parquet as pq
+
+folder, counted = sys.argv[1], json.load(open(sys.argv[2]))
+db = duckdb.connect()
+for table, rows in counted.items():
+    files = sorted(glob.glob(os.path.join(folder, table, "**", "*.parquet"), recursive=True))
+    assert files, table
+    assert sum(pq.ParquetFile(path).metadata.num_rows for path in files) == rows, table
+    db.execute(f"create view {table} as select * from read_parquet({files!r}, hive_partitioning = true)")
+one = lambda sql: db.execute(sql).fetchone()
+bare = one("select count(*) from hops where from_hop = 'dev.xmit' and hop = 'dev.recv' and not half_width_ns > 0")[0]
+assert bare == 0, f"{bare} crossings without their half width"
+assert one("select count(*) from hits where name0 = 'len' and value0 = 1448 and value1 is null")[0] == 1
+assert one("select sum(lost) from losses")[0] == 12
+assert one("select max(weight), max(sampled) from counts") == (10.0, 90)
+assert bytes.fromhex(one("select hex from heads")[0]) == b"GET /everything"
+keys = pq.ParquetFile(glob.glob(os.path.join(folder, "hops", "**", "*.parquet"), recursive=True)[0]).metadata.metadata
+print("agreed", len(counted), "tables", len(keys), "keys")

@@ -1,0 +1,174 @@
+//! A recording that has everything, made up from the golden `demo`: of two hosts with a clock each, with custom probes, payload heads, a
+//! sampler, lost records, a drop, TCP's state and a super-packet of UDP.
+
+use crate::exports::golden;
+use magscope_core::change::HopCount;
+use magscope_core::custom::ProbeHit;
+use magscope_core::hash::Set;
+use magscope_core::head::PayloadHead;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_session::{RecordOptions, Recorder, Session};
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Bytes of payload that are looked for.
+pub const SECRET: &[u8] = b"GET /everything";
+/// Records that are lost on the first host and, a little earlier, on the second.
+pub const LOST: [u64; 2] = [7, 5];
+/// The kernel's reason of the drop.
+pub const REASON: u32 = 6;
+/// What the sampler left out, and the filter.
+pub const LEFT_OUT: [u64; 2] = [90, 6];
+/// The two hosts.
+pub const HOSTS: [&str; 2] = ["node", "elsewhere"];
+
+/// How much the second host's clock is ahead; it runs 40 parts in a million fast.
+fn skewed(ns: u64) -> u64 {
+    ns + ns / 25_000 + 3_600_123_456_789
+}
+
+fn demo() -> (NodeInfo, Batch) {
+    let session = Session::open(Path::new(&golden("demo"))).expect("a golden session");
+    let (mut replay, mut batch, mut all) = (session.replay(None, None), Batch::default(), Batch::default());
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        all.events.append(&mut batch.events);
+        all.flows.append(&mut batch.flows);
+        all.tasks.append(&mut batch.tasks);
+        all.tcp.append(&mut batch.tcp);
+        all.clock.append(&mut batch.clock);
+        all.watermark_ns = batch.watermark_ns;
+    }
+    (session.info().clone(), all)
+}
+
+/// Writes it; where the two recordings are.
+pub fn everything(dir: &TempDir) -> [String; 2] {
+    let (info, all) = demo();
+    let server = info.netns.iter().find(|netns| netns.name == "server").expect("the demo's server").netns;
+    let of_server: Set<FlowId> =
+        all.flows.iter().filter(|flow| flow.netns == server).map(|flow| flow.id).collect();
+    let half = |second: bool| {
+        let mut batch = all.clone();
+        batch.events.retain(|event| of_server.contains(&event.flow) == second);
+        batch.flows.retain(|flow| of_server.contains(&flow.id) == second);
+        batch.tcp.retain(|sample| of_server.contains(&sample.flow) == second);
+        batch
+    };
+    let (mut first, mut second) = (half(false), half(true));
+    let mut infos = [info.clone(), info];
+    probes(&mut infos[0], &mut first);
+    lost(&mut first, LOST[0]);
+    lost(&mut second, LOST[1]);
+    dropped(&mut second);
+    "another".clone_into(&mut infos[1].boot_id);
+    HOSTS[1].clone_into(&mut infos[1].host);
+    HOSTS[0].clone_into(&mut infos[0].host);
+    skew(&mut second);
+    let write = |name: &str, info: &NodeInfo, batch: &Batch| {
+        let path = dir.path().join(name);
+        let mut recorder = Recorder::create(&path, info, RecordOptions::default()).expect("a place");
+        recorder.append(batch).expect("room");
+        recorder.close().expect("it is written");
+        path.to_string_lossy().into_owned()
+    };
+    [write("first", &infos[0], &first), write("second", &infos[1], &second)]
+}
+
+/// Two custom probes with a hit each, payload of a packet, a super-packet, and what a sampler and a filter left out.
+fn probes(info: &mut NodeInfo, batch: &mut Batch) {
+    for words in [
+        "fentry:tcp_rcv_established name=grown after=tcp.recv len=skb->len free=sk->sk_rcvbuf",
+        "kprobe:tcp_ack name=rcvbuf as=loadline sk->sk_rcvbuf",
+    ] {
+        info.probes.push(words.parse().expect("a probe"));
+    }
+    let sent = *batch
+        .events
+        .iter()
+        .find(|e| e.hop == Hop::DevXmit && e.proto == Proto::TCP && e.len > 0)
+        .expect("a packet");
+    let hit = |probe, known, values| ProbeHit {
+        time_ns: sent.time_ns,
+        socket: 9,
+        flow: sent.flow,
+        seq: sent.seq,
+        len: sent.len,
+        tgid: sent.tgid,
+        tid: sent.tid,
+        record: 1,
+        cpu: sent.cpu,
+        ip_id: sent.ip_id,
+        probe,
+        proto: sent.proto,
+        known,
+        values,
+    };
+    // The second value of the first could not be read.
+    batch.hits = vec![hit(0, 0b01, [1448, 0, 0, 0]), hit(1, 0b01, [-3, 0, 0, 0])];
+    batch.heads = vec![PayloadHead {
+        time_ns: sent.time_ns,
+        flow: sent.flow,
+        seq: sent.seq,
+        of_bytes: sent.len,
+        event: sent.record,
+        record: sent.record.wrapping_add(1),
+        cpu: sent.cpu,
+        ip_id: sent.ip_id,
+        hop: sent.hop,
+        proto: sent.proto,
+        bytes: SECRET.to_vec(),
+    }];
+    let udp =
+        *batch.events.iter().rfind(|e| e.hop == Hop::DevXmit && e.proto == Proto::UDP).expect("a datagram");
+    let last = batch.events.last().map_or(0, |event| event.time_ns);
+    // Three datagrams of a thousand bytes, the last of them shorter, that one call with UDP_SEGMENT sent.
+    batch.events.push(Event {
+        time_ns: last + 1,
+        len: 2_500,
+        seq: 1_000,
+        segs: 3,
+        ip_id: 0x7777,
+        skb: 0x77,
+        ..udp
+    });
+    batch.watermark_ns = last + 1;
+    let [sampled, filtered] = LEFT_OUT;
+    batch.counts =
+        vec![HopCount { time_ns: last, hop: Hop::DevXmit, kept: 10, filtered, undecided: 0, sampled }];
+}
+
+/// Records are missing amid the events.
+fn lost(batch: &mut Batch, count: u64) {
+    let from_ns = batch.events[batch.events.len() / 2].time_ns;
+    batch.losses.push(Loss { cpu: 0, from_ns, to_ns: from_ns + 1_000, count, cause: LossCause::RingFull });
+}
+
+/// The last datagram that came is dropped instead of received.
+fn dropped(batch: &mut Batch) {
+    let received =
+        |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);
+    let at = batch.events.iter().rposition(received).expect("a datagram");
+    let Event { flow, socket, .. } = batch.events[at];
+    batch.events[at] = Event { hop: Hop::SkbDrop, detail: REASON, ..batch.events[at] };
+    let mut row = 0;
+    batch.events.retain(|event| {
+        row += 1;
+        row <= at + 1 || (event.flow != flow && (socket == 0 || event.socket != socket))
+    });
+}
+
+fn skew(batch: &mut Batch) {
+    batch.events.iter_mut().for_each(|event| event.time_ns = skewed(event.time_ns));
+    batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
+    for loss in &mut batch.losses {
+        (loss.from_ns, loss.to_ns) = (skewed(loss.from_ns), skewed(loss.to_ns));
+    }
+    for sample in &mut batch.clock {
+        (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));
+        sample.realtime_ns += 5_000_000_000;
+    }
+    batch.watermark_ns = skewed(batch.watermark_ns);
+}

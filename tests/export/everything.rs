@@ -1,0 +1,350 @@
+//! One recording that has everything, in every format, each read by a reader of its own: what `docs/formats.md` promises of custom probes,
+//! payload, sampling, losses, drops and intervals between clocks is there.
+
+#[path = "../common/everything.rs"]
+mod made;
+
+use crate::common::{run, skipped, stderr, stdout};
+use crate::exports::{client, tool};
+use made::{HOSTS, LEFT_OUT, LOST, REASON, SECRET, everything};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+struct Made {
+    dir: TempDir,
+    sessions: [String; 2],
+}
+
+impl Made {
+    fn new() -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let sessions = everything(&dir);
+        Made { dir, sessions }
+    }
+
+    fn export(&self, format: &str, more: &[&str]) -> PathBuf {
+        let out = self.dir.path().join(format!("{format}{}", more.concat()));
+        let place = out.to_string_lossy().into_owned();
+        let arguments = ["export", &self.sessions[0], &self.sessions[1], "--to", format, "-o", &place];
+        let output = run(&[&arguments[..], more].concat());
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains("90 events were left out by a sampler"),
+            "{format}: {}",
+            stderr(&output)
+        );
+        out
+    }
+
+    fn text(&self, format: &str, more: &[&str]) -> String {
+        fs::read_to_string(self.export(format, more)).expect("text")
+    }
+
+    /// The rows of all tables, by table.
+    fn tables(&self) -> BTreeMap<String, Vec<Value>> {
+        let mut tables: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for line in self.text("jsonl", &[]).lines() {
+            let row: Value = serde_json::from_str(line).expect("an object");
+            tables.entry(row["table"].as_str().expect("a table").to_owned()).or_default().push(row);
+        }
+        tables
+    }
+}
+
+/// Whether a latency's two hops stand on two hosts.
+fn crosses(from: &str, to: &str) -> bool {
+    from == "dev.xmit" && to == "dev.recv"
+}
+
+#[test]
+fn tables_have_all_of_it() {
+    let made = Made::new();
+    let tables = made.tables();
+    let rows = |table: &str| tables.get(table).map(Vec::as_slice).unwrap_or_default();
+    let crossing: Vec<&Value> = rows("hops")
+        .iter()
+        .filter(|row| {
+            crosses(row["from_hop"].as_str().unwrap_or_default(), row["hop"].as_str().unwrap_or_default())
+        })
+        .collect();
+    assert!(crossing.len() > 100, "{} crossings", crossing.len());
+    assert!(crossing.iter().all(|row| row["half_width_ns"].as_u64().is_some_and(|ns| ns > 0)), "{crossing:?}");
+    let across = rows("journeys").iter().filter(|row| row["across"] == "bounded" && row["total_ns"].is_u64());
+    assert!(across.clone().count() > 100 && across.clone().all(|row| row["half_width_ns"].as_u64() > Some(0)));
+    let dropped: Vec<_> = rows("journeys").iter().filter(|row| row["drop_reason"] == REASON).collect();
+    assert_eq!(dropped.len(), 1, "{dropped:?}");
+    let lost: Vec<_> = rows("losses").iter().map(|row| (row["host"].as_str(), row["lost"].as_u64())).collect();
+    assert_eq!(lost, [(Some(HOSTS[0]), Some(LOST[0])), (Some(HOSTS[1]), Some(LOST[1]))]);
+    // Both hosts' losses stand on the one line of time, amid the events.
+    let times = |table: &str| rows(table).iter().filter_map(|row| row["ts_ns"].as_i64()).collect::<Vec<_>>();
+    let (least, most) = (times("events").into_iter().min(), times("events").into_iter().max());
+    assert!(times("losses").into_iter().all(|ns| Some(ns) >= least && Some(ns) <= most));
+    let hits = rows("hits");
+    assert_eq!(hits.len(), 2, "{hits:?}");
+    assert_eq!(
+        (&hits[0]["probe"], &hits[0]["point"]),
+        (&Value::from("grown"), &Value::from("fentry:tcp_rcv_established"))
+    );
+    assert_eq!((&hits[0]["name0"], &hits[0]["value0"]), (&Value::from("len"), &Value::from(1448)));
+    assert_eq!(
+        (&hits[0]["name1"], &hits[0]["value1"]),
+        (&Value::from("free"), &Value::Null),
+        "it could not be read"
+    );
+    assert_eq!((&hits[1]["probe"], &hits[1]["value0"]), (&Value::from("rcvbuf"), &Value::from(-3)));
+    let hex: Vec<_> = rows("heads").iter().map(|row| row["hex"].as_str()).collect();
+    assert_eq!((hex, SECRET), (vec![Some("474554202f65766572797468696e67")], &b"GET /everything"[..]));
+    let counts = rows("counts");
+    assert_eq!(
+        (&counts[0]["sampled"], &counts[0]["filtered"]),
+        (&Value::from(LEFT_OUT[0]), &Value::from(LEFT_OUT[1]))
+    );
+    assert_eq!(
+        (&counts[0]["kept"], &counts[0]["weight"]),
+        (&Value::from(10), &Value::from(10.0)),
+        "an estimate's factor"
+    );
+    assert!(!rows("tcp").is_empty());
+    assert_eq!(
+        rows("events").iter().filter(|row| row["segs"] == 3 && row["seq"] == 1_000).count(),
+        1,
+        "the super-packet"
+    );
+
+    // The same rows as CSV and as Parquet.
+    let csv = made.export("csv", &[]);
+    for (table, rows) in &tables {
+        let text = fs::read_to_string(csv.join(format!("{table}.csv"))).expect("a file a table");
+        assert_eq!(text.lines().count() - 1, rows.len(), "{table}");
+    }
+    let counted: BTreeMap<&String, usize> = tables.iter().map(|(table, rows)| (table, rows.len())).collect();
+    let path = made.dir.path().join("counted.json");
+    fs::write(&path, serde_json::to_string(&counted).expect("JSON")).expect("room");
+    client("tables_have_all_of_it", "pyarrow, duckdb", "everything.py", &[&made.export("parquet", &[]), &path]);
+
+    // Sums over time say how wide the widest interval was.
+    let periods = made.text("jsonl", &["--every", "1s"]);
+    let periods = periods.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let received: Vec<Value> =
+        periods.filter(|row| row["hop"] == "dev.recv" && row["latencies"].as_u64() > Some(0)).collect();
+    assert!(
+        !received.is_empty() && received.iter().all(|row| row["half_width_ns"].as_u64() > Some(0)),
+        "{received:?}"
+    );
+}
+
+/// A field of an ULM or BP line.
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let (_, rest) = line.split_once(&format!(" {name}="))?;
+    match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split(' ').next(),
+    }
+}
+
+#[test]
+fn lines_have_all_of_it() {
+    let made = Made::new();
+    for (format, [event, from, error, total, total_error, count, reason, value, message]) in [
+        ("ulm", ["NL.EVNT", "MAG.FROM", "MAG.ERR", "MAG.ALL", "MAG.AERR", "CNT", "MAG.RSN", "VAL", "MSG"]),
+        (
+            "bp",
+            [
+                "event",
+                "mag.from",
+                "mag.half_width_ns",
+                "mag.total_ns",
+                "mag.total_half_width_ns",
+                "count",
+                "mag.reason",
+                "val",
+                "msg",
+            ],
+        ),
+    ] {
+        let text = made.text(format, &[]);
+        let of = |name: &str| text.lines().filter(|line| field(line, event) == Some(name)).collect::<Vec<_>>();
+        let crossing: Vec<_> =
+            of("dev.recv").into_iter().filter(|line| field(line, from) == Some("dev.xmit")).collect();
+        assert!(crossing.len() > 100, "{format}: {} crossings", crossing.len());
+        let positive = |line: &&str, name: &str| field(line, name).and_then(|n| n.parse().ok()) > Some(0_u64);
+        assert!(crossing.iter().all(|line| positive(line, error)), "{format}");
+        let totals: Vec<_> = text.lines().filter(|line| field(line, total).is_some()).collect();
+        assert!(totals.iter().filter(|line| positive(line, total_error)).count() > 100, "{format}");
+        let level = |line: &str, ulm: &str, bp: &str| {
+            line.contains(&if format == "ulm" { format!(" LVL={ulm} ") } else { format!(" level={bp} ") })
+        };
+        let lost = of("events.lost");
+        assert!(lost.iter().all(|line| level(line, "Warning", "Warn")));
+        let counts: Vec<u64> = lost.iter().filter_map(|line| field(line, count)?.parse().ok()).collect();
+        assert_eq!(counts, [LOST[1], LOST[0]], "{format}: in order of time");
+        let dropped = of("skb.drop");
+        let errors: Vec<_> = dropped.iter().filter(|line| level(line, "Error", "Error")).collect();
+        assert!(
+            errors.iter().any(|line| field(line, reason) == Some(&REASON.to_string())),
+            "{format}: {dropped:?}"
+        );
+        let sampled = of("events.sampled");
+        assert_eq!(sampled.iter().map(|line| field(line, count)).collect::<Vec<_>>(), [Some("90")], "{format}");
+        assert!(sampled.iter().all(|line| level(line, "Warning", "Warn") && line.contains("=dev.xmit")));
+        assert_eq!(of("events.filtered").len(), 1);
+        let probed = of("probe.grown");
+        assert_eq!(
+            (field(probed[0], value), field(probed[0], message)),
+            (Some("1448"), Some("len=1448 free=?")),
+            "{format}"
+        );
+        assert_eq!(field(of("probe.rcvbuf")[0], value), Some("-3"));
+        assert!(!of("tcp.cwnd").is_empty());
+        assert!(!text.contains("everything"), "{format}: payload is in tables and packets only");
+
+        // Our importer takes it, and says what it has no place for.
+        let log = made.dir.path().join(format!("{format}.log"));
+        fs::write(&log, &text).expect("room");
+        let back = made.dir.path().join(format!("{format}.back"));
+        let output = run(&["import", &log.to_string_lossy(), "-o", &back.to_string_lossy()]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("probe.grown (1)"), "{}", stderr(&output));
+        let out = client(
+            "lines_have_all_of_it",
+            "Pegasus.netlogger",
+            "netlogger.py",
+            &[std::path::Path::new(format), &log],
+        );
+        assert!(out.is_none_or(|out| stdout(&out).trim() == text.lines().count().to_string()));
+    }
+}
+
+#[test]
+fn packets_have_all_of_it() {
+    let made = Made::new();
+    let out = made.export("pcapng", &[]);
+    let bytes = fs::read(&out).expect("a file");
+    let has = |what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+    assert!(has(SECRET), "payload stands behind its headers");
+    assert!(has(b"a sampler left out 90, so each that is here stands for 10.00 and counts are estimates"));
+    assert!(has(b"a filter left out 6"));
+    let test = "packets_have_all_of_it";
+    if !tool(test, "tshark") {
+        return;
+    }
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-r"]).arg(&out).args([
+        "-T",
+        "fields",
+        "-E",
+        "separator=;",
+        "-e",
+        "frame.comment",
+        "-e",
+        "data.text",
+        "-e",
+        "frame.drop_count",
+    ]);
+    let output = tshark.output().expect("tshark runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let crossing: Vec<&str> = text.lines().filter(|line| line.contains("dev.xmit→dev.recv")).collect();
+    assert!(crossing.len() > 100, "{}", crossing.len());
+    for line in crossing {
+        let (_, took) = line.split_once("dev.xmit→dev.recv ").expect("it is there");
+        let took = took.split(',').next().unwrap_or_default();
+        assert!(took.contains(" ± "), "a bare number: {took}");
+        assert!(
+            line.contains(" ns") && line.split(';').next().is_some_and(|said| said.contains(" ± ")),
+            "{line}"
+        );
+    }
+    assert!(text.contains("super-packet of 3 segments"));
+    assert!(text.lines().any(|line| line.contains("dropped")), "how the dropped one ended");
+}
+
+#[test]
+fn traces_have_all_of_it() {
+    let made = Made::new();
+    let chrome: Value = serde_json::from_str(&made.text("chrome", &[])).expect("JSON");
+    let events = chrome["traceEvents"].as_array().expect("events");
+    let crossing: Vec<&Value> = events
+        .iter()
+        .filter(|e| {
+            e["args"]["since"] == "dev.xmit"
+                && e["name"].as_str().is_some_and(|name| name.starts_with("dev.recv "))
+        })
+        .collect();
+    assert!(
+        crossing.len() > 100 && crossing.iter().all(|e| e["args"]["half_width_ns"].is_string()),
+        "{crossing:?}"
+    );
+    let totals = events.iter().filter(|e| e["args"]["total_half_width_ns"].is_string()).count();
+    assert!(totals > 100, "{totals}");
+    let named = |name: &str| events.iter().filter(|e| e["name"] == name).collect::<Vec<_>>();
+    assert_eq!(
+        named("records lost").iter().map(|e| e["args"]["records"].as_u64()).collect::<Vec<_>>(),
+        [Some(LOST[1]), Some(LOST[0])]
+    );
+    assert_eq!(named("dropped").iter().filter(|e| e["args"]["reason"] == REASON).count(), 1);
+    assert_eq!(named("grown")[0]["args"]["values"], "len=1448 free=?");
+    assert_eq!(named("events.sampled dev.xmit")[0]["args"]["left out"], LEFT_OUT[0]);
+
+    let perfetto = made.export("perfetto", &[]);
+    if let Some(output) = client("traces_have_all_of_it", "perfetto.protos", "perfetto_trace.py", &[&perfetto])
+    {
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(found["bare"], 0, "crossings without their half width");
+        assert!(found["widths"].as_u64() > Some(100) && found["total_widths"].as_u64() > Some(100), "{found}");
+        assert_eq!(found["lost"].as_array().map(Vec::len), Some(2));
+        assert_eq!(found["probes"]["grown"], "len=1448 free=?");
+        assert_eq!(found["counted"]["rcvbuf sk_rcvbuf"], -3);
+        assert_eq!(found["counted"]["events.sampled dev.xmit"], LEFT_OUT[0]);
+        assert!(
+            found["reasons"].as_array().is_some_and(|all| all.contains(&REASON.to_string().into())),
+            "{}",
+            found["reasons"]
+        );
+    }
+
+    let test = "traces_have_all_of_it";
+    let ctf = made.export("ctf", &[]);
+    let Ok(output) = Command::new("babeltrace2").arg(&ctf).output() else {
+        return skipped(test, "babeltrace2 is not installed");
+    };
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    let crossing: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains(" dev.recv: ") && line.contains("from_hop = \"dev.xmit\""))
+        .collect();
+    assert!(
+        crossing.len() > 100 && !crossing.iter().any(|line| line.contains("half_width_ns = 0,")),
+        "{}",
+        crossing.len()
+    );
+    for (what, many) in [
+        ("lost = 7", 1),
+        ("lost = 5", 1),
+        ("verdict = \"dropped\", after = ", 1),
+        ("probe = \"grown\", point = \"fentry:tcp_rcv_established\", values = \"len=1448 free=", 1),
+        ("hop = \"dev.xmit\", by = \"events.sampled\", count = 90, kept = 10", 1),
+    ] {
+        assert_eq!(text.lines().filter(|line| line.contains(what)).count(), many, "{what}");
+    }
+    // What was lost is also where readers of the format look for it.
+    assert!(stderr(&output).contains("discarded"), "{}", stderr(&output));
+
+    // The dump has no latencies, and the rest.
+    let dump = made.text("magnet", &[]);
+    for what in [
+        "\tprobe:grown\t",
+        "\tlost\t7\t",
+        "\tlost\t5\t",
+        "\tsampled:dev.xmit\t90\t",
+        "\tfiltered:dev.xmit\t6\t",
+        "\tskb.drop\t",
+    ] {
+        assert!(dump.contains(what), "{what:?}");
+    }
+}
