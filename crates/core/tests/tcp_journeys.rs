@@ -346,6 +346,29 @@ fn flows_are_bounded_and_unknown_ones_counted() {
 }
 
 #[test]
+fn to_make_room_for_flows_forgets_none_whose_events_are_still_to_come() {
+    // Announced together with their events, or in the batch before.
+    for early in [false, true] {
+        let limits = Limits { max_flows: 100, ..Limits::default() };
+        let mut correlator = Correlator::new(HopSet::all(), limits);
+        let mut done = Vec::new();
+        let mut held = Vec::new();
+        for first in (0..2000_u64).step_by(40) {
+            let new = (first..first + 40)
+                .map(|i| flow(FlowId(i + 1), 1, Proto::TCP, &format!("10.0.0.1:{}", i + 1), "10.0.0.2:80"));
+            let events: Vec<_> =
+                (first..first + 40).map(|i| tcp(Hop::IpOut, i, FlowId(i + 1), 5, 10)).collect();
+            let now = if early { std::mem::replace(&mut held, events) } else { events };
+            correlator.push(&batch(new.collect(), now), &mut done);
+            assert!(correlator.flows().count() <= 100);
+        }
+        correlator.push(&batch(Vec::new(), held), &mut done);
+        correlator.finish(&mut done);
+        assert_eq!((correlator.counters().unattributed, done.len()), (0, 2000), "early: {early}");
+    }
+}
+
+#[test]
 fn what_comes_between_wake_and_run_waited_for_the_cpu() {
     let mut events = run(&PACKET_RX, 0, SERVER, 100, 50);
     events.push(tcp(Hop::SockReady, 10, SERVER, 150, 0));

@@ -3,7 +3,13 @@
 //! ours.
 //!
 //! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`. With `SESSION=DIR` the recording is kept there, and used again where it
-//! is there already: what other programs make of the same events can then be measured beside it.
+//! is there already: what other programs make of the same events can then be measured beside it. With `FLOWS=1000000` it is one of so
+//! many flows of a datagram each.
+//!
+//! Beside wall time stands the processor time of the one thread that draws: on a shared machine that is what can be compared.
+
+#[path = "../../tui/tests/made_up/mod.rs"]
+mod made_up;
 
 use egui::{Context, Pos2, RawInput, Rect, Vec2};
 use magscope_core::align::Aligner;
@@ -15,6 +21,7 @@ use magscope_gui::{Chosen, Compared, Format, Front, Job, KeyMap, Opened, Part, T
 use magscope_scope::recorded::{MOST_JOURNEYS, MOST_SCANNED, Stretch, Window};
 use magscope_scope::{Action, Options, Scope, State};
 use magscope_session::{RecordOptions, Recorder, Session};
+use rustix::time::{ClockId, clock_gettime};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -25,8 +32,13 @@ fn main() {
     let dir = tempfile::tempdir().expect("room");
     let kept = std::env::var_os("SESSION").map(PathBuf::from);
     let path = kept.unwrap_or_else(|| dir.path().join("large.session"));
+    let flows: Option<u64> = std::env::var("FLOWS").ok().and_then(|n| n.parse().ok());
+    let events = flows.map_or(events, |flows| flows * made_up::storm::EVENTS);
     if !path.exists() {
-        write(&path, events);
+        match flows {
+            Some(flows) => write_flows(&path, flows),
+            None => write(&path, events),
+        }
     }
     let mut bench = Bench::open(&path);
     println!("{events} events on disk, a window of {} × {}", SIZE.x, SIZE.y);
@@ -38,13 +50,15 @@ fn main() {
         survey.as_nanos() as f64 / events as f64
     );
     bench.report("a picture meanwhile");
-    for (name, tab) in [
-        ("journeys", Tab::Journeys),
-        ("heat map", Tab::Hops),
-        ("distributions", Tab::Distributions),
-        ("flows", Tab::Flows),
+    for (name, tab, height) in [
+        ("journeys", Tab::Journeys, 230.0),
+        ("heat map", Tab::Hops, 230.0),
+        ("heat map, every pair in sight", Tab::Hops, 820.0),
+        ("distributions", Tab::Distributions, 230.0),
+        ("flows", Tab::Flows, 230.0),
     ] {
         bench.front.chosen.tab = tab;
+        bench.front.chosen.below_height = height;
         bench.scope.apply(Action::Fit);
         bench.frames(3);
         bench.taken.clear();
@@ -56,6 +70,7 @@ fn main() {
         bench.report(&format!("all of it, {name}"));
     }
     bench.front.chosen.tab = Tab::Journeys;
+    bench.front.chosen.below_height = 230.0;
     for (name, ns) in
         [("1 s", 1_000_000_000_u64), ("30 ms", 30_000_000), ("1 ms", 1_000_000), ("10 µs", 10_000)]
     {
@@ -96,6 +111,15 @@ fn write(path: &Path, events: u64) {
     recorder.close().expect("room");
 }
 
+fn write_flows(path: &Path, flows: u64) {
+    let roomy = RecordOptions { queue_bytes: 4 << 30, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(path, &made_up::info(), roomy).expect("a directory");
+    for first in (0..flows).step_by(1000) {
+        recorder.append(&made_up::storm::flows(first..(first + 1000).min(flows))).expect("room");
+    }
+    recorder.close().expect("room");
+}
+
 struct Bench {
     ctx: Context,
     front: Front,
@@ -103,7 +127,8 @@ struct Bench {
     session: Session,
     opened: Instant,
     all: Window,
-    taken: Vec<Duration>,
+    /// Wall time and processor time of each picture.
+    taken: Vec<(Duration, Duration)>,
 }
 
 impl Bench {
@@ -194,7 +219,7 @@ impl Bench {
 
     fn frames(&mut self, n: usize) {
         for _ in 0..n {
-            let began = Instant::now();
+            let (began, busy) = (Instant::now(), thread_time());
             let input =
                 RawInput { screen_rect: Some(Rect::from_min_size(Pos2::ZERO, SIZE)), ..RawInput::default() };
             let (front, scope) = (&mut self.front, &mut self.scope);
@@ -204,22 +229,31 @@ impl Bench {
             let triangles = self.ctx.tessellate(std::mem::take(&mut output.shapes), output.pixels_per_point);
             std::hint::black_box(triangles);
             output.textures_delta.clear();
-            self.taken.push(began.elapsed());
+            self.taken.push((began.elapsed(), thread_time().saturating_sub(busy)));
         }
     }
 
     fn report(&mut self, name: &str) {
-        self.taken.sort();
-        let at = |part: f64| self.taken.get((self.taken.len() as f64 * part) as usize).map_or(0.0, |d| ms(*d));
+        let (mut wall, mut busy): (Vec<_>, Vec<_>) = self.taken.iter().copied().unzip();
+        let told = |taken: &mut Vec<Duration>| {
+            taken.sort();
+            let at = |part: f64| taken.get((taken.len() as f64 * part) as usize).map_or(0.0, |d| ms(*d));
+            format!("{:>6.2} {:>6.2} {:>6.2}", at(0.5), at(0.95), taken.last().map_or(0.0, |d| ms(*d)))
+        };
         println!(
-            "{name:<32} p50 {:>6.2} ms   p95 {:>6.2} ms   worst {:>6.2} ms   n {}",
-            at(0.5),
-            at(0.95),
-            self.taken.last().map_or(0.0, |d| ms(*d)),
+            "{name:<32} ms, p50 p95 worst: wall {}   processor {}   n {}",
+            told(&mut wall),
+            told(&mut busy),
             self.taken.len()
         );
         self.taken.clear();
     }
+}
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 fn ms(duration: Duration) -> f64 {

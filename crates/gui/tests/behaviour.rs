@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::made_up::START_NS;
+use common::made_up::{START_NS, storm};
 use common::{Bench, SECOND, busy, chosen, probed, two_hosts, window};
 use egui::{Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::Harness;
@@ -11,7 +11,7 @@ use magscope_core::Correlator;
 use magscope_core::compare::{Run, Side, compare};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::Limits;
-use magscope_gui::{Compared, Light, Spreads, Tab, Tint, Wish};
+use magscope_gui::{Chosen, Compared, Light, Spreads, Tab, Tint, Wish};
 use magscope_scope::look::Room;
 use magscope_scope::trigger::{HoldOff, Mode};
 use magscope_scope::{Action, Over, Recording};
@@ -226,6 +226,37 @@ fn files_are_picked_and_colours_chosen() {
     harness.get_by_label("verdict").click();
     harness.run_steps(3);
     assert_eq!(harness.state().front.chosen.tint, Tint::Verdict);
+}
+
+#[test]
+fn cpus_give_lifelines_their_colours_and_are_asked_for() {
+    let mut scope = magscope_scope::Scope::new(common::made_up::info(), magscope_scope::Options::default());
+    scope.ingest(&storm::flows(0..200));
+    scope.end();
+    scope.apply(Action::ZoomTo { from_ns: START_NS, to_ns: START_NS + 200_000 });
+    let mut harness = window(scope, Chosen { tint: Tint::Verdict, ..chosen(Light::Dark) }, SIZE);
+    let all_alike = harness.render().expect("arithmetic");
+    harness.get_by_label("Colour: verdict").click();
+    harness.run_steps(3);
+    harness.get_by_label("CPU").click();
+    harness.run_steps(3);
+    assert_eq!(harness.state().front.chosen.tint, Tint::Cpu);
+    let area = harness.get_by_label_contains("time line:").rect();
+    let by_cpu = harness.render().expect("arithmetic");
+    let colours = |image: &image::RgbaImage| {
+        let x = area.left() as u32..area.right() as u32;
+        let y = area.top() as u32..area.bottom() as u32;
+        let all = y.flat_map(|y| x.clone().map(move |x| (x, y)));
+        all.map(|(x, y)| image.get_pixel(x, y).0).collect::<std::collections::HashSet<_>>().len()
+    };
+    assert!(colours(&by_cpu) > colours(&all_alike) + 4, "{} for {}", colours(&by_cpu), colours(&all_alike));
+    type_text(&mut harness, "/");
+    type_text(&mut harness, "cpu = 3");
+    harness.key_press(Key::Enter);
+    harness.run_steps(3);
+    let frame = harness.state().scope.frame();
+    let journeys = frame.journeys(100);
+    assert!(!journeys.rows.is_empty() && journeys.rows.iter().all(|row| row.line.cpu() == Some(3)));
 }
 
 /// Requests at a rate, their journeys counted on one side of a comparison; every time multiplied.

@@ -2,13 +2,14 @@
 
 mod common;
 
+use common::made_up::storm;
 use common::{SECOND, busy, chosen, two_hosts, window};
 use egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
+use egui_kittest::kittest::Queryable;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Event as Hit, Flow, FlowId, Hop, Proto};
+use magscope_core::{Batch, Event as Hit, Hop};
 use magscope_gui::{Chosen, Light, Tab};
 use magscope_scope::{Action, Options, Scope};
-use std::net::{Ipv4Addr, SocketAddr};
 
 const SIZE: [f32; 2] = [900.0, 600.0];
 
@@ -57,33 +58,79 @@ fn zooms_from_a_nanosecond_to_ten_years() {
 
 #[test]
 fn many_flows_are_a_table_and_not_a_wall() {
-    // Thirty thousand here, so that the test ends.
+    // So many that each bound on flows is passed, and no more, so that the test ends; the benches draw a million.
+    const FLOWS: u64 = 70_000;
     let mut scope = Scope::new(common::made_up::info(), Options::default());
-    for chunk in 0..30_u64 {
-        let (mut events, mut flows) = (Vec::new(), Vec::new());
-        for n in chunk * 1000..(chunk + 1) * 1000 {
-            let end =
-                |port: u64| SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + (n >> 14) as u32), port as u16));
-            let id = FlowId(n + 1);
-            flows.push(Flow { id, netns: 1, proto: Proto::UDP, local: end(n & 0x3fff), remote: end(53) });
-            let at = n * 1_000;
-            for (hop, later) in [(Hop::IpOut, 0), (Hop::DevXmit, 500)] {
-                events.push(Hit {
-                    flow: id,
-                    len: 64,
-                    ip_id: n as u16,
-                    skb: n as u32 + 1,
-                    proto: Proto::UDP,
-                    ..Hit::at(hop, at + later)
-                });
-            }
-        }
-        let watermark_ns = (chunk + 1) * 1_000_000;
-        scope.ingest(&Batch { events, flows, watermark_ns, ..Batch::default() });
+    for first in (0..FLOWS).step_by(1000) {
+        scope.ingest(&storm::flows(first..first + 1000));
     }
+    scope.end();
+    let table = scope.frame().flows(usize::MAX);
+    let listed: u64 = table.rows.iter().map(|row| row.journeys).sum();
+    assert!(table.flows <= 4096 && table.rows.len() == table.flows, "{}", table.flows);
+    assert_eq!(listed + table.left_out, FLOWS, "what is not listed is counted");
+    assert_eq!(scope.frame().footer.totals.journeys, FLOWS);
     let mut harness =
         window(scope, Chosen { tab: Tab::Flows, below_height: 300.0, ..chosen(Light::Dark) }, SIZE);
     harness.run_steps(3);
+    let words = format!("{} journeys of others", magscope_scope::format::count(table.left_out));
+    harness.get_by_label_contains(&words);
+}
+
+/// What a window that was looked at all the time draws, and what one that is opened now does.
+fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, after: &str) {
+    harness.event(Event::PointerGone);
+    harness.run_steps(3);
+    let kept = harness.render().expect("arithmetic");
+    let scope =
+        std::mem::replace(&mut harness.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
+    let size = harness.ctx.content_rect().size();
+    let mut fresh = window(scope, harness.state().front.chosen.clone(), [size.x, size.y]);
+    fresh.event(Event::PointerGone);
+    fresh.run_steps(3);
+    let anew = fresh.render().expect("arithmetic");
+    harness.state_mut().scope =
+        std::mem::replace(&mut fresh.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
+    assert_eq!(kept.dimensions(), anew.dimensions());
+    // The strips alone: letters may lie elsewhere in their texture, and differ in the last bit.
+    let rows = harness.query_all_by_label("whole journey").map(|node| node.rect());
+    let row = rows.max_by(|a, b| a.width().total_cmp(&b.width())).expect("the first strip");
+    let x = row.left() as u32 + 172..row.right() as u32 - 272;
+    let y = row.top() as u32 + 1..size.y as u32 - 60;
+    let strips = y.flat_map(|y| x.clone().map(move |x| (x, y)));
+    let is_other = |(x, y): &(u32, u32)| {
+        let (a, b) = (kept.get_pixel(*x, *y).0, anew.get_pixel(*x, *y).0);
+        a.iter().zip(b).any(|(a, b)| a.abs_diff(b) > 2)
+    };
+    let other = strips.filter(is_other).count();
+    assert_eq!(other, 0, "pixels are another window's after {after}");
+}
+
+#[test]
+fn a_heat_map_that_is_kept_is_the_one_a_fresh_window_makes() {
+    let chosen = Chosen { tab: Tab::Hops, below_height: 300.0, ..chosen(Light::Dark) };
+    let mut harness = window(busy(), chosen, SIZE);
+    harness.state_mut().apply(Action::Fit);
+    same_as_a_fresh_one(&mut harness, "the first look");
+    for action in [
+        Action::PanBy(0.1),
+        Action::Zoom { steps: -2, at: 0.3 },
+        Action::Filter("proto = udp".to_owned()),
+        Action::Filter(String::new()),
+        Action::Fit,
+        Action::ChooseHop(Some(Hop::DevRecv)),
+    ] {
+        let words = format!("{action:?}");
+        harness.state_mut().apply(action);
+        same_as_a_fresh_one(&mut harness, &words);
+    }
+    harness.state_mut().scope.ingest(&storm::flows(400_000..402_000));
+    harness.state_mut().apply(Action::Fit);
+    same_as_a_fresh_one(&mut harness, "new data");
+    harness.state_mut().front.chosen.below_height = 420.0;
+    same_as_a_fresh_one(&mut harness, "more rows in sight");
+    harness.set_size(Vec2::new(1100.0, 700.0));
+    same_as_a_fresh_one(&mut harness, "another size");
 }
 
 #[test]

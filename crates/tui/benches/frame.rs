@@ -10,6 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{TerminalOptions, Viewport};
+use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::hint::black_box;
 use std::io::{self, Write};
@@ -28,6 +29,13 @@ fn with_events(events: u64, requests_per_s: f64) -> Scope {
         hundredth += 1;
         world.run_until(hundredth * 10_000_000, &mut scope);
     }
+    scope
+}
+
+/// A scope with so many flows of a datagram each.
+fn with_flows(flows: u64) -> Scope {
+    let mut scope = Scope::new(made_up::info(), Options::default());
+    (0..flows).step_by(1000).for_each(|first| scope.ingest(&made_up::storm::flows(first..first + 1000)));
     scope
 }
 
@@ -67,6 +75,13 @@ fn frame(c: &mut Criterion) {
         ("events", &[Action::Show(Room::Events)]),
     ];
     measure(c, "frame 200x60 with custom probes", with_probes(EVENTS / 10, 4_000.0), views);
+    let views: &[(&str, &[Action])] = &[
+        ("scope, near", &[Action::SetTimebase(1_000_000)]),
+        ("scope, from afar", &[Action::Fit]),
+        ("flows", &[Action::Show(Room::Flows)]),
+        ("hops", &[Action::Show(Room::Hops), Action::Fit]),
+    ];
+    measure(c, "frame 200x60 with a million flows", with_flows(1_000_000), views);
 }
 
 fn measure(c: &mut Criterion, name: &str, mut scope: Scope, views: &[(&str, &[Action])]) {
@@ -90,11 +105,34 @@ fn measure(c: &mut Criterion, name: &str, mut scope: Scope, views: &[(&str, &[Ac
                 black_box(full && terminal.draw(|_| ()).is_ok())
             });
         });
+        let mut busy: Vec<_> = (0..41)
+            .map(|_| {
+                let began = thread_ns();
+                black_box(terminal.draw(|f| front.draw(black_box(&scope), f.buffer_mut(), AREA)).is_ok());
+                let taken = thread_ns() - began;
+                black_box(terminal.draw(|_| ()).is_ok());
+                taken
+            })
+            .collect();
+        busy.sort_unstable();
+        let ms = |at: usize| busy[at] as f64 / 1e6;
+        println!(
+            "{name}: processor time without the empty frame: {:.2} ms ({:.2} to {:.2})",
+            ms(20),
+            ms(10),
+            ms(30)
+        );
         let before = bytes.get();
         let drawn = terminal.draw(|f| front.draw(&scope, f.buffer_mut(), AREA)).is_ok();
         println!("{name}: {} bytes from an empty screen ({drawn})", bytes.get() - before);
     }
     group.finish();
+}
+
+/// Processor time of this thread, nanoseconds.
+fn thread_ns() -> u64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Counts bytes and forgets them.

@@ -66,9 +66,16 @@ impl Correlator {
 
     /// Takes a batch and appends the journeys that ended to `done`.
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
+        self.directory.next_batch();
+        let most = self.desk.limits.max_flows.max(1);
+        if self.directory.len() + batch.flows.len() > most {
+            // For all that it announces at once: to make room for one must not forget another of them.
+            let new = batch.flows.iter().filter(|flow| self.directory.get(flow.id).is_none()).count();
+            self.forget_idle_flows(most - new.min(most), done);
+        }
         for flow in &batch.flows {
-            if self.directory.len() >= self.desk.limits.max_flows && self.directory.get(flow.id).is_none() {
-                self.forget_idle_flows(done);
+            if self.directory.len() >= most && self.directory.get(flow.id).is_none() {
+                self.forget_idle_flows(most - 1, done); // more than are remembered at all
             }
             self.directory.announce(flow, &mut self.desk.counters);
         }
@@ -313,24 +320,20 @@ impl Correlator {
         }
     }
 
-    /// Forgets the sixteenth of the streams that was idle longest; more where that frees no flow, because the other
-    /// direction still holds it.
-    fn forget_idle_flows(&mut self, done: &mut Vec<Journey>) {
-        // Flows that were announced and never used have no stream.
-        self.desk.counters.evicted_flows += self.directory.retain(|_| true);
-        for share in [16, 2, 1] {
-            if self.directory.len() < self.desk.limits.max_flows.max(1) {
+    /// Forgets flows until so many are left at most: those announced and never used, then the sixteenth of the streams that was idle
+    /// longest, then more, because the other direction may still hold a flow; at last also those that were announced just now.
+    fn forget_idle_flows(&mut self, most: usize, done: &mut Vec<Journey>) {
+        self.desk.counters.evicted_flows += self.directory.retain(true, |_| true);
+        for (fresh, share) in [(true, 16), (true, 2), (true, 1), (false, 1)] {
+            if self.directory.len() <= most {
                 return;
             }
             let in_use = self.streams.iter().map(|s| s.last_ns).filter(|ns| *ns != FREE_NS);
             let mut idle: Vec<u64> = in_use.collect();
-            if idle.is_empty() {
-                return;
-            }
-            let nth = (idle.len() / share).min(idle.len() - 1);
-            let horizon = *idle.select_nth_unstable(nth).1;
+            let nth = (idle.len() / share).min(idle.len().saturating_sub(1));
+            let horizon = if idle.is_empty() { 0 } else { *idle.select_nth_unstable(nth).1 };
             let (streams, desk) = (&mut self.streams, &mut self.desk);
-            let forgotten = self.directory.retain(|slot| {
+            let forgotten = self.directory.retain(fresh, |slot| {
                 let Some(stream) = streams.get_mut(slot) else { return false };
                 if stream.last_ns > horizon {
                     return true;

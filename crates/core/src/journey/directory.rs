@@ -25,6 +25,8 @@ struct Entry {
     flow: Flow,
     tx: Option<u32>,
     rx: Option<u32>,
+    /// The batch that announced it.
+    batch: u64,
 }
 
 /// Flows and their streams.
@@ -34,6 +36,8 @@ pub(super) struct Directory {
     keys: Map<StreamKey, u32>,
     free: Vec<u32>,
     generation: u32,
+    /// Batches so far.
+    batches: u64,
     /// The last flow looked up, because events come in runs.
     last: Option<(FlowId, bool, u32)>,
 }
@@ -44,6 +48,11 @@ fn canonical(end: Endpoint) -> Endpoint {
 }
 
 impl Directory {
+    /// Another batch begins.
+    pub const fn next_batch(&mut self) {
+        self.batches += 1;
+    }
+
     pub fn announce(&mut self, flow: &Flow, counters: &mut Counters) {
         if flow.id.is_none() {
             return;
@@ -51,7 +60,7 @@ impl Directory {
         if let Some(known) = self.flows.get(&flow.id) {
             counters.flow_collisions += u64::from(known.flow != *flow);
         } else {
-            self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None });
+            self.flows.insert(flow.id, Entry { flow: *flow, tx: None, rx: None, batch: self.batches });
         }
     }
 
@@ -105,9 +114,10 @@ impl Directory {
         Some(slot as usize)
     }
 
-    /// Forgets every flow and stream for which `keep` does not hold. A flow stays as long as one of its streams does.
-    pub fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) -> u64 {
-        let before = self.flows.len();
+    /// Forgets every flow and stream for which `keep` does not hold. A flow stays as long as one of its streams does, and with
+    /// `fresh` also where it was announced by this batch or the one before: its events may be still to come.
+    pub fn retain(&mut self, fresh: bool, mut keep: impl FnMut(usize) -> bool) -> u64 {
+        let (before, batches) = (self.flows.len(), self.batches);
         self.last = None;
         let mut kept: Set<u32> = Set::default();
         self.keys.retain(|_, slot| {
@@ -125,7 +135,7 @@ impl Directory {
                 slot.is_some()
             };
             let (tx, rx) = (stays(&mut entry.tx), stays(&mut entry.rx));
-            tx || rx
+            tx || rx || (fresh && entry.batch + 1 >= batches)
         });
         (before - self.flows.len()) as u64
     }

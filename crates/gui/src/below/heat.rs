@@ -11,8 +11,12 @@ use magscope_scope::{Action, Frame};
 
 /// Height of a strip.
 const STRIP: f32 = 38.0;
+/// Between two of them.
+const BETWEEN: f32 = 3.0;
 /// Classes of latency in it.
 const CLASSES: usize = 24;
+/// Shades of a colour, from few to many.
+const STEPS: usize = 63;
 /// Width of a column of time, pixels: a strip's height has no more detail than that.
 const COLUMN: f32 = 2.0;
 /// Width of the names.
@@ -26,17 +30,23 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let (left, right) = (all.left() + NAMES, (all.right() - FIGURES - 12.0).max(all.left() + NAMES + 60.0));
     let columns = ((right - left) * ui.pixels_per_point() / COLUMN).max(2.0) as usize;
     let state = key(&[cx.revision, place(all), u64::from(cx.c == &crate::colours::DARK)]);
-    let map = cx.cache.heat.get(key(&[state, columns as u64]), || frame.heat_map(columns, CLASSES));
     let own = if frame.probes().is_empty() { Vec::new() } else { frame.hit_heats((right - left) as usize) };
-    if map.rows.is_empty() && own.is_empty() {
-        ui.label(number("no latency in this stretch yet", cx.c.dim));
-        return;
-    }
     let c = cx.c;
-    let texture = cx.cache.texture(ui.ctx(), "heat", state, || image(&map, columns, c));
     titles(ui, right, cx);
-    ScrollArea::vertical().auto_shrink([false, false]).show(ui, |ui| {
-        ui.spacing_mut().item_spacing.y = 3.0;
+    ScrollArea::vertical().auto_shrink([false, false]).show_viewport(ui, |ui, seen| {
+        ui.spacing_mut().item_spacing.y = BETWEEN;
+        // Rows that are scrolled out of sight are not made.
+        let each = STRIP + BETWEEN;
+        let shown = (seen.top() / each).max(0.0) as usize..(seen.bottom() / each).ceil().max(0.0) as usize;
+        let state = key(&[state, columns as u64, shown.start as u64, shown.end as u64]);
+        let map = cx.cache.heat.get(state, || frame.heat_map_of(columns, CLASSES, &shown));
+        if map.rows.is_empty() && own.is_empty() {
+            ui.label(number("no latency in this stretch yet", c.dim));
+            return;
+        }
+        let shown = shown.start.min(map.rows.len())..shown.end.min(map.rows.len());
+        let rows = map.rows.get(shown.clone()).unwrap_or_default();
+        let texture = cx.cache.texture(ui.ctx(), "heat", state, || image(rows, columns, c));
         for (n, row) in map.rows.iter().enumerate() {
             let (rect, response) =
                 ui.allocate_exact_size(egui::vec2(all.width() - 12.0, STRIP), Sense::click());
@@ -50,7 +60,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             let painter = ui.painter();
             painter.rect_filled(strip, 2.0, c.back);
             let mut mesh = Mesh::with_texture(TextureId::from(&texture));
-            let v = |at: usize| (at * CLASSES) as f32 / (map.rows.len() * CLASSES) as f32;
+            let v = |at: usize| (at as f32 - shown.start as f32) / rows.len().max(1) as f32;
             let uv = Rect::from_min_max(pos2(0.0, v(n)), pos2(1.0, v(n + 1)));
             mesh.add_rect_with_uv(strip, uv, Color32::WHITE);
             painter.add(mesh);
@@ -126,23 +136,29 @@ fn figures(painter: &egui::Painter, right: f32, y: f32, row: &HeatRow, colour: C
 }
 
 /// Every strip below the other, each with the shortest class at its foot.
-fn image(map: &HeatMap, columns: usize, c: &crate::colours::Colours) -> ColorImage {
-    let mut pixels = vec![Color32::TRANSPARENT; columns * map.rows.len() * CLASSES];
-    let warm: Vec<Color32> =
-        (0..CLASSES).map(|class| c.pace((class as f32 / CLASSES as f32 - 0.3) / 0.6)).collect();
-    for (row, strip) in map.rows.iter().zip(pixels.chunks_exact_mut(columns * CLASSES)) {
-        let most = row.columns().flatten().copied().max().unwrap_or(0).max(1);
-        let most = (most as f32).ln_1p();
+fn image(rows: &[HeatRow], columns: usize, c: &crate::colours::Colours) -> ColorImage {
+    let mut pixels = vec![Color32::TRANSPARENT; columns * rows.len().max(1) * CLASSES];
+    // A picture has a hundred thousand cells and few colours: each is mixed once.
+    let mixed = |class: usize, step: usize| {
+        let warm = c.pace((class as f32 / CLASSES as f32 - 0.3) / 0.6);
+        warm.gamma_multiply(0.3 + 0.7 * step as f32 / STEPS as f32)
+    };
+    let colours: Vec<[Color32; STEPS + 1]> =
+        (0..CLASSES).map(|class| std::array::from_fn(|step| mixed(class, step))).collect();
+    for (row, strip) in rows.iter().zip(pixels.chunks_exact_mut(columns * CLASSES)) {
+        let scale = STEPS as f32 / (row.max_count as f32 + 1.0).ln();
         for (x, cells) in row.columns().enumerate().take(columns) {
-            for ((class, cell), warm) in cells.iter().enumerate().zip(&warm).filter(|((_, n), _)| **n > 0) {
-                let part = (*cell as f32).ln_1p() / most;
-                if let Some(pixel) = strip.get_mut((CLASSES - 1 - class) * columns + x) {
-                    *pixel = warm.gamma_multiply(0.3 + 0.7 * part);
+            for ((class, cell), colours) in cells.iter().enumerate().zip(&colours) {
+                if *cell > 0
+                    && let Some(pixel) = strip.get_mut((CLASSES - 1 - class) * columns + x)
+                {
+                    let step = ((*cell as f32 + 1.0).ln() * scale) as usize;
+                    *pixel = colours.get(step.min(STEPS)).copied().unwrap_or_default();
                 }
             }
         }
     }
-    ColorImage::new([columns, map.rows.len() * CLASSES], pixels)
+    ColorImage::new([columns, rows.len().max(1) * CLASSES], pixels)
 }
 
 fn says(map: &HeatMap, row: &HeatRow, at: egui::Vec2) -> String {

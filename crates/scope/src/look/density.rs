@@ -117,6 +117,8 @@ pub struct HeatRow {
     pub pair: Option<(Hop, Hop)>,
     /// Over the whole row.
     pub times: Percentiles,
+    /// The largest count of any cell of the row, at least 1.
+    pub max_count: u32,
     /// Column after column, in each the classes.
     cells: Vec<u32>,
     classes: usize,
@@ -124,13 +126,9 @@ pub struct HeatRow {
 
 impl HeatRow {
     /// A row of these cells: column after column, in each so many classes.
-    pub(crate) const fn new(
-        pair: Option<(Hop, Hop)>,
-        times: Percentiles,
-        cells: Vec<u32>,
-        classes: usize,
-    ) -> Self {
-        HeatRow { pair, times, cells, classes }
+    pub(crate) fn new(pair: Option<(Hop, Hop)>, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
+        let max_count = cells.iter().copied().max().unwrap_or(1).max(1);
+        HeatRow { pair, times, max_count, cells, classes }
     }
 
     /// How many there were by class of latency, the shortest first: columns of time from the left.

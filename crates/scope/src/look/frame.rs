@@ -9,6 +9,7 @@ use crate::frame::Frame;
 use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::probes::{Probe, ProbeId};
+use std::ops::Range;
 
 impl<'a> Frame<'a> {
     /// The lanes from afar, in so many columns.
@@ -70,7 +71,12 @@ impl<'a> Frame<'a> {
 
     /// Latency by hop pair and time over the time of the picture, in so many columns and classes of latency.
     pub fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
-        self.scope.heat_map(columns, classes)
+        self.scope.heat_map(columns, classes, &(0..usize::MAX))
+    }
+
+    /// The same, with columns in the rows that are shown and none in the others.
+    pub fn heat_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
+        self.scope.heat_map(columns, classes, shown)
     }
 
     /// The chosen signals over the time of the picture, in so many columns.

@@ -295,11 +295,14 @@ impl Pyramid {
 pub enum Share {
     /// All of it in all of these: it is wider than a column, and where in it something was is not known.
     Each(usize, usize),
-    /// This part of it in this column, and the rest in the next one.
-    Divided(usize, f64),
+    /// This part of it in this column, in [`Share::WHOLE`]s, and the rest in the next one.
+    Divided(usize, u64),
 }
 
 impl Share {
+    /// What a part is a part of.
+    const WHOLE: u64 = 1 << 16;
+
     fn of(begin_ns: u64, width_ns: u64, stretch: (u64, u64), columns: usize) -> Self {
         let (from_ns, to_ns) = stretch;
         let last_ns = begin_ns + (width_ns - 1);
@@ -309,18 +312,34 @@ impl Share {
         }
         let span = u128::from(to_ns.saturating_sub(from_ns));
         let edge_ns = from_ns + (span * last as u128).div_ceil(columns.max(1) as u128) as u64;
-        Self::Divided(first, edge_ns.saturating_sub(begin_ns) as f64 / width_ns as f64)
+        let part =
+            u128::from(edge_ns.saturating_sub(begin_ns)) * u128::from(Self::WHOLE) / u128::from(width_ns);
+        Self::Divided(first, part as u64)
     }
 
-    /// Adds so many to the columns they belong to.
-    pub fn add(self, n: u32, mut to: impl FnMut(usize, u32)) {
-        match self {
-            Self::Each(first, last) => (first..=last).for_each(|column| to(column, n)),
-            Self::Divided(first, part) => {
-                let left = ((f64::from(n) * part).round() as u32).min(n);
-                to(first, left);
-                to(first + 1, n - left);
+    /// Adds all classes of a tile to the columns they belong to: cells column after column, so many in each, and the cell of a class.
+    pub fn add(self, tile: &Tile, cells: &mut [u32], rows: usize, row_of: impl Fn(u16) -> usize) {
+        let (first, last) = match self {
+            Self::Each(first, last) => (first, last),
+            Self::Divided(first, _) => (first, first + 1),
+        };
+        let Some(cells) = cells.get_mut(first * rows..(last + 1) * rows) else { return };
+        let plus = |cell: Option<&mut u32>, n: u32| {
+            if let Some(cell) = cell {
+                *cell = cell.saturating_add(n);
             }
+        };
+        if let Self::Divided(_, part) = self {
+            let (left, right) = cells.split_at_mut(rows);
+            for (class, n) in tile.classes() {
+                let (row, on_left) = (row_of(class), (u64::from(n) * part + Self::WHOLE / 2) / Self::WHOLE);
+                plus(left.get_mut(row), on_left as u32);
+                plus(right.get_mut(row), n - on_left as u32);
+            }
+            return;
+        }
+        for column in cells.chunks_exact_mut(rows) {
+            tile.classes().for_each(|(class, n)| plus(column.get_mut(row_of(class)), n));
         }
     }
 }
@@ -443,16 +462,12 @@ mod tests {
                 pyramid.settle();
                 let stretch = (a.min(b), a.max(b) + 1);
                 let column_ns = (stretch.1 - stretch.0) / columns as u64;
-                let mut seen = vec![0_u64; columns];
+                let mut seen = vec![0_u32; columns];
                 let mut is_wide = false;
                 pyramid.spread(Lane::Journeys, stretch, columns, |share, tile| {
-                    let mut each = 0;
-                    for (_, n) in tile.classes() {
-                        share.add(n, |column, n| {
-                            seen[column] += u64::from(n);
-                            each += u64::from(n);
-                        });
-                    }
+                    let before: u64 = seen.iter().map(|n| u64::from(*n)).sum();
+                    share.add(tile, &mut seen, 1, |_| 0);
+                    let each = seen.iter().map(|n| u64::from(*n)).sum::<u64>() - before;
                     // Whatever is divided is all there.
                     is_wide |= matches!(share, Share::Each(first, last) if first < last);
                     assert!(is_wide || each == tile.count);
@@ -461,6 +476,7 @@ mod tests {
                 pyramid.columns(Lane::Journeys, stretch, columns, |first, last, tile| {
                     truth[first..=last].iter_mut().for_each(|n| *n += tile.count);
                 });
+                let seen: Vec<u64> = seen.into_iter().map(u64::from).collect();
                 if is_wide || column_ns < 1 << bits(0) {
                     prop_assert_eq!(&seen, &truth);
                     continue;

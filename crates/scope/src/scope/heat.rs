@@ -1,13 +1,15 @@
 //! The heat map: latency by hop pair and time.
 //!
 //! It is the picture that reads most tiles: each of them once for every pair of hops, with all of its classes. So it takes the widest
-//! that are no wider than a column, and its cells lie column after column, so that a tile writes to one place.
+//! that are no wider than a column, its cells lie column after column, so that a tile writes to one place, and rows that are not looked
+//! at are not read: what it costs is the memory that tiles come from, each from another place.
 
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::look::{HeatMap, HeatRow};
-use crate::pyramid::{CLASSES, Lane, Tile, edges_of};
+use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use magscope_core::Hop;
+use std::ops::Range;
 
 /// Classes of latency a picture has at most.
 const MOST_CLASSES: usize = 256;
@@ -15,7 +17,8 @@ const MOST_CLASSES: usize = 256;
 type Row = (Option<(Hop, Hop)>, Lane);
 
 impl Scope {
-    pub(crate) fn heat_map(&self, columns: usize, classes: usize) -> HeatMap {
+    /// With cells in these rows alone.
+    pub(crate) fn heat_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
         let pairs = Hop::path().iter().zip(&self.below);
@@ -30,27 +33,24 @@ impl Scope {
         };
         let rows: Vec<_> = rows
             .iter()
-            .map(|((pair, lane), total)| {
+            .enumerate()
+            .map(|(at, ((pair, lane), total))| {
+                if !shown.contains(&at) {
+                    return HeatRow::new(*pair, total.percentiles(), Vec::new(), classes);
+                }
                 let mut cells = vec![0_u32; columns * classes];
-                let mut add = |column: usize, class: u16, n: u32| {
-                    let at = column * classes + scale.row_of(class);
-                    if let Some(cell) = cells.get_mut(at) {
-                        *cell = cell.saturating_add(n);
-                    }
-                };
+                let row_of = |class| scale.row_of(class);
                 if columns == 1 {
-                    total.classes().for_each(|(class, n)| add(0, class, n));
+                    Share::Each(0, 0).add(total, &mut cells, classes, row_of);
                 } else {
                     self.pyramid.spread(*lane, stretch, columns, |share, tile| {
-                        for (class, n) in tile.classes() {
-                            share.add(n, |column, n| add(column, class, n));
-                        }
+                        share.add(tile, &mut cells, classes, row_of);
                     });
                 }
                 HeatRow::new(*pair, total.percentiles(), cells, classes)
             })
             .collect();
-        let max_count = rows.iter().flat_map(HeatRow::columns).flatten().max().copied().unwrap_or(1).max(1);
+        let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);
         HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns: scale.edges_ns(), rows, max_count }
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)] // each user of this module needs a part of it
 
+pub mod storm;
+
 use magscope_core::clock::ClockSample;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;

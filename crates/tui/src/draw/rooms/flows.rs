@@ -38,7 +38,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
     let mut words = format!(" by {} ", order(table.order));
     if table.left_out > 0 {
-        words = format!(" {} more are counted, not listed ·{words}", count(table.left_out));
+        words = format!(" {} journeys of others are counted, not listed ·{words}", count(table.left_out));
     }
     canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
 }
