@@ -1,6 +1,7 @@
 //! ULM (draft-abela-ulm-05) in `NetLogger`'s dialect, and `NetLogger`'s later *best practices* lines (BP): one line an event.
 
 mod events;
+mod field;
 mod read;
 mod rejoin;
 mod threads;

@@ -5,6 +5,7 @@
 //! Written by hand because no crate writes `epb_packetid`.
 
 mod block;
+mod comment;
 mod headers;
 
 use crate::Chosen;
@@ -13,6 +14,7 @@ use crate::names::Names;
 use crate::output::{Export, Output, Written};
 use crate::timeline::TimeLine;
 use block::{Packet, interface, section, statistics};
+use comment::comment;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::head::PayloadHead;
@@ -251,27 +253,6 @@ impl Pcapng {
         self.buffer.clear();
         Ok(())
     }
-}
-
-/// What a packet's comment says of a journey: `journey 42: complete in 118234 ns; dev.queue→dev.xmit 3120 ns, …`
-fn comment(journey: &Journey) -> Box<str> {
-    use std::fmt::Write;
-    let mut text = format!("journey {}: {}", journey.id, journey.verdict);
-    // Writing into a String cannot fail.
-    if let Some(ns) = journey.total_ns() {
-        let _ = write!(text, " in {}", interval(ns, journey.total_half_width_ns()));
-    }
-    for (at, latency) in journey.latencies().enumerate() {
-        let before = if at == 0 { "; " } else { ", " };
-        let took = interval(latency.ns, latency.half_width_ns);
-        let _ = write!(text, "{before}{}→{} {took}", latency.from, latency.to);
-    }
-    text.into()
-}
-
-/// `3120 ns`, or between two clocks `3120 ± 800 ns`.
-fn interval(ns: u64, half_width_ns: u64) -> String {
-    if half_width_ns == 0 { format!("{ns} ns") } else { format!("{ns} ± {half_width_ns} ns") }
 }
 
 impl Export for Pcapng {
