@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 /// A mark: when, where, what.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// Nanoseconds, as [`TimeLine::ns`].
+    /// Nanoseconds, as [`crate::TimeLine::ns`].
     pub ns: i64,
     /// Which node: its number in the order of the recordings.
     pub node: u16,
