@@ -57,6 +57,9 @@ pub struct Retention {
     /// Most segments kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_segments: Option<u32>,
+    /// How long a segment is kept after its end, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_for_s: Option<u64>,
 }
 
 /// What was deleted on purpose while recording: the oldest segments. Not a loss, but not there either.
@@ -76,7 +79,7 @@ pub struct Dropped {
     /// Last event deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Which limit it was the last time: `size-limit` or `keep`.
+    /// Which limit it was the last time: `size-limit`, `keep` or `keep-for`.
     pub by: String,
 }
 
@@ -85,7 +88,11 @@ impl Dropped {
     pub fn describe(&self) -> String {
         let (segments, events) = (self.segments, self.events);
         let plural = if segments == 1 { "segment" } else { "segments" };
-        let by = if self.by == "keep" { "limit on segments kept" } else { "size limit" };
+        let by = match self.by.as_str() {
+            "keep" => "limit on segments kept",
+            "keep-for" => "limit on their age",
+            _ => "size limit",
+        };
         format!("first {segments} {plural} ({events} events) dropped by the {by}")
     }
 }

@@ -76,6 +76,46 @@ fn segments_kept_are_counted() {
     assert_eq!(Session::open(dir.path()).unwrap().damage(), []);
 }
 
+/// Ages go by the clock of the events: those of `Traffic` decide, not how fast they are written.
+#[test]
+fn segments_end_and_go_by_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut traffic, mut batch) = (Traffic::new(4, 64), Batch::default());
+    traffic.fill(&mut batch, 1_500);
+    let span_ns = |batch: &Batch| batch.events.last().unwrap().time_ns - batch.events[0].time_ns;
+    let every_ns = span_ns(&batch);
+    // a hundred batches make the age
+    let stretch = 100_000_000_u64.div_ceil(every_ns);
+    let keep_for = Duration::from_nanos(100 * every_ns * stretch).max(Duration::from_secs(1));
+    let options =
+        RecordOptions { keep_for: Some(keep_for), flush_interval: Duration::ZERO, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
+    let (mut appended, mut newest_ns) = (0, 0);
+    for _ in 0..400 {
+        traffic.fill(&mut batch, 1_500);
+        batch.events.iter_mut().for_each(|event| event.time_ns *= stretch);
+        newest_ns = batch.events.last().unwrap().time_ns;
+        recorder.append(&batch).unwrap();
+        appended += batch.events.len() as u64;
+        settle(&recorder);
+    }
+    let summary = recorder.close().unwrap();
+    let dropped = summary.dropped.clone().unwrap();
+    assert_eq!(dropped.events + summary.events, appended);
+    assert!(dropped.describe().ends_with("dropped by the limit on their age"), "{}", dropped.describe());
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!(session.damage(), [], "retention is no damage");
+    // All that is young enough is there, and nothing that is older by more than a segment.
+    let oldest_ns = summary.from_ns.unwrap();
+    let age_ns = keep_for.as_nanos() as u64;
+    assert!(
+        newest_ns - oldest_ns >= age_ns && newest_ns - oldest_ns <= age_ns * 5 / 4,
+        "{}",
+        newest_ns - oldest_ns
+    );
+    assert!((8..=11).contains(&summary.segments), "{} segments", summary.segments);
+}
+
 #[test]
 fn a_segment_that_vanishes_is_damage() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,6 +188,7 @@ fn directories_that_will_not_do_are_refused() {
     for options in [
         RecordOptions { size_limit_bytes: Some(10), ..RecordOptions::default() },
         RecordOptions { keep_segments: Some(0), ..RecordOptions::default() },
+        RecordOptions { keep_for: Some(Duration::from_millis(999)), ..RecordOptions::default() },
     ] {
         let fresh = dir.path().join("fresh");
         let refused = Recorder::create(&fresh, &node(), options);

@@ -32,6 +32,12 @@ pub struct Args {
     /// Keep this many segments (of at most 256 MiB each), delete older ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
+    /// Delete segments this long after their end: `7days`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    keep_for: Option<Duration>,
+    /// Begin a new segment this often at the least: `10m`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    segment_time: Option<Duration>,
 }
 
 /// Records until Ctrl-C or the end of `--duration`.
@@ -48,6 +54,8 @@ pub fn run(args: &Args) -> Result<()> {
     let options = RecordOptions {
         size_limit_bytes: args.size_limit,
         keep_segments: args.keep,
+        keep_for: args.keep_for,
+        segment_time: args.segment_time,
         ..RecordOptions::default()
     };
     let recorded = Recorded::new(live, directory, options)?;

@@ -11,6 +11,9 @@ pub const MAX_BATCH_ROWS: usize = 64 << 10;
 /// The least size limit: eight segments of a few small batches.
 const LEAST_SIZE_LIMIT: u64 = 1 << 20;
 
+/// The least age.
+const LEAST_AGE: Duration = Duration::from_secs(1);
+
 /// How to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordOptions {
@@ -20,6 +23,10 @@ pub struct RecordOptions {
     pub keep_segments: Option<u32>,
     /// A segment is ended when it has this many bytes; an eighth of the size limit if that is less.
     pub segment_bytes: u64,
+    /// A segment is ended when its time is longer than this as well; an eighth of the age if that is less.
+    pub segment_time: Option<Duration>,
+    /// Segments that ended so long ago are deleted. At least 1 s.
+    pub keep_for: Option<Duration>,
     /// Most bytes of events that wait for the disk; what does not fit is dropped and counted. At least 64 KiB.
     pub queue_bytes: usize,
     /// Longest time an event waits for its batch to become full.
@@ -33,6 +40,8 @@ impl Default for RecordOptions {
             size_limit_bytes: None,
             keep_segments: None,
             segment_bytes: 256 << 20,
+            segment_time: None,
+            keep_for: None,
             queue_bytes: 64 << 20,
             flush_interval: Duration::from_millis(250),
         }
@@ -57,6 +66,15 @@ impl RecordOptions {
                 because: "at least the one being written has to stay: use 1 or more".into(),
             });
         }
+        if let Some(keep_for) = self.keep_for {
+            if keep_for < LEAST_AGE {
+                return Err(SessionError::Options {
+                    option: format!("segments kept for {keep_for:?}"),
+                    because: format!("the least that leaves something to look at is {LEAST_AGE:?}"),
+                });
+            }
+            self.segment_time = Some(self.segment_time.unwrap_or(Duration::MAX).min(keep_for / 8));
+        }
         // One byte less than a file of 2 GiB keeps offsets small for any reader.
         self.segment_bytes = self.segment_bytes.clamp(64 << 10, (2 << 30) - 1);
         self.queue_bytes = self.queue_bytes.max(64 << 10);
@@ -64,7 +82,11 @@ impl RecordOptions {
     }
 
     pub(super) fn retention(&self) -> Retention {
-        Retention { size_limit_bytes: self.size_limit_bytes, keep_segments: self.keep_segments }
+        Retention {
+            size_limit_bytes: self.size_limit_bytes,
+            keep_segments: self.keep_segments,
+            keep_for_s: self.keep_for.map(|age| age.as_secs()),
+        }
     }
 
     /// Rows after which a batch is written: fewer in small segments, so that several batches make one.

@@ -23,6 +23,13 @@ use std::time::{Duration, Instant};
 /// Rows of the small tables that go into one batch.
 const SIDE_ROWS: usize = 16 << 10;
 
+/// A complete segment.
+struct Older {
+    totals: SegmentTotals,
+    /// When it was ended, by the clock of the events.
+    ended_ns: u64,
+}
+
 pub(super) struct Writer {
     dir: PathBuf,
     options: RecordOptions,
@@ -32,7 +39,9 @@ pub(super) struct Writer {
     encoder: Encoder,
     segment: Segment,
     /// Segments that are complete, oldest first.
-    older: VecDeque<SegmentTotals>,
+    older: VecDeque<Older>,
+    /// When the first of this segment was written, by the clock of the events.
+    began_ns: Option<u64>,
     known: Known,
     pace: Pace,
     events: EventColumns,
@@ -67,6 +76,7 @@ impl Writer {
             shared,
             encoder,
             older: VecDeque::new(),
+            began_ns: None,
             known: Known::new(),
             pace: Pace::new(),
             events: EventColumns::default(),
@@ -131,7 +141,9 @@ impl Writer {
             }
             events = later;
         }
-        self.now_ns = batch.events.last().map_or(self.now_ns, |e| self.now_ns.max(e.time_ns));
+        let newest =
+            batch.events.last().map(|event| event.time_ns).max(batch.clock.last().map(ClockSample::event_ns));
+        self.now_ns = self.now_ns.max(newest.unwrap_or(0));
         let side_bytes = self.known.fresh_bytes()
             + size_of_val(&self.tcp[..])
             + size_of_val(&self.hits[..])
@@ -187,22 +199,31 @@ impl Writer {
         self.changes.clear();
         self.counts.clear();
         self.shared.written.fetch_add(self.segment.totals.events - before, Relaxed);
-        if self.segment.totals.bytes >= self.options.segment_bytes {
+        let began_ns = *self.began_ns.get_or_insert(self.now_ns);
+        let is_long = |most: Duration| Duration::from_nanos(self.now_ns.saturating_sub(began_ns)) >= most;
+        if self.segment.totals.bytes >= self.options.segment_bytes
+            || self.options.segment_time.is_some_and(is_long)
+        {
             self.rotate()?;
         }
+        self.drop_aged()?;
         self.shared.bytes.store(self.bytes(), Relaxed);
         Ok(())
     }
 
     fn bytes(&self) -> u64 {
-        self.older.iter().map(|s| s.bytes).sum::<u64>() + self.segment.totals.bytes + self.meta_bytes
+        self.older.iter().map(|older| older.totals.bytes).sum::<u64>()
+            + self.segment.totals.bytes
+            + self.meta_bytes
     }
 
     fn rotate(&mut self) -> Result<(), SessionError> {
         self.segment.finish()?;
         let number = self.segment.totals.number + 1;
         let next = Segment::new(&self.dir, &self.meta.session, number);
-        self.older.push_back(std::mem::replace(&mut self.segment, next).totals);
+        let totals = std::mem::replace(&mut self.segment, next).totals;
+        self.older.push_back(Older { totals, ended_ns: self.now_ns });
+        self.began_ns = None;
         self.known.begin_segment(number);
         if let Some(keep) = self.options.keep_segments {
             while self.older.len() as u64 + 1 > u64::from(keep) {
@@ -210,6 +231,14 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Deletes segments that ended too long ago.
+    fn drop_aged(&mut self) -> Result<(), SessionError> {
+        let Some(keep_for) = self.options.keep_for else { return Ok(()) };
+        let aged = |older: &Older| Duration::from_nanos(self.now_ns.saturating_sub(older.ended_ns)) > keep_for;
+        let count = self.older.iter().take_while(|older| aged(older)).count();
+        (0..count).try_for_each(|_| self.drop_oldest("keep-for"))
     }
 
     /// Deletes old segments until `more` bytes fit under the limit.
@@ -228,7 +257,7 @@ impl Writer {
     /// Deletes the oldest complete segment. What is deleted is written down before: should the recorder die between
     /// the two, the reader finds a file too many and not one missing without a word.
     fn drop_oldest(&mut self, by: &str) -> Result<(), SessionError> {
-        let Some(oldest) = self.older.pop_front() else {
+        let Some(Older { totals: oldest, .. }) = self.older.pop_front() else {
             return Ok(());
         };
         let dropped = self.meta.dropped.get_or_insert_with(Dropped::default);
@@ -257,7 +286,10 @@ impl Writer {
         self.flush()?;
         self.segment.finish()?;
         self.segment.sync()?;
-        let totals = || self.older.iter().chain(std::iter::once(&self.segment.totals)).filter(|s| s.bytes > 0);
+        let totals = || {
+            let older = self.older.iter().map(|older| &older.totals);
+            older.chain(std::iter::once(&self.segment.totals)).filter(|s| s.bytes > 0)
+        };
         let ranges = || totals().filter_map(|s| s.range_ns);
         let mut losses = LossTotals::default();
         for segment in totals() {
