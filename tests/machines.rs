@@ -6,7 +6,7 @@ use common::{run, stderr};
 use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::{Recorded, State};
 use magscope_core::join::{Timeline, Unaligned};
-use magscope_core::journey::Limits;
+use magscope_core::journey::{Across, Limits};
 use magscope_core::source::{Progress, Source};
 use magscope_core::together::{self, Piece, Walker};
 use magscope_core::{Batch, Flow};
@@ -326,11 +326,10 @@ fn as_it_comes(dirs: &[&str]) {
     let hindsight = hindsight(&sessions);
     let online = Online::new(sessions.iter().map(Session::info));
     let sources = sessions.iter().map(|session| Box::new(session.replay(None, None)) as Box<dyn Source>);
-    let mut walker = Walker::new(sources.collect(), &online, Limits::default(), Duration::ZERO);
-    let (mut ratios, mut worst_ns) = (Vec::new(), 0);
+    let mut walker = Walker::live(sources.collect(), &online, Limits::default(), Duration::ZERO);
+    let (mut ratios, mut worst_ns, mut bounded) = (Vec::new(), 0, 0_u64);
     let mut visit = |piece: Piece<'_>| match piece {
-        Piece::Batch(node, batch) => {
-            batch.clock.iter().for_each(|sample| online.clock(node, *sample));
+        Piece::Batch(..) => {
             // As late as is settled by now, on the first one's clock.
             let Some(at_ns) = online.settled_ns(0).map(|(_, to)| to.saturating_sub(200_000_000)) else {
                 return;
@@ -349,7 +348,9 @@ fn as_it_comes(dirs: &[&str]) {
             worst_ns = worst_ns.max(within_ns);
             ratios.push(within_ns as f64 / sure_ns as f64);
         }
-        Piece::Journey(_, Some(crossing), _) => online.crossing(crossing),
+        Piece::Journey(journey, Some(_), _) => {
+            bounded += u64::from(matches!(journey.across, Across::Bounded { .. }))
+        }
         Piece::Journey(..) => {}
     };
     while walker.step(&mut visit).expect("a replay never fails") == Progress::More {}
@@ -361,6 +362,7 @@ fn as_it_comes(dirs: &[&str]) {
         ratios.len()
     );
     ratios.sort_by(f64::total_cmp);
+    assert!(bounded > used.used * 4 / 5, "{bounded} journeys with an interval, {used:?}");
     println!(
         "as it comes: {} looks, bounds {:.2} times as wide as with hindsight at the median, {worst_ns} ns at most",
         ratios.len(),

@@ -3,6 +3,8 @@
 mod common;
 #[path = "common/terminal.rs"]
 mod terminal;
+#[path = "common/two_clocks.rs"]
+mod two_clocks;
 #[path = "common/hosts.rs"]
 mod wired;
 
@@ -13,21 +15,25 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use terminal::Terminal;
+use two_clocks::{play, with_a_clock_of_its_own};
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
 const DATAGRAMS: usize = 40;
 
-/// Datagrams from the client to the server, every one of which lies there for a while before it is read.
+/// Datagrams from the client to the server, every one of which lies there for a while before it is read, and answered.
 fn slowly_read(hosts: &Hosts, wait: Duration) {
     let [client, _, server] = &hosts.names;
     let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
     receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 0)).expect("a port"));
     sender.connect((SERVER, 7001)).expect("a peer");
+    sender.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     for _ in 0..DATAGRAMS {
         sender.send(&[5; 300]).expect("sent");
         std::thread::sleep(wait);
-        receiver.recv(&mut [0; 400]).expect("read");
+        let (_, from) = receiver.recv_from(&mut [0; 400]).expect("read");
+        receiver.send_to(&[6; 10], from).expect("answered");
+        sender.recv(&mut [0; 400]).expect("an answer");
     }
 }
 
@@ -72,6 +78,53 @@ fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
     terminal.shows("the clocks");
     terminal.keys("q");
     assert!(terminal.ends());
+}
+
+#[test]
+fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
+    if !is_root("two hosts") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("follow") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (client, server) = (path("client"), path("server"));
+    let recorders =
+        [RecorderChild::start(&hosts.names[0], &client), RecorderChild::start(&hosts.names[2], &server)];
+    let mut terminal = Terminal::start(&["replay", "--follow", &client, &server], dir.path(), 120, 40);
+    terminal.shows("▶ live");
+    slowly_read(&hosts, Duration::from_millis(3));
+    terminal.keys("4");
+    terminal.shows("of which");
+    terminal.shows(&format!("{SERVER}:7001")); // while they run
+    let header = terminal.text().lines().next().unwrap_or_default().to_owned();
+    assert!(header.contains("one clock"), "both are recorded by one kernel: {header}");
+    recorders.into_iter().for_each(RecorderChild::end);
+    terminal.shows("■ ended");
+    terminal.keys("q");
+    assert!(terminal.ends());
+
+    // The same again, the second with a clock of its own.
+    let (another, run_client, run_server) = (path("another"), path("run-client"), path("run-server"));
+    with_a_clock_of_its_own(&server, &another);
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(&client, &run_client));
+        scope.spawn(|| play(&another, &run_server));
+        assert!(eventually(|| [&run_client, &run_server]
+            .iter()
+            .all(|run| Path::new(run).join("meta.toml").exists())));
+        let mut terminal =
+            Terminal::start(&["replay", "--follow", &run_client, &run_server], dir.path(), 120, 40);
+        terminal.shows("■ ended");
+        terminal.shows("CERTIFIED");
+        terminal.keys("4");
+        terminal.shows(&format!("{SERVER}:7001"));
+        terminal.shows("±"); // what lies between the hosts is an interval
+        terminal.keys("6");
+        terminal.shows("it rests on");
+        terminal.keys("q");
+        assert!(terminal.ends());
+    });
 }
 
 #[test]

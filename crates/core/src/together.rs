@@ -1,6 +1,6 @@
 //! Several recordings read side by side, their journeys joined: what one recording is to a correlator, a set of them is to this.
 
-use crate::align::{Aligner, Alignment};
+use crate::align::{Aligner, Alignment, Online};
 use crate::batch::Batch;
 use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
@@ -8,7 +8,14 @@ use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, T
 use crate::journey::{Correlator, Counters, Journey, Limits};
 use crate::node::{NodeInfo, tell_apart};
 use crate::source::{Progress, Source, SourceError};
+use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Journeys of a node that wait for its clocks, at most; then the oldest go on without.
+const MAX_HELD: usize = 1 << 16;
+/// The clocks have to be known so long after a journey's end, nanoseconds: where it stands on the other clock is not known to the
+/// nanosecond.
+const AROUND_NS: u64 = 20_000_000;
 
 /// What comes out, piece by piece.
 pub enum Piece<'a> {
@@ -38,6 +45,8 @@ struct Lane<'s> {
     /// Rough common time of what was read, nanoseconds.
     at_ns: i64,
     ended: bool,
+    /// Journeys that ended and wait until the clocks are known around them.
+    held: VecDeque<Journey>,
 }
 
 /// What the lanes know.
@@ -65,6 +74,8 @@ impl Context for Names<'_, '_> {
 pub struct Walker<'s> {
     lanes: Vec<Lane<'s>>,
     timeline: &'s dyn Timeline,
+    /// Learns the clocks on the way.
+    online: Option<&'s Online>,
     /// Halves of one recording can meet only where there is more than one namespace, behind a translator.
     joiner: Option<Joiner<'s>>,
     patience: Duration,
@@ -86,7 +97,7 @@ impl<'s> Walker<'s> {
         tell_apart(&mut infos);
         let lanes = sources.into_iter().zip(infos).map(|(source, info)| {
             let correlator = Correlator::of_node(&info, limits);
-            Lane { source, correlator, info, at_ns: i64::MIN, ended: false }
+            Lane { source, correlator, info, at_ns: i64::MIN, ended: false, held: VecDeque::new() }
         });
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
@@ -94,6 +105,7 @@ impl<'s> Walker<'s> {
         Walker {
             lanes,
             timeline,
+            online: None,
             joiner: joins.then(|| Joiner::new(timeline, limits)),
             patience,
             batch: Batch::default(),
@@ -101,6 +113,17 @@ impl<'s> Walker<'s> {
             joined: Vec::new(),
             finished: false,
         }
+    }
+
+    /// Reads sources that run yet, and learns on the way how their clocks stand to each other. A journey waits to be joined until clock
+    /// samples have come after it, some tenths of a second; before anything bounds two clocks, what crosses between them has no latency.
+    pub fn live(
+        sources: Vec<Box<dyn Source + 's>>,
+        online: &'s Online,
+        limits: Limits,
+        patience: Duration,
+    ) -> Self {
+        Walker { online: Some(online), ..Walker::new(sources, online, limits, patience) }
     }
 
     /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes.
@@ -116,14 +139,28 @@ impl<'s> Walker<'s> {
         if lane.source.next(&mut self.batch, self.patience)? == Progress::End {
             lane.ended = true;
             lane.correlator.finish(&mut self.done);
+            if let Some(online) = self.online {
+                online.ended(node);
+            }
         } else {
             // Where nothing comes, as from a quiet host, the others go on.
             let last = self.batch.events.last();
             lane.at_ns =
                 last.map_or(newest_ns.saturating_add(1), |last| self.timeline.rough_ns(node, last.time_ns));
             lane.correlator.push(&self.batch, &mut self.done);
+            if let Some(online) = self.online {
+                self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
+            }
             on_time_line(&mut self.batch, node, self.timeline);
             visit(Piece::Batch(node, &self.batch));
+        }
+        if let Some(online) = self.online {
+            self.lanes[at].held.extend(self.done.drain(..));
+            self.release(|node, journey, held| {
+                let settled = online.settled_ns(node).map(|(_, to)| to);
+                held > MAX_HELD
+                    || journey.end_ns().is_none_or(|end| settled > Some(end.saturating_add(AROUND_NS)))
+            });
         }
         let names = Names(&self.lanes);
         for journey in self.done.drain(..) {
@@ -132,10 +169,34 @@ impl<'s> Walker<'s> {
                 None => visit(Piece::Journey(&journey, None, &names)),
             }
         }
+        self.hand_over(visit);
+        Ok(Progress::More)
+    }
+
+    /// Lets held journeys go, the first of each node first, as long as they may: by node, journey, and how many are held.
+    fn release(&mut self, may: impl Fn(u16, &Journey, usize) -> bool) {
+        for at in 0..self.lanes.len() {
+            let node = at as u16;
+            while let Some(lane) = self.lanes.get_mut(at)
+                && lane.held.front().is_some_and(|journey| may(node, journey, lane.held.len()))
+                && let Some(journey) = lane.held.pop_front()
+            {
+                match &mut self.joiner {
+                    Some(joiner) => joiner.push(node, journey, &Names(&self.lanes), &mut self.joined),
+                    None => self.joined.push(Joined { journey, crossing: None }),
+                }
+            }
+        }
+    }
+
+    fn hand_over(&mut self, visit: &mut dyn FnMut(Piece<'_>)) {
+        let names = Names(&self.lanes);
         for one in self.joined.drain(..) {
+            if let (Some(online), Some(crossing)) = (self.online, &one.crossing) {
+                online.crossing(crossing);
+            }
             visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
         }
-        Ok(Progress::More)
     }
 
     /// The sources have ended: what still waits for its other half goes on alone.
@@ -143,13 +204,11 @@ impl<'s> Walker<'s> {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
+        self.release(|_, _, _| true);
         if let Some(joiner) = &mut self.joiner {
             joiner.finish(&mut self.joined);
         }
-        let names = Names(&self.lanes);
-        for one in self.joined.drain(..) {
-            visit(Piece::Journey(&one.journey, one.crossing.as_ref(), &names));
-        }
+        self.hand_over(visit);
     }
 
     /// What was found on the way.
@@ -178,13 +237,17 @@ pub fn walk(
 
 /// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.
 fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
-    if node == 0 {
-        return;
-    }
+    // 0 and the last of all are no time
+    let watermark_ns = Some(batch.watermark_ns).filter(|ns| !matches!(ns, 0 | &u64::MAX));
     // A batch can be without events and tell of losses all the same.
-    let first = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
+    let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
+    let first = first.or(batch.losses.first().map(|loss| loss.to_ns));
+    let Some(first) = first.filter(|_| node > 0) else { return };
     let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
     let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
+    if watermark_ns.is_some() {
+        shift(&mut batch.watermark_ns);
+    }
     batch.events.iter_mut().for_each(|event| shift(&mut event.time_ns));
     batch.tcp.iter_mut().for_each(|sample| shift(&mut sample.time_ns));
     batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));

@@ -9,6 +9,7 @@ mod commands;
 mod control;
 mod drawing;
 mod failure;
+mod growing;
 mod hosts;
 mod joint;
 mod live_source;

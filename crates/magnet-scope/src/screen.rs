@@ -1,11 +1,13 @@
 //! The screen: feeds a scope from a source and measures what that costs.
 
+mod follower;
 mod host_cpu;
 mod options;
 mod player;
 mod save;
 mod switch;
 
+pub use follower::{Followed, follow};
 pub use options::{ScreenArgs, config_dir};
 pub use player::{Hold, Player, play};
 

@@ -1,6 +1,7 @@
 //! `magnet-scope replay DIR…`: recordings on the screen, at a speed; a report where there is no screen.
 
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
+use crate::failure::Hint;
 use crate::recordings::Recordings;
 use crate::screen::ScreenArgs;
 use crate::{output, reporting, screen};
@@ -22,6 +23,9 @@ pub struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     screen: ScreenArgs,
+    /// Recordings that still run, as they come, on one time line by what is known of their clocks so far; on the screen alone
+    #[arg(long, conflicts_with_all = ["json", "speed", "PartArgs"])]
+    follow: bool,
     /// Print the report as JSON, without a screen
     #[arg(long)]
     json: bool,
@@ -30,6 +34,16 @@ pub struct Args {
 /// Plays the recordings.
 pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
+    if args.follow {
+        if output::is_screen() {
+            return screen::follow(&args.sessions.dirs, limits, &args.screen);
+        }
+        return Err(Hint::error(
+            "--follow shows a picture that changes, and stdout is no terminal",
+            "the output is redirected",
+            "leave out --follow for a report of what is there, or use `export --follow`",
+        ));
+    }
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     if output::is_screen() && !args.json {
         return screen::play(&recordings, args.speed, limits, &args.screen);

@@ -1,16 +1,14 @@
 //! What brings events to the window's scope, each in a thread of its own.
 
 use super::trouble;
-use crate::commands::export::follow::Follow;
+use crate::growing::Growing;
 use crate::recordings::Recordings;
-use crate::screen::{self, Feeder, Hold, Player};
+use crate::screen::{self, Feeder, Followed, Hold, Player};
 use crate::signals::Stop;
 use crate::trigger::Keeper;
 use anyhow::Error;
-use magscope_core::Batch;
 use magscope_core::journey::Limits;
-use magscope_core::node::NodeInfo;
-use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::source::{Progress, SourceError};
 use magscope_gui::{Feed, Shared, Trouble};
 use magscope_scope::Scope;
 use std::path::PathBuf;
@@ -88,26 +86,36 @@ pub struct FollowFeed {
 
 impl Feed for FollowFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
-        let follow = Follow::new(self.dir, Stop::default()).map_err(|error| trouble(&error))?;
-        let mut growing = Growing(follow);
+        let mut growing = Growing::new(self.dir, Stop::default()).map_err(|error| trouble(&error))?;
         let mut feeder = Feeder::new(&mut growing, None);
         run(&mut feeder, scope)
     }
 }
 
-/// A recording that grows, as what a screen is fed from. What it costs is not ours.
-struct Growing(Follow);
+/// Follows several recordings that still run, on one time line.
+pub struct FollowAllFeed {
+    /// Which.
+    pub dirs: Vec<PathBuf>,
+    /// Of the correlator.
+    pub limits: Limits,
+}
 
-impl Source for Growing {
-    fn info(&self) -> &NodeInfo {
-        self.0.info()
-    }
-
-    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
-        self.0.next(batch, timeout)
+impl Feed for FollowAllFeed {
+    fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
+        let mut followed = Followed::open(&self.dirs).map_err(|error| trouble(&error))?;
+        let mut follower = followed.follower(self.limits);
+        while !scope.is_ended() {
+            let progress = follower.turn(&mut Moments(scope), 2 * PAUSE).map_err(failed)?;
+            scope.news();
+            if progress == Progress::End {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 }
 
+/// What it costs is not ours.
 impl screen::Feed for Growing {}
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Recordings on disk, as the window asks for them.
 
 use super::compared::compared;
-use super::feeds::{FollowFeed, ReplayFeed};
+use super::feeds::{FollowAllFeed, FollowFeed, ReplayFeed};
 use super::{settings, trouble};
 use crate::cli::PartArgs;
 use crate::commands::export::format::Format as Written;
 use crate::commands::export::selection;
 use crate::failure::{Cancelled, Hint};
 use crate::recordings::Recordings;
+use crate::screen::Followed;
 use crate::values::instant::Instant;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -72,6 +73,18 @@ impl Files {
                 dirs: dirs.to_vec(),
             });
         }
+        if dirs.len() > 1 && self.run_yet(dirs) {
+            let followed = Followed::open(dirs)?;
+            let feed = Box::new(FollowAllFeed { dirs: dirs.to_vec(), limits: self.limits });
+            let title = dirs.iter().map(|dir| name(dir)).collect::<Vec<_>>().join(" + ");
+            return Ok(Opened {
+                title: format!("{title} (being recorded)"),
+                scope: followed.scope(self.limits, MOST_JOURNEYS),
+                feed,
+                notes: Vec::new(),
+                dirs: dirs.to_vec(),
+            });
+        }
         let all =
             dirs.iter().filter_map(|dir| Some(Session::open(dir).ok()?.summary().events)).sum::<u64>().max(1);
         let read = std::cell::Cell::new(0_u64);
@@ -99,6 +112,15 @@ impl Files {
         let notes = recordings.damage();
         let feed = Box::new(ReplayFeed { recordings, limits: self.limits });
         Ok(Opened { title, scope, feed, notes, dirs: dirs.to_vec() })
+    }
+
+    /// Whether all of them are still being recorded.
+    fn run_yet(&self, dirs: &[PathBuf]) -> bool {
+        let runs = |dir: &PathBuf| {
+            let closed = Session::open(dir).is_ok_and(|session| session.summary().closed);
+            !closed && (self.follow || is_fresh(dir))
+        };
+        dirs.iter().all(runs)
     }
 
     fn exported(part: &Part, format: Format, to: &Path, job: &Job) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use super::Args;
 use super::text::{seconds_apart, who_is_ahead};
-use crate::commands::export::follow::Follow;
+use crate::growing::Growing;
 use crate::output;
 use crate::signals::Stop;
 use anyhow::Result;
@@ -11,7 +11,7 @@ use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::{Live, State};
 use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source};
-use magscope_core::together::{Piece, Walker};
+use magscope_core::together::Walker;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ struct Now {
 
 pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let follows = args.recordings.iter().map(|dir| Follow::new(dir.clone(), stop.clone()));
+    let follows = args.recordings.iter().map(|dir| Growing::new(dir.clone(), stop.clone()));
     let follows = follows.collect::<Result<Vec<_>>>()?;
     let mut infos: Vec<NodeInfo> = follows.iter().map(|follow| follow.info().clone()).collect();
     tell_apart(&mut infos);
@@ -53,18 +53,10 @@ pub(super) fn run(args: &Args, every: Duration) -> Result<()> {
         return Ok(());
     }
     let sources = follows.into_iter().map(|follow| Box::new(follow) as Box<dyn Source>).collect();
-    let mut walker = Walker::new(sources, &online, args.limits.limits(), PATIENCE);
-    let mut visit = |piece: Piece<'_>| match piece {
-        Piece::Batch(node, batch) => batch.clock.iter().for_each(|sample| online.clock(node, *sample)),
-        Piece::Journey(_, Some(crossing), _) => online.crossing(crossing),
-        Piece::Journey(..) => {}
-    };
+    let mut walker = Walker::live(sources, &online, args.limits.limits(), PATIENCE);
     let mut told = Instant::now();
     loop {
-        let progress = walker.step(&mut visit).map_err(anyhow::Error::from_boxed)?;
-        if progress == Progress::End {
-            (0..infos.len() as u16).for_each(|node| online.ended(node));
-        }
+        let progress = walker.step(&mut |_| {}).map_err(anyhow::Error::from_boxed)?;
         if progress == Progress::End || told.elapsed() >= every {
             told = Instant::now();
             tell(&online, &infos, args.json)?;

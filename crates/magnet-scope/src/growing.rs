@@ -1,0 +1,189 @@
+//! A recording that still runs, as a source that waits for more.
+//!
+//! The recorder writes whole batches, so each look reads the session anew from where the last one ended; a look costs what came since.
+//! What was handed out is known by the running numbers of each CPU's records, so an event that came late is neither lost nor told
+//! twice.
+
+use crate::sessions;
+use crate::signals::Stop;
+use anyhow::Result;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::{Batch, Hop};
+use magscope_session::{Replay, Session};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Looks at a session with events and without a clock sample, before it is taken for one that has none.
+const LOOKS_FOR_CLOCK: u32 = 30;
+/// How far back a look begins: events can come that much later than others.
+const BACK_NS: u64 = 1_000_000_000;
+
+/// A session that grows.
+pub struct Growing {
+    dir: PathBuf,
+    info: NodeInfo,
+    stop: Stop,
+    given_up: GivenUp,
+    replay: Option<Replay>,
+    looked: Option<Instant>,
+    /// The recorder closed it before the look that is being read.
+    closed: bool,
+    seen: Seen,
+}
+
+/// Whether who reads has given up.
+#[derive(Clone, Debug, Default)]
+pub struct GivenUp(Rc<Cell<bool>>);
+
+impl GivenUp {
+    /// Says whether.
+    pub fn set(&self, given_up: bool) {
+        self.0.set(given_up);
+    }
+}
+
+/// What was handed out.
+#[derive(Default)]
+struct Seen {
+    events: Records,
+    hits: Records,
+    heads: Records,
+    latest_ns: Option<u64>,
+    tcp_ns: Option<u64>,
+    loss_ns: Option<u64>,
+    clock_ns: Option<u64>,
+    change_ns: Option<u64>,
+    /// Of each hop.
+    counts_ns: BTreeMap<Hop, Option<u64>>,
+}
+
+/// The last record of each CPU.
+#[derive(Default)]
+struct Records(BTreeMap<u16, u32>);
+
+impl Records {
+    /// Whether a record is newer than the last one of its CPU, which it then is.
+    fn is_new(&mut self, cpu: u16, record: u32) -> bool {
+        // Numbers wrap, so the shorter way round tells which is newer.
+        let new = self.0.get(&cpu).is_none_or(|last| record.wrapping_sub(*last) as i32 > 0);
+        if new {
+            self.0.insert(cpu, record);
+        }
+        new
+    }
+}
+
+impl Growing {
+    /// From its beginning, until it is closed or `stop` is raised.
+    pub fn new(dir: PathBuf, stop: Stop) -> Result<Self> {
+        let info = Session::open(&dir)?.info().clone();
+        let given_up = GivenUp::default();
+        Ok(Growing {
+            dir,
+            info,
+            stop,
+            given_up,
+            replay: None,
+            looked: None,
+            closed: false,
+            seen: Seen::default(),
+        })
+    }
+
+    /// With what its reader gives up.
+    pub fn given_up(&self) -> GivenUp {
+        self.given_up.clone()
+    }
+
+    /// UTC less the session's clock; waits for the first clock sample, which may be written a moment after the first events.
+    pub fn to_utc_ns(&self) -> Result<Option<i64>> {
+        let mut with_events = 0;
+        loop {
+            let session = Session::open(&self.dir)?;
+            let map = sessions::utc_map(&session);
+            if let Some(sample) = map.samples().first() {
+                return Ok(Some(sample.realtime_ns.wrapping_sub(sample.monotonic_ns as i64)));
+            }
+            with_events += u32::from(session.summary().events > 0);
+            if session.summary().closed || with_events > LOOKS_FOR_CLOCK || self.stop.is_raised() {
+                return Ok(None);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn look(&mut self) -> Result<(), SourceError> {
+        let session = Session::open(&self.dir)?;
+        self.closed = session.summary().closed;
+        self.replay = Some(session.replay(self.seen.latest_ns.map(|ns| ns.saturating_sub(BACK_NS)), None));
+        Ok(())
+    }
+}
+
+impl Source for Growing {
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        batch.clear();
+        if self.given_up.0.get() || self.stop.is_raised() {
+            return Ok(Progress::End);
+        }
+        if self.replay.is_none() {
+            let rest = PAUSE.saturating_sub(self.looked.map_or(PAUSE, |looked| looked.elapsed()));
+            std::thread::sleep(rest.min(timeout));
+            if rest > timeout {
+                return Ok(Progress::More);
+            }
+            self.look()?;
+        }
+        let Some(replay) = &mut self.replay else { return Ok(Progress::End) };
+        if replay.next(batch, Duration::ZERO)? == Progress::More {
+            self.seen.only_new(batch);
+            return Ok(Progress::More);
+        }
+        batch.clear();
+        if self.closed {
+            return Ok(Progress::End);
+        }
+        self.replay = None;
+        self.looked = Some(Instant::now());
+        Ok(Progress::More)
+    }
+}
+
+impl Seen {
+    /// Leaves in a batch what was not handed out yet.
+    fn only_new(&mut self, batch: &mut Batch) {
+        let Seen { events, hits, heads, latest_ns, tcp_ns, loss_ns, clock_ns, change_ns, counts_ns } = self;
+        batch.events.retain(|event| {
+            let new = events.is_new(event.cpu, event.record);
+            if new {
+                *latest_ns = Some(latest_ns.map_or(event.time_ns, |latest| latest.max(event.time_ns)));
+            }
+            new
+        });
+        batch.hits.retain(|hit| hits.is_new(hit.cpu, hit.record));
+        batch.heads.retain(|head| heads.is_new(head.cpu, head.record));
+        let newer = |last: &mut Option<u64>, ns: u64| {
+            let new = last.is_none_or(|last| ns > last);
+            if new {
+                *last = Some(ns);
+            }
+            new
+        };
+        batch.tcp.retain(|sample| newer(tcp_ns, sample.time_ns));
+        batch.losses.retain(|loss| newer(loss_ns, loss.to_ns));
+        batch.clock.retain(|sample| newer(clock_ns, sample.monotonic_ns));
+        batch.changes.retain(|change| newer(change_ns, change.to_ns));
+        batch.counts.retain(|count| newer(counts_ns.entry(count.hop).or_default(), count.time_ns));
+        batch.late = 0;
+    }
+}
