@@ -2,6 +2,7 @@
 
 use crate::align::{Aligner, Alignment, Online};
 use crate::batch::Batch;
+use crate::clock::ClockSample;
 use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
 use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
@@ -136,6 +137,8 @@ impl<'s> Walker<'s> {
         let node = at as u16;
         let newest_ns = self.lanes.iter().map(|lane| lane.at_ns).max().unwrap_or(i64::MIN);
         let lane = &mut self.lanes[at];
+        // the last batch's was another source's
+        self.batch.watermark_ns = 0;
         if lane.source.next(&mut self.batch, self.patience)? == Progress::End {
             lane.ended = true;
             lane.correlator.finish(&mut self.done);
@@ -144,9 +147,17 @@ impl<'s> Walker<'s> {
             }
         } else {
             // Where nothing comes, as from a quiet host, the others go on.
-            let last = self.batch.events.last();
-            lane.at_ns =
-                last.map_or(newest_ns.saturating_add(1), |last| self.timeline.rough_ns(node, last.time_ns));
+            let newest = newest(&self.batch);
+            if let (Some(online), Some(own_ns)) = (self.online, newest) {
+                online.arrived(node, own_ns);
+            }
+            let first = at == 0 && lane.at_ns == i64::MIN;
+            lane.at_ns = match newest {
+                Some(own_ns) => self.timeline.rough_ns(node, own_ns),
+                // The others are placed by what has come of the first.
+                None if first && self.online.is_some() => i64::MIN,
+                None => newest_ns.saturating_add(1),
+            };
             lane.correlator.push(&self.batch, &mut self.done);
             if let Some(online) = self.online {
                 self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
@@ -233,6 +244,12 @@ pub fn walk(
     let mut walker = Walker::new(sources.collect(), timeline, limits, patience);
     while walker.step(&mut visit)? == Progress::More {}
     Ok(walker.walked())
+}
+
+/// The newest instant that a batch tells of, on its node's event clock.
+fn newest(batch: &Batch) -> Option<u64> {
+    let event = batch.events.last().map(|event| event.time_ns);
+    event.or(batch.clock.last().map(ClockSample::event_ns))
 }
 
 /// Moves the times of a batch to those of recording 0. One step for all of it, so that differences stay what they are.

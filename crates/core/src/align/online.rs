@@ -2,8 +2,8 @@
 
 use super::collect::{Breaks, breaks_before, constraint};
 use super::{Alignment, Node};
+use crate::clock::ClockSample;
 use crate::clock::pair::{Counts, Live};
-use crate::clock::{ClockSample, NodeClock};
 use crate::join::{Crossing, Timeline};
 use crate::node::NodeInfo;
 use std::cell::RefCell;
@@ -32,6 +32,8 @@ struct Inner {
     broken: Vec<Broken>,
     /// What to add to a node's event clock to get to that of node 0, roughly: as they arrived.
     arrived: Vec<Option<i64>>,
+    /// The newest instant of node 0's event clock that was told of.
+    newest_0_ns: Option<u64>,
     ended: Vec<bool>,
 }
 
@@ -61,8 +63,21 @@ impl Online {
             pending: BTreeMap::new(),
             broken: (0..count).map(|_| Broken::default()).collect(),
             arrived: vec![None; count],
+            newest_0_ns: None,
             ended: vec![false; count],
         }))
+    }
+
+    /// Something came from a source that is as new as this instant of its event clock. Whatever comes first from another than the first
+    /// is taken for as new as what came last from that one, until packets tell better.
+    pub fn arrived(&self, node: u16, event_ns: u64) {
+        let Inner { arrived, newest_0_ns, .. } = &mut *self.0.borrow_mut();
+        if node == 0 {
+            *newest_0_ns = (*newest_0_ns).max(Some(event_ns));
+        }
+        if let (Some(arrived @ None), Some(there_ns)) = (arrived.get_mut(usize::from(node)), *newest_0_ns) {
+            *arrived = Some((there_ns as i64).wrapping_sub(event_ns as i64));
+        }
     }
 
     /// How the clocks of a source stood, just now.
@@ -105,6 +120,13 @@ impl Timeline for Online {
         self.0.borrow().known.shift_ns(node, at_ns)
     }
 
+    /// As they arrived, before packets tell better.
+    fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
+        let inner = self.0.borrow();
+        let arrived = || inner.arrived.get(usize::from(node)).copied().flatten();
+        inner.known.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0)
+    }
+
     /// Nothing yet of instants that are not settled on both sides, see [`Online::settled_ns`].
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
         let inner = self.0.borrow();
@@ -116,25 +138,17 @@ impl Timeline for Online {
     }
 
     fn rough_ns(&self, node: u16, at_ns: u64) -> i64 {
-        let inner = self.0.borrow();
-        let arrived = || inner.arrived.get(usize::from(node)).copied().flatten();
-        let shift_ns = inner.known.shift_ns(node, at_ns).or_else(arrived).unwrap_or(0);
-        (at_ns as i64).wrapping_add(shift_ns)
+        (at_ns as i64).wrapping_add(self.placed_ns(node, at_ns))
     }
 }
 
 impl Inner {
     fn clock(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);
-        let newest_0 = self.known.clock(0).and_then(NodeClock::newest);
         let Some(Node { clock, same }) = self.known.nodes.get_mut(at) else { return };
         let (same, before) = (*same, clock.newest());
         clock.push(sample);
         clock.keep_newest(MAX_SAMPLES);
-        if let Some(arrived @ None) = self.arrived.get_mut(at) {
-            let there = newest_0.unwrap_or(sample).event_ns();
-            *arrived = Some((there as i64).wrapping_sub(sample.event_ns() as i64));
-        }
         let broke = before.filter(|before| before.break_of_raw_before(&sample).is_some());
         // what was sent before a break counts before it
         let concerned = self.settle_all(same);

@@ -8,7 +8,7 @@ use crate::journey::{Across, Journey, Verdict};
 /// Puts a journey of one recording on the common time line.
 pub(super) fn place(journey: &mut Journey, node: u16, timeline: &dyn Timeline) {
     (journey.tx_node, journey.rx_node) = (node, node);
-    if let Some(shift_ns) = journey.start_ns().and_then(|ns| timeline.shift_ns(node, ns)) {
+    if let Some(shift_ns) = journey.start_ns().map(|ns| timeline.placed_ns(node, ns)) {
         journey.shift(shift_ns);
     }
 }
@@ -33,9 +33,10 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
         _ => Across::Apart,
     };
     let mut journey = tx.journey.clone();
-    journey.shift(tx_shift.unwrap_or(0));
+    let placed = |node, at: Option<u64>| at.map_or(0, |at| timeline.placed_ns(node, at));
+    journey.shift(placed(tx.node, sent_ns));
     let mut theirs = rx.journey.clone();
-    theirs.shift(rx_shift.unwrap_or(0));
+    theirs.shift(placed(rx.node, received_ns));
     journey.take_receiver(&theirs);
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
     journey.verdict = verdict(&tx.journey, &rx.journey);

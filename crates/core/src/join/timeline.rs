@@ -5,6 +5,11 @@ pub trait Timeline {
     /// What to add to `CLOCK_MONOTONIC` of a recording to get to that of recording 0, nanoseconds; `None` if unknown.
     fn shift_ns(&self, node: u16, at_ns: u64) -> Option<i64>;
 
+    /// The same for where a picture has it: roughly where nothing is known for sure, nanoseconds.
+    fn placed_ns(&self, node: u16, at_ns: u64) -> i64 {
+        self.shift_ns(node, at_ns).unwrap_or(0)
+    }
+
     /// `CLOCK_MONOTONIC` of recording `b` less that of `a` at an instant of `a`, and how far from the truth that can be, nanoseconds: 0
     /// and 0 for one clock, `None` if nothing is known.
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)>;
