@@ -136,9 +136,12 @@ pub fn utc_time(ns: u64) -> String {
     format!("{hour:02}:{minute:02}:{second:02}.{:03} {:03}", us / 1000, us % 1000)
 }
 
-/// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`.
+/// A ratio as per cent in 6 columns: ` 0.7 %`, `  76 %`; `<0.1 %` of what is little and not nothing.
 pub fn percent(ratio: f64) -> String {
     let value = if ratio.is_finite() { (ratio * 100.0).max(0.0) } else { 0.0 };
+    if value > 0.0 && value < 0.05 {
+        return "<0.1 %".to_owned();
+    }
     if value < 9.95 { format!("{value:4.1} %") } else { format!("{value:4.0} %") }
 }
 
@@ -197,6 +200,9 @@ mod tests {
     fn what_is_no_number_prints_as_nothing_much() {
         assert_eq!(rate(f64::NAN), "0.00  /s");
         assert_eq!(percent(f64::INFINITY), " 0.0 %");
+        assert_eq!(percent(0.0), " 0.0 %");
+        assert_eq!(percent(0.0002), "<0.1 %");
+        assert_eq!(percent(0.0005), " 0.1 %");
         assert_eq!(percent(0.007), " 0.7 %");
         assert_eq!(percent(0.76), "  76 %");
     }

@@ -95,9 +95,13 @@ fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: 
     canvas.rule(area, 0, "─", grid);
     canvas.put(area, 1, 0, " latency ↑ by time → ", dim);
     let span = short_duration(map.to_ns.saturating_sub(map.from_ns));
-    let at =
-        crate::draw::time_of_day(frame, map.from_ns).map_or_else(String::new, |time| format!("{time} UTC + "));
-    canvas.put_cut(area, LABELS, 0, width, &format!(" {at}{span} "), dim);
+    let time = crate::draw::time_of_day(frame, map.from_ns);
+    let with = |zone: &str| {
+        format!(" {}{span} ", time.as_ref().map_or_else(String::new, |time| format!("{time}{zone} + ")))
+    };
+    // Where it would be cut, what is known anyhow is left out: a span without its unit says nothing.
+    let words = Some(with(" UTC")).filter(|words| words.chars().count() <= usize::from(width));
+    canvas.put_cut(area, LABELS, 0, width, &words.unwrap_or_else(|| with("")), dim);
     let mut x = LABELS + width;
     for title in titles_of(numbers_width(area.width)) {
         x += NUMBER;
