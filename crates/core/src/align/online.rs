@@ -175,6 +175,10 @@ impl Inner {
             pending.left_out += 1;
         }
         pending.crossings.push_back(*crossing);
+        let has_ended = |node: u16| self.ended.get(usize::from(node)).copied().unwrap_or_default();
+        if has_ended(crossing.tx_node) && has_ended(crossing.rx_node) {
+            self.settle(pair); // no sample comes that would
+        }
     }
 
     fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
