@@ -349,7 +349,7 @@ fn as_it_comes(dirs: &[&str]) {
             ratios.push(within_ns as f64 / sure_ns as f64);
         }
         Piece::Journey(journey, Some(_), _) => {
-            bounded += u64::from(matches!(journey.across, Across::Bounded { .. }))
+            bounded += u64::from(matches!(journey.across, Across::Bounded { .. }));
         }
         Piece::Journey(..) => {}
     };
