@@ -233,7 +233,8 @@ fn the_clocks(client: &str, server: &str) {
         assert!(round_trip_ns >= LEAST_ROUND_TRIP_NS, "{pair}");
         // Nearer to one half the more quick packets there are, and emulation on a busy host leaves few of them.
         assert!(half_width_ns * 2 <= round_trip_ns * 3 / 2, "more than 1.5 of half a round trip: {pair}");
-        assert!(pair["used"].as_u64() >= Some(2 * (REQUESTS + DATAGRAMS) as u64), "{pair}");
+        // What was sent again, because the host was away for long, says nothing.
+        assert!(pair["used"].as_u64() >= Some((REQUESTS + DATAGRAMS) as u64 * 2 * 9 / 10), "{pair}");
         // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone.
         let drift_ppm = pair["drift_ppm"].as_f64().expect("a drift");
         assert!(drift_ppm.abs() < 60.0, "{pair}");
