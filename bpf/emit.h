@@ -65,8 +65,8 @@ INLINE void head(struct mag_header *h, __u8 hop, __u32 size, __u32 cpu, __u32 nu
 	h->time_ns = now;
 }
 
-/* Hands a record over, and wakes the reader where a watermark says so. */
-INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
+/* Counts a record of this size towards the watermarks: how the ring is to be told of it. */
+INLINE __u64 wake_for(struct mag_cpu *state, __u32 size)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
 	__u32 events = control.wake_events, bytes = control.wake_bytes;
@@ -80,7 +80,13 @@ INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
 			flags = BPF_RB_FORCE_WAKEUP;
 		}
 	}
-	bpf_ringbuf_submit(record, flags);
+	return flags;
+}
+
+/* Hands a record over, and wakes the reader where a watermark says so. */
+INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
+{
+	bpf_ringbuf_submit(record, wake_for(state, size));
 }
 
 /* Writes the pending loss record, if it fits. */

@@ -456,7 +456,7 @@ __noinline int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 		r->pad = 0;
 		OPAQUE(size);
 		if (size <= sizeof(*r) + MAG_SNAP_MAX)
-			written = !bpf_ringbuf_output(ring, r, size, BPF_RB_NO_WAKEUP);
+			written = !bpf_ringbuf_output(ring, r, size, wake_for(state, size));
 	}
 	give_back(state);
 	if (!written) {
