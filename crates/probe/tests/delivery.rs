@@ -87,6 +87,33 @@ fn the_reader_comes_at_the_first_of_events_bytes_and_time() {
 }
 
 #[test]
+fn payload_counts_towards_the_bytes() {
+    if !can_capture() {
+        return;
+    }
+    let net = Net::new();
+    let sockets = sockets(&net, 5952);
+    let cpu = rustix::thread::sched_getcpu();
+    let mut only = rustix::thread::CpuSet::new();
+    only.set(cpu);
+    rustix::thread::sched_setaffinity(None, &only).expect("each CPU counts its own");
+    let hops: HopSet = [Hop::DevXmit, Hop::DevRecv].into_iter().collect();
+    // Forty datagrams have 5 KiB of events, and 13 KiB with their heads.
+    let watermark = Watermark { events: 0, bytes: 8 << 10, time: PATIENCE };
+    for (asked, most) in [(Some(64), PATIENCE), (None, Duration::from_millis(300))] {
+        let snap = asked.map(|bytes| [Hop::DevXmit, Hop::DevRecv].map(|hop| (hop, bytes)));
+        let snap = snap.into_iter().flatten().collect();
+        let options =
+            CaptureOptions { hops, watermark, snap, ring_bytes_per_cpu: 64 << 10, ..CaptureOptions::default() };
+        let mut recording = net.capture_with(options);
+        let (slept, _) = slept(&mut recording, &sockets, 40, most);
+        assert_eq!(slept < most.min(PATIENCE / 2), most == PATIENCE, "slept {slept:?} of {most:?}");
+        recording.stop();
+        assert_eq!(recording.lost(), 0);
+    }
+}
+
+#[test]
 fn a_watermark_that_is_changed_while_it_runs_holds_from_then_on() {
     if !can_capture() {
         return;
