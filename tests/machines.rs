@@ -35,6 +35,8 @@ const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
 const MORE: usize = 100;
 /// What the last of them begins with.
 const LAST: u8 = 255;
+/// Times that the machines may be booted.
+const ATTEMPTS: u32 = 3;
 /// The client's wall clock is set so far ahead amid the recording.
 const STEP_S: i64 = 3600;
 /// Least time from the client's network stack to the server's and back by what netem does, nanoseconds. It draws a delay
@@ -191,21 +193,48 @@ fn wire(row: &Value) -> Option<(i64, i64)> {
 
 #[test]
 fn machines_are_put_on_one_time_line() {
-    let dir = TempDir::new().expect("a directory");
+    // An emulated kernel on a busy host may refuse a probe that an interrupt brings amid another. What was recorded around it is
+    // then in doubt, as the recordings tell, and not every byte can be in a whole journey.
+    for attempt in 1..=ATTEMPTS {
+        let dir = TempDir::new().expect("a directory");
+        if let Err(because) = recorded(dir.path()) {
+            return common::skipped("machines", &because);
+        }
+        let refused: u64 =
+            ["client", "server", "mirror"].iter().map(|role| refused(&dir.path().join(role))).sum();
+        if refused == 0 {
+            return check(dir.path());
+        }
+        println!("run {attempt} of {ATTEMPTS}: the kernels refused {refused} runs of a probe, as was told");
+    }
+    common::skipped("machines", "in every run their kernels refused runs of a probe");
+}
+
+/// Boots the machines and lets them record; why not, where that cannot be.
+fn recorded(dir: &Path) -> Result<(), String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/machines.sh");
     let own = std::env::current_exe().expect("this program");
-    let output = Command::new(script).arg(dir.path()).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
+    let output = Command::new(script).arg(dir).arg(env!("CARGO_BIN_EXE_magnet-scope")).arg(own).output();
     let output = output.expect("bash");
     let said = String::from_utf8_lossy(&output.stdout);
     if let Some(because) = said.trim().strip_prefix("skipped, because ") {
-        return common::skipped("machines", because);
+        return Err(because.to_owned());
     }
     assert!(output.status.success(), "{said}{}", stderr(&output));
     if let Some(keep) = std::env::var_os("MAGNET_KEEP_MACHINES") {
-        let copied = Command::new("cp").arg("-a").arg(dir.path()).arg(keep).status();
+        let copied = Command::new("cp").arg("-a").arg(dir).arg(keep).status();
         assert!(copied.is_ok_and(|status| status.success()));
     }
-    check(dir.path());
+    Ok(())
+}
+
+/// Runs of probes that a recording says the kernel refused; it lost nothing else.
+fn refused(dir: &Path) -> u64 {
+    let losses = json(&["info", "--json", &dir.display().to_string()])["losses"].clone();
+    for (cause, count) in losses.as_object().expect("causes") {
+        assert!(cause == "refused" || *count == 0, "{losses}");
+    }
+    losses["refused"].as_u64().expect("a number")
 }
 
 fn check(dir: &Path) {
