@@ -36,7 +36,7 @@ const MORE: usize = 100;
 /// What the last of them begins with.
 const LAST: u8 = 255;
 /// Times that the machines may be booted.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 4;
 /// The client's wall clock is set so far ahead amid the recording.
 const STEP_S: i64 = 3600;
 /// Least time from the client's network stack to the server's and back by what netem does, nanoseconds. It draws a delay
