@@ -209,14 +209,20 @@ impl Inner {
     /// Takes the crossings that both nodes' clocks are known around.
     fn settle(&mut self, pair: (u16, u16)) {
         let settled: Vec<_> = (0..self.ended.len() as u16).map(|node| self.settled_ns(node)).collect();
-        let settled_to = |node: u16| settled.get(usize::from(node)).copied().flatten().map_or(0, |(_, to)| to);
+        let settled = |node: u16| settled.get(usize::from(node)).copied().flatten();
         let Some(pending) = self.pending.get_mut(&pair) else { return };
         let (nodes, broken) = (&self.known.nodes, &self.broken);
         let (mut ready, mut left_out) = (Vec::new(), 0);
         pending.crossings.retain(|crossing| {
-            let is_ready = crossing.sent_ns <= settled_to(crossing.tx_node)
-                && crossing.received_ns <= settled_to(crossing.rx_node);
+            let spans = settled(crossing.tx_node).zip(settled(crossing.rx_node));
+            let Some(((sent_from, sent_to), (received_from, received_to))) = spans else { return true };
+            let is_ready = crossing.sent_ns <= sent_to && crossing.received_ns <= received_to;
             if is_ready {
+                // Before the second sample a slew may have begun that none tells of.
+                if crossing.sent_ns < sent_from || crossing.received_ns < received_from {
+                    left_out += 1;
+                    return false;
+                }
                 let before =
                     |clock: u16, ns| broken.get(usize::from(clock)).and_then(|broken| broken.before(ns));
                 let made = constraint(nodes, pair.0, crossing);
