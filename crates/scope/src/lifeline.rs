@@ -1,7 +1,7 @@
 //! A lifeline: a journey with the names of its ends, as the scope keeps and draws it.
 
 use crate::names::Seat;
-use magscope_core::journey::{Journey, Rung};
+use magscope_core::journey::{Across, Journey, Rung};
 use magscope_core::{Endpoint, Hop, Verdict};
 
 /// A stretch between two neighbouring events of a journey.
@@ -32,6 +32,11 @@ impl Lifeline {
     /// The correlator's number for the journey.
     pub const fn id(&self) -> u64 {
         self.journey.id
+    }
+
+    /// Whether nothing is known of the time between its sender's half and its receiver's: no line leads from one to the other.
+    pub fn is_apart(&self) -> bool {
+        self.journey.across == Across::Apart
     }
 
     /// Its events in path order, but for those taken at return.

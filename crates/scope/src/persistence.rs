@@ -3,6 +3,7 @@
 use crate::lifeline::Lifeline;
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::journey::Rung;
 
 /// Columns the density is kept in.
 const COLUMNS: usize = 512;
@@ -89,7 +90,9 @@ impl Overlay {
             }
         };
         let start_ns = line.start_ns();
-        for mark in line.marks() {
+        let first = line.marks().next().map(|mark| mark.hop.direction());
+        let on_its_clock = |mark: &Rung| !line.is_apart() || Some(mark.hop.direction()) == first;
+        for mark in line.marks().filter(on_its_clock) {
             let since = u128::from(mark.time_ns.saturating_sub(start_ns)) * COLUMNS as u128;
             let column = (since / u128::from(self.span_ns)) as usize;
             let row = mark.hop.path_index().and_then(|index| self.rows.get_mut(index));

@@ -123,11 +123,13 @@ fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32,
         let start = stroke.take().unwrap_or(from);
         if upright && (to.x - start.x).abs() < CORNER {
             stroke = Some(start);
-        } else if start == from {
-            step(ink, plot, frame, (from, to), crosses, width, colour);
         } else {
-            ink.line(start, from, width, colour);
-            step(ink, plot, frame, (from, to), crosses, width, colour);
+            if start != from {
+                ink.line(start, from, width, colour);
+            }
+            if !crosses || !line.is_apart() {
+                step(ink, plot, frame, (from, to), crosses, width, colour);
+            }
         }
         (below, from) = (above, to);
     }

@@ -7,8 +7,8 @@ use super::density;
 use super::layout::{Layout, is_wire};
 use super::raster::Raster;
 use crate::draw::canvas::Canvas;
-use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
+use magscope_core::{Direction, Hop};
 use magscope_scope::format::short_duration;
 use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline, Place};
 use ratatui::layout::Rect;
@@ -123,9 +123,17 @@ fn points<'a>(
 
 fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline, number: u16) {
     let mut before: Option<(f64, f64)> = None;
+    let mut received = false;
     for (x, y, place) in points(area, frame, rows, line) {
         if place == Place::Hop(Hop::DevDone) {
             continue; // beside the way: the packet went on without waiting for the driver's call to return
+        }
+        if let Place::Hop(hop) = place
+            && hop.direction() == Direction::Rx
+            && !std::mem::replace(&mut received, true)
+            && line.is_apart()
+        {
+            before = None; // the clocks say nothing of what lies between
         }
         raster.line(before.unwrap_or((x, y)), (x, y), number);
         before = Some((x, y));
