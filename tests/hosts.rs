@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
-use two_clocks::{journeys, name_of, play, skewed, wire, with_a_clock_of_its_own};
+use two_clocks::{clocks_are_sampled, journeys, name_of, play, skewed, wire, with_a_clock_of_its_own};
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
 /// Requests over TCP, their length, and that of each answer.
@@ -80,8 +80,12 @@ fn record(hosts: &Hosts, dir: &TempDir) -> (String, String) {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (a, b) = (path("client"), path("server"));
     let recorders = [RecorderChild::start(&hosts.names[0], &a), RecorderChild::start(&hosts.names[2], &b)];
+    // A bound needs two samples of each clock before it and after it.
+    clocks_are_sampled(&a, 2);
+    clocks_are_sampled(&b, 2);
     talk(hosts);
-    std::thread::sleep(Duration::from_millis(200)); // the last journeys have their ends
+    clocks_are_sampled(&a, 3);
+    clocks_are_sampled(&b, 3);
     recorders.into_iter().for_each(RecorderChild::end);
     (a, b)
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // not every test needs all of it
 
-use crate::common::{run, stderr};
+use crate::common::{eventually, run, stderr};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event};
 use magscope_session::{RecordOptions, Recorder, Session};
@@ -59,6 +59,24 @@ pub fn with_a_clock_of_its_own(from: &str, to: &str) {
         recorder.append(&batch).expect("room");
     }
     recorder.close().expect("it is written");
+}
+
+/// Waits until a recording that runs has so many more samples of its clocks.
+pub fn clocks_are_sampled(dir: &str, more: usize) {
+    let count = || {
+        let session = Session::open(Path::new(dir)).expect("a recording");
+        let (mut replay, mut batch, mut count) = (session.replay(None, None), Batch::default(), 0);
+        while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+            count += batch.clock.len();
+        }
+        count
+    };
+    let before = count();
+    assert!(
+        eventually(|| count() >= before + more),
+        "{before} samples of the clocks of {dir}, then {}",
+        count()
+    );
 }
 
 /// Writes a recording again as fast as it was made.
