@@ -6,7 +6,7 @@ use magscope_core::change::HopCount;
 use magscope_core::custom::ProbeHit;
 use magscope_core::hash::Set;
 use magscope_core::head::PayloadHead;
-use magscope_core::node::NodeInfo;
+use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
 use magscope_session::{RecordOptions, Recorder, Session};
@@ -20,6 +20,8 @@ pub const SECRET: &[u8] = b"GET /everything";
 pub const LOST: [u64; 2] = [7, 5];
 /// The kernel's reason of the drop.
 pub const REASON: u32 = 6;
+/// What that host's kernel calls it.
+pub const WHY: &str = "tcp_csum";
 /// What the sampler left out, and the filter.
 pub const LEFT_OUT: [u64; 2] = [90, 6];
 /// The two hosts.
@@ -59,6 +61,9 @@ pub fn everything(dir: &TempDir) -> [String; 2] {
     };
     let (mut first, mut second) = (half(false), half(true));
     let mut infos = [info.clone(), info];
+    for info in &mut infos {
+        info.drop_reasons = vec![DropReason { number: REASON, name: WHY.to_owned() }];
+    }
     probes(&mut infos[0], &mut first);
     lost(&mut first, LOST[0]);
     lost(&mut second, LOST[1]);

@@ -6,7 +6,7 @@ mod made;
 
 use crate::common::{run, skipped, stderr, stdout};
 use crate::exports::{client, tool};
-use made::{HOSTS, LEFT_OUT, LOST, REASON, SECRET, everything};
+use made::{HOSTS, LEFT_OUT, LOST, REASON, SECRET, WHY, everything};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,6 +77,7 @@ fn tables_have_all_of_it() {
     assert!(across.clone().count() > 100 && across.clone().all(|row| row["half_width_ns"].as_u64() > Some(0)));
     let dropped: Vec<_> = rows("journeys").iter().filter(|row| row["drop_reason"] == REASON).collect();
     assert_eq!(dropped.len(), 1, "{dropped:?}");
+    assert_eq!(dropped[0]["drop_name"], WHY);
     let lost: Vec<_> = rows("losses").iter().map(|row| (row["host"].as_str(), row["lost"].as_u64())).collect();
     assert_eq!(lost, [(Some(HOSTS[0]), Some(LOST[0])), (Some(HOSTS[1]), Some(LOST[1]))]);
     // Both hosts' losses stand on the one line of time, amid the events.

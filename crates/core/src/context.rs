@@ -1,7 +1,8 @@
 //! What the numbers of a journey stand for: flows, processes, namespaces, of one recording or of several.
 
 use crate::flow::{Flow, FlowId, Task};
-use crate::journey::{Correlator, Journey, Who};
+use crate::hop::Direction;
+use crate::journey::{Correlator, Journey, Verdict, Who};
 use crate::node::NodeInfo;
 
 /// Looks up what the numbers of a journey stand for. Each number belongs to a recording: [`Journey::tx_node`] and
@@ -31,6 +32,26 @@ impl dyn Context + '_ {
     /// The flow as the receiver sees it.
     pub fn rx_flow(&self, journey: &Journey) -> Option<&Flow> {
         self.flow(journey.rx_node, journey.rx_flow)
+    }
+
+    /// Why the kernel of a recording dropped a packet, in its own words; `reason 5` where they are not known.
+    pub fn drop_reason(&self, node: u16, reason: u32) -> String {
+        self.info(node).map_or_else(|| format!("reason {reason}"), |info| info.drop_reason(reason))
+    }
+
+    /// What became of a journey, with the kernel's own words for why.
+    pub fn verdict(&self, journey: &Journey) -> String {
+        match (journey.verdict, self.why_dropped(journey)) {
+            (Verdict::Dropped { hop, .. }, Some(why)) => format!("dropped after {hop}, {why}"),
+            (verdict, _) => verdict.to_string(),
+        }
+    }
+
+    /// Why the kernel dropped a journey, in its own words; `None` where it did not.
+    pub fn why_dropped(&self, journey: &Journey) -> Option<String> {
+        let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
+        let node = if hop.direction() == Direction::Rx { journey.rx_node } else { journey.tx_node };
+        Some(self.drop_reason(node, reason))
     }
 
     /// The sending thread.

@@ -132,6 +132,15 @@ pub struct CgroupName {
     pub path: String,
 }
 
+/// A reason for which this kernel drops packets: numbers differ from one release to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropReason {
+    /// Of the kernel's `enum skb_drop_reason`.
+    pub number: u32,
+    /// Its name there, in small letters and without what all of them begin with: `no_socket`.
+    pub name: String,
+}
+
 /// What a source knows about the host its events come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
@@ -157,11 +166,20 @@ pub struct NodeInfo {
     /// Probes that a person named; a hit carries its probe's place in this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<CustomProbe>,
+    /// What the kernel calls its reasons for dropping packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drop_reasons: Vec<DropReason>,
     /// How each hop is served.
     pub coverage: Coverage,
 }
 
 impl NodeInfo {
+    /// Why the kernel dropped a packet, in its own words; `reason 5` where they are not known.
+    pub fn drop_reason(&self, number: u32) -> String {
+        let named = self.drop_reasons.iter().find(|reason| reason.number == number);
+        named.map_or_else(|| format!("reason {number}"), |reason| reason.name.clone())
+    }
+
     /// What a person calls a network namespace: with the host before it where this is one of several recordings.
     pub fn place(&self, netns: u32, one_of_several: bool) -> String {
         let name = self.netns_name(netns);

@@ -7,13 +7,7 @@ use magscope_core::head::PayloadHead;
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
 
-const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
-const RX: [Hop; 4] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv];
 const SOCKET: u64 = 70;
-
-fn down(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
-    TX.iter().zip(0..).map(|(hop, i)| by(udp(*hop, time_ns + i, CLIENT, ip_id, skb, len), 5, 50)).collect()
-}
 
 fn up(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
     let arrive =
@@ -27,12 +21,6 @@ fn ready(time_ns: u64) -> Event {
 
 fn read(time_ns: u64, len: u32) -> Event {
     by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, len), 7, SOCKET)
-}
-
-fn journeys(flows: Vec<Flow>, events: Vec<Event>) -> Vec<Journey> {
-    let mut done = correlate(coverage(), flows, events).0;
-    done.sort_by_key(Journey::start_ns);
-    done
 }
 
 #[test]
@@ -346,97 +334,6 @@ fn without_identifications_the_segments_of_a_super_packet_keep_their_order() {
     let xmit: Vec<_> = done.iter().map(|j| j.rungs.time_ns(Hop::DevXmit)).collect();
     assert_eq!(xmit, [Some(10), Some(11), Some(12)]);
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete && !j.ambiguous && j.rungs.has(Hop::AppSend)));
-}
-
-const GROUP_HERE: FlowId = FlowId(51);
-const GROUP_THERE: FlowId = FlowId(52);
-
-/// A sender's flow to a group, as it is seen by the sender, by itself as a receiver, and by another host.
-fn group_flows() -> Vec<Flow> {
-    vec![
-        flow(CLIENT, 1, Proto::UDP, "10.0.0.1:4000", "239.1.1.1:80"),
-        flow(GROUP_HERE, 1, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"),
-        flow(GROUP_THERE, 2, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"),
-    ]
-}
-
-fn group_up(time_ns: u64, flow: FlowId, ip_id: u16, sockets: &[u64]) -> Vec<Event> {
-    let at = |hop, time_ns, socket| {
-        let event = udp(hop, time_ns, flow, ip_id, 1, 100);
-        Event { flags: EventFlags::GROUP, socket, ..event }
-    };
-    let mut events: Vec<_> = RX[..3].iter().zip(0..).map(|(hop, i)| at(*hop, time_ns + i, 0)).collect();
-    for (socket, i) in sockets.iter().zip(0..) {
-        events.push(at(Hop::UdpRecv, time_ns + 4 + 2 * i, *socket));
-        events.push(by(udp(Hop::SockReady, time_ns + 5 + 2 * i, FlowId::NONE, 0, 0, 0), 0, *socket));
-    }
-    events
-}
-
-fn group_read(time_ns: u64, tid: u32, socket: u64) -> Event {
-    by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, 100), tid, socket)
-}
-
-#[test]
-fn every_receiver_of_a_group_has_its_journey() {
-    for (ip_id, waits) in [(9, false), (0, false), (9, true), (0, true)] {
-        let mut events = down(0, ip_id, 1, 100);
-        // The copy that the sender loops back leaves between ip.post and ip.post again, and may wait until the other has gone.
-        let post = if waits { events.len() } else { 2 };
-        events.truncate(post);
-        events.extend(group_up(10, GROUP_HERE, ip_id, &[71, 72]));
-        let again = if waits { Vec::new() } else { down(30, ip_id, 1, 100).split_off(1) };
-        events.extend(again);
-        events.extend(group_up(40, GROUP_THERE, ip_id, &[73, 74]));
-        events.push(at_return(by(udp(Hop::AppSend, 60, CLIENT, 0, 0, 100), 5, 50)));
-        events.extend(
-            [(71, 1), (72, 2), (73, 3), (74, 4)]
-                .map(|(socket, tid)| group_read(100 + u64::from(tid), tid, socket)),
-        );
-        let done = journeys(group_flows(), events);
-        assert_eq!(done.len(), 4, "{done:#?}");
-        let mut readers: Vec<_> = done.iter().map(|j| (j.reader.map(|w| w.tid), j.rx_flow)).collect();
-        readers.sort_unstable_by_key(|r| r.0);
-        let (here, there) = (GROUP_HERE, GROUP_THERE);
-        assert_eq!(readers, [(Some(1), here), (Some(2), here), (Some(3), there), (Some(4), there)]);
-        for journey in &done {
-            assert_eq!((journey.verdict, journey.tx_flow, journey.bytes()), (Verdict::Complete, CLIENT, 100));
-            assert_eq!(
-                (journey.sender.map(|w| w.tid), journey.ambiguous, journey.disordered()),
-                (Some(5), false, 0)
-            );
-            assert!(journey.rungs.has(Hop::AppSend) && journey.rungs.time_ns(Hop::IpPost) == Some(1));
-            // what is looped back never comes to the device
-            assert_eq!(journey.rungs.has(Hop::DevXmit), journey.rx_flow == GROUP_THERE);
-        }
-    }
-}
-
-#[test]
-fn what_goes_to_a_group_that_nobody_here_is_in_is_one_journey() {
-    let done = journeys(group_flows(), down(0, 9, 1, 100));
-    assert_eq!((done.len(), done[0].rx_flow), (1, FlowId::NONE));
-}
-
-#[test]
-fn one_of_several_sockets_that_is_full_drops_only_its_own() {
-    let mut events = [down(0, 9, 1, 100), group_up(40, GROUP_THERE, 9, &[73, 74])].concat();
-    let drop = Event { detail: 6, flags: EventFlags::GROUP, ..udp(Hop::SkbDrop, 60, GROUP_THERE, 9, 1, 100) };
-    events.extend([drop, group_read(100, 3, 73)]);
-    let mut done = journeys(group_flows(), events);
-    done.sort_by_key(|j| j.reader.map(|w| w.tid));
-    assert_eq!(done.len(), 2, "{done:#?}");
-    assert!(matches!(done[0].verdict, Verdict::Dropped { reason: 6, .. }), "{:?}", done[0]);
-    assert_eq!(done[1].verdict, Verdict::Complete);
-}
-
-#[test]
-fn a_group_whose_sender_is_elsewhere() {
-    let mut events = group_up(40, GROUP_THERE, 9, &[73, 74]);
-    events.extend([group_read(100, 3, 73), group_read(101, 4, 74)]);
-    let done = journeys(group_flows(), events);
-    assert_eq!(done.len(), 2);
-    assert!(done.iter().all(|j| j.verdict == Verdict::HalfComplete && j.rungs.has(Hop::DevRecv)));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
         ui.label(words);
     }
     let bad = line.is_bad();
-    let verdict = RichText::new(line.journey.verdict.to_string()).color(if bad { cx.c.bad } else { cx.c.good });
+    let verdict = RichText::new(&inspector.verdict).color(if bad { cx.c.bad } else { cx.c.good });
     ui.label(verdict.strong());
     if let Some((words, ns)) = &inspector.blame {
         let share = *ns as f32 / line.total_ns().max(1) as f32;
@@ -286,7 +286,8 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let mut fact = |words: String, colour: Color32| ui.label(RichText::new(words).color(colour).small());
         let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.dim };
         fact(frame.header.nodes.clone(), cx.c.text);
-        fact(format!("{} drops", count(totals.dropped())), alarm(totals.dropped()));
+        // Red where a journey ended so: kernels also drop what was of no use to anybody.
+        fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
         fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
         fact(format!("{} resent", count(totals.retransmitted)), cx.c.dim);
         fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);

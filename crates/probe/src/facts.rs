@@ -4,7 +4,7 @@ use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
 use crate::{symbols, trial};
 use libbpf_rs::btf::{Btf, types};
-use magscope_core::node::Backend;
+use magscope_core::node::{Backend, DropReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
@@ -70,7 +70,7 @@ pub struct HostFacts {
     /// Ticks a second, `CONFIG_HZ`; `None` where the kernel's configuration cannot be read.
     pub hz: Option<u32>,
     /// Reasons for dropping packets, by the kernel's own numbers.
-    pub drop_reasons: Vec<(u32, String)>,
+    pub drop_reasons: Vec<DropReason>,
 }
 
 /// Whether a way of attaching is there.
@@ -174,7 +174,8 @@ impl HostFacts {
                 .filter_map(|r| {
                     let name = r.name?.to_string_lossy();
                     let number = u32::try_from(r.value).ok()?;
-                    Some((number, name.trim_start_matches("SKB_DROP_REASON_").to_lowercase()))
+                    let name = name.trim_start_matches("SKB_DROP_REASON_").to_lowercase();
+                    Some(DropReason { number, name })
                 })
                 .collect();
         }
@@ -202,11 +203,6 @@ impl HostFacts {
         }
         let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON"), (CAP_NET_ADMIN, "CAP_NET_ADMIN")];
         needed.into_iter().filter(|(number, _)| !self.has(*number)).map(|(_, name)| name).collect()
-    }
-
-    /// What the kernel calls a reason for dropping a packet.
-    pub fn drop_reason(&self, number: u32) -> Option<&str> {
-        self.drop_reasons.iter().find(|(n, _)| *n == number).map(|(_, name)| name.as_str())
     }
 }
 

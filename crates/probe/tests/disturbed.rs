@@ -11,7 +11,6 @@ use common::tcp_info::TcpInfo;
 use common::{CLIENT, Net, Recording, SERVER, SERVER6, address, can_capture, finish, ip, undisturbed};
 use magscope_core::journey::{Correlator, Journey, Verdict};
 use magscope_core::{Event, Hop};
-use magscope_probe::HostFacts;
 use magscope_probe::plan::full_hops;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -19,11 +18,10 @@ use std::time::Duration;
 
 /// Drops that the capture saw on a host, for the reason that the kernel calls by this name.
 fn seen_drops(recording: &Recording, netns: u32, reason: &str) -> u64 {
-    let facts = HostFacts::read().expect("facts");
     let is_it = |e: &&Event| {
         e.hop == Hop::SkbDrop
             && recording.flows.get(&e.flow.0).is_some_and(|f| f.netns == netns)
-            && facts.drop_reason(e.detail) == Some(reason)
+            && recording.info.drop_reason(e.detail) == reason
     };
     recording.events.iter().filter(is_it).count() as u64
 }
@@ -205,7 +203,6 @@ fn towards<'a>(journeys: &'a [Journey], correlator: &Correlator, port: u16) -> V
 /// Datagrams lost in the network: each is one journey; those that were read are complete, at the time they were read,
 /// and the others were dropped where they were, for the reason named.
 fn datagrams_are_lost(recording: &Recording, port: u16, sent: usize, read: &[usize], at: Hop, reason: &str) {
-    let facts = HostFacts::read().expect("facts");
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
     assert_eq!(mine.len(), sent, "a datagram is a journey");
@@ -216,7 +213,7 @@ fn datagrams_are_lost(recording: &Recording, port: u16, sent: usize, read: &[usi
         match journey.verdict {
             Verdict::Complete => complete.push(journey),
             Verdict::Dropped { hop, reason: why } => {
-                assert_eq!((hop, facts.drop_reason(why)), (at, Some(reason)), "{journey:?}");
+                assert_eq!((hop, recording.info.drop_reason(why).as_str()), (at, reason), "{journey:?}");
             }
             other => panic!("{other:?}: {journey:?}"),
         }

@@ -239,7 +239,6 @@ fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_
         let (journeys, correlator) = recording.journeys();
         let mine = towards(&journeys, &correlator, port);
         assert_eq!(mine.len(), COUNT);
-        let reasons = magscope_probe::HostFacts::read().expect("facts");
         let mut gone = 0;
         for journey in &mine {
             match journey.verdict {
@@ -247,7 +246,7 @@ fn what_a_full_receive_buffer_drops_is_told_with_the_kernels_reason_and_its_own_
                 Verdict::Dropped { hop, reason } => {
                     gone += 1;
                     assert_eq!(hop, Hop::UdpRecv, "{journey:?}");
-                    assert_eq!(reasons.drop_reason(reason), Some("socket_rcvbuff"));
+                    assert_eq!(recording.info.drop_reason(reason), "socket_rcvbuff");
                 }
                 other => panic!("{other:?}: {journey:?}"),
             }

@@ -50,6 +50,8 @@ pub struct Listed<'a> {
     pub selected: bool,
     /// Whether the picture was taken for it.
     pub anchor: bool,
+    /// What became of it, in words.
+    pub verdict: String,
     /// What to blame, in words, and for how long. `None` where only one event was seen.
     pub blame: Option<(String, u64)>,
 }
@@ -98,6 +100,8 @@ pub struct Inspector<'a> {
     pub line: &'a Lifeline,
     /// From which node to which, in words.
     pub route: String,
+    /// What became of it, in words.
+    pub verdict: String,
     /// Its rungs, the first hop first.
     pub rungs: Vec<LadderRow>,
     /// What to blame, in words, and for how long.

@@ -29,9 +29,9 @@ pub struct Mark {
 
 impl Mark {
     /// What an event is by itself, if it is off a packet's path and worth a mark.
-    pub fn of(event: &Event) -> Option<Self> {
+    pub fn of(node: u16, event: &Event) -> Option<Self> {
         let (kind, hop) = match event.hop {
-            Hop::SkbDrop => (PointKind::Drop(event.detail), None),
+            Hop::SkbDrop => (PointKind::Drop { node, reason: event.detail }, None),
             Hop::TcpRetransmit => (PointKind::Retransmit, Some(Hop::TcpXmit)),
             Hop::SockFull => (PointKind::SocketFull, Some(Hop::UdpRecv)),
             _ => return None,

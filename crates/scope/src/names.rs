@@ -2,7 +2,7 @@
 
 use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Flow, FlowId, Task};
+use magscope_core::{Batch, Flow, FlowId, Journey, Task};
 use std::collections::HashMap;
 
 /// Flows and threads remembered, each. Beyond it that memory starts afresh: both are announced again now and then.
@@ -51,6 +51,18 @@ impl Names {
     /// Name of a thread.
     pub fn comm(&self, node: u16, tid: u32) -> Option<&str> {
         self.tasks.get(&(node, tid)).map(|task| task.comm.as_str())
+    }
+
+    /// What became of a journey, in words.
+    pub fn verdict(&self, journey: &Journey) -> String {
+        let context: &dyn Context = self;
+        context.verdict(journey)
+    }
+
+    /// Why the kernel of a recording dropped a packet, in words.
+    pub fn drop_reason(&self, node: u16, reason: u32) -> String {
+        let context: &dyn Context = self;
+        context.drop_reason(node, reason)
     }
 
     /// What a person calls a node; `outside` where nothing is probed.

@@ -150,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_placed_by_a_clock_that_says_nothing_of_the_start() {
+        let mut overlay = Overlay::new(Persistence::Endless, 1_000);
+        let mut apart = line(0, 500);
+        apart.journey.across = magscope_core::journey::Across::Apart;
+        overlay.draw(&apart);
+        assert_eq!(weight(&overlay, Hop::AppSend, 4, 0), [(0, 1.0)]);
+        assert_eq!(weight(&overlay, Hop::AppRecv, 4, 0), []);
+    }
+
+    #[test]
     fn they_fade_as_the_exponential_says() {
         let second = 1_000_000_000;
         let mut overlay = Overlay::new(Persistence::Fade(second), 1_000);

@@ -90,7 +90,7 @@ impl Default for Options {
 pub struct Scope {
     /// Of the first recording.
     info: NodeInfo,
-    names: Names,
+    pub(crate) names: Names,
     state: State,
     view: View,
     horizon: Horizon,
@@ -121,7 +121,7 @@ pub struct Scope {
     most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
-    drops: HashMap<u32, u64>,
+    drops: HashMap<(u16, u32), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
     // What was told from outside.
@@ -348,5 +348,7 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
 
 #[cfg(test)]
 mod probes_tests;
+#[cfg(test)]
+mod scale_tests;
 #[cfg(test)]
 mod tests;

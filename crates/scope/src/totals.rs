@@ -17,6 +17,8 @@ pub struct Totals {
     pub journeys: u64,
     /// Journeys by [`Verdict::kind`].
     pub verdicts: [u64; Verdict::KINDS],
+    /// Packets that a kernel dropped, for whatever reason, also those that nobody waited for.
+    pub kernel_drops: u64,
     /// Journeys that were sent more than once.
     pub retransmitted: u64,
     /// Events lost, by cause in the order of [`LossCause::ALL`].

@@ -6,8 +6,12 @@ mod made_up;
 use cells::{cells, front, options, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use made_up::World;
+use magscope_core::Journey;
+use magscope_core::journey::{Across, Correlator, Limits};
+use magscope_scope::look::ClockPair;
 use magscope_scope::{Action, Options, Overhead, Recording, Scope};
 use magscope_tui::{Depth, Front, Theme};
+use ratatui::buffer::Cell;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
 
@@ -156,4 +160,30 @@ fn ascii_is_ascii() {
         assert!(text(&buffer).is_ascii(), "{:?}", text(&buffer).chars().find(|c| !c.is_ascii()));
         assert!(!text(&buffer).contains("???"));
     }
+}
+
+/// Two hosts, all of their journeys known that far across the wire: the rows of the wire.
+fn wire_rows(across: Across) -> String {
+    let info = made_up::info();
+    let mut scope = Scope::of_several(vec![info.clone(), info.clone()], Options::default());
+    scope.set_clock_pairs(vec![ClockPair { half_width_ns: Some(9_000), ..ClockPair::default() }]);
+    let (mut world, mut correlator) = (World::new(400.0), Correlator::of_node(&info, Limits::default()));
+    let mut done = Vec::new();
+    let batch = world.batch_until(SECOND / 10);
+    scope.ingest_batch(0, batch);
+    correlator.push(batch, &mut done);
+    for journey in done.into_iter().take(20) {
+        scope.ingest_journey(Journey { across, ..journey });
+    }
+    scope.apply(Action::Fit);
+    let buffer = screen(&front(), &scope, 200, 60);
+    let rows = buffer.content.chunks(200).map(|row| row.iter().map(Cell::symbol).collect::<String>());
+    rows.filter(|row| row.contains("░░") || row.contains("╌╌")).collect()
+}
+
+#[test]
+fn no_line_leads_across_a_wire_of_which_nothing_is_known() {
+    let dots = |across| wire_rows(across).chars().filter(|c| ('\u{2801}'..='\u{28ff}').contains(c)).count();
+    assert!(dots(Across::Bounded { half_width_ns: 9_000 }) > 0);
+    assert_eq!(dots(Across::Apart), 0, "{}", wire_rows(Across::Apart));
 }

@@ -85,3 +85,20 @@ pub fn correlate(coverage: HopSet, flows: Vec<Flow>, events: Vec<Event>) -> (Vec
 pub fn ranges(journeys: &[Journey]) -> Vec<(u32, u64)> {
     journeys.iter().map(|j| (j.range.start as u32, j.bytes())).collect()
 }
+
+/// The hops of a datagram that leaves, in order.
+pub const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
+/// The hops of one that arrives.
+pub const RX: [Hop; 4] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv];
+
+/// A datagram of the client leaves.
+pub fn down(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
+    TX.iter().zip(0..).map(|(hop, i)| by(udp(*hop, time_ns + i, CLIENT, ip_id, skb, len), 5, 50)).collect()
+}
+
+/// The journeys of these events, in order of their beginnings.
+pub fn journeys(flows: Vec<Flow>, events: Vec<Event>) -> Vec<Journey> {
+    let mut done = correlate(coverage(), flows, events).0;
+    done.sort_by_key(Journey::start_ns);
+    done
+}

@@ -71,7 +71,8 @@ tables! {
     /// A journey.
     Journeys "journeys" {
         ts_ns: Int, ts: Instant, journey: Id, end_ns: Int, total_ns: MaybeInt, half_width_ns: MaybeInt, across: Name,
-        proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, bytes: Int,
+        proto: Name, verdict: Name, whole: Flag, verdict_hop: Name, drop_reason: MaybeSmall, drop_name: Name,
+        bytes: Int,
         range_start: Int, range_end: Int, ip_id: Small, src_addr: Address, src_port: MaybeSmall, dst_addr: Address,
         dst_port: MaybeSmall, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, tx_flow: MaybeId,
         rx_flow: MaybeId, sender: Name, sender_tgid: MaybeSmall, sender_tid: MaybeSmall, sender_cgroup: Name,

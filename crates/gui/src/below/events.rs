@@ -104,7 +104,7 @@ fn one(
         match (event.map(|event| event.detail), bad) {
             (None, _) => shown.told(),
             (Some(0), _) => String::new(),
-            (Some(reason), true) => format!("reason {reason}"),
+            (Some(reason), true) => frame.drop_reason(shown.node, reason),
             (Some(detail), false) => detail.to_string(),
         },
         colour,

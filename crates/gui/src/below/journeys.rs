@@ -80,10 +80,8 @@ pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
 fn blame(row: &Listed) -> (String, Option<u64>, bool) {
     match (row.line.journey.verdict, &row.blame) {
         (Verdict::BrokenByEventLoss { .. }, _) => ("events of it were lost".to_owned(), None, true),
-        (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
-            (verdict.to_string(), None, true)
-        }
-        (verdict, None) => (verdict.to_string(), None, false),
+        (Verdict::Dropped { .. } | Verdict::LostAfter { .. }, _) => (row.verdict.clone(), None, true),
+        (_, None) => (row.verdict.clone(), None, false),
         (_, Some((words, ns))) => (words.clone(), Some(*ns), false),
     }
 }

@@ -53,7 +53,7 @@ fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &Cx) {
     }
     Grid::new("drops").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (reason, n) in panel.drops.iter().take(12) {
-            ui.label(format!("reason {reason}"));
+            ui.label(reason);
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
             ui.end_row();
         }

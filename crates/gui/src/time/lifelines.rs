@@ -199,3 +199,60 @@ fn distance(at: Pos2, from: Pos2, to: Pos2) -> f32 {
 pub fn hop_at(plot: &Plot, frame: &Frame, y: f32) -> Option<Hop> {
     frame.lanes.get(plot.rows.at(y)?)?.hop()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::rows::Rows;
+    use egui::{Rect, vec2};
+    use magscope_core::journey::{Across, Correlator, Limits};
+    use magscope_core::source::Source;
+    use magscope_core::{Batch, Generator, GeneratorOptions};
+    use magscope_scope::look::ClockPair;
+    use magscope_scope::{Action, Options, Scope};
+    use std::time::Duration;
+
+    /// A picture of two hosts of whose clocks the first pair says something, with all journeys known that far across the wire.
+    fn scope(across: Across) -> Scope {
+        let mut world = Generator::new(GeneratorOptions {
+            events: 3_000,
+            batch_events: 3_000,
+            ..GeneratorOptions::default()
+        });
+        let info = world.info().clone();
+        let mut scope = Scope::of_several(vec![info.clone(), info.clone()], Options::default());
+        scope.set_clock_pairs(vec![ClockPair { half_width_ns: Some(9_000), ..ClockPair::default() }]);
+        let (mut correlator, mut batch, mut done) =
+            (Correlator::of_node(&info, Limits::default()), Batch::default(), Vec::new());
+        world.next(&mut batch, Duration::ZERO).expect("it is made");
+        scope.ingest_batch(0, &batch);
+        correlator.push(&batch, &mut done);
+        for journey in done {
+            scope.ingest_journey(magscope_core::Journey { across, ..journey });
+        }
+        scope.apply(Action::Fit);
+        scope
+    }
+
+    #[test]
+    fn no_line_leads_across_a_wire_of_which_nothing_is_known() {
+        let area = Rect::from_min_size(Pos2::ZERO, vec2(1_000.0, 900.0));
+        let crossing = |across| {
+            let scope = scope(across);
+            let frame = scope.frame();
+            let rows = Rows::new(area, frame.lanes);
+            let plot = Plot { area, rows: &rows };
+            let middle = rows.wire().expect("a wire").center();
+            let inks = Inks::new(Colours::of(egui::Theme::Dark), Tint::Latency, &frame.sweep.lifelines);
+            let mesh = crowd(&plot, &frame, &inks, frame.sweep.lifelines.iter());
+            assert!(!mesh.is_empty());
+            let heights =
+                |corners: &[u32]| corners.iter().map(|at| mesh.vertices[*at as usize].pos.y - middle).collect();
+            let is_over = |ys: &Vec<f32>| ys.iter().any(|y| *y < 0.0) && ys.iter().any(|y| *y > 0.0);
+            mesh.indices.chunks(3).map(heights).filter(is_over).count()
+        };
+        assert!(crossing(Across::Bounded { half_width_ns: 9_000 }) > 0);
+        assert!(crossing(Across::OneClock) > 0);
+        assert_eq!(crossing(Across::Apart), 0);
+    }
+}

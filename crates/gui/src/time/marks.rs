@@ -24,7 +24,7 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &Cx) {
         let y = point.hop.and_then(|hop| place(plot, hop)).unwrap_or(plot.area.bottom() - 7.0);
         let at = pos2(x, y);
         match point.kind {
-            PointKind::Drop(_) => ink.cross(at, 5.0, 2.0, cx.c.bad),
+            PointKind::Drop { .. } => ink.cross(at, 5.0, 2.0, cx.c.bad),
             PointKind::EventLoss(_) => {
                 let band = Rect::from_x_y_ranges(x - 1.0..=x + 1.0, plot.area.y_range());
                 ink.block(band, cx.c.bad.gamma_multiply(0.55));
@@ -51,9 +51,11 @@ fn place(plot: &Plot, hop: Hop) -> Option<f32> {
 }
 
 /// What a point says when one points at it.
-pub fn point_words(point: &Point) -> String {
+pub fn point_words(frame: &Frame, point: &Point) -> String {
     match point.kind {
-        PointKind::Drop(reason) => format!("the kernel dropped a packet here: reason {reason}"),
+        PointKind::Drop { node, reason } => {
+            format!("the kernel dropped a packet here: {}", frame.drop_reason(node, reason))
+        }
         PointKind::Retransmit => "a byte range was sent again".to_owned(),
         PointKind::EventLoss(n) => format!("{n} events were lost by the instrument up to here"),
         PointKind::SocketFull => "a socket's receive buffer was full".to_owned(),

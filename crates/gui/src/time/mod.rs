@@ -155,7 +155,7 @@ impl Timeline {
             let line = lifelines::nearest(plot, frame, at, FINGER);
             let point = points.iter().find(|point| (plot.x(point.x) - at.x).abs() < 4.0);
             if let Some(point) = point.filter(|_| line.is_none()) {
-                return Some(Hovered::Point(marks::point_words(point)));
+                return Some(Hovered::Point(marks::point_words(frame, point)));
             }
             let line = line?;
             if Some(line.key()) != chosen {

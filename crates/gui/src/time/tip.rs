@@ -24,14 +24,14 @@ pub fn words(
         }
         Some(Hovered::Line(key)) => {
             let line = frame.sweep.lifelines.iter().find(|line| line.key() == *key)?;
-            Some(journey(line))
+            Some(journey(frame, line))
         }
         None => cell(plot, frame, density, at?),
     }
 }
 
 /// A journey in a few words.
-fn journey(line: &Lifeline) -> String {
+fn journey(frame: &Frame, line: &Lifeline) -> String {
     let mut words = match line.ends {
         Some((from, to)) => format!("{} {from} → {to}", line.journey.proto),
         None => line.journey.proto.to_string(),
@@ -40,7 +40,7 @@ fn journey(line: &Lifeline) -> String {
         words,
         "\n{}, {}: {}",
         bytes(line.journey.bytes()).trim(),
-        line.journey.verdict,
+        frame.verdict(line),
         short_duration(line.total_ns())
     );
     if let Some(step) = line.blame() {

@@ -189,18 +189,20 @@ pub struct Recording {
     pub events: Vec<Event>,
     pub flows: HashMap<u64, Flow>,
     pub served: HopSet,
+    pub info: NodeInfo,
 }
 
 impl Recording {
     fn start(options: CaptureOptions) -> Self {
         let capture = Capture::start(options).expect("capture starts");
-        let served = capture.info().coverage.served();
+        let info = capture.info().clone();
         Recording {
             capture: Some(capture),
             batches: Vec::new(),
             events: Vec::new(),
             flows: HashMap::new(),
-            served,
+            served: info.coverage.served(),
+            info,
         }
     }
 

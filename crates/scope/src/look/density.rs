@@ -57,8 +57,13 @@ pub struct Density {
 /// What an isolated event was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointKind {
-    /// The kernel dropped a packet; the kernel's reason.
-    Drop(u32),
+    /// The kernel dropped a packet.
+    Drop {
+        /// Of which recording, counted from 0.
+        node: u16,
+        /// That kernel's number for why.
+        reason: u32,
+    },
     /// A byte range was sent again.
     Retransmit,
     /// The instrument lost this many events.

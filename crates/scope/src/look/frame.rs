@@ -12,6 +12,16 @@ use crate::probes::{Probe, ProbeId};
 use std::ops::Range;
 
 impl<'a> Frame<'a> {
+    /// Why the kernel of a recording dropped a packet, in its own words.
+    pub fn drop_reason(&self, node: u16, reason: u32) -> String {
+        self.scope.names.drop_reason(node, reason)
+    }
+
+    /// What became of a journey, in words.
+    pub fn verdict(&self, line: &Lifeline) -> String {
+        self.scope.names.verdict(&line.journey)
+    }
+
     /// The lanes from afar, in so many columns.
     pub fn density(&self, columns: usize) -> Density {
         self.scope.density(columns)

@@ -92,8 +92,8 @@ pub struct LossPanel<'a> {
     pub totals: Totals,
     /// A row a cause, those without any as well.
     pub losses: Vec<LossRow>,
-    /// The kernel's drops by its reason, the most first: number of `enum skb_drop_reason`, and how many.
-    pub drops: Vec<(u32, u64)>,
+    /// The kernels' drops by their reasons, the most first: the reason in a kernel's own words, and how many.
+    pub drops: Vec<(String, u64)>,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// Its CPU share over time, oldest first; one measurement each.

@@ -103,19 +103,20 @@ impl Scope {
                 self.journal.event(node, event);
             }
         }
-        if let Some(mark) = Mark::of(event) {
+        if let Some(mark) = Mark::of(node, event) {
             match mark.kind {
-                PointKind::Drop(reason) => {
+                PointKind::Drop { node, reason } => {
                     self.pyramid.count(Lane::Drops, event.time_ns, 1);
-                    if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
-                        *self.drops.entry(reason).or_default() += 1;
+                    self.totals.kernel_drops += 1;
+                    if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
+                        *self.drops.entry((node, reason)).or_default() += 1;
                     }
                 }
                 PointKind::Retransmit => self.pyramid.count(Lane::Retransmits, event.time_ns, 1),
                 _ => {}
             }
             self.journal.mark(mark);
-            let fires = self.watch.event(event);
+            let fires = self.watch.event(event, |reason| self.names.drop_reason(node, reason));
             self.fires(fires, event.time_ns, None);
         }
     }

@@ -110,6 +110,7 @@ impl Scope {
             line,
             selected: self.view.journey == Some(line.key()),
             anchor: self.sweep.anchor == Some(line.key()),
+            verdict: self.names.verdict(&line.journey),
             blame: self.blame(line),
         }
     }
@@ -135,7 +136,8 @@ impl Scope {
         let rungs = rungs.collect();
         let route = self.route_words(Route { from: line.from, to: line.to });
         let (passes, payload) = (self.passes(line), self.payload(line));
-        Some(Inspector { line, route, rungs, blame: self.blame(line), passes, payload })
+        let verdict = self.names.verdict(&line.journey);
+        Some(Inspector { line, route, verdict, rungs, blame: self.blame(line), passes, payload })
     }
 
     fn footer(&self) -> Footer<'_> {

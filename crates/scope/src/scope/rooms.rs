@@ -9,6 +9,7 @@ use magscope_core::context::Context;
 use magscope_core::journey::Across;
 use magscope_core::node::Service;
 use magscope_core::{Direction, Event, Hop};
+use std::collections::BTreeMap;
 
 impl Scope {
     /// How a hop is served by the recordings: served if one of them does.
@@ -111,8 +112,12 @@ impl Scope {
     }
 
     pub(crate) fn losses(&self) -> LossPanel<'_> {
-        let mut drops: Vec<(u32, u64)> = self.drops.iter().map(|(reason, n)| (*reason, *n)).collect();
-        drops.sort_by_key(|(reason, n)| (std::cmp::Reverse(*n), *reason));
+        let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
+        for ((node, reason), n) in &self.drops {
+            *by_words.entry(self.names.drop_reason(*node, *reason)).or_default() += n;
+        }
+        let mut drops: Vec<(String, u64)> = by_words.into_iter().collect();
+        drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         let hops = Hop::ALL.iter().map(|hop| Served {
             hop: *hop,
             service: self.service(*hop),

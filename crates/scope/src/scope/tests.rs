@@ -53,7 +53,7 @@ pub(super) fn feed(scope: &mut Scope, mut events: Vec<Event>, watermark_ns: u64)
 }
 
 /// Two seconds of a message every 10 ms; number 90 is read 5 ms late.
-fn busy() -> Scope {
+pub(super) fn busy() -> Scope {
     let mut scope = Scope::new(info(), Options::default());
     for n in 0..200_u32 {
         let at = u64::from(n) * 10 * MS;
@@ -249,7 +249,7 @@ pub(super) fn recorded_options(to_ns: u64) -> Options {
 }
 
 /// The same two seconds as a recording, surveyed to its end; journeys come as whoever reads it joins them.
-fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
+pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     let mut correlator = Correlator::of_node(&info(), Limits::default());
     let mut journeys = Vec::new();
     let mut scope = Scope::new(info(), recorded_options(2_000 * MS));
@@ -500,12 +500,15 @@ fn rooms_have_their_rows() {
     assert!(selected(&scope.frame().events(10).rows) < before);
     let frame = scope.frame();
     let panel = frame.losses();
-    assert_eq!((panel.drops, panel.losses[0].count, panel.losses[0].last_ns), (vec![(5, 1)], 7, Some(2)));
+    assert_eq!(
+        (panel.drops, panel.losses[0].count, panel.losses[0].last_ns),
+        (vec![("reason 5".to_owned(), 1)], 7, Some(2))
+    );
     assert!(panel.hops.iter().any(|row| row.hop == Hop::AppSend && row.events == 200));
     assert_eq!(frame.clock().wire.half_width_ns, Some(0));
     scope.apply(Action::Fit);
     let kinds: Vec<_> = scope.frame().points().iter().map(|point| point.kind).collect();
-    assert!(kinds.contains(&crate::look::PointKind::Drop(5)), "{kinds:?}");
+    assert!(kinds.contains(&crate::look::PointKind::Drop { node: 0, reason: 5 }), "{kinds:?}");
     scope.apply(Action::Show(crate::Room::Flows));
     scope.apply(Action::TakeRow);
     assert_eq!((scope.frame().view.room, scope.frame().view.picks.len()), (crate::Room::Scope, 1));
@@ -524,109 +527,4 @@ fn persistence_overlays_what_passes_and_what_is_kept() {
     assert_eq!((busiest.0, *busiest.1 as u64), (16, 200));
     scope.apply(Action::SetPersistence(crate::Persistence::Off));
     assert!(scope.frame().persistence(100).is_none());
-}
-
-/// The same message on another connection of the two.
-fn elsewhere(n: u32, at: u64, read_ns: u64) -> Vec<Event> {
-    let other = |event: Event| Event { flow: FlowId(event.flow.0 + 10), socket: event.socket + 10, ..event };
-    message(n, at, read_ns).into_iter().map(other).collect()
-}
-
-#[test]
-fn autoset_finds_the_busy_flow_and_a_scale_that_suits_its_last_second() {
-    let mut scope = Scope::new(info(), Options::default());
-    let more = flows().into_iter().map(|flow| Flow {
-        id: FlowId(flow.id.0 + 10),
-        local: format!("{}1", flow.local).parse().unwrap(),
-        remote: format!("{}1", flow.remote).parse().unwrap(),
-        ..flow
-    });
-    scope.ingest(&Batch { flows: more.collect(), ..Batch::default() });
-    // Two seconds in which each message waits for 40 ms to be read, then one in which none waits; now and then one of another flow.
-    for n in 0..300_u32 {
-        let at = u64::from(n) * 10 * MS;
-        let read_ns = if n < 195 { 40 * MS } else { 2_000 };
-        feed(&mut scope, message(n, at, read_ns), at + 9 * MS);
-        if n % 20 == 0 {
-            feed(&mut scope, elsewhere(n, at + 9 * MS, 2_000), at + 9 * MS + MS / 2);
-        }
-    }
-    assert!(scope.frame().sweep.timebase.span_ns() > MS, "it began where the slow ones fit");
-    scope.apply(Action::Autoset);
-    let frame = scope.frame();
-    assert_eq!(frame.view.picks, [crate::Pick::Flow(FlowId(1))]);
-    // 17 µs each: nine of ten fit into three fifths.
-    assert_eq!(frame.sweep.timebase.span_ns(), 50_000, "{:?}", frame.sweep.timebase);
-    assert!(!frame.view.timebase_fixed, "it goes on by itself");
-    assert!(frame.view.message.as_ref().is_some_and(|m| m.text.contains("busiest flow")));
-    assert!(frame.table.iter().all(|row| row.line.journey.tx_flow == FlowId(1)) && !frame.table.is_empty());
-    scope.apply(Action::Autoset);
-    assert_eq!(scope.frame().view.picks.len(), 1, "what the user sees is not narrowed further");
-    scope.apply(Action::Back);
-    assert!(scope.frame().view.picks.is_empty());
-}
-
-#[test]
-fn loadlines_fill_their_height_again_after_autoset() {
-    let mut scope = busy();
-    scope.apply(Action::ToggleChannel(crate::Channel::Journeys));
-    scope.apply(Action::VerticalScale(1));
-    scope.apply(Action::ToggleLog);
-    assert!(scope.frame().view.channels[0].vertical.per_division.is_some());
-    scope.apply(Action::Autoset);
-    assert_eq!(scope.frame().view.channels[0].vertical, crate::Vertical::default());
-}
-
-#[test]
-fn a_slow_timebase_rolls_and_a_fast_one_stands() {
-    let right_edge = |scope: &Scope| scope.frame().sweep.origin_ns + scope.frame().sweep.timebase.span_ns();
-    for (roll, per_division_ns, rolls) in [
-        (crate::Roll::Auto, 100 * MS, true),
-        (crate::Roll::Auto, 50 * MS, false),
-        (crate::Roll::Off, 500 * MS, false),
-        (crate::Roll::On, MS, true),
-    ] {
-        let mut scope = busy();
-        scope.apply(Action::SetRoll(roll));
-        scope.apply(Action::SetTimebase(per_division_ns));
-        let mut behind = Vec::new();
-        for n in 200..400_u32 {
-            let at = u64::from(n) * 10 * MS;
-            feed(&mut scope, message(n, at, 2_000), at + 9 * MS);
-            behind.push(right_edge(&scope).abs_diff(scope.now_ns) / MS);
-        }
-        // It follows to within a bucket of half a second; one that stands is held for a second, and is of a journey within it.
-        let follows = behind[60..].iter().all(|ms| *ms <= 510);
-        assert_eq!(follows, rolls, "{roll:?} at {per_division_ns}: {behind:?}");
-        scope.apply(Action::TogglePause);
-        let stood = right_edge(&scope);
-        feed(&mut scope, message(400, 4_000 * MS, 2_000), 5_500 * MS);
-        assert_eq!(right_edge(&scope), stood, "paper that is stopped stands");
-    }
-    let (mut scope, _) = recorded();
-    scope.apply(Action::SetTimebase(100 * MS));
-    for n in 1..=19_u64 {
-        scope.tick(100 * MS);
-        // Before the picture is full the pen moves, and then the paper.
-        assert_eq!(right_edge(&scope), (n * 100 * MS).max(1_000 * MS), "a recording rolls at its head");
-    }
-}
-
-#[test]
-fn the_cpus_of_the_host_are_a_loadline_and_can_be_waited_for() {
-    let mut scope = busy();
-    scope.apply(Action::ToggleChannel(crate::Channel::HostCpu));
-    scope.apply(Action::TriggerText("cpu rises 80%".to_owned()));
-    assert_eq!(scope.frame().loadlines(10)[0].last, None, "nobody said anything yet");
-    for n in 0..10_000_u32 {
-        let at = 2_000 * MS + u64::from(n) * MS;
-        scope.ingest(&Batch { watermark_ns: at, ..Batch::default() });
-        scope.set_host_cpu(if n == 9_000 { 0.9 } else { 0.25 });
-    }
-    scope.apply(Action::Fit);
-    let line = &scope.frame().loadlines(50)[0];
-    assert_eq!((line.last, line.unit), (Some(0.25), crate::Unit::Ratio));
-    assert!(line.columns.iter().flatten().any(|column| column.max > 0.8), "a peak stays");
-    assert_eq!(scope.frame().trigger.fired, 1);
-    assert!(scope.host_cpu.len() <= MOST_TOLD);
 }

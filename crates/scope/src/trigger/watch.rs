@@ -165,10 +165,10 @@ impl Watch {
         self.edge(edge, of, now) && self.hit(now.0, None, format!("{channel} = {text}"))
     }
 
-    /// An event came.
-    pub fn event(&mut self, event: &Event) -> bool {
+    /// An event came; `why` knows a kernel's reasons for dropping packets by their names.
+    pub fn event(&mut self, event: &Event, why: impl FnOnce(u32) -> String) -> bool {
         let because = match (&self.settings.condition, event.hop) {
-            (Some(Condition::Drop), Hop::SkbDrop) => format!("drop, reason {}", event.detail),
+            (Some(Condition::Drop), Hop::SkbDrop) => format!("drop, {}", why(event.detail)),
             (Some(Condition::Retransmit), Hop::TcpRetransmit) => "retransmit".to_owned(),
             _ => return false,
         };
@@ -342,7 +342,9 @@ mod tests {
         assert!(!rising.sample(0, &sample(2, 9, 90, 9)), "another connection has another before");
 
         let mut drop = watch("drop", HoldOff::Nothing);
-        assert!(drop.event(&Event::at(Hop::SkbDrop, 7)) && !drop.event(&Event::at(Hop::TcpRetransmit, 7)));
+        let why = |reason: u32| format!("reason {reason}");
+        assert!(drop.event(&Event { detail: 5, ..Event::at(Hop::SkbDrop, 7) }, why));
+        assert!(!drop.event(&Event::at(Hop::TcpRetransmit, 7), why));
         let mut loss = watch("loss", HoldOff::Nothing);
         let cause = magscope_core::LossCause::Gap;
         assert!(loss.loss(&Loss { cpu: 0, from_ns: 1, to_ns: 2, count: 3, cause }));

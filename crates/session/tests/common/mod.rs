@@ -3,7 +3,7 @@
 
 use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::{ClockSample, Clocksource};
-use magscope_core::node::{Backend, CgroupName, Coverage, NetnsName, NodeInfo};
+use magscope_core::node::{Backend, CgroupName, Coverage, DropReason, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{
     Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
@@ -21,6 +21,7 @@ pub fn node() -> NodeInfo {
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
         settings: Vec::new(),
         probes: Vec::new(),
+        drop_reasons: vec![DropReason { number: 3, name: "no_socket".into() }],
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
     }

@@ -45,7 +45,8 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
         _ = write!(words, " ({cause})");
     }
     let mut facts = vec![(words, alarm(lost))];
-    facts.push((format!("dropped {}", count(totals.dropped())), alarm(totals.dropped())));
+    // Red where a journey ended so: kernels also drop what was of no use to anybody.
+    facts.push((format!("dropped {}", count(totals.kernel_drops)), alarm(totals.dropped())));
     if totals.vanished() > 0 {
         facts.push((format!("vanished {}", count(totals.vanished())), theme.bad));
     }

@@ -8,7 +8,7 @@ pub mod storm;
 use magscope_core::clock::ClockSample;
 use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
-use magscope_core::node::{Backend, Coverage, NetnsName, NodeInfo, Service};
+use magscope_core::node::{Backend, Coverage, DropReason, NetnsName, NodeInfo, Service};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, Proto, Task, TcpSample};
 use magscope_scope::Scope;
 
@@ -40,6 +40,7 @@ pub fn info() -> NodeInfo {
         settings: Vec::new(),
         probes: Vec::new(),
         cgroups: Vec::new(),
+        drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
         coverage,
     }
 }

@@ -91,17 +91,35 @@ impl Perfetto {
     /// A track of a node that belongs to no hop.
     fn below(&mut self, mark: &Mark, of: u64, name: &str) -> Result<u64, ExportError> {
         let parent = self.node(mark)?;
-        self.track(1 << 61 | u64::from(mark.node) << 40 | of, || TrackDescriptor {
+        self.track(below(mark, of), || TrackDescriptor {
             name: Some(name.to_owned()),
             parent_uuid: Some(parent),
             ..TrackDescriptor::default()
         })
     }
 
-    fn counter(&mut self, mark: &Mark, of: u64, name: &str, value: i64) -> Result<(), ExportError> {
+    /// A value of a node that belongs to no hop.
+    fn counter_below(
+        &mut self,
+        mark: &Mark,
+        of: u64,
+        name: impl FnOnce() -> String,
+        value: i64,
+    ) -> Result<(), ExportError> {
         let parent = self.node(mark)?;
-        let track = self.track(1 << 61 | u64::from(mark.node) << 40 | of, || TrackDescriptor {
-            name: Some(name.to_owned()),
+        self.counter(mark.ns, (below(mark, of), parent), name, value)
+    }
+
+    /// A value, on the track of this number below another one.
+    fn counter(
+        &mut self,
+        ns: i64,
+        (uuid, parent): (u64, u64),
+        name: impl FnOnce() -> String,
+        value: i64,
+    ) -> Result<(), ExportError> {
+        let track = self.track(uuid, || TrackDescriptor {
+            name: Some(name()),
             parent_uuid: Some(parent),
             counter: Some(Counter {}),
             ..TrackDescriptor::default()
@@ -112,7 +130,7 @@ impl Perfetto {
             counter_value: Some(value),
             ..TrackEvent::default()
         };
-        self.event(mark.ns, counter)
+        self.event(ns, counter)
     }
 
     fn probe(&mut self, mark: &Mark, probed: &Probed) -> Result<(), ExportError> {
@@ -135,7 +153,7 @@ impl Perfetto {
             let name = format!("{} {}", probed.probe.name, value.name);
             if let Some(number_read) = probed.hit.value(at) {
                 let of = PROBES | (at as u64 + 1) << 8 | u64::from(number);
-                self.counter(mark, of, &name, number_read)?;
+                self.counter_below(mark, of, || name, number_read)?;
             }
         }
         Ok(())
@@ -239,7 +257,8 @@ impl MarkWriter for Perfetto {
             What::Probe(probed) => self.probe(mark, probed),
             What::LeftOut { hop, by, count, .. } => {
                 let of = LEFT_OUT | (*by as u64) << 8 | u64::from(*hop as u8);
-                self.counter(mark, of, &tracks::left_out(*hop, *by), i64::try_from(*count).unwrap_or(i64::MAX))
+                let count = i64::try_from(*count).unwrap_or(i64::MAX);
+                self.counter_below(mark, of, || tracks::left_out(*hop, *by), count)
             }
             What::Sample { sample, ends } => {
                 let parent = self.hop(mark, Hop::TcpState as u8, Hop::TcpState.name())?;
@@ -250,19 +269,8 @@ impl MarkWriter for Perfetto {
                         | u64::from(mark.node) << 48
                         | (sample.socket << 3 & 0xffff_ffff_fff8)
                         | at as u64;
-                    let track = self.track(uuid, || TrackDescriptor {
-                        name: Some(format!("{what} {of}")),
-                        parent_uuid: Some(parent),
-                        counter: Some(Counter {}),
-                        ..TrackDescriptor::default()
-                    })?;
-                    let counter = TrackEvent {
-                        kind: Some(COUNTER),
-                        track_uuid: Some(track),
-                        counter_value: Some(i64::from(value)),
-                        ..TrackEvent::default()
-                    };
-                    self.event(mark.ns, counter)?;
+                    let name = || format!("{what} {of}");
+                    self.counter(mark.ns, (uuid, parent), name, i64::from(value))?;
                 }
                 Ok(())
             }
@@ -280,4 +288,9 @@ impl MarkWriter for Perfetto {
         }
         Ok(Written { rows: vec![("trace packets", self.packets)], left_out: Vec::new() })
     }
+}
+
+/// The number of a track of a node that belongs to no hop.
+fn below(mark: &Mark, of: u64) -> u64 {
+    1 << 61 | u64::from(mark.node) << 40 | of
 }

@@ -144,6 +144,7 @@ pub fn journey_row(
         common.hops.get(hop.map_or(0, |hop| hop as u8), || rows.verdict_hop.key(hop.map_or("", Hop::name)));
     rows.verdict_hop.push_key(key);
     rows.drop_reason.push(reason);
+    rows.drop_name.push(&context.why_dropped(journey).unwrap_or_default());
     rows.bytes.push(journey.bytes());
     rows.range_start.push(journey.range.start);
     rows.range_end.push(journey.range.end);

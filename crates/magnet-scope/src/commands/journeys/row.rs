@@ -205,7 +205,7 @@ impl Row {
             total_half_width_ns: journey.total_half_width_ns(),
             across: journey.across,
             verdict: journey.verdict.name(),
-            verdict_text: words(journey),
+            verdict_text: words(journey, known),
             gap: match journey.verdict {
                 Verdict::BrokenByEventLoss { gap } => Some(gap),
                 _ => None,
@@ -326,14 +326,14 @@ impl Way {
 }
 
 /// A verdict as a person would say it.
-fn words(journey: &Journey) -> String {
+fn words(journey: &Journey, known: &dyn Context) -> String {
     match journey.verdict {
         Verdict::BrokenByEventLoss { gap } => broken(&gap, journey.start_ns()),
         Verdict::HalfComplete => "complete as far as one end shows".to_owned(),
         Verdict::InFlight => "still in flight".to_owned(),
         Verdict::ReadUnseen => "read, but unseen when".to_owned(),
         Verdict::Evicted => "given up on, too many in flight".to_owned(),
-        other => other.to_string(),
+        _ => known.verdict(journey),
     }
 }
 

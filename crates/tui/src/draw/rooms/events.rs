@@ -98,7 +98,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
         grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
     }
     if event.detail != 0 {
-        let words = if bad { format!("reason {}", event.detail) } else { event.detail.to_string() };
+        let words = if bad { frame.drop_reason(row.node, event.detail) } else { event.detail.to_string() };
         grid.put(canvas, 9, y, &words, style);
     }
 }

@@ -79,7 +79,7 @@ fn losses(theme: &Theme, frame: &Frame, panel: &LossPanel) -> Vec<Line> {
 fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" packets that the kernel dropped ")];
     let most = panel.drops.iter().take(8);
-    lines.extend(most.map(|(reason, n)| alarm(theme, format!("reason {reason}"), *n, "")));
+    lines.extend(most.map(|(reason, n)| alarm(theme, reason.clone(), *n, "")));
     if panel.drops.is_empty() {
         lines.push(alarm(theme, "none".to_owned(), 0, ""));
     }

@@ -150,7 +150,7 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     // On the wire a sequence number has 32 bits.
     let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
     let mut second =
-        format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), line.journey.verdict);
+        format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), inspector.verdict);
     if line.journey.retransmits() > 0 {
         let _ = write!(second, "   sent again {}×", line.journey.retransmits());
     }

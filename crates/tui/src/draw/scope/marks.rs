@@ -55,7 +55,7 @@ fn points(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     for point in frame.points() {
         let Some(x) = column(layout, point.x) else { continue };
         let (glyph, style) = match point.kind {
-            PointKind::Drop(_) => ('✕', theme.bad),
+            PointKind::Drop { .. } => ('✕', theme.bad),
             PointKind::EventLoss(_) => ('!', theme.bad),
             PointKind::SocketFull => ('■', theme.bad),
             PointKind::Retransmit => ('↻', theme.series[0]),

@@ -93,10 +93,8 @@ fn blame(canvas: &Canvas, row: &Listed, style: Style) -> (String, Option<u64>, S
     let bad = canvas.theme.bad;
     match (row.line.journey.verdict, &row.blame) {
         (Verdict::BrokenByEventLoss { .. }, _) => ("✕ events of it were lost".to_owned(), None, bad),
-        (verdict @ (Verdict::Dropped { .. } | Verdict::LostAfter { .. }), _) => {
-            (format!("✕ {verdict}"), None, bad)
-        }
-        (verdict, None) => (verdict.to_string(), None, style),
+        (Verdict::Dropped { .. } | Verdict::LostAfter { .. }, _) => (format!("✕ {}", row.verdict), None, bad),
+        (_, None) => (row.verdict.clone(), None, style),
         (verdict, Some((words, ns))) if verdict.is_whole() => (words.clone(), Some(*ns), style),
         (verdict, Some((words, ns))) => (format!("{verdict}: {words}"), Some(*ns), style),
     }
