@@ -147,6 +147,28 @@ fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     }
 }
 
+/// What was an interval in a log is one in the recording that is made of it, as wide as the widest.
+fn still_intervals(back: &str, lines: &[&str], error: &str, format: &str) {
+    let widest = lines.iter().filter_map(|line| field(line, error)?.parse().ok()).max();
+    let widest: u64 = widest.expect("an interval");
+    let output = run(&["journeys", back, "--slowest", "100000", "--json"]);
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let crosses = |row: &&Value| {
+        row["latencies"].as_array().into_iter().flatten().any(|step| {
+            crosses(step["from"].as_str().unwrap_or_default(), step["to"].as_str().unwrap_or_default())
+        })
+    };
+    let crossing: Vec<&Value> = rows.iter().filter(crosses).collect();
+    assert!(crossing.len() > 100, "{format}: {} of {}", crossing.len(), rows.len());
+    for row in crossing {
+        assert_eq!(
+            (&row["across"], &row["half_width_ns"]),
+            (&"bounded".into(), &widest.into()),
+            "{format}: {row:#}"
+        );
+    }
+}
+
 #[test]
 fn lines_have_all_of_it() {
     let made = Made::new();
@@ -210,6 +232,8 @@ fn lines_have_all_of_it() {
         let output = run(&["import", &log.to_string_lossy(), "-o", &back.to_string_lossy()]);
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(stderr(&output).contains("probe.grown (1)"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("clocks within"), "{}", stderr(&output));
+        still_intervals(&back.to_string_lossy(), &crossing, error, format);
         let out = client(
             "lines_have_all_of_it",
             "Pegasus.netlogger",

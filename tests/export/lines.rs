@@ -93,6 +93,54 @@ fn a_log_of_another_tool_opens() {
 }
 
 #[test]
+fn a_log_of_two_hosts_says_nothing_of_their_clocks_and_its_owner_may() {
+    let dir = TempDir::new().expect("a directory");
+    let log = dir.path().join("log");
+    let mut text = String::new();
+    for id in 0..50 {
+        for (event, host, ms) in [("SEND", "a", 0), ("LEAVE", "a", 1), ("ARRIVE", "b", 4), ("READ", "b", 5)] {
+            let _ = writeln!(
+                text,
+                "DATE=20070215110703.{:06} HOST={host} NL.EVNT={event} ID={id} SRC=10.1.1.10 DST=10.1.1.11 NBYTES=55",
+                (id * 10 + ms) * 1_000
+            );
+        }
+    }
+    fs::write(&log, text).expect("room");
+    let maps = ["SEND=ip.out", "LEAVE=dev.xmit", "ARRIVE=dev.recv", "READ=ip.in"];
+    let journeys = |name: &str, more: &[&str]| {
+        let (log, out) = (log.to_string_lossy(), dir.path().join(name).to_string_lossy().into_owned());
+        let mut arguments = vec!["import", &*log, "-o", &*out];
+        arguments.extend(maps.iter().flat_map(|map| ["--map", *map]));
+        arguments.extend(more);
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let rows = run(&["journeys", &out, "--slowest", "100", "--json"]);
+        let rows: Vec<Value> = serde_json::from_slice(&rows.stdout).expect("JSON");
+        assert_eq!(rows.len(), 50);
+        (stderr(&output), rows)
+    };
+    let step = |row: &Value, from: &str| {
+        row["latencies"].as_array().into_iter().flatten().find(|step| step["from"] == from).cloned()
+    };
+    let (said, rows) = journeys("apart", &[]);
+    assert!(said.contains("hosts a, b: clocks of which nothing is known"), "{said}");
+    for row in &rows {
+        assert_eq!((&row["across"], &row["total_ns"]), (&"apart".into(), &Value::Null), "{row:#}");
+        assert_eq!(step(row, "dev.xmit"), None, "{row:#}");
+        assert_eq!(step(row, "ip.out").expect("within one host")["ns"], 1_000_000);
+    }
+    let (said, rows) = journeys("bounded", &["--clock-bound", "10ms"]);
+    assert!(said.contains("hosts a, b: clocks within 10.0 ms"), "{said}");
+    for row in &rows {
+        let wire = step(row, "dev.xmit").expect("a wire");
+        assert_eq!((&wire["ns"], &wire["half_width_ns"]), (&3_000_000.into(), &10_000_000.into()), "{row:#}");
+        assert_eq!(wire["resolvable"], false);
+        assert_eq!(step(row, "ip.out").expect("within one host")["half_width_ns"], Value::Null);
+    }
+}
+
+#[test]
 fn the_dump_has_a_line_an_event_and_one_a_loss() {
     let dir = TempDir::new().expect("a directory");
     for session in GOLDEN {

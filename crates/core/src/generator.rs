@@ -86,6 +86,7 @@ impl Generator {
                 NetnsName { netns: CLIENT_NETNS, name: "client".to_owned() },
                 NetnsName { netns: SERVER_NETNS, name: "server".to_owned() },
             ],
+            several: None,
             drop_reasons: Vec::new(),
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             settings: Vec::new(),

@@ -2,6 +2,7 @@
 
 use crate::custom::CustomProbe;
 use crate::hop::{Hop, HopSet};
+use crate::journey::Across;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -132,6 +133,25 @@ pub struct CgroupName {
     pub path: String,
 }
 
+/// The hosts of a recording that was made of a log of several of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Several {
+    /// What was known of the time from one of them to another.
+    #[serde(flatten)]
+    pub across: Across,
+    /// Which of them each network namespace is of.
+    pub hosts: Vec<HostOf>,
+}
+
+/// Which host a network namespace is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostOf {
+    /// Number of the namespace in this recording.
+    pub netns: u32,
+    /// Name of its host.
+    pub host: String,
+}
+
 /// A reason for which this kernel drops packets: numbers differ from one release to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropReason {
@@ -169,6 +189,9 @@ pub struct NodeInfo {
     /// What the kernel calls its reasons for dropping packets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drop_reasons: Vec<DropReason>,
+    /// Where it was made of a log of several hosts: which, and what was known of their clocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub several: Option<Several>,
     /// How each hop is served.
     pub coverage: Coverage,
 }

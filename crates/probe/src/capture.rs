@@ -157,6 +157,7 @@ impl Capture {
             netns,
             cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
             settings: Vec::new(),
+            several: None,
             drop_reasons: facts.drop_reasons.clone(),
             probes,
             coverage: plan.coverage.clone(),

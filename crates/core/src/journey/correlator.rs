@@ -4,6 +4,7 @@ use super::branch::Resend;
 use super::desk::{Desk, Why};
 use super::directory::Directory;
 use super::fragments::Fragments;
+use super::hosts::Hosts;
 use super::journey::Journey;
 use super::limits::{Counters, Limits};
 use super::passes::Ids;
@@ -40,6 +41,8 @@ pub struct Correlator {
     pub(super) fragments: Fragments,
     /// Room for the datagrams of one event.
     pub(super) starts: Vec<u64>,
+    /// Of a log of several hosts.
+    several: Option<Hosts>,
 }
 
 impl Correlator {
@@ -54,6 +57,7 @@ impl Correlator {
             sockets: Sockets::default(),
             fragments: Fragments::default(),
             starts: Vec::new(),
+            several: None,
         }
     }
 
@@ -61,11 +65,27 @@ impl Correlator {
     pub fn of_node(info: &NodeInfo, limits: Limits) -> Self {
         let mut correlator = Self::new(info.coverage.served(), limits);
         correlator.desk.selection = Selection::of(info);
+        correlator.several = info.several.as_ref().map(Hosts::new);
         correlator
     }
 
     /// Takes a batch and appends the journeys that ended to `done`.
     pub fn push(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
+        let before = done.len();
+        self.take(batch, done);
+        self.tell_hosts(&mut done[before..]);
+    }
+
+    /// Says of journeys between two hosts of one recording what was known of their clocks.
+    fn tell_hosts(&self, done: &mut [Journey]) {
+        let Some(several) = &self.several else { return };
+        let netns = |flow| self.directory.get(flow).map(|flow| flow.netns);
+        for journey in done.iter_mut().filter(|j| !j.tx_flow.is_none() && !j.rx_flow.is_none()) {
+            journey.across = several.between(netns(journey.tx_flow), netns(journey.rx_flow));
+        }
+    }
+
+    fn take(&mut self, batch: &Batch, done: &mut Vec<Journey>) {
         self.directory.next_batch();
         let most = self.desk.limits.max_flows.max(1);
         if self.directory.len() + batch.flows.len() > most {
@@ -108,6 +128,12 @@ impl Correlator {
 
     /// The input has ended: closes everything that is still open.
     pub fn finish(&mut self, done: &mut Vec<Journey>) {
+        let before = done.len();
+        self.close_all(done);
+        self.tell_hosts(&mut done[before..]);
+    }
+
+    fn close_all(&mut self, done: &mut Vec<Journey>) {
         self.desk.now_ns = self.desk.now_ns.max(self.desk.losses.end_ns());
         for stream in &mut self.streams {
             stream.reset(Why::EndOfInput, &mut self.desk, done);

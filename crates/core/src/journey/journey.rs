@@ -5,7 +5,7 @@ use super::rungs::{Rung, Rungs, Who, bit};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A journey, closed.
@@ -64,7 +64,7 @@ pub enum Presence {
 }
 
 /// What is known of the time between the halves of a journey.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "across", rename_all = "kebab-case")]
 pub enum Across {
     /// Both stand on one clock: differences are exact.

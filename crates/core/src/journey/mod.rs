@@ -25,6 +25,7 @@ mod datagrams;
 mod desk;
 mod directory;
 mod fragments;
+mod hosts;
 
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod journey;

@@ -9,16 +9,18 @@ use crate::failure::{Cancelled, Hint};
 use crate::output;
 use crate::signals::Stop;
 use anyhow::{Context, Result};
-use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};
+use magscope_core::journey::Across;
+use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service, Several};
 use magscope_core::{Batch, Event, Hop};
 use magscope_export::format::magnet::Trace;
 use magscope_export::format::netlogger::{Events, parse};
-use magscope_scope::format::count;
+use magscope_scope::format::{count, duration};
 use recording::Recording;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Bad lines that are shown.
 const SHOWN: u64 = 5;
@@ -47,6 +49,9 @@ pub struct Args {
     /// Which hop an event stands for; of a binary trace the number of the event
     #[arg(long, value_name = "EVENT=HOP", value_parser = mapping)]
     map: Vec<(String, Hop)>,
+    /// How far apart the clocks of a log's hosts were at most, where its lines do not say: 10ms
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    clock_bound: Option<Duration>,
     /// Clock rate of a binary trace that does not say it
     #[arg(long, value_name = "KHZ", value_parser = clap::value_parser!(u32).range(1..))]
     khz: Option<u32>,
@@ -123,7 +128,11 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
             next,
         ));
     }
-    let mut recorder = Recording::create(&args.output, &first.info(&name))?;
+    let mut info = first.info(&name);
+    if let Some(several) = &mut info.several {
+        clocks(several, args.clock_bound);
+    }
+    let mut recorder = Recording::create(&args.output, &info)?;
     let mut events = Events::new(args.map.clone());
     each_line(path, stop, |_, line| {
         if let Ok(Ok(line)) = line.map(parse) {
@@ -141,6 +150,25 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     }
     unknown(&events.unknown);
     Ok(())
+}
+
+/// Says what is known of the clocks of a log's hosts. Where the log does not say, only its owner can.
+fn clocks(several: &mut Several, bound: Option<Duration>) {
+    if let (Across::Apart | Across::OneClock, Some(bound)) = (several.across, bound) {
+        let half_width_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
+        several.across = Across::Bounded { half_width_ns };
+    }
+    let hosts: BTreeSet<&str> = several.hosts.iter().map(|of| of.host.as_str()).collect();
+    let hosts: Vec<&str> = hosts.into_iter().collect();
+    let known = match several.across {
+        Across::OneClock => "one clock, as their lines say".to_owned(),
+        Across::Bounded { half_width_ns } => format!("clocks within {} of each other", duration(half_width_ns).trim()),
+        Across::Apart => {
+            "clocks of which nothing is known, so no time from one to another; --clock-bound 10ms says how far apart they were"
+                .to_owned()
+        }
+    };
+    output::note(&format!("hosts {}: {known}", hosts.join(", ")));
 }
 
 fn finish(args: &Args, recorder: Recording) -> Result<()> {

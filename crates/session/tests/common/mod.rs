@@ -22,6 +22,7 @@ pub fn node() -> NodeInfo {
         settings: Vec::new(),
         probes: Vec::new(),
         drop_reasons: vec![DropReason { number: 3, name: "no_socket".into() }],
+        several: None,
         cgroups: vec![CgroupName { id: 4_242, path: "/system.slice/worker.service".into() }],
         coverage: Coverage::full(Backend::Generator),
     }

@@ -39,6 +39,7 @@ pub fn info() -> NodeInfo {
         netns: vec![name(CLIENT, "client"), name(SERVER, "server")],
         settings: Vec::new(),
         probes: Vec::new(),
+        several: None,
         cgroups: Vec::new(),
         drop_reasons: vec![DropReason { number: 2, name: "not_specified".to_owned() }],
         coverage,

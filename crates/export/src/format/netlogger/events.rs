@@ -4,13 +4,14 @@
 //! with one `ID` is one datagram. Their events are no hops, so somebody has to say which hop each stands for; what nobody named is
 //! counted by name.
 
+use super::hosts::Hosts;
 use super::read::Line;
 use super::rejoin::rejoin;
 use super::threads::Threads;
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
-use magscope_core::node::{Backend, Coverage, HopService, NetnsName, NodeInfo, Service};
+use magscope_core::node::{Backend, Coverage, HopService, HostOf, NetnsName, NodeInfo, Service, Several};
 use magscope_core::{
     Batch, Direction, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto, Task, TcpSample,
 };
@@ -48,6 +49,7 @@ pub struct Events {
     /// Marks of the socket layer that several journeys tell.
     told: Set<(u8, u64, u64, u32)>,
     threads: Threads,
+    hosts: Hosts,
     sample: Option<TcpSample>,
     seen: HopSet,
     latest_ns: Option<u64>,
@@ -106,6 +108,7 @@ impl Events {
         let proto = proto(line.get(&["PROT", "proto"]), seq.is_some());
         let flow = self.flow(line, hop, proto);
         let id = line.get(&["ID", "guid"]).unwrap_or_default();
+        self.hosts.line(line, hop, hash(id), hash(line.get(&["HOST", "host"]).unwrap_or_default()));
         let mut event = Event::at(hop, ns);
         event.flow = flow;
         // The order of datagrams of one socket says which is which where there is no packet.
@@ -292,6 +295,14 @@ impl Events {
         batch
     }
 
+    /// The hosts, where there are several, and what was known of their clocks.
+    fn several(&self) -> Option<Several> {
+        let hosts: Vec<HostOf> =
+            self.places.iter().map(|((host, _), netns)| HostOf { netns: *netns, host: host.clone() }).collect();
+        let is_one = hosts.iter().all(|of| of.host == hosts[0].host);
+        (!is_one).then(|| Several { across: self.hosts.across(), hosts })
+    }
+
     /// What is known of the host: all names that stood in the lines so far.
     pub fn info(&self, from: &str) -> NodeInfo {
         let hosts: std::collections::BTreeSet<&str> =
@@ -316,6 +327,7 @@ impl Events {
             host: self.host.clone(),
             clock: "utc".to_owned(),
             netns: netns.collect(),
+            several: self.several(),
             coverage: Coverage { hops: Hop::ALL.iter().map(service).collect() },
             ..NodeInfo::default()
         }

@@ -2,6 +2,7 @@
 
 mod events;
 mod field;
+mod hosts;
 mod read;
 mod rejoin;
 mod threads;
