@@ -152,3 +152,33 @@ fn what_a_filter_may_have_hidden_is_not_lost() {
     assert_eq!(ends(&[], vec![change(200)]), filtered);
     assert_eq!(ends(&[], vec![change(90_000_000_000)]), lost, "it was before that");
 }
+
+/// Whatever a batch holds, a loss concerns what it can have touched.
+#[test]
+fn what_had_waited_long_enough_before_a_loss_is_not_broken_by_it() {
+    const SECOND: u64 = 1_000_000_000;
+    let sent = |n: u64| {
+        let mut events = run(&PACKET_TX, n * SECOND, CLIENT, 100 + n as u32 * 50, 50);
+        events.insert(0, tcp(Hop::TcpSend, n * SECOND - 5, CLIENT, 100 + n as u32 * 50, 50));
+        events
+    };
+    let gap = loss(9 * SECOND + 1_000, 9 * SECOND + 2_000);
+    let whole = vec![batch(flows(Proto::TCP), (1..=20).flat_map(sent).collect())];
+    let pieces =
+        (1..=20).map(|n| batch(if n == 1 { flows(Proto::TCP) } else { Vec::new() }, sent(n))).collect();
+    let verdicts = |mut batches: Vec<Batch>| {
+        let (mut correlator, mut done) = (Correlator::new(coverage(), Limits::default()), Vec::new());
+        let lossy = batches.iter().position(|b| b.events.last().is_some_and(|e| e.time_ns >= 9 * SECOND));
+        batches[lossy.expect("a batch")].losses = vec![gap];
+        for batch in &batches {
+            correlator.push(batch, &mut done);
+        }
+        correlator.finish(&mut done);
+        done.sort_by_key(|j: &Journey| j.range.start);
+        done.iter().map(|j| j.verdict.name()).collect::<Vec<_>>()
+    };
+    let one_by_one = verdicts(pieces);
+    assert_eq!(verdicts(whole), one_by_one);
+    let broken: Vec<_> = (1..).zip(&one_by_one).filter(|(_, v)| v.contains("broken")).map(|(n, _)| n).collect();
+    assert_eq!(broken, [9], "{one_by_one:?}");
+}

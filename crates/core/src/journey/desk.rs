@@ -214,7 +214,9 @@ impl Desk {
         match why {
             Why::Finished => {
                 let reached = way.rx_top.is_some_and(|top| piece.has(top));
-                let until_ns = if reached { piece.last_ns } else { until_now_ns };
+                // However late it is looked at: what was lost after it had waited is none of its records.
+                let waited_ns = piece.last_ns.saturating_add(half_wait_ns(ends.proto, piece).max(GAP_NS));
+                let until_ns = if reached { piece.last_ns } else { until_now_ns.min(waited_ns) };
                 let gap = if self.is_gapped(ends, piece) {
                     broken(self.earliest(ends, piece), until_ns)
                 } else {
