@@ -77,7 +77,7 @@ impl Batch {
 
     /// Events lost within this batch, whatever the cause.
     pub fn lost(&self) -> u64 {
-        self.losses.iter().map(|l| l.count).sum()
+        self.losses.iter().fold(0, |all, loss| all.saturating_add(loss.count))
     }
 }
 

@@ -25,11 +25,13 @@ fn two_hosts_near() {
 fn every_zoom() {
     let mut results = SnapshotResults::new();
     for (name, span_ns) in [("near", 400_000), ("middle", 40_000_000), ("far", 2_900_000_000_u64)] {
-        let mut scope = busy();
-        let from_ns = common::made_up::START_NS + 60_000_000;
-        scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + span_ns });
-        let mut harness = window(scope, Chosen { tint: Tint::Flow, ..chosen(Light::Dark) }, SIZE);
-        picture(&mut harness, &format!("zoom_{name}"), &mut results);
+        for (light, colours) in BOTH {
+            let mut scope = busy();
+            let from_ns = common::made_up::START_NS + 60_000_000;
+            scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + span_ns });
+            let mut harness = window(scope, Chosen { tint: Tint::Flow, ..chosen(light) }, SIZE);
+            picture(&mut harness, &format!("zoom_{name}_{colours}"), &mut results);
+        }
     }
 }
 

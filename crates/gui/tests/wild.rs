@@ -2,14 +2,18 @@
 
 mod common;
 
-use common::made_up::storm;
+use common::made_up::{World, storm};
+use common::nonsense;
 use common::{SECOND, busy, chosen, two_hosts, window};
 use egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Vec2};
 use egui_kittest::kittest::Queryable;
 use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event as Hit, Hop};
 use magscope_gui::{Chosen, Light, Tab};
 use magscope_scope::{Action, Options, Scope};
+use magscope_session::Session;
+use std::time::Duration;
 
 const SIZE: [f32; 2] = [900.0, 600.0];
 
@@ -134,14 +138,37 @@ fn a_heat_map_that_is_kept_is_the_one_a_fresh_window_makes() {
 }
 
 #[test]
+fn a_recording_of_nonsense_is_drawn() {
+    for seed in 1..=40_u64 {
+        let dir = tempfile::tempdir().expect("room");
+        let path = dir.path().join("s");
+        let info = common::made_up::info();
+        let mut world = World::new(400.0);
+        nonsense::record(&path, &info, seed, |ns| world.batch_until(ns).clone());
+        let session = Session::open(&path).expect("a recording");
+        let read = || {
+            let mut scope = Scope::new(info.clone(), Options::default());
+            let (mut replay, mut batch) = (session.replay(None, None), Batch::default());
+            while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+                scope.ingest(&batch);
+            }
+            scope.end();
+            scope.apply(Action::Fit);
+            scope
+        };
+        let tab = Tab::ALL[seed as usize % Tab::ALL.len()].0;
+        let mut harness = window(read(), Chosen { tab, ..chosen(Light::Dark) }, SIZE);
+        harness.run_steps(2);
+        for steps in [-40, 90] {
+            harness.state_mut().apply(Action::Zoom { steps, at: 0.5 });
+            harness.run_steps(1);
+        }
+    }
+}
+
+#[test]
 fn random_input_does_no_harm() {
-    let mut state = 0x5eed_u64;
-    let mut dice = |n: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % n
-    };
+    let mut dice = nonsense::dice(0x5eed);
     let keys = "1234567abcdefghijklmnoprstuvwxyzABCDEFGHLMOPRTVWXY+-_=/:@(){}[]<>,.* ?";
     let keys: Vec<char> = keys.chars().collect();
     let mut harness = window(busy(), chosen(Light::Dark), SIZE);

@@ -140,10 +140,9 @@ impl Flows {
     }
 
     fn row(&self, flow: FlowId, page: &Page, selected: bool) -> FlowRow {
-        let all: u64 = page.parts_ns.iter().sum();
+        let all: f64 = page.parts_ns.iter().map(|ns| *ns as f64).sum();
         let most = Part::ALL.into_iter().max_by_key(|part| page.parts_ns[*part as usize]);
-        let blame =
-            most.filter(|_| all > 0).map(|part| (part, page.parts_ns[part as usize] as f64 / all as f64));
+        let blame = most.filter(|_| all > 0.0).map(|part| (part, page.parts_ns[part as usize] as f64 / all));
         let now = self.newest_ns / TREND_NS;
         let trend = (0..TREND as u64).rev().map(|ago| {
             let stretch = now.checked_sub(ago);

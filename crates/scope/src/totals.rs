@@ -28,7 +28,7 @@ pub struct Totals {
 impl Totals {
     /// Events lost, whatever the cause.
     pub fn lost_events(&self) -> u64 {
-        self.lost.iter().sum()
+        self.lost.iter().fold(0, |all, n| all.saturating_add(*n))
     }
 
     /// The cause most events were lost for.
@@ -40,7 +40,7 @@ impl Totals {
     pub(crate) fn batch(&mut self, batch: &Batch) {
         self.events += batch.events.len() as u64;
         self.hits += batch.hits.len() as u64;
-        self.late += batch.late;
+        self.late = self.late.saturating_add(batch.late);
         for loss in &batch.losses {
             let count = &mut self.lost[loss.cause as usize];
             *count = count.saturating_add(loss.count);
@@ -97,7 +97,9 @@ impl Lately {
 
     /// Events lost since the window began.
     pub(crate) fn lost_events(&self, now: &Totals) -> u64 {
-        self.edges.front().map_or_else(|| now.lost_events(), |first| now.lost_events() - first.lost_events())
+        self.edges
+            .front()
+            .map_or_else(|| now.lost_events(), |first| now.lost_events().saturating_sub(first.lost_events()))
     }
 }
 

@@ -104,7 +104,7 @@ impl Run {
             let (from, to) = self.span.unwrap_or((event.time_ns, event.time_ns));
             self.span = Some((from.min(event.time_ns), to.max(event.time_ns)));
         }
-        self.lost_events += batch.lost();
+        self.lost_events = self.lost_events.saturating_add(batch.lost());
     }
 
     /// Counts a journey.
@@ -148,7 +148,7 @@ impl Side {
         };
         self.runs.push(run.sums.iter().map(|(proto, sums)| (*proto, fold(sums))).collect());
         self.infos.push(run.info);
-        self.lost_events += run.lost_events;
+        self.lost_events = self.lost_events.saturating_add(run.lost_events);
         self.disordered += run.disordered;
         let (from, to) = run.span.unwrap_or_default();
         self.duration_ns = self.duration_ns.saturating_add(to - from);

@@ -111,7 +111,7 @@ impl Correlator {
         }
         for loss in &batch.losses {
             self.desk.losses.push(loss);
-            self.desk.counters.lost_records += loss.count;
+            self.desk.counters.lost_records = self.desk.counters.lost_records.saturating_add(loss.count);
         }
         self.desk.counters.late += batch.late;
         self.desk.counters.events += batch.events.len() as u64;

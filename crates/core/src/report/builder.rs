@@ -185,12 +185,14 @@ impl ReportBuilder {
             self.customs.hit(node, hit);
         }
         for loss in &batch.losses {
-            self.losses.records += loss.count;
+            self.losses.records = self.losses.records.saturating_add(loss.count);
             self.losses.stretches += 1;
-            self.losses.span_ns += loss.to_ns.saturating_sub(loss.from_ns);
-            *self.causes.entry(loss.cause as u8).or_default() += loss.count;
+            let span_ns = loss.to_ns.saturating_sub(loss.from_ns);
+            self.losses.span_ns = self.losses.span_ns.saturating_add(span_ns);
+            let all = self.causes.entry(loss.cause as u8).or_default();
+            *all = all.saturating_add(loss.count);
         }
-        self.losses.late_events += batch.late;
+        self.losses.late_events = self.losses.late_events.saturating_add(batch.late);
         self
     }
 

@@ -29,7 +29,8 @@ pub struct Slice {
 impl Strip {
     /// Counts an amount.
     pub fn count(&mut self, time_ns: u64, amount: u64) {
-        *self.slices.entry(time_ns >> self.exponent).or_default() += amount;
+        let slice = self.slices.entry(time_ns >> self.exponent).or_default();
+        *slice = slice.saturating_add(amount);
         self.widen();
     }
 
@@ -48,9 +49,10 @@ impl Strip {
         if by == 0 {
             return;
         }
-        let mut wider = BTreeMap::new();
+        let mut wider: BTreeMap<u64, u64> = BTreeMap::new();
         for (index, amount) in std::mem::take(&mut self.slices) {
-            *wider.entry(index >> by).or_default() += amount;
+            let slice = wider.entry(index >> by).or_default();
+            *slice = slice.saturating_add(amount);
         }
         (self.slices, self.exponent) = (wider, exponent);
     }
@@ -60,7 +62,8 @@ impl Strip {
         self.coarsen(other.exponent);
         let by = self.exponent - other.exponent;
         for (index, amount) in &other.slices {
-            *self.slices.entry(index >> by).or_default() += amount;
+            let slice = self.slices.entry(index >> by).or_default();
+            *slice = slice.saturating_add(*amount);
         }
         self.widen();
     }

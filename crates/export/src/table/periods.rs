@@ -119,7 +119,7 @@ impl<W: TableWriter> Periods<W> {
                 }
                 let sum = groups.entry(key).or_default();
                 sum.journeys += 1;
-                sum.bytes += journey.bytes();
+                sum.bytes = sum.bytes.saturating_add(journey.bytes());
                 if let Some(latency) = latency {
                     sum.latency(latency);
                     if by == HOP {

@@ -3,6 +3,7 @@
 
 #[path = "../../../tui/tests/made_up/mod.rs"]
 pub mod made_up;
+pub mod nonsense;
 pub mod raster;
 
 use egui_kittest::{Harness, SnapshotOptions, SnapshotResults};

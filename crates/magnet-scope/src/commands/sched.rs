@@ -132,7 +132,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
         // what is left over from before, or goes on after, is no part of it
         let within = |time_ns: u64| (from_ns..to_ns).contains(&time_ns);
         batch.events.iter().filter(|e| within(e.time_ns)).for_each(|event| switches.push(event));
-        lost += batch.lost();
+        lost = batch.lost().saturating_add(lost);
         seen_ns = batch.watermark_ns;
         if progress == Progress::End {
             break;

@@ -251,7 +251,7 @@ impl Scope {
             return;
         }
         self.state = State::Ended;
-        self.now_ns += BUCKET_NS;
+        self.now_ns = self.now_ns.saturating_add(BUCKET_NS);
         let edges = self.stats.advance(self.now_ns);
         self.held_edges = HOLD_EDGES;
         self.close_captures(u64::MAX);

@@ -98,7 +98,7 @@ impl Scope {
             column.max_ns = column.max_ns.max(tile.max);
         });
         each(Lane::Drops, &|column, tile| column.drops += tile.count);
-        each(Lane::Lost, &|column, tile| column.lost += tile.sum);
+        each(Lane::Lost, &|column, tile| column.lost = column.lost.saturating_add(tile.sum));
         let part = |at_ns: u64| {
             let since = i128::from(at_ns) - i128::from(from_ns);
             (since as f64 / (stretch.1 - from_ns) as f64).clamp(0.0, 1.0)

@@ -38,7 +38,7 @@ impl Stream {
             self.begin_ns = ns;
         }
         self.end_ns = ns;
-        self.discarded += discarded;
+        self.discarded = self.discarded.saturating_add(discarded);
         self.events.extend(id.to_le_bytes());
         self.events.extend(ns.to_le_bytes());
         self.events.extend(fields);

@@ -11,10 +11,10 @@ pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
     let transport = if fragment { Vec::new() } else { transport(event, flow.proto, from, to) };
     // A first fragment says in `seq` what it carries itself; its `len` is that of the whole datagram.
     let more = event.flags.contains(EventFlags::MORE);
-    let carried = if more && !fragment { event.seq } else { event.len + transport.len() as u32 };
+    let carried = if more && !fragment { event.seq } else { event.len.saturating_add(transport.len() as u32) };
     let mut packet = match (from.ip(), to.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let total = u16::try_from(carried + 20).unwrap_or(0);
+            let total = u16::try_from(carried.saturating_add(20)).unwrap_or(0);
             let offset = if fragment { (event.seq / 8) as u16 & 0x1fff } else { 0 };
             let mut ip = vec![0x45, event.tos];
             ip.extend(total.to_be_bytes());
@@ -62,7 +62,7 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
         Proto::UDP => {
             out.extend(from.port().to_be_bytes());
             out.extend(to.port().to_be_bytes());
-            out.extend(u16::try_from(event.len + 8).unwrap_or(0).to_be_bytes());
+            out.extend(u16::try_from(event.len.saturating_add(8)).unwrap_or(0).to_be_bytes());
             out.extend([0; 2]);
         }
         // Of the others the type is not known.

@@ -260,7 +260,8 @@ impl Export for Pcapng {
         match piece {
             Piece::Batch(node, batch) => {
                 self.names.learn(*node, batch, &mut self.new_flows);
-                *self.lost.entry(*node).or_default() += batch.lost();
+                let lost = self.lost.entry(*node).or_default();
+                *lost = lost.saturating_add(batch.lost());
                 batch.events.iter().for_each(|event| self.event(*node, event));
                 batch.heads.iter().for_each(|head| self.head(*node, head));
                 self.counts.extend(batch.counts.iter().map(|count| ((*node, count.hop), *count)));
