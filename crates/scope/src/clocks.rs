@@ -2,7 +2,10 @@
 
 use crate::look::{ClockPair, ClockRow};
 use magscope_core::clock::ClockSample;
+use magscope_core::clock::pair::State;
+use magscope_core::journey::Across;
 use magscope_core::node::NodeInfo;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -16,11 +19,25 @@ struct Seen {
 #[derive(Debug, Default)]
 pub struct Clocks {
     nodes: Vec<Seen>,
-    /// As whoever aligned them says.
+    /// As the logs say that recordings were made of.
+    logs: Vec<ClockPair>,
+    /// As whoever aligned them says, and then as the logs do.
     pub pairs: Vec<ClockPair>,
 }
 
 impl Clocks {
+    /// What is known of them before anything is read: only of a recording that was made of a log of several hosts.
+    pub fn of(infos: &[NodeInfo]) -> Self {
+        let logs: Vec<ClockPair> = infos.iter().filter_map(of_log).collect();
+        Clocks { nodes: Vec::new(), pairs: logs.clone(), logs }
+    }
+
+    /// Takes what whoever aligned them says.
+    pub fn set(&mut self, pairs: Vec<ClockPair>) {
+        self.pairs = pairs;
+        self.pairs.extend(self.logs.iter().cloned());
+    }
+
     /// Takes a reading.
     pub fn push(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);
@@ -58,6 +75,26 @@ impl Clocks {
         };
         infos.iter().enumerate().map(row).collect()
     }
+}
+
+/// How the hosts of a log stand to each other, the first and all others: as whoever wrote it knew.
+fn of_log(info: &NodeInfo) -> Option<ClockPair> {
+    let several = info.several.as_ref()?;
+    let (state, half_width_ns) = match several.across {
+        Across::OneClock => return None,
+        Across::Bounded { half_width_ns } => (State::External, Some(half_width_ns)),
+        Across::Apart => (State::Unsynchronised, None),
+    };
+    let hosts: BTreeSet<&str> = several.hosts.iter().map(|of| of.host.as_str()).collect();
+    let mut hosts = hosts.into_iter();
+    let first = hosts.next().unwrap_or_default().to_owned();
+    let others: Vec<&str> = hosts.collect();
+    Some(ClockPair {
+        hosts: (first, others.join(", ")),
+        state: Some(state),
+        half_width_ns,
+        ..ClockPair::default()
+    })
 }
 
 #[cfg(test)]

@@ -166,6 +166,7 @@ impl Scope {
         let recorded =
             options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
         let probes = Probes::new(&infos);
+        let clocks = Clocks::of(&infos);
         let head_ns = options.recorded.map_or(0, |all| all.from_ns);
         let mut scope = Scope {
             info,
@@ -188,7 +189,7 @@ impl Scope {
             signals: Signals::new(keep),
             flows: Flows::default(),
             journal: Journal::default(),
-            clocks: Clocks::default(),
+            clocks,
             watch: Watch::default(),
             overlay: None,
             below: Below::default(),
@@ -297,7 +298,7 @@ impl Scope {
 
     /// Tells the scope how the clocks of its recordings stand to each other.
     pub fn set_clock_pairs(&mut self, pairs: Vec<ClockPair>) {
-        self.clocks.pairs = pairs;
+        self.clocks.set(pairs);
         self.revision += 1;
     }
 
@@ -346,6 +347,8 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
     channels.map(|(_, channel)| Shown { channel, vertical: Vertical::default() }).collect()
 }
 
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod probes_tests;
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Scope {
 
     /// The wire: what the pair of clocks says, and how far off the journeys of the picture are at most.
     pub(crate) fn wire(&self) -> Wire {
-        if self.names.infos().len() < 2 {
+        if self.names.infos().len() < 2 && self.clocks.pairs.is_empty() {
             return Wire { state: None, half_width_ns: Some(0) };
         }
         let (mut widest, mut apart) = (None, false);
