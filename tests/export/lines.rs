@@ -141,6 +141,25 @@ fn a_log_of_two_hosts_says_nothing_of_their_clocks_and_its_owner_may() {
 }
 
 #[test]
+fn hosts_that_never_spoke_to_each_other_are_not_said_to_share_a_clock() {
+    let dir = TempDir::new().expect("a directory");
+    let (log, out) = (dir.path().join("log"), dir.path().join("s"));
+    let line = |host: &str, id: u32, us: u32, event: &str| {
+        format!(
+            "DATE=20070215110703.{us:06} HOST={host} NL.EVNT={event} ID={id} SRC=10.1.1.10 DST=10.1.1.11 NBYTES=55\n"
+        )
+    };
+    let lines = ["a", "b"]
+        .iter()
+        .zip([1, 2])
+        .flat_map(|(host, id)| [line(host, id, id * 10, "ip.out"), line(host, id, id * 10 + 5, "dev.xmit")]);
+    fs::write(&log, lines.collect::<String>()).expect("room");
+    let output = run(&["import", &log.to_string_lossy(), "-o", &out.to_string_lossy()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("hosts a, b: clocks of which nothing is known"), "{}", stderr(&output));
+}
+
+#[test]
 fn the_dump_has_a_line_an_event_and_one_a_loss() {
     let dir = TempDir::new().expect("a directory");
     for session in GOLDEN {

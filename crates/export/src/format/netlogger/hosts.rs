@@ -20,6 +20,8 @@ pub(super) struct Hosts {
     order: VecDeque<u64>,
     /// Journeys that were judged: lines of the same ID may still come.
     untold: u64,
+    /// A time from one host to another was told.
+    told: bool,
     widest_ns: Option<u64>,
 }
 
@@ -34,7 +36,11 @@ struct Way {
 impl Way {
     /// Whether nobody knew how long it took.
     fn is_untold(&self) -> bool {
-        !self.told && self.sent.zip(self.received).is_some_and(|(sent, received)| sent != received)
+        !self.told && self.is_between()
+    }
+
+    fn is_between(&self) -> bool {
+        self.sent.zip(self.received).is_some_and(|(sent, received)| sent != received)
     }
 }
 
@@ -64,6 +70,7 @@ impl Hosts {
         let crossed =
             hop.direction() == Direction::Rx && from.is_some_and(|hop| hop.direction() == Direction::Tx);
         way.told |= crossed && line.get(&["MAG.LAT", "mag.latency_ns"]).is_some();
+        self.told |= way.told && way.is_between();
         let error = line.number::<u64>(&["MAG.ERR", "mag.half_width_ns"]);
         let of_all = line.number::<u64>(&["MAG.AERR", "mag.total_half_width_ns"]);
         self.widest_ns = self.widest_ns.max(error.max(of_all).filter(|ns| *ns > 0));
@@ -75,7 +82,8 @@ impl Hosts {
         match self.widest_ns {
             _ if untold => Across::Apart,
             Some(half_width_ns) => Across::Bounded { half_width_ns },
-            None => Across::OneClock,
+            None if self.told => Across::OneClock,
+            None => Across::Apart, // no journey went from one to another: nobody said anything
         }
     }
 }
