@@ -103,7 +103,7 @@ fn the_mouse_points_and_can_be_given_back() {
     assert!(eventually(|| header(&terminal) != zoomed), "the wheel scaled nothing: {zoomed}");
     terminal.keys("M");
     terminal.shows("the mouse is the terminal's");
-    assert_eq!(terminal.screen().mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+    assert!(eventually(|| terminal.screen().mouse_protocol_mode() == vt100::MouseProtocolMode::None));
     terminal.keys("q");
     assert!(terminal.ends());
 }
@@ -136,7 +136,7 @@ fn ctrl_z_gives_the_terminal_back_until_it_is_resumed() {
     terminal.keys(&format!("{} replay {golden} --speed 100\r", env!("CARGO_BIN_EXE_magnet-scope")));
     terminal.shows("■ ended");
     terminal.keys(CTRL_Z);
-    assert!(eventually(|| terminal.is_given_back()), "{}", terminal.text());
+    assert!(terminal.is_given_back(), "{}", terminal.text());
     terminal.shows("Stopped");
     terminal.keys("echo still $((6*7)) here\r");
     terminal.shows("still 42 here");
@@ -144,7 +144,7 @@ fn ctrl_z_gives_the_terminal_back_until_it_is_resumed() {
     terminal.shows("■ ended");
     assert!(terminal.screen().alternate_screen());
     terminal.keys("q");
-    assert!(eventually(|| terminal.is_given_back()));
+    assert!(terminal.is_given_back());
     terminal.keys("exit\r");
     terminal.ends();
 }

@@ -127,12 +127,15 @@ impl Terminal {
         status.is_some_and(|status| status.success())
     }
 
-    /// Whether the terminal is as a shell wants it: the usual screen, a cursor, no mouse.
+    /// Waits until the terminal is as a shell wants it: the usual screen, a cursor, no mouse. A program's last words may be read
+    /// after its end is seen.
     pub fn is_given_back(&self) -> bool {
-        let screen = self.screen();
-        !screen.alternate_screen()
-            && !screen.hide_cursor()
-            && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+        crate::common::eventually(|| {
+            let screen = self.screen();
+            !screen.alternate_screen()
+                && !screen.hide_cursor()
+                && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+        })
     }
 }
 
