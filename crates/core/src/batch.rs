@@ -113,12 +113,21 @@ pub enum LossCause {
     Undecodable = 4,
     /// A run of a probe that the kernel refused, because the same probe was under way on that CPU: each may have been a hit.
     Refused = 5,
+    /// A viewer came too late for what an agent keeps, or was sent no more than it may have.
+    Missed = 6,
 }
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [LossCause; 6] =
-        [Self::RingFull, Self::Gap, Self::RecorderQueue, Self::Damaged, Self::Undecodable, Self::Refused];
+    pub const ALL: [LossCause; 7] = [
+        Self::RingFull,
+        Self::Gap,
+        Self::RecorderQueue,
+        Self::Damaged,
+        Self::Undecodable,
+        Self::Refused,
+        Self::Missed,
+    ];
 
     /// The cause with this number in a session file.
     pub fn from_id(id: u8) -> Option<Self> {
@@ -135,6 +144,7 @@ impl fmt::Display for LossCause {
             Self::Damaged => "damaged file",
             Self::Undecodable => "undecodable record",
             Self::Refused => "refused by the kernel",
+            Self::Missed => "missed by the viewer",
         })
     }
 }

@@ -137,6 +137,8 @@ pub struct LossTotals {
     pub undecodable: u64,
     /// See [`LossCause::Refused`].
     pub refused: u64,
+    /// See [`LossCause::Missed`].
+    pub missed: u64,
 }
 
 impl LossTotals {
@@ -149,6 +151,7 @@ impl LossTotals {
             LossCause::Damaged => self.damaged,
             LossCause::Undecodable => self.undecodable,
             LossCause::Refused => self.refused,
+            LossCause::Missed => self.missed,
         }
     }
 
@@ -166,6 +169,7 @@ impl LossTotals {
             LossCause::Damaged => &mut self.damaged,
             LossCause::Undecodable => &mut self.undecodable,
             LossCause::Refused => &mut self.refused,
+            LossCause::Missed => &mut self.missed,
         };
         *slot = slot.saturating_add(count).min(LARGEST);
     }

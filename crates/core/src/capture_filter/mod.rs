@@ -34,9 +34,11 @@
 mod ast;
 mod knows;
 mod parse;
+mod sight;
 
 pub use ast::{Expr, Field, Test, Value};
 pub use knows::{Knows, knows};
+pub use sight::Sight;
 
 use crate::filter::FilterError;
 use crate::hop::HopSet;

@@ -8,7 +8,7 @@ mod check;
 mod read;
 mod write;
 
-pub(crate) use read::{Bad, Kind, Reader};
+pub(crate) use read::{Bad, Kind, Reader, decode, decode_parts};
 pub(crate) use write::{Codec, Encoder};
 
 /// What every message begins with.

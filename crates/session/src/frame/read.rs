@@ -134,23 +134,35 @@ impl Reader {
 }
 
 /// Decodes one whole message.
-fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch, Bad> {
+pub(crate) fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<RecordBatch, Bad> {
     let prefix = bytes.first_chunk::<8>().ok_or(Bad::NoMessage)?;
     let metadata_end = (PREFIX + metadata_length(*prefix)?) as usize;
     let metadata = bytes.get(PREFIX as usize..metadata_end).ok_or(Bad::NoMessage)?;
+    decode_parts(metadata, &bytes.slice(metadata_end), |batch| schema_for(batch, of), only)
+}
+
+/// Decodes a message whose metadata and body are apart, with the columns that it should have.
+pub(crate) fn decode_parts(
+    metadata: &[u8],
+    body: &Buffer,
+    schema: impl FnOnce(&arrow::ipc::RecordBatch<'_>) -> SchemaRef,
+    only: Projection<'_>,
+) -> Result<RecordBatch, Bad> {
+    if metadata.len() as u64 > MAX_METADATA {
+        return Err(Bad::NoMessage);
+    }
     let message = parse(metadata)?;
     let batch = message.header_as_record_batch().ok_or(Bad::Refused("it is not a record batch"))?;
-    if metadata_end as u64 + body_length(&message)? != bytes.len() as u64 {
+    if body_length(&message)? != body.len() as u64 {
         return Err(Bad::Refused("its length differs from what it says"));
     }
-    let body = bytes.slice(metadata_end);
-    let schema = schema_for(&batch, of);
+    let schema = schema(&batch);
     let rows = check::metadata(&batch, &schema).map_err(Bad::Refused)?;
-    check::body(&batch, &schema, rows, &body).map_err(Bad::Refused)?;
+    check::body(&batch, &schema, rows, body).map_err(Bad::Refused)?;
     // The checks above rule out every panic of the decoder that is known. This is the last belt: a new one must
     // cost a batch, not the program.
     let decoded = catch_unwind(AssertUnwindSafe(|| {
-        read_record_batch(&body, batch, schema, &HashMap::new(), only, &MetadataVersion::V5)
+        read_record_batch(body, batch, schema, &HashMap::new(), only, &MetadataVersion::V5)
     }));
     match decoded {
         Ok(Ok(batch)) => Ok(batch),

@@ -6,7 +6,7 @@
 //! what was forgotten comes back.
 
 use crate::table::Announced;
-use magscope_core::{Event, Flow, FlowId, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_core::{Batch, Event, Flow, FlowId, PayloadHead, ProbeHit, Task, TcpSample};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -148,6 +148,39 @@ impl Known {
 
     pub(super) fn fresh_tasks(&mut self) -> Vec<Announced<Task>> {
         std::mem::take(&mut self.tasks.fresh)
+    }
+}
+
+/// What a stretch of a stream announces for itself, so that whoever begins with it knows every flow and task in it.
+pub struct Announcer {
+    known: Known,
+    segment: u32,
+}
+
+impl Default for Announcer {
+    fn default() -> Self {
+        Announcer { known: Known::new(), segment: 0 }
+    }
+}
+
+impl Announcer {
+    /// From here on nothing has been announced.
+    pub fn begin(&mut self) {
+        self.segment = self.segment.wrapping_add(1);
+        self.known.begin_segment(self.segment);
+    }
+
+    /// Leaves in a batch the flows and tasks that have not been announced in this stretch, and adds those that it uses and that
+    /// only stretches before have announced.
+    pub fn complete(&mut self, batch: &mut Batch) {
+        self.known.announce(&batch.flows, &batch.tasks, 0);
+        self.known.used_by(&batch.events);
+        self.known.used_by_tcp(&batch.tcp);
+        self.known.used_by_custom(&batch.hits, &batch.heads);
+        batch.flows.clear();
+        batch.flows.extend(self.known.fresh_flows().into_iter().map(|flow| flow.what));
+        batch.tasks.clear();
+        batch.tasks.extend(self.known.fresh_tasks().into_iter().map(|task| task.what));
     }
 }
 

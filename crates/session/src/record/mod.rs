@@ -13,5 +13,6 @@ mod recorder;
 mod segment;
 mod writer;
 
+pub use known::Announcer;
 pub use options::{MAX_BATCH_ROWS, RecordOptions};
 pub use recorder::{Recorder, RecorderStatus};

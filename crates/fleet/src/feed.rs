@@ -1,0 +1,157 @@
+//! One client's stream: a thread that reads the memory at its own place and sends as fast as its client takes it.
+
+use crate::memory::{Kept, Memory, Next, Reader};
+use crate::request::{Give, Request};
+use crate::sieve::Sieve;
+use arrow::buffer::Buffer;
+use arrow::error::ArrowError;
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use magscope_core::{Batch, Flow, FlowId, Loss, Task};
+use magscope_session::{Packer, Place, unpack};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::Sender;
+use tonic::Status;
+
+/// Between two looks at whether the client is still there.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Where a client's messages go.
+pub type Out = Sender<Result<FlightData, Status>>;
+
+/// A client's stream.
+pub struct Feed {
+    memory: Arc<Memory>,
+    request: Request,
+    give: Give,
+    sieve: Option<Sieve>,
+    out: Out,
+    packer: Packer,
+    batch: Batch,
+}
+
+/// Why a stream ended before its end.
+enum Stopped {
+    /// Its client has gone.
+    Gone,
+    Failed(String),
+}
+
+impl From<ArrowError> for Stopped {
+    fn from(error: ArrowError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl Feed {
+    /// Of this memory, for this request.
+    ///
+    /// # Errors
+    /// Where Arrow was built without what packets need.
+    pub fn new(
+        memory: Arc<Memory>,
+        request: Request,
+        give: Give,
+        sieve: Option<Sieve>,
+        out: Out,
+    ) -> Result<Self, ArrowError> {
+        let packer = Packer::new()?;
+        Ok(Feed { memory, request, give, sieve, out, packer, batch: Batch::default() })
+    }
+
+    /// Sends until its end, or until the client goes.
+    pub fn run(mut self) {
+        if let Err(Stopped::Failed(because)) = self.send_all() {
+            let _ = self.out.blocking_send(Err(Status::internal(because)));
+        }
+    }
+
+    fn send_all(&mut self) -> Result<(), Stopped> {
+        let table = if let Give::Rows(table) = self.give { Some(table) } else { None };
+        let schema = self.packer.schema(table)?;
+        self.send(Bytes::from(schema))?;
+        let end = self.request.pull.then(|| self.memory.holds().came_packets);
+        let (mut reader, before) = self.memory.read(&self.request.from);
+        self.announced(&reader, &before)?;
+        loop {
+            if end.is_some_and(|end| reader.place().number >= end) {
+                return Ok(());
+            }
+            match reader.next(PAUSE) {
+                Next::Packet(kept) if self.request.until_ns.is_some_and(|until| kept.range_ns.0 > until) => {
+                    return Ok(());
+                }
+                Next::Packet(kept) => self.pass(&kept)?,
+                Next::Missed(loss) => self.missed(loss, reader.place())?,
+                Next::Nothing if self.out.is_closed() => return Err(Stopped::Gone),
+                Next::Nothing if end.is_some() => return Ok(()),
+                Next::Nothing => {}
+                Next::End => return Ok(()),
+            }
+        }
+    }
+
+    /// What was announced before the place where it begins.
+    fn announced(&mut self, reader: &Reader, before: &[Arc<Kept>]) -> Result<(), Stopped> {
+        let mut flows: BTreeMap<FlowId, Flow> = BTreeMap::new();
+        let mut tasks: BTreeMap<(u32, u32), Task> = BTreeMap::new();
+        for kept in before {
+            self.unpack(kept)?;
+            flows.extend(self.batch.flows.drain(..).map(|flow| (flow.id, flow)));
+            tasks.extend(self.batch.tasks.drain(..).map(|task| ((task.tgid, task.tid), task)));
+        }
+        self.batch = Batch {
+            flows: flows.into_values().collect(),
+            tasks: tasks.into_values().collect(),
+            ..Batch::default()
+        };
+        let place = reader.place();
+        self.sift_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
+    }
+
+    fn pass(&mut self, kept: &Kept) -> Result<(), Stopped> {
+        if self.sieve.is_none() && self.give == Give::Packets {
+            return self.send(kept.message.clone());
+        }
+        self.unpack(kept)?;
+        self.sift_and_send(kept.place)
+    }
+
+    fn missed(&mut self, loss: Loss, place: Place) -> Result<(), Stopped> {
+        self.batch = Batch { losses: vec![loss], watermark_ns: loss.from_ns, ..Batch::default() };
+        self.sift_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
+    }
+
+    fn unpack(&mut self, kept: &Kept) -> Result<(), Stopped> {
+        let (header, body) = parts(&kept.message).ok_or_else(|| Stopped::Failed("a packet is none".into()))?;
+        unpack(&header, &Buffer::from(body), &mut self.batch).map_err(|e| Stopped::Failed(e.to_string()))?;
+        Ok(())
+    }
+
+    fn sift_and_send(&mut self, place: Place) -> Result<(), Stopped> {
+        if let Some(sieve) = &mut self.sieve {
+            sieve.sift(&mut self.batch, self.memory.info());
+        }
+        let message = match self.give {
+            Give::Packets if self.batch.is_empty() => None,
+            Give::Packets => Some(self.packer.packet(place, &self.batch)?),
+            Give::Rows(table) => self.packer.rows(table, &self.batch)?,
+        };
+        message.map_or(Ok(()), |message| self.send(Bytes::from(message)))
+    }
+
+    fn send(&self, message: Bytes) -> Result<(), Stopped> {
+        let (data_header, data_body) = parts(&message).ok_or_else(|| Stopped::Failed("no message".into()))?;
+        let data = FlightData { data_header, data_body, ..FlightData::default() };
+        self.out.blocking_send(Ok(data)).map_err(|_| Stopped::Gone)
+    }
+}
+
+/// Metadata and body of a whole message, which Flight sends apart.
+fn parts(message: &Bytes) -> Option<(Bytes, Bytes)> {
+    let length = u32::from_le_bytes(*message.get(4..)?.first_chunk()?) as usize;
+    let end = length.checked_add(8).filter(|end| *end <= message.len())?;
+    Some((message.slice(8..end), message.slice(end..)))
+}

@@ -1,0 +1,28 @@
+//! Agents and their viewers: captures of several hosts, over the network, live.
+//!
+//! An agent keeps the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow Flight: `server` answers,
+//! `feed` is one client's stream, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
+//! other source ([`Remote`]). Who may connect is a matter of `link`, `dial` and [`pki`].
+
+mod address;
+mod dial;
+mod error;
+mod feed;
+mod grants;
+mod link;
+mod memory;
+pub mod pki;
+mod remote;
+mod request;
+mod server;
+mod sieve;
+
+pub use address::{Address, PORT};
+pub use dial::{Credentials, dial};
+pub use error::{FleetError, Likely};
+pub use grants::{BadGrant, Grants};
+pub use link::{Listen, Tell};
+pub use memory::{Holds, Kept, Memory, Next, Reader, Start, Writer};
+pub use remote::{News, Remote, Ticker, Wish};
+pub use request::{Give, Request, Terms};
+pub use server::{About, serve};

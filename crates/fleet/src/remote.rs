@@ -1,0 +1,291 @@
+//! An agent as a source of batches: connects, reads, and connects again where it was broken off.
+
+use crate::address::Address;
+use crate::dial::{Credentials, PATIENCE, dial, refused};
+use crate::error::FleetError;
+use crate::memory::Start;
+use crate::request::{Request, Terms};
+use crate::server::About;
+use arrow::buffer::Buffer;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{FlightData, Ticket};
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::{Batch, Loss, LossCause};
+use magscope_session::{Place, unpack};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+/// Batches that wait to be looked at.
+const WAITING: usize = 16;
+/// Between two tries to connect: at first, and at most.
+const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Things to tell that nobody has asked for, at most.
+const MOST_NEWS: usize = 64;
+
+/// How to read an agent.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Where it is.
+    pub address: Address,
+    /// How it knows who asks, where that is needed.
+    pub credentials: Option<Credentials>,
+    /// Where to begin.
+    pub from: Start,
+    /// What of it is wanted.
+    pub terms: Terms,
+}
+
+/// An agent's stream.
+pub struct Remote {
+    info: NodeInfo,
+    batches: Receiver<Batch>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    news: Mutex<Vec<News>>,
+}
+
+/// Something about the connection that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// In words.
+    pub text: String,
+    /// Whether it is bad news.
+    pub bad: bool,
+}
+
+/// What tells of a connection, while the source is read elsewhere.
+#[derive(Clone)]
+pub struct Ticker(Arc<Shared>);
+
+impl Ticker {
+    /// What happened since it was last asked.
+    pub fn news(&self) -> Vec<News> {
+        std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the source: its reader gets [`Progress::End`].
+    pub fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Remote {
+    /// Connects; reads from then on in a thread of its own.
+    ///
+    /// # Errors
+    /// Nobody is there, is let in, or can be trusted.
+    pub fn connect(wish: Wish) -> Result<Self, FleetError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (client, about) = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let mut info = about.node.clone();
+        info.settings.extend(wish.terms.settings());
+        let (give, batches) = sync_channel(WAITING);
+        let shared = Arc::new(Shared::default());
+        let after = wish.from.clone();
+        let reading = Reading {
+            wish,
+            after,
+            boot_id: info.boot_id.clone(),
+            host: info.host.clone(),
+            stream: String::new(),
+            read_ns: 0,
+            give,
+            shared: shared.clone(),
+        };
+        let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(reading.run(client, about)))?;
+        Ok(Remote { info, batches, shared, thread: Some(thread) })
+    }
+
+    /// What tells of its connection.
+    pub fn ticker(&self) -> Ticker {
+        Ticker(self.shared.clone())
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        // A thread that waits for room sees that there is none any more.
+        while self.batches.try_recv().is_ok() {}
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Source for Remote {
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        batch.clear();
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Ok(Progress::End);
+        }
+        match self.batches.recv_timeout(timeout) {
+            Ok(came) => *batch = came,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(Progress::End),
+        }
+        Ok(Progress::More)
+    }
+}
+
+/// The thread's side.
+struct Reading {
+    wish: Wish,
+    /// From where to go on.
+    after: Start,
+    boot_id: String,
+    host: String,
+    /// The stream that is being read.
+    stream: String,
+    /// The last instant that was read.
+    read_ns: u64,
+    give: SyncSender<Batch>,
+    shared: Arc<Shared>,
+}
+
+/// Why a stream was left.
+enum Left {
+    /// Nobody reads any more, or it cannot be gone on with.
+    ForGood,
+    /// The agent has ended, or the line has.
+    Broken(String),
+}
+
+impl Reading {
+    async fn run(mut self, mut client: FlightServiceClient<Channel>, mut about: About) {
+        loop {
+            let Left::Broken(because) = self.read(client, &about).await else { return };
+            self.tell(format!("{}: {because}; trying again", self.wish.address), true);
+            let mut pause = TRIES.0;
+            (client, about) = loop {
+                if self.is_stopped() {
+                    return;
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(TRIES.1);
+                if let Ok(found) = dial(&self.wish.address, self.wish.credentials.as_ref()).await {
+                    break found;
+                }
+            };
+            if about.node.boot_id != self.boot_id {
+                let what =
+                    format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
+                self.tell(what, true);
+                return;
+            }
+            self.tell(format!("{} is back", self.wish.address), false);
+        }
+    }
+
+    /// Reads one stream until it ends.
+    async fn read(&mut self, mut client: FlightServiceClient<Channel>, about: &About) -> Left {
+        let request = Request {
+            table: "packets".to_owned(),
+            from: self.after.clone(),
+            terms: self.wish.terms.clone(),
+            ..Request::default()
+        };
+        let ticket = Ticket { ticket: request.ticket().into() };
+        let mut stream = match tokio::time::timeout(PATIENCE, client.do_get(ticket)).await {
+            Ok(Ok(stream)) => stream.into_inner(),
+            Ok(Err(status)) => return Left::Broken(refused(&self.wish.address, &status).to_string()),
+            Err(_) => return Left::Broken("it does not answer".to_owned()),
+        };
+        // What it kept since it began is new; what came between the two nobody has seen.
+        let mut unseen = !self.stream.is_empty() && self.stream != about.stream;
+        self.stream.clone_from(&about.stream);
+        loop {
+            let (mut batch, place) = match self.next(&mut stream).await {
+                Ok(Some(next)) => next,
+                Ok(None) => continue,
+                Err(left) => return left,
+            };
+            if unseen && let Some(first) = batch.events.first() {
+                // How many there were, nobody knows.
+                let (from_ns, to_ns) = (self.read_ns.min(first.time_ns), first.time_ns);
+                batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns, count: 0, cause: LossCause::Missed });
+                batch.losses.sort_by_key(|loss| loss.to_ns);
+                unseen = false;
+            }
+            self.read_ns = batch.events.iter().map(|event| event.time_ns).fold(self.read_ns, u64::max);
+            if !self.hand_over(batch).await {
+                return Left::ForGood;
+            }
+            // Only what was handed over was read.
+            let Place { number, records } = place;
+            self.after = Start::After { stream: self.stream.clone(), number, records };
+        }
+    }
+
+    /// The next batch; `None` for a message without one.
+    async fn next(&self, stream: &mut Streaming<FlightData>) -> Result<Option<(Batch, Place)>, Left> {
+        let message: Result<Option<FlightData>, Status> = tokio::select! {
+            message = stream.message() => message,
+            () = self.stopped() => return Err(Left::ForGood),
+            // Clocks are sampled all the time, so silence means that the line is cut.
+            () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
+        };
+        let data = match message {
+            Ok(Some(data)) => data,
+            Ok(None) => return Err(Left::Broken(format!("the agent of {} has ended", self.host))),
+            Err(status) => return Err(Left::Broken(refused(&self.wish.address, &status).to_string())),
+        };
+        // The schema comes first, and has no body.
+        if data.data_body.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = Batch::default();
+        let place = unpack(&data.data_header, &Buffer::from(data.data_body), &mut batch);
+        let place = place.map_err(|error| Left::Broken(format!("what it sends is no packet: {error}")))?;
+        Ok(Some((batch, place)))
+    }
+
+    /// Gives a batch to the reader, as soon as there is room; whether there is a reader.
+    async fn hand_over(&self, mut batch: Batch) -> bool {
+        loop {
+            match self.give.try_send(batch) {
+                Ok(()) => return true,
+                Err(TrySendError::Disconnected(_)) => return false,
+                Err(TrySendError::Full(back)) => batch = back,
+            }
+            if self.is_stopped() {
+                return false;
+            }
+            // What the reader does not take stays with the agent.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    async fn stopped(&self) {
+        while !self.is_stopped() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn tell(&self, text: String, bad: bool) {
+        let mut news = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.len() < MOST_NEWS {
+            news.push(News { text, bad });
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a client asks for: the contents of a Flight ticket, as JSON.
+
+use crate::memory::Start;
+use magscope_core::CaptureFilter;
+use magscope_session::Table;
+use serde::{Deserialize, Serialize};
+
+/// Longest ticket, bytes: the longest filter and some.
+pub const LONGEST_TICKET: usize = 64 << 10;
+
+/// A subscription. All but `table` can be left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// `packets` for all tables in one stream, or one table of a session: `events`, `flows`, `tasks`, `tcp`, `losses`, `clock`,
+    /// `changes`, `counts`, `hits`, `heads`.
+    pub table: String,
+    /// Where to begin.
+    #[serde(default)]
+    pub from: Start,
+    /// End with the first packet that begins after this instant, nanoseconds of the node's event clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+    /// End where the present is reached, instead of waiting for more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pull: bool,
+    #[serde(flatten)]
+    #[allow(missing_docs)]
+    pub terms: Terms,
+}
+
+/// What of it is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Only events for which this holds, in the words of a capture filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// Only one in so many flows, whole, and the same ones on every host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flows_one_in: Option<u32>,
+    /// At most so many bytes of payload, where the agent captures any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snap: Option<u32>,
+    /// At most so many records a second; what is more is told as missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records_a_second: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // what serde asks for
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// What a stream is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Give {
+    /// Packets.
+    Packets,
+    /// Rows of one table.
+    Rows(Table),
+}
+
+impl Give {
+    /// All there are, by their names.
+    pub fn all() -> impl Iterator<Item = (&'static str, Give)> {
+        let tables = Table::ALL.into_iter().filter(|table| *table != Table::Index);
+        std::iter::once(("packets", Give::Packets)).chain(tables.map(|table| (table.name(), Give::Rows(table))))
+    }
+}
+
+impl Request {
+    /// Reads a ticket.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(ticket: &[u8]) -> Result<Self, String> {
+        if ticket.len() > LONGEST_TICKET {
+            return Err(format!("the ticket is longer than {LONGEST_TICKET} bytes"));
+        }
+        serde_json::from_slice(ticket).map_err(|error| format!("the ticket is no request: {error}"))
+    }
+
+    /// The ticket.
+    pub fn ticket(&self) -> Vec<u8> {
+        // A struct of numbers and texts always is JSON.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// What the stream is to be made of.
+    ///
+    /// # Errors
+    /// There is no such table.
+    pub fn give(&self) -> Result<Give, String> {
+        let found = Give::all().find(|(name, _)| *name == self.table).map(|(_, give)| give);
+        found.ok_or_else(|| {
+            let names: Vec<_> = Give::all().map(|(name, _)| name).collect();
+            let asked: String = self.table.chars().filter(|c| !c.is_control()).take(40).collect();
+            format!("there is no table `{asked}`; there are {}", names.join(", "))
+        })
+    }
+}
+
+impl Terms {
+    /// The filter, read.
+    ///
+    /// # Errors
+    /// Why it is none, or none that an agent can ask for its client.
+    pub fn filter(&self) -> Result<Option<CaptureFilter>, String> {
+        let Some(text) = &self.filter else { return Ok(None) };
+        let filter = CaptureFilter::parse(text).map_err(|error| format!("the filter is none: {error}"))?;
+        match filter.needs_its_host() {
+            Some(field) => Err(format!("an agent does not look up names of {field}: give its number")),
+            None => Ok(Some(filter)),
+        }
+    }
+
+    /// In the words of a session's settings: what was left out on the way here.
+    pub fn settings(&self) -> Vec<String> {
+        let filter = self.filter.as_ref().map(|filter| format!("filter {filter}"));
+        let sample =
+            self.flows_one_in.filter(|one_in| *one_in > 1).map(|one_in| format!("sample flows 1/{one_in}"));
+        filter.into_iter().chain(sample).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_reads_as_what_it_was_made_of() {
+        let after = Start::After { stream: "a-b".into(), number: 7, records: 9 };
+        let terms = Terms { filter: Some("port 80".into()), snap: Some(0), ..Terms::default() };
+        let request = Request { table: "events".into(), from: after, pull: true, terms, until_ns: None };
+        assert_eq!(Request::parse(&request.ticket()), Ok(request));
+        let short = Request::parse(br#"{"table":"packets"}"#).unwrap();
+        assert_eq!((short.give(), short.from), (Ok(Give::Packets), Start::Now));
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_a_reason() {
+        let parse = |text: &str| Request::parse(text.as_bytes()).and_then(|request| request.give());
+        assert!(parse("").unwrap_err().contains("no request"));
+        assert!(parse(r#"{"table":"index"}"#).unwrap_err().contains("there are packets, events"));
+        assert!(Request::parse(&vec![b'['; LONGEST_TICKET + 1]).unwrap_err().contains("longer"));
+        assert!(parse(&"[".repeat(LONGEST_TICKET)).unwrap_err().contains("no request"));
+        let filter = |text: &str| Terms { filter: Some(text.into()), ..Terms::default() }.filter();
+        assert!(filter("port").unwrap_err().contains("the filter is none"));
+        assert!(filter("uid = root").unwrap_err().contains("give its number"));
+    }
+}

@@ -1,0 +1,269 @@
+//! The agent's end: Arrow Flight over the memory.
+
+use crate::feed::Feed;
+use crate::link::{Link, Listen, Tell, links};
+use crate::memory::{Holds, Memory};
+use crate::pki::Peer;
+use crate::request::{Give, LONGEST_TICKET, Request};
+use crate::sieve::Sieve;
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, SchemaResult, Ticket,
+};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use magscope_core::node::NodeInfo;
+use magscope_session::Packer;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc::channel;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::{Request as Call, Response, Status, Streaming};
+
+/// Streams at a time, each with a thread of its own.
+const MOST_STREAMS: usize = 32;
+/// Streams of one connection at a time.
+const MOST_STREAMS_EACH: u32 = 16;
+/// Messages of a stream that wait for the network.
+const WAITING: usize = 4;
+/// How often a silent client is asked whether it is there, and how long it may take to say so.
+const ALIVE: Duration = Duration::from_secs(20);
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// What it is, `magnet-scope 0.1.0`.
+    pub tool: String,
+    /// Name of its stream, another one each time it starts.
+    pub stream: String,
+    /// The node that it captures.
+    pub node: NodeInfo,
+    /// How much it may keep, bytes.
+    pub limit_bytes: u64,
+    /// How much it keeps.
+    pub holds: Holds,
+    /// Streams that are being read.
+    pub streams: usize,
+    /// Whether its capture has ended.
+    pub ended: bool,
+}
+
+/// Serves until `stop` is raised; what is being sent then has a moment to end.
+///
+/// # Errors
+/// A listener that cannot be used, or what the transport says.
+pub async fn serve(
+    memory: Arc<Memory>,
+    listeners: Vec<Listen>,
+    tell: Tell,
+    stop: Arc<AtomicBool>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let links: ReceiverStream<io::Result<Link>> = links(listeners, &tell)?;
+    let agent = Agent { memory, streams: Arc::new(Semaphore::new(MOST_STREAMS)), tell };
+    let service = FlightServiceServer::new(agent).max_decoding_message_size(LONGEST_TICKET * 2);
+    let server = Server::builder()
+        .max_concurrent_streams(MOST_STREAMS_EACH)
+        .http2_keepalive_interval(Some(ALIVE))
+        .http2_keepalive_timeout(Some(ALIVE))
+        .http2_max_header_list_size(16 << 10)
+        .add_service(service)
+        .serve_with_incoming(links);
+    let stopped = async {
+        while !stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    match futures::future::select(Box::pin(server), Box::pin(stopped)).await {
+        futures::future::Either::Left((ended, _)) => Ok(ended?),
+        futures::future::Either::Right(_) => Ok(()),
+    }
+}
+
+struct Agent {
+    memory: Arc<Memory>,
+    streams: Arc<Semaphore>,
+    tell: Tell,
+}
+
+type Stream<T> = BoxStream<'static, Result<T, Status>>;
+
+impl Agent {
+    fn about(&self, peer: &Peer) -> About {
+        let mut node = self.memory.info().clone();
+        // Names of what a viewer may not see are not its business either.
+        if !peer.grants.containers.is_empty() {
+            node.cgroups
+                .retain(|cgroup| peer.grants.containers.iter().any(|id| cgroup.path.contains(id.as_str())));
+        }
+        if peer.grants.no_payload {
+            node.probes.clear();
+        }
+        About {
+            tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
+            stream: self.memory.stream().to_owned(),
+            node,
+            limit_bytes: self.memory.limit_bytes(),
+            holds: self.memory.holds(),
+            streams: MOST_STREAMS - self.streams.available_permits(),
+            ended: self.memory.has_ended(),
+        }
+    }
+
+    fn flight(name: &str, ticket: Vec<u8>, give: Give) -> Result<FlightInfo, Status> {
+        Ok(FlightInfo {
+            schema: schema(give)?,
+            flight_descriptor: Some(FlightDescriptor {
+                r#type: DescriptorType::Path as i32,
+                path: vec![name.to_owned()],
+                ..FlightDescriptor::default()
+            }),
+            endpoint: vec![FlightEndpoint {
+                ticket: Some(Ticket { ticket: ticket.into() }),
+                ..FlightEndpoint::default()
+            }],
+            total_records: -1,
+            total_bytes: -1,
+            ordered: true,
+            ..FlightInfo::default()
+        })
+    }
+
+    /// What a descriptor means: a table by its name, with all that is kept, or a whole request.
+    fn described(descriptor: &FlightDescriptor) -> Result<(Request, Give), Status> {
+        let request = match (descriptor.path.as_slice(), descriptor.cmd.is_empty()) {
+            ([name], true) => Request {
+                table: name.clone(),
+                from: crate::memory::Start::Oldest,
+                pull: true,
+                ..Request::default()
+            },
+            ([], false) => Request::parse(&descriptor.cmd).map_err(Status::invalid_argument)?,
+            _ => {
+                return Err(Status::invalid_argument(
+                    "a flight is a path of one name, or a request as its command",
+                ));
+            }
+        };
+        let give = request.give().map_err(Status::not_found)?;
+        Ok((request, give))
+    }
+}
+
+/// The schema of a stream as the whole message that Flight wants.
+fn schema(give: Give) -> Result<Bytes, Status> {
+    let table = if let Give::Rows(table) = give { Some(table) } else { None };
+    let message = Packer::new().and_then(|packer| packer.schema(table));
+    message.map(Bytes::from).map_err(|error| Status::internal(error.to_string()))
+}
+
+fn peer<T>(call: &Call<T>) -> Result<Peer, Status> {
+    call.extensions().get::<Peer>().cloned().ok_or_else(|| Status::unauthenticated("nobody knows who you are"))
+}
+
+#[tonic::async_trait]
+impl FlightService for Agent {
+    type HandshakeStream = Stream<HandshakeResponse>;
+    type ListFlightsStream = Stream<FlightInfo>;
+    type DoGetStream = Stream<FlightData>;
+    type DoPutStream = Stream<PutResult>;
+    type DoActionStream = Stream<arrow_flight::Result>;
+    type ListActionsStream = Stream<ActionType>;
+    type DoExchangeStream = Stream<FlightData>;
+
+    async fn handshake(
+        &self,
+        _: Call<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        Err(Status::unimplemented("who you are is said by your certificate, or by the Unix socket"))
+    }
+
+    async fn list_flights(&self, _: Call<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
+        let flight = |(name, give): (&'static str, Give)| {
+            let request = Request {
+                table: name.to_owned(),
+                from: crate::memory::Start::Oldest,
+                pull: true,
+                ..Request::default()
+            };
+            Agent::flight(name, request.ticket(), give)
+        };
+        let flights: Vec<_> = Give::all().map(flight).collect();
+        Ok(Response::new(stream::iter(flights).boxed()))
+    }
+
+    async fn get_flight_info(&self, call: Call<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {
+        let (request, give) = Agent::described(call.get_ref())?;
+        Agent::flight(&request.table, request.ticket(), give).map(Response::new)
+    }
+
+    async fn poll_flight_info(&self, _: Call<FlightDescriptor>) -> Result<Response<PollInfo>, Status> {
+        Err(Status::unimplemented("flights are there at once: use GetFlightInfo"))
+    }
+
+    async fn get_schema(&self, call: Call<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
+        let (_, give) = Agent::described(call.get_ref())?;
+        Ok(Response::new(SchemaResult { schema: schema(give)? }))
+    }
+
+    async fn do_get(&self, call: Call<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
+        let peer = peer(&call)?;
+        let request = Request::parse(&call.get_ref().ticket).map_err(Status::invalid_argument)?;
+        let give = request.give().map_err(Status::not_found)?;
+        let sieve = Sieve::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
+        let full = |_| Status::resource_exhausted(format!("{MOST_STREAMS} streams are being read already"));
+        let seat: OwnedSemaphorePermit = self.streams.clone().try_acquire_owned().map_err(full)?;
+        let (out, rows) = channel(WAITING);
+        let failed = |error: String| Status::internal(error);
+        let feed =
+            Feed::new(self.memory.clone(), request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
+        let (tell, name) = (self.tell.clone(), peer.name);
+        let thread = std::thread::Builder::new().name("magnet-feed".to_owned());
+        let run = move || {
+            tell(&format!("{name} reads"));
+            feed.run();
+            tell(&format!("{name} has left"));
+            drop(seat);
+        };
+        thread.spawn(run).map_err(|error| failed(error.to_string()))?;
+        Ok(Response::new(ReceiverStream::new(rows).boxed()))
+    }
+
+    async fn do_put(&self, _: Call<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {
+        Err(Status::unimplemented("an agent takes no data"))
+    }
+
+    async fn do_exchange(
+        &self,
+        _: Call<Streaming<FlightData>>,
+    ) -> Result<Response<Self::DoExchangeStream>, Status> {
+        Err(Status::unimplemented("an agent takes no data"))
+    }
+
+    async fn do_action(&self, call: Call<Action>) -> Result<Response<Self::DoActionStream>, Status> {
+        let peer = peer(&call)?;
+        match call.get_ref().r#type.as_str() {
+            "about" => {
+                let about = serde_json::to_vec(&self.about(&peer));
+                let body = about.map_err(|error| Status::internal(error.to_string()))?.into();
+                Ok(Response::new(stream::iter([Ok(arrow_flight::Result { body })]).boxed()))
+            }
+            _ => Err(Status::unimplemented("there is one action, `about`")),
+        }
+    }
+
+    async fn list_actions(&self, _: Call<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
+        let about = ActionType {
+            r#type: "about".to_owned(),
+            description: "What is captured, and how much of it is kept, as JSON".to_owned(),
+        };
+        Ok(Response::new(stream::iter([Ok(about)]).boxed()))
+    }
+}
