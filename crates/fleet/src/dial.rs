@@ -113,12 +113,6 @@ pub fn refused(address: &Address, status: &Status) -> FleetError {
     }
 }
 
-impl Default for Likely {
-    fn default() -> Self {
-        Self::Unknown
-    }
-}
-
 /// The innermost of a chain of errors, which says most.
 fn said(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;

@@ -62,7 +62,7 @@ pub enum FleetError {
 }
 
 /// What is most likely the matter with a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Likely {
     /// Nobody listens there.
     Nobody,
@@ -71,5 +71,6 @@ pub enum Likely {
     /// The viewer's certificate is not what the agent lets in.
     Viewer,
     /// None of these.
+    #[default]
     Unknown,
 }

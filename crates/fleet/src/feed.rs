@@ -71,7 +71,7 @@ impl Feed {
     fn send_all(&mut self) -> Result<(), Stopped> {
         let table = if let Give::Rows(table) = self.give { Some(table) } else { None };
         let schema = self.packer.schema(table)?;
-        self.send(Bytes::from(schema))?;
+        self.send(&Bytes::from(schema))?;
         let end = self.request.pull.then(|| self.memory.holds().came_packets);
         let (mut reader, before) = self.memory.read(&self.request.from);
         self.announced(&reader, &before)?;
@@ -113,7 +113,7 @@ impl Feed {
 
     fn pass(&mut self, kept: &Kept) -> Result<(), Stopped> {
         if self.sieve.is_none() && self.give == Give::Packets {
-            return self.send(kept.message.clone());
+            return self.send(&kept.message);
         }
         self.unpack(kept)?;
         self.sift_and_send(kept.place)
@@ -139,11 +139,11 @@ impl Feed {
             Give::Packets => Some(self.packer.packet(place, &self.batch)?),
             Give::Rows(table) => self.packer.rows(table, &self.batch)?,
         };
-        message.map_or(Ok(()), |message| self.send(Bytes::from(message)))
+        message.map_or(Ok(()), |message| self.send(&Bytes::from(message)))
     }
 
-    fn send(&self, message: Bytes) -> Result<(), Stopped> {
-        let (data_header, data_body) = parts(&message).ok_or_else(|| Stopped::Failed("no message".into()))?;
+    fn send(&self, message: &Bytes) -> Result<(), Stopped> {
+        let (data_header, data_body) = parts(message).ok_or_else(|| Stopped::Failed("no message".into()))?;
         let data = FlightData { data_header, data_body, ..FlightData::default() };
         self.out.blocking_send(Ok(data)).map_err(|_| Stopped::Gone)
     }

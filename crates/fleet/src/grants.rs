@@ -88,7 +88,7 @@ impl fmt::Display for Grants {
             parts.push("no-payload".to_owned());
         }
         if let Some(hops) = self.hops {
-            let names: Vec<_> = hops.iter().map(|hop| hop.name()).collect();
+            let names: Vec<_> = hops.iter().map(Hop::name).collect();
             parts.push(format!("hops={}", names.join(",")));
         }
         if !self.containers.is_empty() {

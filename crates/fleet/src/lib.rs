@@ -23,6 +23,6 @@ pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants};
 pub use link::{Listen, Tell};
 pub use memory::{Holds, Kept, Memory, Next, Reader, Start, Writer};
-pub use remote::{News, Remote, Ticker, Wish};
+pub use remote::{From, News, Remote, Ticker, Wish};
 pub use request::{Give, Request, Terms};
 pub use server::{About, serve};

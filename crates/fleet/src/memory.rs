@@ -11,6 +11,7 @@ use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::{Announcer, Packer, Place};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -42,6 +43,7 @@ pub struct Memory {
     limit_bytes: u64,
     kept: Mutex<Stretches>,
     more: Condvar,
+    readers: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -134,6 +136,7 @@ impl Memory {
             limit_bytes,
             kept: Mutex::default(),
             more: Condvar::new(),
+            readers: AtomicUsize::new(0),
         });
         let mut announcer = Announcer::default();
         announcer.begin();
@@ -179,6 +182,11 @@ impl Memory {
         self.kept().ended
     }
 
+    /// How many read it.
+    pub fn readers(&self) -> usize {
+        self.readers.load(Ordering::Relaxed)
+    }
+
     fn kept(&self) -> MutexGuard<'_, Stretches> {
         // a panic elsewhere leaves no half-kept packet
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
@@ -190,17 +198,17 @@ impl Memory {
         let oldest = kept.oldest();
         let at = match start {
             Start::Now => kept.next,
-            Start::Oldest => oldest,
             Start::At(ns) => kept.reaching(*ns).unwrap_or(kept.next),
             Start::After { stream, number, records } if *stream == self.stream => {
                 let number = number.saturating_add(1).min(kept.next.number);
                 Place { number, records: (*records).min(kept.next.records) }
             }
-            Start::After { .. } => oldest,
+            Start::Oldest | Start::After { .. } => oldest,
         };
         // Who was here before knows what was announced, unless it was forgotten since; then the next stretch announces it again.
         let knows = matches!(start, Start::After { stream, .. } if *stream == self.stream);
         let before = if knows { Vec::new() } else { kept.announced_before(at.number) };
+        self.readers.fetch_add(1, Ordering::Relaxed);
         (Reader { memory: self.clone(), at, read_ns: 0 }, before)
     }
 }
@@ -373,6 +381,12 @@ impl Reader {
     /// Records of the stream that it has not read yet.
     pub fn behind(&self) -> u64 {
         self.memory.kept().next.records.saturating_sub(self.at.records)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.memory.readers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -28,6 +28,15 @@ const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// Things to tell that nobody has asked for, at most.
 const MOST_NEWS: usize = 64;
 
+/// Where to begin with an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// With what comes from now on.
+    Now,
+    /// So long ago, as far as it remembers.
+    Back(Duration),
+}
+
 /// How to read an agent.
 #[derive(Clone, Debug)]
 pub struct Wish {
@@ -36,7 +45,7 @@ pub struct Wish {
     /// How it knows who asks, where that is needed.
     pub credentials: Option<Credentials>,
     /// Where to begin.
-    pub from: Start,
+    pub from: From,
     /// What of it is wanted.
     pub terms: Terms,
 }
@@ -92,7 +101,12 @@ impl Remote {
         info.settings.extend(wish.terms.settings());
         let (give, batches) = sync_channel(WAITING);
         let shared = Arc::new(Shared::default());
-        let after = wish.from.clone();
+        let after = match (wish.from, about.holds.range_ns) {
+            (From::Back(back), Some((_, to_ns))) => {
+                Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
+            }
+            _ => Start::Now,
+        };
         let reading = Reading {
             wish,
             after,

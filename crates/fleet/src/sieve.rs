@@ -177,15 +177,16 @@ impl Sieve {
 
     /// Tells of flows and tasks, each with the first batch that uses it.
     fn announce(&mut self, batch: &mut Batch) {
-        let mut flow = |flows: &mut Vec<Flow>, id: FlowId| tell(&mut self.flows, id, flows);
-        let mut task = |tasks: &mut Vec<Task>, tid: u32| tell(&mut self.tasks, tid, tasks);
+        let mut flow = |flows: &mut Vec<Flow>, id: FlowId| tell(&mut self.flows, &id, flows);
+        let mut task = |tasks: &mut Vec<Task>, tid: u32| tell(&mut self.tasks, &tid, tasks);
         let Batch { events, flows, tasks, tcp, hits, heads, .. } = batch;
         for event in events.iter() {
             flow(flows, event.flow);
             task(tasks, event.tid);
         }
-        tcp.iter().for_each(|sample| flow(flows, sample.flow));
-        heads.iter().for_each(|head| flow(flows, head.flow));
+        for id in tcp.iter().map(|sample| sample.flow).chain(heads.iter().map(|head| head.flow)) {
+            flow(flows, id);
+        }
         for hit in hits.iter() {
             flow(flows, hit.flow);
             task(tasks, hit.tid);
@@ -226,8 +227,8 @@ fn remember<K: Hash + Eq, T: PartialEq>(map: &mut HashMap<K, Known<T>>, key: K, 
     }
 }
 
-fn tell<K: Hash + Eq, T: Clone>(map: &mut HashMap<K, Known<T>>, key: K, out: &mut Vec<T>) {
-    if let Some(known) = map.get_mut(&key).filter(|known| !known.told) {
+fn tell<K: Hash + Eq, T: Clone>(map: &mut HashMap<K, Known<T>>, key: &K, out: &mut Vec<T>) {
+    if let Some(known) = map.get_mut(key).filter(|known| !known.told) {
         known.told = true;
         out.push(known.what.clone());
     }

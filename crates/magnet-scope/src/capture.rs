@@ -32,7 +32,12 @@ pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
 
 /// Attaches the probes.
 pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
-    let hops = args.hops.resolve(default_hops());
+    start_with(args, namespaces, default_hops())
+}
+
+/// Attaches the probes, where these hops are those that nobody has to ask for.
+pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result<Capture> {
+    let hops = args.hops.resolve(default);
     let ring_bytes = u32::try_from(args.ring_size).unwrap_or(1 << 31);
     let watermark = match (args.latency, args.bulk) {
         (true, _) => Watermark::LATENCY,
@@ -93,7 +98,7 @@ fn snap(setting: &Setting) -> Vec<(Hop, u32)> {
 }
 
 /// The filter that was asked for, with the container's.
-fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
+pub fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
     let container = args.container.as_ref().map(|name| {
         let field = if name.contains('/') { Field::Cgroup } else { Field::Container };
         CaptureFilter::of(Test { field, value: Value::Name(name.clone()) })

@@ -3,8 +3,8 @@
 #[cfg(feature = "query")]
 use crate::commands::query;
 use crate::commands::{
-    align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys, live, man,
-    record, replay, report, sched,
+    agent, align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys,
+    live, man, record, replay, report, sched,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -42,6 +42,8 @@ pub enum Command {
     Record(record::Args),
     /// Plays a recording on the screen, or reports on a part of it
     Replay(replay::Args),
+    /// Captures all the time, remembers the last minutes, and lets viewers on other hosts read them
+    Agent(agent::Args),
     /// Shows recordings or this host in a window: a time line across client and server
     #[cfg(feature = "gui")]
     Gui(Box<crate::commands::gui::Args>),
@@ -89,6 +91,7 @@ impl Command {
             Self::Live(args) => live::run(&args),
             Self::Record(args) => record::run(&args),
             Self::Replay(args) => replay::run(&args),
+            Self::Agent(args) => agent::run(&args),
             #[cfg(feature = "gui")]
             Self::Gui(args) => crate::commands::gui::run(&args),
             Self::Info(args) => info::run(&args),

@@ -3,9 +3,11 @@
 //! One file a subcommand in `commands/`; what they share (privileges, capture, the demo's hosts, values people type)
 //! stands beside it.
 
+mod agent;
 mod capture;
 mod cli;
 mod commands;
+mod connect;
 mod control;
 mod drawing;
 mod failure;

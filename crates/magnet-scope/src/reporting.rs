@@ -3,16 +3,19 @@
 use crate::joint::{Joint, counted};
 use crate::output;
 use crate::recordings::Recordings;
+use crate::screen::Followed;
+use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::join::OneClock;
 use magscope_core::journey::{self, Limits};
 use magscope_core::report::render_text;
-use magscope_core::source::Source;
+use magscope_core::source::{Progress, Source};
 use magscope_core::together::{self, Piece, Walked};
 use magscope_core::{Report, ReportBuilder};
+use magscope_fleet::Ticker;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest a source may wait: what a signal waits at most before it is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -64,6 +67,39 @@ pub fn of_all(recordings: &Recordings, limits: Limits, mut report: ReportBuilder
     note_evicted(&walked);
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying);
     Ok(Findings::new(report, walked, joint))
+}
+
+/// Reads agents for so long, or until a signal, and reports on what came.
+pub fn of_agents(
+    mut followed: Followed,
+    limits: Limits,
+    duration: Option<Duration>,
+    stop: &Stop,
+) -> Result<Findings> {
+    let mut report = ReportBuilder::of_many(followed.infos());
+    let infos = followed.infos().to_vec();
+    let (mut walker, online, tickers) = followed.walker(limits);
+    let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    while walker.step(&mut |piece| add(&mut report, &piece)).map_err(anyhow::Error::from_boxed)?
+        == Progress::More
+    {
+        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+            tickers.iter().for_each(Ticker::stop);
+        }
+        for news in tickers.iter().flat_map(Ticker::news) {
+            output::note(&news.text);
+        }
+    }
+    online.look(|all| {
+        for (a, b) in all.couples() {
+            let host = |node: u16| infos.get(usize::from(node)).map_or("", |info| &info.host);
+            let state = all.state(a, b).map_or_else(|| "one clock".to_owned(), |state| state.to_string());
+            output::note(&format!("clocks of {} and {}: {state}", host(a), host(b)));
+        }
+    });
+    let walked = walker.walked();
+    note_evicted(&walked);
+    Ok(Findings::new(report, walked, None))
 }
 
 fn add(report: &mut ReportBuilder, piece: &Piece<'_>) {

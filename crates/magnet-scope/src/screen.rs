@@ -2,12 +2,14 @@
 
 mod follower;
 mod host_cpu;
+mod keepers;
 mod options;
 mod player;
 mod save;
 mod switch;
 
-pub use follower::{Followed, follow};
+pub use follower::{Followed, follow, watch};
+pub use keepers::below;
 pub use options::{ScreenArgs, config_dir};
 pub use player::{Hold, Player, play};
 
@@ -67,6 +69,11 @@ impl<'a> Triggered<'a> {
         if let Some(args) = self.args {
             args.set(settings);
         }
+    }
+
+    /// Where what lies around it is saved, and how much of the past is held for that.
+    fn directory(self) -> Option<(Directory, u64)> {
+        Some((self.kept?, self.args?.trigger_memory))
     }
 
     /// What saves what lies around it.
@@ -218,7 +225,8 @@ impl Meter {
     }
 }
 
-fn cpu_time() -> Duration {
+/// Processor time of this process so far.
+pub fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }

@@ -89,7 +89,7 @@ fn compare(test: &Test, sight: &Sight<'_>) -> Option<bool> {
         Field::Dir => Some(test.value == Value::Dir(sight.hop.direction())),
         Field::Proto => number(u64::from(sight.proto.0)),
         Field::Len => number(u64::from(sight.len)),
-        Field::Socket => Some(sight.socket).filter(|socket| *socket != 0).and_then(|socket| number(socket)),
+        Field::Socket => Some(sight.socket).filter(|socket| *socket != 0).and_then(number),
         Field::Iface => {
             Some(sight.ifindex).filter(|index| *index != 0).and_then(|index| number(u64::from(index)))
         }

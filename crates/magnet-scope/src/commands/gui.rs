@@ -1,12 +1,13 @@
 //! `magnet-scope gui [DIR…] | --live`: the oscilloscope in a window.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::connect::ConnectArgs;
 use crate::failure::{Hint, Usage};
 use crate::live_source::Live;
-use crate::screen::{ScreenArgs, Triggered};
+use crate::screen::{Followed, ScreenArgs, Triggered};
 use crate::signals::Stop;
 use crate::trigger::TriggerArgs;
-use crate::window::{Files, feed_live};
+use crate::window::{Files, feed_followed, feed_live};
 use crate::{capture, namespaces, privileges};
 use anyhow::Result;
 use magscope_core::source::Source;
@@ -31,6 +32,8 @@ pub struct Args {
     /// Go on with a recording that still runs
     #[arg(long, conflicts_with = "live")]
     follow: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
     /// How fast recordings play at first, 0.001 to 100
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     speed: f64,
@@ -54,6 +57,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if args.live {
         return live(args);
+    }
+    if !args.connect.connect.is_empty() {
+        return agents(args);
     }
     give_privileges_away()?;
     let ask = if args.dirs.is_empty() { Ask::Nothing } else { Ask::Open(args.dirs.clone()) };
@@ -106,5 +112,21 @@ fn live(args: &Args) -> Result<()> {
     let keeper = triggered.keeper(&info);
     let title = format!("{}, live", info.host);
     let feed = |shared: &Shared| feed_live(&mut live, keeper, shared);
+    magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
+}
+
+/// Shows agents' hosts on one time line. They are read in this thread.
+fn agents(args: &Args) -> Result<()> {
+    give_privileges_away()?;
+    let limits = args.limits.limits();
+    let kept = args.trigger.prepare()?;
+    let followed = Followed::connected(args.connect.open(&args.capture)?);
+    let names: Vec<String> = followed.infos().iter().map(|info| info.host.clone()).collect();
+    let triggered = Triggered::new(&args.trigger, kept);
+    let mut scope = followed.scope(limits, MOST_JOURNEYS);
+    scope.set_trigger(|settings| triggered.set(settings));
+    let mut followed = followed.saving(triggered)?;
+    let feed = |shared: &Shared| feed_followed(&mut followed, limits, shared);
+    let title = format!("{}, live", names.join(", "));
     magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
 }

@@ -1,8 +1,9 @@
 //! `magnet-scope` and `magnet-scope live`: this host's own traffic, on the screen or as a report.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::connect::ConnectArgs;
 use crate::live_source::Live;
-use crate::screen::ScreenArgs;
+use crate::screen::{Followed, ScreenArgs};
 use crate::signals::Stop;
 use crate::trigger::{TriggerArgs, Watched};
 use crate::{capture, namespaces, output, reporting, screen};
@@ -18,6 +19,9 @@ pub struct Args {
     /// Whose traffic.
     #[command(flatten)]
     pub netns: NetnsArgs,
+    /// Agents instead of this host.
+    #[command(flatten)]
+    pub connect: ConnectArgs,
     /// How much is kept.
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -34,6 +38,9 @@ pub struct Args {
 
 /// Captures until q, Ctrl-C or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
+    if !args.connect.connect.is_empty() {
+        return agents(args);
+    }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("live", namespaces.are_elsewhere())?;
     let on_screen = output::is_screen() && !args.json;
@@ -59,4 +66,21 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut watched = Watched::new(live, kept, &args.trigger, args.limits.limits())?;
     reporting::print(&reporting::of(&mut watched, args.limits.limits())?, args.json)
+}
+
+/// Shows agents' hosts on one time line, or reports on them.
+fn agents(args: &Args) -> Result<()> {
+    let on_screen = output::is_screen() && !args.json;
+    let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
+    let kept = args.trigger.prepare()?;
+    let followed = Followed::connected(args.connect.open(&args.capture)?);
+    let triggered = screen::Triggered::new(&args.trigger, kept);
+    if on_screen {
+        return screen::watch(followed, args.limits.limits(), &args.screen, triggered);
+    }
+    if args.capture.duration.is_none() {
+        output::note("reading; Ctrl-C ends it and prints the report");
+    }
+    let findings = reporting::of_agents(followed, args.limits.limits(), args.capture.duration, &stop)?;
+    reporting::print(&findings, args.json)
 }

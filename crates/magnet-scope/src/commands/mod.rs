@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub mod agent;
 pub mod align;
 pub mod compare;
 pub mod completions;

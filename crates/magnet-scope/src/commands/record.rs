@@ -1,29 +1,37 @@
 //! `magnet-scope record`: captures into a directory.
 
 use crate::cli::{CaptureArgs, NetnsArgs};
+use crate::connect::ConnectArgs;
+use crate::connect::Connected;
+use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::recording::{Directory, Recorded};
+use crate::screen::below;
 use crate::signals::Stop;
 use crate::trigger::{TriggerArgs, Watched};
 use crate::{capture, namespaces, output};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
+use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source};
+use magscope_fleet::{Remote, Ticker};
 use magscope_session::RecordOptions;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory to record into; must not exist yet, or be empty
+    /// The directory to record into; must not exist yet, or be empty. Of agents, each host's recording lies below it
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
     capture: CaptureArgs,
     #[command(flatten)]
     netns: NetnsArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
     #[command(flatten)]
     trigger: TriggerArgs,
     /// Delete the oldest part when the recording gets larger than this: `2G`
@@ -42,6 +50,9 @@ pub struct Args {
 
 /// Records until Ctrl-C or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
+    if !args.connect.connect.is_empty() {
+        return agents(args);
+    }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
@@ -51,26 +62,76 @@ pub fn run(args: &Args) -> Result<()> {
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let options = RecordOptions {
-        size_limit_bytes: args.size_limit,
-        keep_segments: args.keep,
-        keep_for: args.keep_for,
-        segment_time: args.segment_time,
-        ..RecordOptions::default()
-    };
-    let recorded = Recorded::new(live, directory, options)?;
+    let recorded = Recorded::new(live, directory, args.options())?;
     let mut watched = Watched::new(recorded, kept, &args.trigger, Limits::default())?;
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
-    let mut batch = Batch::default();
-    let drained = loop {
-        match watched.next(&mut batch, Duration::from_secs(1)) {
-            Ok(Progress::More) => {}
-            Ok(Progress::End) => break Ok(()),
-            Err(error) => break Err(anyhow::Error::from_boxed(error)),
-        }
-    };
+    let drained = drain(&mut watched);
     // What went wrong first is what is worth telling.
     let closed = watched.into_inner().close();
     drained.and(closed)
+}
+
+/// Reads a source to its end.
+fn drain(source: &mut impl Source) -> Result<()> {
+    let mut batch = Batch::default();
+    while source.next(&mut batch, Duration::from_secs(1)).map_err(anyhow::Error::from_boxed)? == Progress::More
+    {
+    }
+    Ok(())
+}
+
+impl Args {
+    fn options(&self) -> RecordOptions {
+        RecordOptions {
+            size_limit_bytes: self.size_limit,
+            keep_segments: self.keep,
+            keep_for: self.keep_for,
+            segment_time: self.segment_time,
+            ..RecordOptions::default()
+        }
+    }
+}
+
+/// Records agents, each into a directory of its own, until Ctrl-C or the end of `--duration`.
+fn agents(args: &Args) -> Result<()> {
+    if args.trigger.save_on_trigger.is_some() {
+        let what =
+            "`record` keeps everything; leave out --save-on-trigger, or watch with `magnet-scope --connect`";
+        return Err(Usage(what.to_owned()).into());
+    }
+    let stop = Stop::on_signals()?;
+    let all = Directory::prepare(&args.output)?;
+    let Connected { sources, tickers } = args.connect.open(&args.capture)?;
+    let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
+    tell_apart(&mut infos);
+    let mut recordings = Vec::new();
+    for (source, info) in sources.into_iter().zip(&infos) {
+        let own = Directory::prepare(&below(all.path(), &info.host))?;
+        output::note(&format!("recording {} into {}", info.host, own.path().display()));
+        recordings.push(Recorded::new(source, own, args.options())?);
+    }
+    let end = args.capture.duration.and_then(|duration| Instant::now().checked_add(duration));
+    std::thread::scope(|scope| {
+        let record = |mut recorded: Recorded<Remote>| {
+            let drained = drain(&mut recorded);
+            let closed = recorded.close();
+            drained.and(closed)
+        };
+        let threads: Vec<_> =
+            recordings.into_iter().map(|recorded| scope.spawn(move || record(recorded))).collect();
+        // A host that cannot be recorded any more ends by itself, and the others go on.
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(50));
+            if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+                tickers.iter().for_each(Ticker::stop);
+            }
+            for news in tickers.iter().flat_map(Ticker::news) {
+                output::note(&news.text);
+            }
+        }
+        let failed = || Err(anyhow!("a recording's thread has failed"));
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect::<Result<Vec<_>>>()
+    })?;
+    Ok(())
 }

@@ -1,6 +1,9 @@
-//! Several recordings that still run, as one live picture: sender and receiver on one time line, by what is known of their clocks so far.
+//! Several hosts as one live picture: sender and receiver on one time line, by what is known of their clocks so far. What is followed are
+//! recordings that still run, or agents.
 
-use super::{Hold, ScreenArgs, end_of, save};
+use super::keepers::Keepers;
+use super::{Hold, ScreenArgs, Triggered, end_of, save};
+use crate::connect::Connected;
 use crate::growing::Growing;
 use crate::signals::Stop;
 use anyhow::Result;
@@ -10,6 +13,7 @@ use magscope_core::journey::Limits;
 use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{Piece, Walker};
+use magscope_fleet::Ticker;
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
@@ -24,22 +28,53 @@ const CLOCKS: Duration = Duration::from_millis(500);
 /// Instants kept of how wide a bound was.
 const INSTANTS: usize = 256;
 
-/// Recordings to be followed.
+/// Hosts to be followed.
 pub struct Followed {
-    sources: Vec<Growing>,
+    sources: Vec<Box<dyn Source>>,
     infos: Vec<NodeInfo>,
     online: Online,
+    /// What tells of connections.
+    tickers: Vec<Ticker>,
+    /// What saves of each host what lies around triggers.
+    keepers: Keepers,
 }
 
 impl Followed {
-    /// From their beginnings, until they are closed.
+    /// Recordings from their beginnings, until they are closed.
     pub fn open(dirs: &[PathBuf]) -> Result<Self> {
-        let sources =
-            dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default())).collect::<Result<Vec<_>>>()?;
+        let sources = dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default()));
+        let sources = sources.map(|source| source.map(|source| Box::new(source) as Box<dyn Source>));
+        Ok(Self::of(sources.collect::<Result<Vec<_>>>()?, Vec::new()))
+    }
+
+    /// Agents, from where they were asked for.
+    pub fn connected(connected: Connected) -> Self {
+        let sources = connected.sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>);
+        Self::of(sources.collect(), connected.tickers)
+    }
+
+    fn of(sources: Vec<Box<dyn Source>>, tickers: Vec<Ticker>) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         tell_apart(&mut infos);
         let online = Online::new(&infos);
-        Ok(Followed { sources, infos, online })
+        Followed { sources, infos, online, tickers, keepers: Keepers::default() }
+    }
+
+    /// The same, saving of each host what lies around a trigger, below a directory a host.
+    pub fn saving(mut self, triggered: Triggered<'_>) -> Result<Self> {
+        self.keepers = Keepers::of(triggered, &self.infos, &mut self.sources)?;
+        Ok(self)
+    }
+
+    /// The hosts, each with a name of its own.
+    pub fn infos(&self) -> &[NodeInfo] {
+        &self.infos
+    }
+
+    /// What reads them without a screen, and tells of what happens to their connections.
+    pub fn walker(&mut self, limits: Limits) -> (Walker<'_>, &Online, &[Ticker]) {
+        let walker = Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE);
+        (walker, &self.online, &self.tickers)
     }
 
     /// What shows them.
@@ -50,11 +85,12 @@ impl Followed {
 
     /// What feeds it.
     pub fn follower(&mut self, limits: Limits) -> Follower<'_> {
-        let sources = self.sources.drain(..).map(|source| Box::new(source) as Box<dyn Source>).collect();
         Follower {
-            walker: Walker::live(sources, &self.online, limits, PATIENCE),
+            walker: Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE),
             online: &self.online,
             infos: &self.infos,
+            tickers: &self.tickers,
+            keepers: &self.keepers,
             told: None,
             bounds: BTreeMap::new(),
         }
@@ -66,6 +102,8 @@ pub struct Follower<'f> {
     walker: Walker<'f>,
     online: &'f Online,
     infos: &'f [NodeInfo],
+    tickers: &'f [Ticker],
+    keepers: &'f Keepers,
     told: Option<Instant>,
     /// How wide the bound of each pair was, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
@@ -89,6 +127,12 @@ impl Follower<'_> {
                 break;
             }
         }
+        let mut captures = Vec::new();
+        scope.hold(&mut |scope| captures.extend(scope.take_captures()));
+        for capture in captures {
+            let (words, bad) = self.keepers.save(&capture, self.online);
+            scope.hold(&mut |scope| scope.tell(words.clone(), bad));
+        }
         if self.told.is_none_or(|told| told.elapsed() >= CLOCKS) {
             self.tell(scope);
         }
@@ -105,6 +149,9 @@ impl Follower<'_> {
                 .collect()
         });
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
+        for news in self.tickers.iter().flat_map(Ticker::news) {
+            scope.hold(&mut |scope| scope.tell(news.text.clone(), news.bad));
+        }
     }
 }
 
@@ -145,6 +192,16 @@ pub fn follow(dirs: &[PathBuf], limits: Limits, args: &ScreenArgs) -> Result<()>
     let mut scope = followed.scope(limits, Options::default().most_lifelines);
     let mut follower = followed.follower(limits);
     end_of(magscope_tui::run(&mut follower, &mut scope, args.options()?))
+}
+
+/// Shows agents until it is quit.
+pub fn watch(followed: Followed, limits: Limits, args: &ScreenArgs, triggered: Triggered<'_>) -> Result<()> {
+    let options = args.options()?;
+    let mut scope = followed.scope(limits, Options::default().most_lifelines);
+    scope.set_trigger(|settings| triggered.set(settings));
+    let mut followed = followed.saving(triggered)?;
+    let mut follower = followed.follower(limits);
+    end_of(magscope_tui::run(&mut follower, &mut scope, options))
 }
 
 impl Pump for Follower<'_> {

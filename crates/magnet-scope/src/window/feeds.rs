@@ -103,16 +103,21 @@ pub struct FollowAllFeed {
 impl Feed for FollowAllFeed {
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble> {
         let mut followed = Followed::open(&self.dirs).map_err(|error| trouble(&error))?;
-        let mut follower = followed.follower(self.limits);
-        while !scope.is_ended() {
-            let progress = follower.turn(&mut Moments(scope), 2 * PAUSE).map_err(failed)?;
-            scope.news();
-            if progress == Progress::End {
-                return Ok(());
-            }
-        }
-        Ok(())
+        feed_followed(&mut followed, self.limits, scope)
     }
+}
+
+/// Follows several hosts until the window closes.
+pub fn feed_followed(followed: &mut Followed, limits: Limits, scope: &Shared) -> Result<(), Trouble> {
+    let mut follower = followed.follower(limits);
+    while !scope.is_ended() {
+        let progress = follower.turn(&mut Moments(scope), 2 * PAUSE).map_err(failed)?;
+        scope.news();
+        if progress == Progress::End {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// What it costs is not ours.

@@ -5,7 +5,7 @@ mod feeds;
 mod files;
 mod settings;
 
-pub use feeds::feed_live;
+pub use feeds::{feed_followed, feed_live};
 pub use files::Files;
 
 use crate::failure;

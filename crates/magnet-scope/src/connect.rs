@@ -1,0 +1,158 @@
+//! Agents on other hosts as sources: `--connect HOST,…` and what belongs to it.
+
+use crate::cli::CaptureArgs;
+use crate::failure::{Hint, Usage};
+use crate::screen::config_dir;
+use crate::{capture, output};
+use anyhow::{Context, Result};
+use clap::Args;
+use magscope_core::source::Source;
+use magscope_fleet::pki::Folder;
+use magscope_fleet::{Address, Credentials, FleetError, From, Likely, Remote, Terms, Ticker, Wish};
+use magscope_probe::Setting;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the agents are, and who asks.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Agents")]
+pub struct ConnectArgs {
+    /// Show these agents' hosts on one time line instead of capturing here: `web-1,10.0.0.2:6246`, `unix:PATH` (docs/agents.md)
+    #[arg(long, value_name = "HOST,…", value_delimiter = ',', value_parser = address)]
+    pub connect: Vec<Address>,
+    /// The folder with `ca.pem` and your certificate [default: ~/.config/magnet-scope/tls]
+    #[arg(long, value_name = "DIR", requires = "connect")]
+    tls: Option<PathBuf>,
+    /// Which certificate there says who you are: `viewer-NAME` [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "connect")]
+    identity: Option<String>,
+    /// Begin so long ago, as far as the agents remember: `30s`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, requires = "connect")]
+    back: Option<Duration>,
+    /// Take at most so many events a second from each; what is more is told as missed
+    #[arg(long, value_name = "N", requires = "connect")]
+    max_rate: Option<u64>,
+}
+
+/// An agent's address.
+pub fn address(text: &str) -> Result<Address, String> {
+    text.parse().map_err(|error: FleetError| error.to_string())
+}
+
+/// The agents, connected.
+pub struct Connected {
+    /// In the order they were named.
+    pub sources: Vec<Remote>,
+    /// What tells of their connections.
+    pub tickers: Vec<Ticker>,
+}
+
+impl ConnectArgs {
+    /// Connects with all of them. Nothing of it needs a privilege, so all are given away before.
+    pub fn open(&self, capture: &CaptureArgs) -> Result<Connected> {
+        capture::drop_privileges()?;
+        let terms = self.terms(capture)?;
+        let credentials = self.credentials()?;
+        let from = self.back.map_or(From::Now, From::Back);
+        let (mut sources, mut tickers) = (Vec::new(), Vec::new());
+        for address in &self.connect {
+            let wish =
+                Wish { address: address.clone(), credentials: credentials.clone(), from, terms: terms.clone() };
+            let remote = Remote::connect(wish).map_err(explain)?;
+            output::note(&format!("{address}: {}, Linux {}", remote.info().host, remote.info().kernel));
+            tickers.push(remote.ticker());
+            sources.push(remote);
+        }
+        Ok(Connected { sources, tickers })
+    }
+
+    /// Who asks; nothing where no agent wants to know.
+    pub fn credentials(&self) -> Result<Option<Credentials>> {
+        if !self.connect.iter().any(|address| matches!(address, Address::Host { .. })) {
+            return Ok(None);
+        }
+        credentials(self.tls.as_deref(), self.identity.as_deref()).map(Some)
+    }
+
+    /// What was said of the capture, as far as an agent does it for one of its clients.
+    fn terms(&self, args: &CaptureArgs) -> Result<Terms> {
+        let own = |what: &str| {
+            let why = "what is captured is the agent's business; change it there with `magnet-scope ctl`";
+            Err(Usage(format!("`{what}` cannot be asked of agents: {why}")).into())
+        };
+        if !args.probe.is_empty() {
+            return own("--probe");
+        }
+        if args.pcap.is_some() {
+            return own("--pcap");
+        }
+        let mut terms = Terms {
+            filter: capture::filter(args).map(|filter| filter.to_string()),
+            records_a_second: self.max_rate,
+            ..Terms::default()
+        };
+        for setting in &args.sample {
+            let Setting::SampleFlows(one_in) = setting else { return own("--sample 1/N") };
+            terms.flows_one_in = Some(*one_in);
+        }
+        for setting in &args.snap {
+            if let Setting::Snap(_, bytes) = setting {
+                terms.snap = Some(*bytes);
+            }
+        }
+        // Refused here rather than by every agent in turn.
+        terms.filter().map_err(Usage)?;
+        Ok(terms)
+    }
+}
+
+/// The certificate that is meant in the folder that is meant.
+pub fn credentials(folder: Option<&Path>, identity: Option<&str>) -> Result<Credentials> {
+    let folder = match (folder, config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))) {
+        (Some(folder), _) => folder.to_owned(),
+        (None, Some(config)) => config.join("tls"),
+        (None, None) => return Err(Usage("say where your certificate is: `--tls DIR`".to_owned()).into()),
+    };
+    let folder = Folder::new(folder);
+    let identity = match identity {
+        Some(identity) => identity.to_owned(),
+        None => folder.only("viewer").map_err(explain)?,
+    };
+    Ok(Credentials { folder, identity })
+}
+
+/// The error with its likely cause and what to do next.
+pub fn explain(error: FleetError) -> anyhow::Error {
+    let (likely, next) = match &error {
+        FleetError::Connect { likely: Likely::Nobody, .. } => (
+            "no agent listens there, or a firewall is between",
+            "on that host: `sudo magnet-scope agent --listen ADDRESS --tls DIR`",
+        ),
+        FleetError::Connect { likely: Likely::Agent, .. } => (
+            "its certificate is of another authority, has expired, or is for another name",
+            "`magnet-scope agent init DIR --host NAME,ADDRESS` makes one with every name it is reached by",
+        ),
+        FleetError::Connect { likely: Likely::Viewer, .. } => (
+            "your certificate is missing, of another authority, has expired, or was revoked",
+            "have one made where the authority is: `magnet-scope agent init DIR --viewer NAME`",
+        ),
+        FleetError::Connect { .. } => ("it broke off", "look at what the agent says"),
+        FleetError::Key { .. } => (
+            "the file is missing, damaged, or readable by another user only",
+            "`magnet-scope agent init DIR` makes them; docs/agents.md says which goes where",
+        ),
+        FleetError::Listen { .. } => ("another program listens there already", "choose another address"),
+        FleetError::Address { .. } | FleetError::Certificate { .. } => {
+            ("", "`magnet-scope agent --help` has examples")
+        }
+        FleetError::Refused { .. } | FleetError::Start(_) => ("", ""),
+    };
+    let what = match &error {
+        FleetError::Key { .. } => "the certificates cannot be used",
+        FleetError::Certificate { .. } => "a certificate cannot be made",
+        FleetError::Listen { .. } | FleetError::Start(_) => "the agent cannot serve",
+        FleetError::Address { .. } => "an address is wrong",
+        FleetError::Connect { .. } | FleetError::Refused { .. } => "cannot read an agent",
+    };
+    Err::<(), _>(error).context(Hint::new(what, likely, next)).unwrap_err()
+}

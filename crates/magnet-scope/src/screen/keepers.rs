@@ -1,0 +1,115 @@
+//! A trigger of several hosts: what one of them saw freezes the same window on all, each by its own clock.
+
+use super::Triggered;
+use crate::recording::Directory;
+use crate::trigger::Keeper;
+use anyhow::Result;
+use magscope_core::Batch;
+use magscope_core::align::Online;
+use magscope_core::join::Timeline;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::trigger::Capture;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A keeper a host; none where nothing is to be saved.
+#[derive(Default)]
+pub struct Keepers {
+    all: Vec<Rc<RefCell<Keeper>>>,
+    /// Removed again if nothing was saved.
+    _made: Option<Directory>,
+}
+
+/// A host whose batches are held as they come, by its own clock.
+struct Kept {
+    inner: Box<dyn Source>,
+    keeper: Rc<RefCell<Keeper>>,
+}
+
+impl Keepers {
+    /// One for each of these sources, which are then held; none where there is no directory to save into.
+    pub fn of(
+        triggered: Triggered<'_>,
+        infos: &[NodeInfo],
+        sources: &mut Vec<Box<dyn Source>>,
+    ) -> Result<Self> {
+        let Some((made, memory)) = triggered.directory() else { return Ok(Self::default()) };
+        let each = memory / infos.len().max(1) as u64;
+        let mut all = Vec::new();
+        for (info, inner) in infos.iter().zip(std::mem::take(sources)) {
+            let own = Directory::prepare(&below(made.path(), &info.host))?;
+            let keeper = Rc::new(RefCell::new(Keeper::new(own, info, each)));
+            all.push(keeper.clone());
+            sources.push(Box::new(Kept { inner, keeper }));
+        }
+        Ok(Keepers { all, _made: Some(made) })
+    }
+
+    /// Saves the window of a trigger on every host; what to say of it, and whether it is bad.
+    pub fn save(&self, capture: &Capture, online: &Online) -> (String, bool) {
+        if self.all.is_empty() {
+            return (capture.because.clone(), false);
+        }
+        let mut said = Vec::new();
+        for (node, keeper) in self.all.iter().enumerate() {
+            let own = |ns: u64| own_ns(online, node as u16, ns);
+            let own = Capture {
+                from_ns: own(capture.from_ns),
+                to_ns: own(capture.to_ns),
+                at_ns: own(capture.at_ns),
+                ..capture.clone()
+            };
+            match keeper.borrow_mut().save(&own) {
+                Ok(what) => said.push(what),
+                Err(error) => return (format!("not saved: {error:#}"), true),
+            }
+        }
+        (format!("saved {}", said.join("; ")), false)
+    }
+}
+
+/// An instant of the picture on a host's own clock: the one that the picture has there.
+fn own_ns(online: &Online, node: u16, picture_ns: u64) -> u64 {
+    // Both clocks run nearly alike, so that the second step is exact to what is known of them.
+    let mut own_ns = picture_ns;
+    for _ in 0..2 {
+        let off_ns = online.rough_ns(node, own_ns).wrapping_sub(picture_ns as i64);
+        own_ns = own_ns.saturating_add_signed(off_ns.wrapping_neg());
+    }
+    own_ns
+}
+
+/// A host's own directory; its name comes from another machine, so it is no path.
+pub fn below(dir: &Path, host: &str) -> PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let name: String = host.chars().map(plain).take(64).collect();
+    dir.join(if name.trim_matches('.').is_empty() { "host" } else { &name })
+}
+
+impl Source for Kept {
+    fn info(&self) -> &NodeInfo {
+        self.inner.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.inner.next(batch, timeout)?;
+        self.keeper.borrow_mut().hold(batch);
+        Ok(progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_name_is_never_a_path() {
+        let name = |host: &str| below(Path::new("d"), host);
+        assert_eq!(name("web-1"), PathBuf::from("d/web-1"));
+        assert_eq!(name("../../etc"), PathBuf::from("d/.._.._etc"));
+        assert_eq!((name(".."), name("")), (PathBuf::from("d/host"), PathBuf::from("d/host")));
+    }
+}
