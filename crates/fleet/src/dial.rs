@@ -10,8 +10,11 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
@@ -33,18 +36,56 @@ pub struct Credentials {
     pub identity: String,
 }
 
-trait Io: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
-impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Io for T {}
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A connection that remembers what broke it: the transport above says only that there is none.
+struct Line {
+    io: Box<dyn Io>,
+    /// What was read of it already.
+    first: Vec<u8>,
+    broke: Broke,
+}
+
+/// What broke a connection, if anything has.
+#[derive(Clone, Debug, Default)]
+pub struct Broke(Arc<Mutex<Option<(String, Likely)>>>);
+
+impl Broke {
+    fn by(&self, error: &io::Error) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() {
+            *slot = Some((error.to_string(), likely(error)));
+        }
+    }
+
+    /// What the error of a call comes from.
+    pub fn explain(&self, address: &Address, status: &Status) -> FleetError {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Some((because, likely)) => FleetError::Connect { address: address.to_string(), because, likely },
+            None => refused(address, status),
+        }
+    }
+}
+
+/// An agent that answers.
+pub struct Dialed {
+    /// To ask it.
+    pub client: FlightServiceClient<Channel>,
+    /// What it says of itself.
+    pub about: About,
+    /// What breaks the connection, later.
+    pub broke: Broke,
+}
 
 /// Connects, and asks the agent what it is.
-pub async fn dial(
-    address: &Address,
-    credentials: Option<&Credentials>,
-) -> Result<(FlightServiceClient<Channel>, About), FleetError> {
+pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Result<Dialed, FleetError> {
     let late = || failed(address, &"it does not answer", Likely::Nobody);
-    let io = tokio::time::timeout(PATIENCE, reach(address, credentials)).await.map_err(|_| late())??;
+    let reached = tokio::time::timeout(PATIENCE, reach(address, credentials)).await;
+    let (io, first) = reached.map_err(|_| late())??;
     // Connected already: the transport is told of it once, and never dials by itself.
-    let mut once = Some(TokioIo::new(io));
+    let broke = Broke::default();
+    let mut once = Some(TokioIo::new(Line { io, first, broke: broke.clone() }));
     let connector = tower::service_fn(move |_| {
         let io = once.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
         std::future::ready(io)
@@ -60,22 +101,60 @@ pub async fn dial(
         answers.message().await?.ok_or_else(|| Status::internal("it says nothing of itself"))
     };
     let answer = tokio::time::timeout(PATIENCE, asked).await.map_err(|_| late())?;
-    let answer = answer.map_err(|status| refused(address, &status))?;
+    let answer = answer.map_err(|status| broke.explain(address, &status))?;
     let about: About = serde_json::from_slice(&answer.body).map_err(|error| FleetError::Refused {
         address: address.to_string(),
         because: format!("what it says of itself is not understood ({error}): is it another version?"),
     })?;
-    Ok((client.max_decoding_message_size(LONGEST_MESSAGE), about))
+    Ok(Dialed { client: client.max_decoding_message_size(LONGEST_MESSAGE), about, broke })
 }
 
-async fn reach(address: &Address, credentials: Option<&Credentials>) -> Result<Box<dyn Io>, FleetError> {
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let some = self.first.len().min(buf.remaining());
+            buf.put_slice(&self.first[..some]);
+            self.first.drain(..some);
+            return Poll::Ready(Ok(()));
+        }
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if let Poll::Ready(Err(error)) = &read {
+            self.broke.by(error);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+/// Connects; what was read on the way comes first.
+async fn reach(
+    address: &Address,
+    credentials: Option<&Credentials>,
+) -> Result<(Box<dyn Io>, Vec<u8>), FleetError> {
     let nobody = |error: io::Error| failed(address, &error, Likely::Nobody);
     match address {
-        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(nobody)?)),
+        Address::Unix(path) => Ok((Box::new(UnixStream::connect(path).await.map_err(nobody)?), Vec::new())),
         Address::Loopback(at) => {
             let stream = TcpStream::connect(at).await.map_err(nobody)?;
             stream.set_nodelay(true).map_err(nobody)?;
-            Ok(Box::new(stream))
+            Ok((Box::new(stream), Vec::new()))
         }
         Address::Host { host, port } => {
             let Some(Credentials { folder, identity }) = credentials else {
@@ -87,7 +166,17 @@ async fn reach(address: &Address, credentials: Option<&Credentials>) -> Result<B
             let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(nobody)?;
             stream.set_nodelay(true).map_err(nobody)?;
             let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-            Ok(Box::new(stream.map_err(|error| failed(address, &error, likely(&error)))?))
+            let broken = |error: io::Error| failed(address, &error, likely(&error));
+            let mut stream = stream.map_err(broken)?;
+            // With TLS 1.3 this end is done before the agent has looked at its certificate. An agent that lets it in speaks first, as
+            // HTTP/2 wants it; one that does not says why, and that is lost if anything is written meanwhile.
+            let mut first = vec![0; 1024];
+            let read = stream.read(&mut first).await.map_err(broken)?;
+            if read == 0 {
+                return Err(failed(address, &"it hangs up without a word", Likely::Unknown));
+            }
+            first.truncate(read);
+            Ok((Box::new(stream), first))
         }
     }
 }
@@ -96,9 +185,8 @@ fn failed(address: &Address, because: &dyn std::fmt::Display, likely: Likely) ->
     FleetError::Connect { address: address.to_string(), because: because.to_string(), likely }
 }
 
-/// What an agent's refusal means. Who is not let in learns that only when it says something: with TLS 1.3 its own part of the
-/// handshake is over before its certificate has been looked at.
-pub fn refused(address: &Address, status: &Status) -> FleetError {
+/// What an agent's refusal means.
+fn refused(address: &Address, status: &Status) -> FleetError {
     let address_text = address.to_string();
     match status.code() {
         Code::Unknown | Code::Unavailable | Code::Cancelled | Code::Internal if status.source().is_some() => {

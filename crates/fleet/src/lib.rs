@@ -18,7 +18,7 @@ mod server;
 mod sieve;
 
 pub use address::{Address, PORT};
-pub use dial::{Credentials, dial};
+pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants};
 pub use link::{Listen, Tell};

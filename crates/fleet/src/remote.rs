@@ -1,13 +1,11 @@
 //! An agent as a source of batches: connects, reads, and connects again where it was broken off.
 
 use crate::address::Address;
-use crate::dial::{Credentials, PATIENCE, dial, refused};
+use crate::dial::{Broke, Credentials, Dialed, PATIENCE, dial};
 use crate::error::FleetError;
 use crate::memory::Start;
 use crate::request::{Request, Terms};
-use crate::server::About;
 use arrow::buffer::Buffer;
-use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{FlightData, Ticket};
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -18,7 +16,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 /// Batches that wait to be looked at.
@@ -96,7 +93,8 @@ impl Remote {
     /// Nobody is there, is let in, or can be trusted.
     pub fn connect(wish: Wish) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (client, about) = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let about = &dialed.about;
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
         let (give, batches) = sync_channel(WAITING);
@@ -111,14 +109,13 @@ impl Remote {
             wish,
             after,
             boot_id: info.boot_id.clone(),
-            host: info.host.clone(),
             stream: String::new(),
             read_ns: 0,
             give,
             shared: shared.clone(),
         };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(reading.run(client, about)))?;
+        let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
         Ok(Remote { info, batches, shared, thread: Some(thread) })
     }
 
@@ -164,7 +161,6 @@ struct Reading {
     /// From where to go on.
     after: Start,
     boot_id: String,
-    host: String,
     /// The stream that is being read.
     stream: String,
     /// The last instant that was read.
@@ -182,12 +178,12 @@ enum Left {
 }
 
 impl Reading {
-    async fn run(mut self, mut client: FlightServiceClient<Channel>, mut about: About) {
+    async fn run(mut self, mut agent: Dialed) {
         loop {
-            let Left::Broken(because) = self.read(client, &about).await else { return };
-            self.tell(format!("{}: {because}; trying again", self.wish.address), true);
+            let Left::Broken(because) = self.read(agent).await else { return };
+            self.tell(format!("{because}; trying again"), true);
             let mut pause = TRIES.0;
-            (client, about) = loop {
+            agent = loop {
                 if self.is_stopped() {
                     return;
                 }
@@ -197,7 +193,7 @@ impl Reading {
                     break found;
                 }
             };
-            if about.node.boot_id != self.boot_id {
+            if agent.about.node.boot_id != self.boot_id {
                 let what =
                     format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
                 self.tell(what, true);
@@ -208,7 +204,7 @@ impl Reading {
     }
 
     /// Reads one stream until it ends.
-    async fn read(&mut self, mut client: FlightServiceClient<Channel>, about: &About) -> Left {
+    async fn read(&mut self, Dialed { mut client, about, broke }: Dialed) -> Left {
         let request = Request {
             table: "packets".to_owned(),
             from: self.after.clone(),
@@ -218,14 +214,14 @@ impl Reading {
         let ticket = Ticket { ticket: request.ticket().into() };
         let mut stream = match tokio::time::timeout(PATIENCE, client.do_get(ticket)).await {
             Ok(Ok(stream)) => stream.into_inner(),
-            Ok(Err(status)) => return Left::Broken(refused(&self.wish.address, &status).to_string()),
-            Err(_) => return Left::Broken("it does not answer".to_owned()),
+            Ok(Err(status)) => return Left::Broken(broke.explain(&self.wish.address, &status).to_string()),
+            Err(_) => return Left::Broken(format!("{} does not answer", self.wish.address)),
         };
         // What it kept since it began is new; what came between the two nobody has seen.
         let mut unseen = !self.stream.is_empty() && self.stream != about.stream;
         self.stream.clone_from(&about.stream);
         loop {
-            let (mut batch, place) = match self.next(&mut stream).await {
+            let (mut batch, place) = match self.next(&mut stream, &broke).await {
                 Ok(Some(next)) => next,
                 Ok(None) => continue,
                 Err(left) => return left,
@@ -248,17 +244,21 @@ impl Reading {
     }
 
     /// The next batch; `None` for a message without one.
-    async fn next(&self, stream: &mut Streaming<FlightData>) -> Result<Option<(Batch, Place)>, Left> {
+    async fn next(
+        &self,
+        stream: &mut Streaming<FlightData>,
+        broke: &Broke,
+    ) -> Result<Option<(Batch, Place)>, Left> {
         let message: Result<Option<FlightData>, Status> = tokio::select! {
             message = stream.message() => message,
             () = self.stopped() => return Err(Left::ForGood),
             // Clocks are sampled all the time, so silence means that the line is cut.
-            () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
+            () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken(format!("nothing has come of {} for 5 s", self.wish.address))),
         };
         let data = match message {
             Ok(Some(data)) => data,
-            Ok(None) => return Err(Left::Broken(format!("the agent of {} has ended", self.host))),
-            Err(status) => return Err(Left::Broken(refused(&self.wish.address, &status).to_string())),
+            Ok(None) => return Err(Left::Broken(format!("the agent at {} has ended", self.wish.address))),
+            Err(status) => return Err(Left::Broken(broke.explain(&self.wish.address, &status).to_string())),
         };
         // The schema comes first, and has no body.
         if data.data_body.is_empty() {
@@ -266,7 +266,8 @@ impl Reading {
         }
         let mut batch = Batch::default();
         let place = unpack(&data.data_header, &Buffer::from(data.data_body), &mut batch);
-        let place = place.map_err(|error| Left::Broken(format!("what it sends is no packet: {error}")))?;
+        let place = place
+            .map_err(|error| Left::Broken(format!("what {} sends is no packet: {error}", self.wish.address)))?;
         Ok(Some((batch, place)))
     }
 

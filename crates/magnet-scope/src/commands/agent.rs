@@ -178,7 +178,7 @@ fn about(args: &AboutArgs) -> Result<()> {
         _ => None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (_, about) = runtime.block_on(dial(&args.address, known.as_ref())).map_err(explain)?;
+    let about = runtime.block_on(dial(&args.address, known.as_ref())).map_err(explain)?.about;
     if args.json { output::json(&about) } else { output::text(&text(&about)) }
 }
 

@@ -1,0 +1,233 @@
+//! An agent without a kernel: what its capture would give is made up, and known exactly.
+
+#![allow(dead_code)] // each test file uses its part
+
+use magscope_core::clock::ClockSample;
+use magscope_core::node::{Backend, Coverage, NodeInfo};
+use magscope_core::source::{Progress, Source};
+use magscope_core::{Batch, Event, Flow, FlowId, Hop, LossCause, PayloadHead, Proto, Task};
+use magscope_fleet::pki::{Folder, Validity};
+use magscope_fleet::{Address, Credentials, FleetError, From, Listen, Memory, Remote, Terms, Wish, serve};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Waits until `holds`, for at most 30 s; whether it did.
+pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        if holds() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holds()
+}
+
+/// What is said of a host that is none.
+pub fn info() -> NodeInfo {
+    NodeInfo {
+        host: "web-1".to_owned(),
+        boot_id: "b".to_owned(),
+        cpus: 2,
+        coverage: Coverage::full(Backend::Generator),
+        ..NodeInfo::default()
+    }
+}
+
+/// Flow number `n`: port 1000 + n to port 80.
+pub fn flow(n: u64) -> Flow {
+    let port = 1000 + n as u16;
+    Flow {
+        id: FlowId(n + 1),
+        netns: 1,
+        proto: Proto::UDP,
+        local: format!("10.0.0.1:{port}").parse().expect("an address"),
+        remote: "10.0.0.2:80".parse().expect("an address"),
+    }
+}
+
+/// Batch number `n` of 100 events at four hops of eight flows, with a reading of the clocks; the first announces everything.
+pub fn batch(n: u64) -> Batch {
+    let event = |i: u64| {
+        let hop = [Hop::AppSend, Hop::DevXmit, Hop::DevRecv, Hop::AppRecv][(i / 8 % 4) as usize];
+        let number = n * 100 + i;
+        let tid = if hop.knows_process() { 7 } else { 0 };
+        Event {
+            flow: flow(i % 8).id,
+            record: number as u32,
+            tid,
+            tgid: tid,
+            proto: Proto::UDP,
+            len: 100,
+            ..Event::at(hop, 1_000_000 + number * 1000)
+        }
+    };
+    let monotonic_ns = 1_000_000 + n * 100_000;
+    let head = PayloadHead {
+        time_ns: monotonic_ns,
+        flow: flow(1).id,
+        seq: 0,
+        of_bytes: 100,
+        event: 0,
+        record: 0,
+        cpu: 0,
+        ip_id: 0,
+        hop: Hop::DevXmit,
+        proto: Proto::UDP,
+        bytes: b"a secret of the person who sends it".to_vec(),
+    };
+    let first = n == 0;
+    Batch {
+        events: (0..100).map(event).collect(),
+        flows: if first { (0..8).map(flow).collect() } else { Vec::new() },
+        tasks: if first {
+            vec![Task { tgid: 7, tid: 7, uid: 0, cgroup: 1, comm: "iperf3".into() }]
+        } else {
+            Vec::new()
+        },
+        clock: vec![ClockSample { monotonic_ns, raw_ns: monotonic_ns, ..ClockSample::default() }],
+        heads: vec![head],
+        watermark_ns: 1_000_000 + (n + 1) * 100_000,
+        ..Batch::default()
+    }
+}
+
+/// Numbered records of a batch.
+pub const RECORDS: u64 = 101;
+
+/// A server, ended when it goes.
+pub struct Serving {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// What it said of its peers.
+    pub said: Arc<Mutex<Vec<String>>>,
+    /// Where it listens.
+    pub port: u16,
+}
+
+impl Serving {
+    /// Serves this memory at a port: of loopback, or with TLS by the keys of a folder.
+    pub fn start(memory: &Arc<Memory>, port: u16, keys: Option<(Folder, &str)>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let listen = match keys {
+            Some((folder, identity)) => Listen::Tls(listener, folder, identity.to_owned()),
+            None => Listen::Loopback(listener),
+        };
+        let (stop, said) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (end, lines, memory) = (stop.clone(), said.clone(), memory.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let runtime = runtime.expect("threads");
+            let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
+            runtime.block_on(serve(memory, vec![listen], tell, end)).expect("it serves");
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        });
+        Serving { stop, thread: Some(thread), said, port }
+    }
+
+    /// Its address without TLS.
+    pub fn plain(&self) -> Address {
+        format!("insecure:127.0.0.1:{}", self.port).parse().expect("an address")
+    }
+
+    /// Its address with TLS.
+    pub fn tls(&self) -> Address {
+        format!("127.0.0.1:{}", self.port).parse().expect("an address")
+    }
+
+    /// Whether it said something with these words.
+    pub fn has_said(&self, words: &str) -> bool {
+        eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it served without a panic");
+        }
+    }
+}
+
+/// An authority with a host's certificate for 127.0.0.1 and a viewer's.
+pub fn authority() -> (TempDir, Folder) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let folder = Folder::new(dir.path().join("tls"));
+    let validity = Validity::days(2);
+    assert!(folder.init(validity).expect("it is made"));
+    folder.host(&["web-1".into(), "127.0.0.1".into()], validity).expect("it is made");
+    folder.viewer("me", &magscope_fleet::Grants::default(), validity).expect("it is made");
+    (dir, folder)
+}
+
+/// Who asks.
+pub fn viewer(folder: &Folder, identity: &str) -> Option<Credentials> {
+    Some(Credentials { folder: folder.clone(), identity: identity.to_owned() })
+}
+
+/// Reads an agent.
+pub fn connect(
+    address: Address,
+    credentials: Option<Credentials>,
+    from: From,
+    terms: Terms,
+) -> Result<Remote, FleetError> {
+    Remote::connect(Wish { address, credentials, from, terms })
+}
+
+/// What came of a stream.
+#[derive(Default)]
+pub struct Came {
+    /// Numbers of its records, by order.
+    pub records: Vec<u32>,
+    /// Hops of its events.
+    pub hops: Vec<Hop>,
+    /// Flows and threads that were announced.
+    pub flows: Vec<FlowId>,
+    /// Bytes of payload.
+    pub payload: usize,
+    /// Records told as missed.
+    pub missed: u64,
+    /// Stretches of which it is told that something is missing.
+    pub gaps: Vec<(u64, u64)>,
+    /// Flows that an event used before anything announced them.
+    pub unknown: u64,
+}
+
+impl Came {
+    /// Reads until so many events have come or were missed.
+    pub fn read(&mut self, remote: &mut Remote, events: u64, mut pause: impl FnMut()) {
+        let (mut batch, end) = (Batch::default(), Instant::now() + Duration::from_secs(60));
+        while (self.records.len() as u64) + self.missed < events {
+            assert!(
+                Instant::now() < end,
+                "{} came, {} were missed, of {events}",
+                self.records.len(),
+                self.missed
+            );
+            let progress = remote.next(&mut batch, Duration::from_millis(100)).expect("a source");
+            assert_eq!(progress, Progress::More, "after {} events", self.records.len());
+            self.add(&batch);
+            pause();
+        }
+    }
+
+    /// Adds a batch.
+    pub fn add(&mut self, batch: &Batch) {
+        self.flows.extend(batch.flows.iter().map(|flow| flow.id));
+        self.unknown += batch.events.iter().filter(|event| !self.flows.contains(&event.flow)).count() as u64;
+        self.records.extend(batch.events.iter().map(|event| event.record));
+        self.hops.extend(batch.events.iter().map(|event| event.hop));
+        self.payload += batch.heads.iter().map(|head| head.bytes.len()).sum::<usize>();
+        for loss in batch.losses.iter().filter(|loss| loss.cause == LossCause::Missed) {
+            self.missed += loss.count;
+            self.gaps.push((loss.from_ns, loss.to_ns));
+        }
+    }
+}
