@@ -55,7 +55,18 @@ impl Broke {
     fn by(&self, error: &io::Error) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
-            *slot = Some((error.to_string(), likely(error)));
+            // What TLS says of a line that ends without a word is a lecture.
+            let ended = error.kind() == io::ErrorKind::UnexpectedEof;
+            let because = if ended { "the line broke off".to_owned() } else { error.to_string() };
+            *slot = Some((because, likely(error)));
+        }
+    }
+
+    /// The same in a few words.
+    pub fn because(&self, address: &Address, status: &Status) -> String {
+        match self.explain(address, status) {
+            FleetError::Connect { because, .. } | FleetError::Refused { because, .. } => because,
+            other => other.to_string(),
         }
     }
 

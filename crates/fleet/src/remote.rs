@@ -181,7 +181,7 @@ impl Reading {
     async fn run(mut self, mut agent: Dialed) {
         loop {
             let Left::Broken(because) = self.read(agent).await else { return };
-            self.tell(format!("{because}; trying again"), true);
+            self.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
             let mut pause = TRIES.0;
             agent = loop {
                 if self.is_stopped() {
@@ -214,8 +214,8 @@ impl Reading {
         let ticket = Ticket { ticket: request.ticket().into() };
         let mut stream = match tokio::time::timeout(PATIENCE, client.do_get(ticket)).await {
             Ok(Ok(stream)) => stream.into_inner(),
-            Ok(Err(status)) => return Left::Broken(broke.explain(&self.wish.address, &status).to_string()),
-            Err(_) => return Left::Broken(format!("{} does not answer", self.wish.address)),
+            Ok(Err(status)) => return Left::Broken(broke.because(&self.wish.address, &status)),
+            Err(_) => return Left::Broken("it does not answer".to_owned()),
         };
         // What it kept since it began is new; what came between the two nobody has seen.
         let mut unseen = !self.stream.is_empty() && self.stream != about.stream;
@@ -227,9 +227,9 @@ impl Reading {
                 Err(left) => return left,
             };
             if unseen && let Some(first) = batch.events.first() {
-                // How many there were, nobody knows.
+                // How many there were, nobody knows; that something is missing must be seen, so they count as one.
                 let (from_ns, to_ns) = (self.read_ns.min(first.time_ns), first.time_ns);
-                batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns, count: 0, cause: LossCause::Missed });
+                batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns, count: 1, cause: LossCause::Missed });
                 batch.losses.sort_by_key(|loss| loss.to_ns);
                 unseen = false;
             }
@@ -253,12 +253,12 @@ impl Reading {
             message = stream.message() => message,
             () = self.stopped() => return Err(Left::ForGood),
             // Clocks are sampled all the time, so silence means that the line is cut.
-            () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken(format!("nothing has come of {} for 5 s", self.wish.address))),
+            () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
         };
         let data = match message {
             Ok(Some(data)) => data,
-            Ok(None) => return Err(Left::Broken(format!("the agent at {} has ended", self.wish.address))),
-            Err(status) => return Err(Left::Broken(broke.explain(&self.wish.address, &status).to_string())),
+            Ok(None) => return Err(Left::Broken("the agent has ended".to_owned())),
+            Err(status) => return Err(Left::Broken(broke.because(&self.wish.address, &status))),
         };
         // The schema comes first, and has no body.
         if data.data_body.is_empty() {
@@ -266,8 +266,7 @@ impl Reading {
         }
         let mut batch = Batch::default();
         let place = unpack(&data.data_header, &Buffer::from(data.data_body), &mut batch);
-        let place = place
-            .map_err(|error| Left::Broken(format!("what {} sends is no packet: {error}", self.wish.address)))?;
+        let place = place.map_err(|error| Left::Broken(format!("what it sends is no packet: {error}")))?;
         Ok(Some((batch, place)))
     }
 

@@ -1,0 +1,319 @@
+//! Agents on two hosts and a viewer on a third, over mutual TLS, with real traffic.
+
+#[path = "common/agents.rs"]
+mod agents;
+mod common;
+#[path = "common/exports.rs"]
+mod exports;
+#[path = "common/terminal.rs"]
+mod terminal;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use agents::{AgentChild, certificates, on, run_on};
+use common::{as_nobody, eventually, is_root, run, stderr, stdout};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use terminal::Terminal;
+use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
+
+const DATAGRAMS: usize = 60;
+
+/// Datagrams from the client to the server, each read a moment after it has come, and answered.
+fn traffic(hosts: &Hosts, wait: Duration) {
+    let [client, _, server] = &hosts.names;
+    let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
+    receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
+    sender.connect((SERVER, 7001)).expect("a peer");
+    sender.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    for _ in 0..DATAGRAMS {
+        sender.send(&[5; 300]).expect("sent");
+        std::thread::sleep(wait);
+        let (_, from) = receiver.recv_from(&mut [0; 400]).expect("read");
+        receiver.send_to(&[6; 10], from).expect("answered");
+        sender.recv(&mut [0; 400]).expect("an answer");
+    }
+}
+
+/// Datagrams of so many bytes within the server, to a reader that sleeps until they come: so it is known which it reads.
+fn locally(hosts: &Hosts, bytes: usize) {
+    let server = &hosts.names[2];
+    let (own, peer) = in_namespace(server, || {
+        let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+        (bind(), bind())
+    });
+    own.connect(peer.local_addr().expect("bound")).expect("a peer");
+    let reader = std::thread::spawn(move || {
+        (0..DATAGRAMS).for_each(|_| {
+            peer.recv(&mut [0; 300]).expect("read");
+        })
+    });
+    for _ in 0..DATAGRAMS {
+        std::thread::sleep(Duration::from_millis(5));
+        own.send(&vec![7; bytes]).expect("sent");
+    }
+    reader.join().expect("it reads them all");
+}
+
+/// Journeys of the traffic in recordings together: what became of how many, by which hops on which host.
+fn journeys(dirs: &[&Path]) -> BTreeMap<String, usize> {
+    let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    let mut arguments = vec!["journeys", "--json", "--slowest", "100000", "--where", "port = 7001"];
+    arguments.extend(dirs.iter().map(String::as_str));
+    let output = run(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let mut counts = BTreeMap::new();
+    for row in rows.as_array().expect("rows") {
+        let hops =
+            row["rungs"].as_array().expect("rungs").iter().map(|rung| rung["hop"].as_str().unwrap_or("?"));
+        let hops: Vec<_> = hops.collect();
+        let what = format!("{} bytes, {}: {}", row["bytes"], row["verdict"], hops.join(" "));
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// The recordings below a directory, in the order of their names.
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all: Vec<_> = entries.filter(|path| path.join("meta.toml").exists()).collect();
+    all.sort();
+    all
+}
+
+fn info(dir: &Path) -> Value {
+    let output = run(&["info", "--json", &dir.display().to_string()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Events in a recording that runs.
+fn events(dir: &Path) -> u64 {
+    if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
+}
+
+const BOTH: &str = "10.77.1.2,10.77.2.2";
+
+#[test]
+fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
+    if !is_root("agents") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("agents") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &["--health", "200ms"]);
+    let own = ["own-client", "own-server"].map(|name| dir.path().join(name));
+    let recorders = [
+        RecorderChild::start(&hosts.names[0], &own[0].display().to_string()),
+        RecorderChild::start(&hosts.names[2], &own[1].display().to_string()),
+    ];
+    let far = dir.path().join("far");
+    let far_name = far.display().to_string();
+    let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
+    assert!(client.says("me reads") && server.says("me reads"));
+    traffic(&hosts, Duration::from_millis(3));
+    // Until the last journeys have been told.
+    std::thread::sleep(Duration::from_millis(500));
+    recorders.into_iter().for_each(RecorderChild::end);
+    kill_process(Pid::from_child(&viewer), Signal::INT).expect("it is there");
+    let ended = viewer.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    let far = recordings(&far);
+    assert_eq!(far.len(), 2, "{}", stderr(&ended));
+    for dir in &far {
+        let info = info(dir);
+        assert!(info["closed"] == true && info["lost"].as_u64().unwrap_or(0) == 0, "{info}");
+    }
+    let (near, far) = (journeys(&[&own[0], &own[1]]), journeys(&[&far[0], &far[1]]));
+    assert_eq!(far.values().sum::<usize>(), DATAGRAMS * 2, "{far:#?}");
+    assert!(far.keys().all(|what| what.contains("\"complete\"")), "{far:#?}");
+    assert_eq!(near, far);
+    assert!(server.says("health: ") && server.says(" 0 lost, "), "it says how it stands");
+    client.end();
+    server.end();
+}
+
+#[test]
+fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
+    if !is_root("agents on the screen") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("watch") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let kept = dir.path().join("kept");
+    let kept_name = kept.display().to_string();
+    let arguments = ["--connect", BOTH, "--tls", &tls];
+    let trigger = ["--trigger", "hop(dev.recv,app.recv) > 40ms", "--single", "--trigger-window", "300ms"];
+    let save = ["--save-on-trigger", &kept_name];
+    let arguments: Vec<&str> = arguments.iter().chain(&trigger).chain(&save).copied().collect();
+    let mut terminal = in_namespace(&hosts.names[1], || Terminal::start(&arguments, dir.path(), 120, 40));
+    terminal.shows("armed");
+    assert!(client.says("me reads") && server.says("me reads"));
+    traffic(&hosts, Duration::from_millis(60));
+    terminal.keys("4");
+    terminal.shows(&format!("{SERVER}:7001"));
+    let saved = || -> Vec<PathBuf> {
+        let hosts = fs::read_dir(&kept).into_iter().flatten().flatten();
+        let mut all: Vec<_> = hosts.flat_map(|host| recordings(&host.path())).collect();
+        all.sort();
+        all
+    };
+    assert!(
+        eventually(|| saved().len() == 2 && saved().iter().all(|dir| info(dir)["closed"] == true)),
+        "{}",
+        terminal.text()
+    );
+    let saved = saved();
+    // The picture has both ends: journeys that left the one host and reached the other, and nothing of any other time.
+    let both = journeys(&[&saved[0], &saved[1]]);
+    let whole =
+        |what: &&String| what.contains("app.send") && what.contains("app.recv") && what.contains("300 bytes");
+    assert!(both.keys().any(|what| whole(&what)), "{both:#?}");
+    for dir in &saved {
+        let span_ns = info(dir)["duration_ns"].as_u64();
+        assert!(span_ns.is_some_and(|ns| ns <= 310_000_000), "only what was asked for: {span_ns:?}");
+    }
+
+    // One of them goes, and comes back: it is said, and the picture goes on.
+    client.kill();
+    terminal.shows("trying again");
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    terminal.shows("is back");
+    terminal.keys("q");
+    assert!(terminal.ends());
+    client.end();
+    server.end();
+}
+
+#[test]
+fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
+    if !is_root("agents that go away") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("away") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let far = dir.path().join("far");
+    let far_name = far.display().to_string();
+    let viewer = on(&hosts.names[1], &["record", "--connect", SERVER, "--tls", &tls, "-o", &far_name]);
+    assert!(server.says("me reads"));
+    traffic(&hosts, Duration::from_millis(1));
+    let recording = || recordings(&far).first().cloned().unwrap_or_default();
+    assert!(eventually(|| events(&recording()) > 0));
+    // The line to the server is cut; what it captures meanwhile waits there.
+    let link = |state: &str| assert!(wired::ip(&["-n", &hosts.names[1], "link", "set", "r2", state]));
+    link("down");
+    locally(&hosts, 200);
+    std::thread::sleep(Duration::from_secs(1));
+    link("up");
+    let came = |bytes: u64| {
+        let output = run(&["journeys", "--json", "--slowest", "100000", &recording().display().to_string()]);
+        let rows: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let rows = rows.as_array().cloned().unwrap_or_default();
+        rows.iter().filter(|row| row["bytes"] == bytes && row["verdict"] == "complete").count()
+    };
+    assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
+
+    // The agent dies, and another takes its place.
+    server.kill();
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    assert!(server.says("me reads"));
+    locally(&hosts, 100);
+    assert!(eventually(|| came(100) == DATAGRAMS), "{} of {DATAGRAMS}", came(100));
+    kill_process(Pid::from_child(&viewer), Signal::INT).expect("it is there");
+    let ended = viewer.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    assert!(
+        stderr(&ended).contains("trying again") && stderr(&ended).contains("is back"),
+        "{}",
+        stderr(&ended)
+    );
+    assert_eq!((came(200), came(100)), (DATAGRAMS, DATAGRAMS), "each once");
+    let losses = info(&recording())["losses"].clone();
+    assert_eq!(losses["missed"], 1, "what came between the two agents nobody has seen: {losses}");
+    server.end();
+}
+
+#[test]
+fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
+    if !is_root("an agent's socket") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("door") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let socket = format!("unix:{}", dir.path().join("server.sock").display());
+    let about = run(&["agent", "about", &socket, "--json"]);
+    assert!(about.status.success(), "{}", stderr(&about));
+    let about: Value = serde_json::from_slice(&about.stdout).expect("JSON");
+    assert_eq!(about["ended"], false, "{about}");
+
+    let refused = as_nobody(&dir, &["agent", "about", &socket]).output().expect("it starts");
+    assert!(!refused.status.success() && stderr(&refused).contains("ermission denied"), "{}", stderr(&refused));
+    let twice = run_on(&hosts.names[2], &["agent", "--socket", &socket["unix:".len()..]]);
+    assert!(!twice.status.success() && stderr(&twice).contains("listens at"), "{}", stderr(&twice));
+
+    // A viewer that was revoked a moment ago.
+    let ask = || run_on(&hosts.names[1], &["agent", "about", SERVER, "--tls", &tls]);
+    let answered = ask();
+    assert!(answered.status.success(), "{}", stderr(&answered));
+    assert!(stdout(&answered).contains("MiB kept"), "{}", stdout(&answered));
+    assert!(run(&["agent", "revoke", &tls, "viewer-me"]).status.success());
+    let refused = ask();
+    let said = stderr(&refused);
+    assert!(!refused.status.success(), "{said}");
+    for words in ["evoked", "likely cause: your certificate", "next step:"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(server.says("is not let in: "), "the agent says so too");
+
+    // Nobody there.
+    let silent = run_on(&hosts.names[1], &["agent", "about", CLIENT, "--tls", &tls]);
+    assert!(stderr(&silent).contains("no agent listens there"), "{}", stderr(&silent));
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
+    assert_eq!(common::field(&status, "CapEff"), Some("0000000000000000"), "it serves without any privilege");
+    server.end();
+    assert!(!dir.path().join("server.sock").exists());
+}
+
+#[test]
+fn pyarrow_reads_an_agent() {
+    if !is_root("pyarrow's Flight client") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("py") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    traffic(&hosts, Duration::from_millis(1));
+    std::thread::sleep(Duration::from_millis(300));
+    let arguments = [Path::new(SERVER), Path::new(&tls), Path::new("viewer-me")];
+    let read = || exports::client("pyarrow's Flight client", "pyarrow.flight", "flight.py", &arguments);
+    let Some(output) = in_namespace(&hosts.names[1], read) else { return };
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // What it reads is what there is: every datagram passed the server's device, came to its socket, and was read.
+    assert_eq!(found["datagrams"], DATAGRAMS, "{found}");
+    assert_eq!(found["filtered"], DATAGRAMS, "{found}");
+    let tables = found["tables"].as_array().expect("names");
+    assert!(
+        ["packets", "events", "flows", "clock"].iter().all(|name| tables.contains(&Value::from(*name))),
+        "{found}"
+    );
+    assert_eq!(found["packets"], found["events"], "the tables and the packets say the same: {found}");
+    assert!(found["refused"].as_str().is_some_and(|words| words.contains("there is no table")), "{found}");
+    server.end();
+}

@@ -1,0 +1,93 @@
+//! Agents on two hosts, and the certificates of all.
+
+#![allow(dead_code)] // not every test needs all of it
+
+use crate::common::{eventually, magnet_scope, run, stderr};
+use crate::wired::{CLIENT, Hosts, SERVER, in_namespace};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Output};
+use std::sync::{Arc, Mutex};
+
+/// Makes an authority with certificates for both hosts and a viewer, in `tls` below a directory.
+pub fn certificates(dir: &Path) -> String {
+    let tls = dir.join("tls").display().to_string();
+    let (client, server) = (format!("client,{CLIENT}"), format!("server,{SERVER},127.0.0.1"));
+    let output = run(&["agent", "init", &tls, "--host", &client, "--host", &server, "--viewer", "me"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    tls
+}
+
+/// The binary, begun on a host.
+pub fn on(namespace: &str, arguments: &[&str]) -> Child {
+    // Not by `ip netns exec`, which hides the cgroups.
+    in_namespace(namespace, || magnet_scope(arguments).spawn().expect("the binary starts"))
+}
+
+/// The binary on a host, run to its end.
+pub fn run_on(namespace: &str, arguments: &[&str]) -> Output {
+    on(namespace, arguments).wait_with_output().expect("it ends")
+}
+
+/// An agent of one host.
+pub struct AgentChild {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl AgentChild {
+    /// The client's or the server's, with more arguments; it listens when this returns.
+    pub fn start(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> Self {
+        let (namespace, name, address) =
+            if server { (&hosts.names[2], "server", SERVER) } else { (&hosts.names[0], "client", CLIENT) };
+        let socket = dir.join(format!("{name}.sock")).display().to_string();
+        let (listen, identity) = (format!("{address}:6246"), format!("host-{name}"));
+        let mut arguments = vec!["agent", "--listen", &listen, "--tls", tls, "--identity", &identity];
+        arguments.extend(["--socket", &socket, "--hops", "all"]);
+        arguments.extend(more);
+        let mut child = on(namespace, &arguments);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (said.clone(), child.stderr.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                lines.lock().expect("no panic").push(line);
+            }
+        });
+        let agent = AgentChild { child, said };
+        assert!(agent.says(&format!("listening at unix:{socket}")), "{:?}", agent.said);
+        agent
+    }
+
+    /// Waits until it has said something with these words; whether it has.
+    pub fn says(&self, words: &str) -> bool {
+        eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as a service manager does; what it said.
+    pub fn end(mut self) -> Vec<String> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
+        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said);
+        assert!(self.says("ended: "), "{:?}", self.said);
+        self.said.lock().expect("no panic").clone()
+    }
+
+    /// Ends it as nothing should.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it is there");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for AgentChild {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
