@@ -324,3 +324,13 @@ fn crossings<'a>(nodes: &'a [Node; 2], random: &'a mut Random) -> impl Iterator<
         (received_t_ns, crossing)
     })
 }
+
+/// What one clock stamps has nothing between, from its first packet on.
+#[test]
+fn sources_of_one_boot_have_no_difference_and_wait_for_nothing() {
+    let one = NodeInfo { boot_id: "a".to_owned(), ..NodeInfo::default() };
+    let online = Online::new(&[one.clone(), one]);
+    assert_eq!(online.difference_ns(0, 1, 12_345), Some((0, 0)));
+    let online = Online::new(&infos());
+    assert_eq!(online.difference_ns(0, 1, 12_345), None, "of two, nothing is known yet");
+}

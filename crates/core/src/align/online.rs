@@ -131,6 +131,10 @@ impl Timeline for Online {
     fn difference_ns(&self, a: u16, b: u16, at_ns: u64) -> Option<(i64, u64)> {
         let inner = self.0.borrow();
         let (difference_ns, half_width_ns) = inner.known.difference_ns(a, b, at_ns)?;
+        // What has one clock has nothing to wait for.
+        if inner.known.same(a) == inner.known.same(b) {
+            return Some((difference_ns, half_width_ns));
+        }
         let settled = |node, ns| inner.settled_ns(node).filter(|(from, to)| (*from..=*to).contains(&ns));
         settled(a, at_ns)?;
         settled(b, at_ns.checked_add_signed(difference_ns)?)?;

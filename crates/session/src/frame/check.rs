@@ -80,6 +80,10 @@ fn is_text(kind: &DataType) -> bool {
 fn buffer(buffer: &Buffer, compressed: bool, most: u64, body: &[u8]) -> Result<u64, Refusal> {
     let outside = "a buffer reaches beyond its body";
     let offset = usize::try_from(buffer.offset()).map_err(|_| outside)?;
+    // The decoder looks at numbers where they lie, and panics where none can lie.
+    if offset % 8 != 0 {
+        return Err("a buffer does not begin at a multiple of eight bytes");
+    }
     let length = usize::try_from(buffer.length()).map_err(|_| outside)?;
     let end = offset.checked_add(length).ok_or(outside)?;
     let bytes = body.get(offset..end).ok_or(outside)?;
