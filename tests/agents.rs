@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terminal::Terminal;
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
@@ -314,6 +315,41 @@ fn pyarrow_reads_an_agent() {
         "{found}"
     );
     assert_eq!(found["packets"], found["events"], "the tables and the packets say the same: {found}");
+    let worked_out = (&found["journeys"], &found["reads"], &found["in_periods"]);
+    let each = Value::from(DATAGRAMS);
+    assert_eq!(worked_out, (&each, &each, &each), "{found}");
+    assert_eq!(found["verdicts"], Value::from(vec!["half"]), "the sender is another host's: {found}");
     assert!(found["refused"].as_str().is_some_and(|words| words.contains("there is no table")), "{found}");
+    server.end();
+}
+
+#[test]
+fn journeys_and_sums_are_pushed_as_they_come() {
+    if !is_root("what an agent works out") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("push") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let enough = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !enough.load(Ordering::Relaxed) {
+                traffic(&hosts, Duration::from_millis(1));
+            }
+        });
+        let arguments = [Path::new(SERVER), Path::new(&tls), Path::new("viewer-me"), Path::new("pushed")];
+        let read = || exports::client("pyarrow's Flight client", "pyarrow.flight", "flight.py", &arguments);
+        let output = in_namespace(&hosts.names[1], read);
+        enough.store(true, Ordering::Relaxed);
+        output
+    });
+    let Some(output) = output else { return };
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(found["journeys"].as_u64() >= Some(100), "{found}");
+    assert_eq!(found["alike"], serde_json::json!([[300, "half"]]), "{found}");
+    assert_eq!(found["every_ns"], serde_json::json!([200_000_000]), "{found}");
+    assert!(found["periods"].as_u64() >= Some(3) && found["of_them"].as_u64() >= Some(10), "{found}");
     server.end();
 }

@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("magscope-session", &["magscope-core"]),
     ("magscope-scope", &["magscope-core"]),
     ("magscope-export", &["magscope-core"]),
-    ("magscope-fleet", &["magscope-core", "magscope-session"]),
+    ("magscope-fleet", &["magscope-core", "magscope-export", "magscope-session"]),
     ("magscope-query", &["magscope-core", "magscope-export"]),
     ("magscope-tui", &["magscope-core", "magscope-scope"]),
     ("magscope-gui", &["magscope-core", "magscope-scope"]),

@@ -1,4 +1,7 @@
-"""Reads an agent with Arrow's own client: ADDRESS, folder of certificates, name of one. Prints what it found as JSON."""
+"""Reads an agent with Arrow's own client: ADDRESS, folder of certificates, name of one. Prints what it found as JSON.
+
+With a fourth argument it reads what is pushed while there is traffic, until it has seen enough of it.
+"""
 
 import json
 import sys
@@ -7,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.flight as flight
 
-address, folder, identity = sys.argv[1:]
+address, folder, identity = sys.argv[1:4]
 
 
 def read(name):
@@ -29,6 +32,38 @@ def get(**request):
     return client.do_get(flight.Ticket(json.dumps(request).encode())).read_all()
 
 
+
+
+def pushed(enough, **request):
+    """Reads a stream as it comes until `enough` of it has come, and breaks it off."""
+    stream, tables = client.do_get(flight.Ticket(json.dumps(request).encode())), []
+    for chunk in stream:
+        tables.append(chunk.data)
+        if enough(pa.Table.from_batches(tables)):
+            break
+    stream.cancel()
+    return pa.Table.from_batches(tables)
+
+
+if len(sys.argv) > 4:
+    journeys = pushed(lambda rows: rows.num_rows >= 100, table="journeys", where="bytes = 300")
+    periods = pushed(
+        lambda rows: len(set(rows["ts_ns"].to_pylist())) >= 3, table="periods", every_ms=200, where="bytes = 300"
+    )
+    reads = periods.filter(pc.and_(pc.equal(periods["group_by"], "hop"), pc.equal(periods["hop"], "app.recv")))
+    print(
+        json.dumps(
+            {
+                "journeys": journeys.num_rows,
+                "alike": sorted(set(zip(journeys["bytes"].to_pylist(), journeys["verdict"].to_pylist()))),
+                "periods": reads.num_rows,
+                "of_them": sum(reads["journeys"].to_pylist()),
+                "every_ns": sorted(set(reads["every_ns"].to_pylist())),
+            }
+        )
+    )
+    sys.exit()
+
 # One instant for all, so that each sees the same.
 until = about["holds"]["range_ns"][1]
 request = {"from": "oldest", "until_ns": until, "pull": True}
@@ -44,6 +79,12 @@ rows = 0
 for table, message in zip(packets["table"].to_pylist(), packets["message"].to_pylist()):
     if table == "events":
         rows += pa.ipc.read_record_batch(pa.py_buffer(message), schema).num_rows
+
+# What the agent works out.
+journeys = get(table="journeys", where="bytes = 300", **request)
+hops = get(table="hops", where="bytes = 300", **request)
+periods = get(table="periods", every_ms=1000, where="bytes = 300", **request)
+of_hop = periods.filter(pc.and_(pc.equal(periods["group_by"], "hop"), pc.equal(periods["hop"], "app.recv")))
 
 try:
     get(table="secrets")
@@ -62,6 +103,10 @@ print(
             "packets": rows,
             "datagrams": came.num_rows,
             "filtered": filtered.num_rows,
+            "journeys": journeys.num_rows,
+            "verdicts": sorted(set(journeys["verdict"].to_pylist())),
+            "reads": pc.sum(pc.equal(hops["hop"], "app.recv")).as_py(),
+            "in_periods": sum(of_hop["journeys"].to_pylist()),
             "refused": refused,
         }
     )

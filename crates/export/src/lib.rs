@@ -17,6 +17,7 @@ mod timeline;
 pub mod wire;
 
 pub use error::ExportError;
+pub use format::tables::{TableWriter, Tables};
 pub use output::{Create, Export, Output, Written};
-pub use table::{Chosen, Table};
+pub use table::{Chosen, Periods, Table};
 pub use timeline::TimeLine;

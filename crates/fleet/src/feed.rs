@@ -3,12 +3,11 @@
 use crate::memory::{Kept, Memory, Next, Reader};
 use crate::request::{Give, Request};
 use crate::sieve::Sieve;
-use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
 use arrow_flight::FlightData;
 use bytes::Bytes;
 use magscope_core::{Batch, Flow, FlowId, Loss, Task};
-use magscope_session::{Packer, Place, unpack};
+use magscope_session::{Packer, Place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,9 +124,7 @@ impl Feed {
     }
 
     fn unpack(&mut self, kept: &Kept) -> Result<(), Stopped> {
-        let (header, body) = parts(&kept.message).ok_or_else(|| Stopped::Failed("a packet is none".into()))?;
-        unpack(&header, &Buffer::from(body), &mut self.batch).map_err(|e| Stopped::Failed(e.to_string()))?;
-        Ok(())
+        kept.unpack(&mut self.batch).map_err(|error| Stopped::Failed(error.to_string()))
     }
 
     fn sift_and_send(&mut self, place: Place) -> Result<(), Stopped> {
@@ -138,6 +135,8 @@ impl Feed {
             Give::Packets if self.batch.is_empty() => None,
             Give::Packets => Some(self.packer.packet(place, &self.batch)?),
             Give::Rows(table) => self.packer.rows(table, &self.batch)?,
+            // Worked out elsewhere.
+            Give::Flat(_) => None,
         };
         message.map_or(Ok(()), |message| self.send(&Bytes::from(message)))
     }
@@ -150,7 +149,7 @@ impl Feed {
 }
 
 /// Metadata and body of a whole message, which Flight sends apart.
-fn parts(message: &Bytes) -> Option<(Bytes, Bytes)> {
+pub fn parts(message: &Bytes) -> Option<(Bytes, Bytes)> {
     let length = u32::from_le_bytes(*message.get(4..)?.first_chunk()?) as usize;
     let end = length.checked_add(8).filter(|end| *end <= message.len())?;
     Some((message.slice(8..end), message.slice(end..)))

@@ -1,10 +1,11 @@
 //! Agents and their viewers: captures of several hosts, over the network, live.
 //!
 //! An agent keeps the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow Flight: `server` answers,
-//! `feed` is one client's stream, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
+//! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
 //! other source ([`Remote`]). Who may connect is a matter of `link`, `dial` and [`pki`].
 
 mod address;
+mod derived;
 mod dial;
 mod error;
 mod feed;

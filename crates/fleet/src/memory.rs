@@ -4,11 +4,14 @@
 //! queue: whoever is slower than the stream falls behind in it, and loses what was forgotten before it was read, exactly counted and
 //! told at its place.
 
+use crate::feed::parts;
+use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
 use bytes::Bytes;
+use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Loss, LossCause};
-use magscope_session::{Announcer, Packer, Place};
+use magscope_session::{Announcer, BadPacket, Packer, Place, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +38,17 @@ pub struct Kept {
     announces: bool,
 }
 
+impl Kept {
+    /// Clears `batch` and fills it with what was kept.
+    ///
+    /// # Errors
+    /// [`BadPacket`], which what was made here never is.
+    pub fn unpack(&self, batch: &mut Batch) -> Result<(), BadPacket> {
+        let (header, body) = parts(&self.message).unwrap_or_default();
+        unpack(&header, &Buffer::from(body), batch).map(|_| ())
+    }
+}
+
 /// What is kept, for its readers.
 #[derive(Debug)]
 pub struct Memory {
@@ -52,6 +66,8 @@ struct Stretches {
     bytes: u64,
     next: Place,
     lost: u64,
+    /// UTC less the node's event clock, by the first reading of its clocks.
+    to_utc_ns: Option<i64>,
     ended: bool,
 }
 
@@ -175,6 +191,17 @@ impl Memory {
             came_lost: kept.lost,
             range_ns: began.zip(ended),
         }
+    }
+
+    /// UTC less the node's event clock, nanoseconds, as at the first reading of its clocks: waits for that; nothing if the capture ends
+    /// before, or `given_up` says that nobody waits any more.
+    pub fn to_utc_ns(&self, given_up: impl Fn() -> bool) -> Option<i64> {
+        let mut kept = self.kept();
+        while kept.to_utc_ns.is_none() && !kept.ended && !given_up() {
+            let pause = Duration::from_millis(100);
+            kept = self.more.wait_timeout(kept, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        kept.to_utc_ns
     }
 
     /// Whether the capture has ended.
@@ -307,6 +334,9 @@ impl Writer {
         let mut kept = self.memory.kept();
         kept.next = Place { number: place.number + 1, records: place.records };
         kept.lost = kept.lost.saturating_add(self.piece.lost());
+        let first = self.piece.clock.first();
+        let offset_ns = |sample: &ClockSample| sample.realtime_ns.wrapping_sub(sample.event_ns() as i64);
+        kept.to_utc_ns = kept.to_utc_ns.or(first.map(offset_ns));
         let message = message?;
         let bytes = message.len() as u64 + size_of::<Kept>() as u64;
         kept.bytes += bytes;

@@ -1,7 +1,8 @@
 //! What a client asks for: the contents of a Flight ticket, as JSON.
 
 use crate::memory::Start;
-use magscope_core::CaptureFilter;
+use magscope_core::{CaptureFilter, Filter};
+use magscope_export::Table as Flat;
 use magscope_session::Table;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub const LONGEST_TICKET: usize = 64 << 10;
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// `packets` for all tables in one stream, or one table of a session: `events`, `flows`, `tasks`, `tcp`, `losses`, `clock`,
-    /// `changes`, `counts`, `hits`, `heads`.
+    /// `changes`, `counts`, `hits`, `heads`; or what is worked out of them: `journeys`, `hops`, `periods`.
     pub table: String,
     /// Where to begin.
     #[serde(default)]
@@ -24,6 +25,12 @@ pub struct Request {
     /// End where the present is reached, instead of waiting for more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pull: bool,
+    /// Of journeys, hops and periods: only journeys for which this holds, in the words of `journeys --where`.
+    #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
+    pub filter_journeys: Option<String>,
+    /// Of periods: how long each is, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
     #[serde(flatten)]
     #[allow(missing_docs)]
     pub terms: Terms,
@@ -58,13 +65,29 @@ pub enum Give {
     Packets,
     /// Rows of one table.
     Rows(Table),
+    /// Rows of what is worked out.
+    Flat(Flat),
+}
+
+/// What is worked out, and how.
+#[derive(Clone, Debug)]
+pub struct Derived {
+    /// Journeys, hops or periods.
+    pub table: Flat,
+    /// Only these journeys.
+    pub filter: Option<Filter>,
+    /// Of periods: how long each is, nanoseconds.
+    pub every_ns: Option<u64>,
 }
 
 impl Give {
     /// All there are, by their names.
     pub fn all() -> impl Iterator<Item = (&'static str, Give)> {
         let tables = Table::ALL.into_iter().filter(|table| *table != Table::Index);
-        std::iter::once(("packets", Give::Packets)).chain(tables.map(|table| (table.name(), Give::Rows(table))))
+        let flat = [Flat::Journeys, Flat::Hops, Flat::Periods].into_iter();
+        std::iter::once(("packets", Give::Packets))
+            .chain(tables.map(|table| (table.name(), Give::Rows(table))))
+            .chain(flat.map(|table| (table.name(), Give::Flat(table))))
     }
 }
 
@@ -100,6 +123,23 @@ impl Request {
     }
 }
 
+impl Request {
+    /// How a table is to be worked out.
+    ///
+    /// # Errors
+    /// What is wrong with the request, in words.
+    pub fn derived(&self, table: Flat) -> Result<Derived, String> {
+        let filter = self.filter_journeys.as_deref().map(Filter::parse).transpose();
+        let filter = filter.map_err(|error| format!("`where` is no filter: {error}"))?;
+        let every_ms = match (table, self.every_ms) {
+            (_, Some(0)) => return Err("`every_ms` is at least 1".to_owned()),
+            (Flat::Periods, every_ms) => Some(every_ms.unwrap_or(1_000)),
+            (_, _) => None,
+        };
+        Ok(Derived { table, filter, every_ns: every_ms.map(|ms| ms.saturating_mul(1_000_000)) })
+    }
+}
+
 impl Terms {
     /// The filter, read.
     ///
@@ -131,7 +171,7 @@ mod tests {
     fn a_ticket_reads_as_what_it_was_made_of() {
         let after = Start::After { stream: "a-b".into(), number: 7, records: 9 };
         let terms = Terms { filter: Some("port 80".into()), snap: Some(0), ..Terms::default() };
-        let request = Request { table: "events".into(), from: after, pull: true, terms, until_ns: None };
+        let request = Request { table: "events".into(), from: after, pull: true, terms, ..Request::default() };
         assert_eq!(Request::parse(&request.ticket()), Ok(request));
         let short = Request::parse(br#"{"table":"packets"}"#).unwrap();
         assert_eq!((short.give(), short.from), (Ok(Give::Packets), Start::Now));

@@ -1,5 +1,6 @@
 //! The agent's end: Arrow Flight over the memory.
 
+use crate::derived;
 use crate::feed::Feed;
 use crate::link::{Link, Listen, Tell, links};
 use crate::memory::{Holds, Memory};
@@ -159,8 +160,11 @@ impl Agent {
 
 /// The schema of a stream as the whole message that Flight wants.
 fn schema(give: Give) -> Result<Bytes, Status> {
-    let table = if let Give::Rows(table) = give { Some(table) } else { None };
-    let message = Packer::new().and_then(|packer| packer.schema(table));
+    let message = Packer::new().and_then(|packer| match give {
+        Give::Packets => packer.schema(None),
+        Give::Rows(table) => packer.schema(Some(table)),
+        Give::Flat(table) => packer.schema_of(&derived::schema(table)),
+    });
     message.map(Bytes::from).map_err(|error| Status::internal(error.to_string()))
 }
 
@@ -222,13 +226,22 @@ impl FlightService for Agent {
         let seat: OwnedSemaphorePermit = self.streams.clone().try_acquire_owned().map_err(full)?;
         let (out, rows) = channel(WAITING);
         let failed = |error: String| Status::internal(error);
-        let feed =
-            Feed::new(self.memory.clone(), request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
+        let memory = self.memory.clone();
+        let run: Box<dyn FnOnce() + Send> = match give {
+            Give::Flat(table) => {
+                let derived = request.derived(table).map_err(Status::invalid_argument)?;
+                Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
+            }
+            _ => {
+                let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
+                Box::new(move || feed.run())
+            }
+        };
         let (tell, name) = (self.tell.clone(), peer.name);
         let thread = std::thread::Builder::new().name("magnet-feed".to_owned());
         let run = move || {
             tell(&format!("{name} reads"));
-            feed.run();
+            run();
             tell(&format!("{name} has left"));
             drop(seat);
         };

@@ -75,6 +75,22 @@ impl Packer {
         self.encoder.schema(&of.map_or_else(|| PACKET.clone(), table::schema))
     }
 
+    /// The message that opens a stream of rows of other columns than a session's.
+    ///
+    /// # Errors
+    /// What Arrow says.
+    pub fn schema_of(&self, schema: &Schema) -> Result<Vec<u8>, ArrowError> {
+        self.encoder.schema(schema)
+    }
+
+    /// Such rows, uncompressed. No column may be a dictionary.
+    ///
+    /// # Errors
+    /// What Arrow says.
+    pub fn message_of(&mut self, rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+        self.encoder.batch(rows, Codec::Plain)
+    }
+
     /// A batch as a packet.
     ///
     /// # Errors

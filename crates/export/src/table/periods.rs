@@ -68,6 +68,8 @@ pub struct Periods<W> {
     chosen: Chosen,
     names: Names,
     open: BTreeMap<i64, BTreeMap<Key, Sum>>,
+    /// How many stretches are kept open.
+    most_open: usize,
     /// Stretches before this are written.
     written_to: Option<i64>,
     late: u64,
@@ -85,12 +87,20 @@ impl<W: TableWriter> Periods<W> {
             chosen,
             names: Names::new(infos),
             open: BTreeMap::new(),
+            most_open: OPEN,
             written_to: None,
             late: 0,
             rows: columns::Periods::default(),
             count: 0,
             writer,
         }
+    }
+
+    /// The same with so many stretches open, at most as many as otherwise: for who wants them soon.
+    #[must_use]
+    pub fn keeping_open(mut self, most: usize) -> Self {
+        self.most_open = most.clamp(1, OPEN);
+        self
     }
 
     fn journey(&mut self, journey: &Journey, context: &dyn Context) {
@@ -147,7 +157,11 @@ impl<W: TableWriter> Periods<W> {
                 self.row(at, node, by, &name, hop, &sum);
             }
         }
-        if self.rows.rows >= 8_192 || keep == 0 && self.rows.rows > 0 {
+        if self.rows.rows >= 8_192 || keep == 0 { self.hand_over() } else { Ok(()) }
+    }
+
+    fn hand_over(&mut self) -> Result<(), ExportError> {
+        if self.rows.rows > 0 {
             let batch = self.rows.finish()?;
             self.count += batch.num_rows() as u64;
             self.writer.rows(Table::Periods, 0, &batch)?;
@@ -188,7 +202,12 @@ impl<W: TableWriter> Export for Periods<W> {
         if self.chosen.wants(journey, *context) {
             self.journey(journey, *context);
         }
-        if self.open.len() > OPEN { self.close(OPEN) } else { Ok(()) }
+        if self.open.len() > self.most_open { self.close(self.most_open) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), ExportError> {
+        self.hand_over()?;
+        self.writer.flush()
     }
 
     fn finish(&mut self) -> Result<Written, ExportError> {

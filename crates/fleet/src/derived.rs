@@ -1,0 +1,185 @@
+//! Streams that an agent works out for a client: journeys, the hops they passed, and sums over time.
+//!
+//! The same correlator and the same tables as of a recording, over what the client may see, with a bounded memory a client.
+
+use crate::feed::{Out, parts};
+use crate::memory::{Memory, Next, Reader};
+use crate::request::{Derived, Request};
+use crate::sieve::Sieve;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use magscope_core::Batch;
+use magscope_core::join::OneClock;
+use magscope_core::journey::Limits;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::together::Walker;
+use magscope_export::{Chosen, Export, ExportError, Periods, Table, TableWriter, Tables, TimeLine};
+use magscope_session::Packer;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tonic::Status;
+
+/// Journeys in flight of one client at most, some 500 bytes each.
+const IN_FLIGHT: usize = 1 << 16;
+/// Between two looks at whether the client is still there, and between two messages where little comes.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a stretch of time is kept open for journeys that end late.
+const LATE_NS: u64 = 3_000_000_000;
+
+/// The columns as they are sent: names as texts, because not every client takes dictionaries that change.
+pub fn schema(table: Table) -> SchemaRef {
+    let plain = |field: &Arc<Field>| match field.data_type() {
+        DataType::Dictionary(_, values) => Field::new(field.name(), (**values).clone(), field.is_nullable()),
+        _ => (**field).clone(),
+    };
+    Arc::new(Schema::new(table.schema().fields().iter().map(plain).collect::<Vec<_>>()))
+}
+
+/// Sends what a request asks for until its end, or until the client goes.
+pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: &Out) {
+    if let Err(because) = send_all(memory, request, derived, sieve, out)
+        && !out.is_closed()
+    {
+        let _ = out.blocking_send(Err(Status::internal(because.to_string())));
+    }
+}
+
+fn send_all(
+    memory: &Arc<Memory>,
+    request: &Request,
+    derived: Derived,
+    sieve: Option<Sieve>,
+    out: &Out,
+) -> Result<(), SourceError> {
+    let sink = Sink { out: out.clone(), packer: Packer::new()? };
+    let message = sink.packer.schema_of(&schema(derived.table))?;
+    sink.send(message)?;
+    let Some(to_utc_ns) = memory.to_utc_ns(|| out.is_closed()) else { return Ok(()) };
+    let line = TimeLine { to_utc_ns: Some(to_utc_ns) };
+    let infos = [memory.info().clone()];
+    let chosen = Chosen { tables: vec![derived.table], filter: derived.filter };
+    let mut export: Box<dyn Export> = match derived.every_ns {
+        Some(every_ns) => {
+            let open = usize::try_from(LATE_NS.div_ceil(every_ns)).unwrap_or(usize::MAX).saturating_add(1);
+            Box::new(Periods::new(&infos, line, chosen, every_ns, sink).keeping_open(open))
+        }
+        None => Box::new(Tables::new(&infos, line, chosen, sink)),
+    };
+    let source = Pulled::new(memory, request, sieve, out.clone());
+    let limits = Limits { max_pieces: IN_FLIGHT, ..Limits::default() };
+    let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PAUSE);
+    let (mut failed, mut passed_on) = (None, Instant::now());
+    loop {
+        let progress = walker.step(&mut |piece| {
+            if failed.is_none() {
+                failed = export.piece(&piece).err();
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if progress == Progress::End {
+            break;
+        }
+        if passed_on.elapsed() >= PAUSE {
+            export.flush()?;
+            passed_on = Instant::now();
+        }
+    }
+    export.finish()?;
+    Ok(())
+}
+
+/// The memory as a source, for one client.
+struct Pulled {
+    reader: Reader,
+    info: NodeInfo,
+    /// What was announced before the place where it begins.
+    before: Option<Batch>,
+    sieve: Option<Sieve>,
+    /// The number it ends with.
+    end: Option<u64>,
+    until_ns: Option<u64>,
+    out: Out,
+}
+
+impl Pulled {
+    fn new(memory: &Arc<Memory>, request: &Request, sieve: Option<Sieve>, out: Out) -> Self {
+        let end = request.pull.then(|| memory.holds().came_packets);
+        let (reader, before) = memory.read(&request.from);
+        let mut announced = Batch::default();
+        let mut batch = Batch::default();
+        for kept in before {
+            if kept.unpack(&mut batch).is_ok() {
+                announced.flows.append(&mut batch.flows);
+                announced.tasks.append(&mut batch.tasks);
+            }
+        }
+        let info = memory.info().clone();
+        Pulled { reader, info, before: Some(announced), sieve, end, until_ns: request.until_ns, out }
+    }
+}
+
+impl Source for Pulled {
+    fn info(&self) -> &NodeInfo {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        batch.clear();
+        if let Some(before) = self.before.take() {
+            *batch = before;
+        } else if self.out.is_closed() || self.end.is_some_and(|end| self.reader.place().number >= end) {
+            return Ok(Progress::End);
+        } else {
+            match self.reader.next(timeout) {
+                Next::Packet(kept) if self.until_ns.is_some_and(|until| kept.range_ns.0 > until) => {
+                    return Ok(Progress::End);
+                }
+                Next::Packet(kept) => kept.unpack(batch)?,
+                Next::Missed(loss) => batch.losses.push(loss),
+                Next::Nothing if self.end.is_some() => return Ok(Progress::End),
+                Next::Nothing => {}
+                Next::End => return Ok(Progress::End),
+            }
+        }
+        if let Some(sieve) = &mut self.sieve {
+            sieve.sift(batch, &self.info);
+        }
+        Ok(Progress::More)
+    }
+}
+
+/// Sends rows to the client.
+struct Sink {
+    out: Out,
+    packer: Packer,
+}
+
+impl Sink {
+    fn send(&self, message: Vec<u8>) -> io::Result<()> {
+        let (data_header, data_body) = parts(&Bytes::from(message)).ok_or(io::ErrorKind::InvalidData)?;
+        let data = FlightData { data_header, data_body, ..FlightData::default() };
+        self.out.blocking_send(Ok(data)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl TableWriter for Sink {
+    fn rows(&mut self, table: Table, _: u16, batch: &RecordBatch) -> Result<(), ExportError> {
+        let schema = schema(table);
+        let plain =
+            batch.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
+        let columns: Vec<ArrayRef> = plain.collect::<Result<_, _>>()?;
+        let message = self.packer.message_of(&RecordBatch::try_new(schema, columns)?)?;
+        Ok(self.send(message)?)
+    }
+
+    fn finish(&mut self) -> Result<(), ExportError> {
+        Ok(())
+    }
+}
