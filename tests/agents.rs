@@ -53,7 +53,7 @@ fn locally(hosts: &Hosts, bytes: usize) {
     let reader = std::thread::spawn(move || {
         (0..DATAGRAMS).for_each(|_| {
             peer.recv(&mut [0; 300]).expect("read");
-        })
+        });
     });
     for _ in 0..DATAGRAMS {
         std::thread::sleep(Duration::from_millis(5));
@@ -249,6 +249,49 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
 }
 
 #[test]
+fn a_relay_is_an_agent_to_its_viewers() {
+    if !is_root("a relay") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("relay") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let socket = dir.path().join("relay.sock").display().to_string();
+    let arguments =
+        ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "host-client", "--socket", &socket];
+    let relay = on(&hosts.names[1], &arguments);
+    assert!(client.says("client reads") && server.says("client reads"), "a host's certificate is a relay's");
+    assert!(eventually(|| Path::new(&socket).exists()));
+    // Its viewer needs no network.
+    let far = dir.path().join("far");
+    let (far_name, address) = (far.display().to_string(), format!("unix:{socket}"));
+    assert!(eventually(|| run(&["agent", "about", &address]).status.success()));
+    let viewer = common::magnet_scope(&["record", "--connect", &address, "-o", &far_name]).spawn();
+    let viewer = viewer.expect("it starts");
+    assert!(eventually(|| recordings(&far).len() == 2));
+    let reading = || -> u64 {
+        let about = run(&["agent", "about", &address, "--json"]);
+        serde_json::from_slice::<Value>(&about.stdout).expect("JSON")["streams"].as_u64().unwrap_or(0)
+    };
+    assert!(eventually(|| reading() == 2));
+    traffic(&hosts, Duration::from_millis(3));
+    std::thread::sleep(Duration::from_millis(700));
+    for child in [viewer, relay] {
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+        let ended = child.wait_with_output().expect("it ends");
+        assert!(ended.status.success(), "{}", stderr(&ended));
+    }
+    let far = recordings(&far);
+    let came = journeys(&[&far[0], &far[1]]);
+    assert_eq!(came.values().sum::<usize>(), DATAGRAMS * 2, "{came:#?}");
+    assert!(came.keys().all(|what| what.contains("\"complete\"")), "both ends of each: {came:#?}");
+    client.end();
+    server.end();
+}
+
+#[test]
 fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     if !is_root("an agent's socket") {
         return;
@@ -261,7 +304,7 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     let about = run(&["agent", "about", &socket, "--json"]);
     assert!(about.status.success(), "{}", stderr(&about));
     let about: Value = serde_json::from_slice(&about.stdout).expect("JSON");
-    assert_eq!(about["ended"], false, "{about}");
+    assert_eq!(about["hosts"][0]["ended"], false, "{about}");
 
     let refused = as_nobody(&dir, &["agent", "about", &socket]).output().expect("it starts");
     assert!(!refused.status.success() && stderr(&refused).contains("ermission denied"), "{}", stderr(&refused));

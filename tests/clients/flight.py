@@ -24,7 +24,7 @@ client = flight.connect(
     cert_chain=read(f"{identity}.pem"),
     private_key=read(f"{identity}.key"),
 )
-about = json.loads(next(iter(client.do_action("about"))).body.to_pybytes())
+about = json.loads(next(iter(client.do_action("about"))).body.to_pybytes())["hosts"][0]
 tables = [info.descriptor.path[0].decode() for info in client.list_flights()]
 
 

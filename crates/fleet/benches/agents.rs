@@ -111,7 +111,9 @@ fn run(rate: Option<u64>, seconds: u64) {
     let after = processor_time();
     stop.store(true, Ordering::Relaxed);
     let given: u64 = threads.into_iter().map(|thread| thread.join().expect("it ends")).sum();
-    viewers.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    for thread in viewers {
+        thread.join().expect("it ends");
+    }
     let rate =
         rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| format!("{rate} events/s from each"));
     println!("\n{rate}:");

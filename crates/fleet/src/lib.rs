@@ -26,4 +26,4 @@ pub use link::{Listen, Tell};
 pub use memory::{Holds, Kept, Memory, Next, Reader, Start, Writer};
 pub use remote::{From, News, Remote, Ticker, Wish};
 pub use request::{Give, Request, Terms};
-pub use server::{About, serve};
+pub use server::{About, AboutHost, serve};

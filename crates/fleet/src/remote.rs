@@ -87,14 +87,27 @@ impl Ticker {
 }
 
 impl Remote {
-    /// Connects; reads from then on in a thread of its own.
+    /// Connects, and reads from then on each of its hosts in a thread of its own: an agent has one, a relay several.
     ///
     /// # Errors
     /// Nobody is there, is let in, or can be trusted.
-    pub fn connect(wish: Wish) -> Result<Self, FleetError> {
+    pub fn connect(wish: &Wish) -> Result<Vec<Self>, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
-        let about = &dialed.about;
+        let hosts = dialed.about.hosts.clone();
+        drop((dialed, runtime));
+        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host)).collect()
+    }
+
+    /// The same of one of its hosts.
+    fn host(wish: Wish, host: &str) -> Result<Self, FleetError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
+        let about = dialed.about.hosts.iter().find(|about| about.node.host == host);
+        let about = about.ok_or_else(|| FleetError::Refused {
+            address: wish.address.to_string(),
+            because: format!("{host} was there a moment ago, and is not any more"),
+        })?;
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
         let (give, batches) = sync_channel(WAITING);
@@ -109,6 +122,7 @@ impl Remote {
             wish,
             after,
             boot_id: info.boot_id.clone(),
+            host: host.to_owned(),
             stream: String::new(),
             read_ns: 0,
             give,
@@ -161,6 +175,7 @@ struct Reading {
     /// From where to go on.
     after: Start,
     boot_id: String,
+    host: String,
     /// The stream that is being read.
     stream: String,
     /// The last instant that was read.
@@ -193,7 +208,11 @@ impl Reading {
                     break found;
                 }
             };
-            if agent.about.node.boot_id != self.boot_id {
+            let Some(about) = agent.about.hosts.iter().find(|about| about.node.host == self.host) else {
+                self.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
+                return;
+            };
+            if about.node.boot_id != self.boot_id {
                 let what =
                     format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
                 self.tell(what, true);
@@ -205,8 +224,11 @@ impl Reading {
 
     /// Reads one stream until it ends.
     async fn read(&mut self, Dialed { mut client, about, broke }: Dialed) -> Left {
+        let about = about.hosts.into_iter().find(|about| about.node.host == self.host);
+        let Some(about) = about else { return Left::Broken(format!("it has {} no longer", self.host)) };
         let request = Request {
             table: "packets".to_owned(),
+            host: Some(self.host.clone()),
             from: self.after.clone(),
             terms: self.wish.terms.clone(),
             ..Request::default()

@@ -16,6 +16,9 @@ pub struct Request {
     /// `packets` for all tables in one stream, or one table of a session: `events`, `flows`, `tasks`, `tcp`, `losses`, `clock`,
     /// `changes`, `counts`, `hits`, `heads`; or what is worked out of them: `journeys`, `hops`, `periods`.
     pub table: String,
+    /// Of which host, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// Where to begin.
     #[serde(default)]
     pub from: Start,

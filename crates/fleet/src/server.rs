@@ -1,4 +1,4 @@
-//! The agent's end: Arrow Flight over the memory.
+//! The agent's end: Arrow Flight over what is kept of its host; a relay's, of each host behind it.
 
 use crate::derived;
 use crate::feed::Feed;
@@ -38,21 +38,28 @@ const WAITING: usize = 4;
 /// How often a silent client is asked whether it is there, and how long it may take to say so.
 const ALIVE: Duration = Duration::from_secs(20);
 
-/// What an agent says of itself.
+/// What an agent or a relay says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// What it is, `magnet-scope 0.1.0`.
     pub tool: String,
-    /// Name of its stream, another one each time it starts.
-    pub stream: String,
-    /// The node that it captures.
-    pub node: NodeInfo,
-    /// How much it may keep, bytes.
-    pub limit_bytes: u64,
-    /// How much it keeps.
-    pub holds: Holds,
     /// Streams that are being read.
     pub streams: usize,
+    /// Its hosts: an agent has one, a relay those behind it.
+    pub hosts: Vec<AboutHost>,
+}
+
+/// What is known of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutHost {
+    /// Name of its stream, another one each time its capture starts.
+    pub stream: String,
+    /// The node that is captured.
+    pub node: NodeInfo,
+    /// How much of it may be kept, bytes.
+    pub limit_bytes: u64,
+    /// How much is kept.
+    pub holds: Holds,
     /// Whether its capture has ended.
     pub ended: bool,
 }
@@ -62,13 +69,13 @@ pub struct About {
 /// # Errors
 /// A listener that cannot be used, or what the transport says.
 pub async fn serve(
-    memory: Arc<Memory>,
+    hosts: Vec<Arc<Memory>>,
     listeners: Vec<Listen>,
     tell: Tell,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let links: ReceiverStream<io::Result<Link>> = links(listeners, &tell)?;
-    let agent = Agent { memory, streams: Arc::new(Semaphore::new(MOST_STREAMS)), tell };
+    let agent = Agent { hosts, streams: Arc::new(Semaphore::new(MOST_STREAMS)), tell };
     let service = FlightServiceServer::new(agent).max_decoding_message_size(LONGEST_TICKET * 2);
     let server = Server::builder()
         .max_concurrent_streams(MOST_STREAMS_EACH)
@@ -89,7 +96,8 @@ pub async fn serve(
 }
 
 struct Agent {
-    memory: Arc<Memory>,
+    /// With names that differ.
+    hosts: Vec<Arc<Memory>>,
     streams: Arc<Semaphore>,
     tell: Tell,
 }
@@ -98,36 +106,38 @@ type Stream<T> = BoxStream<'static, Result<T, Status>>;
 
 impl Agent {
     fn about(&self, peer: &Peer) -> About {
-        let mut node = self.memory.info().clone();
-        // Names of what a viewer may not see are not its business either.
-        if !peer.grants.containers.is_empty() {
-            node.cgroups
-                .retain(|cgroup| peer.grants.containers.iter().any(|id| cgroup.path.contains(id.as_str())));
-        }
-        if peer.grants.no_payload {
-            node.probes.clear();
-        }
         About {
             tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
-            stream: self.memory.stream().to_owned(),
-            node,
-            limit_bytes: self.memory.limit_bytes(),
-            holds: self.memory.holds(),
             streams: MOST_STREAMS - self.streams.available_permits(),
-            ended: self.memory.has_ended(),
+            hosts: self.hosts.iter().map(|memory| about_host(memory, peer)).collect(),
         }
     }
 
-    fn flight(name: &str, ticket: Vec<u8>, give: Give) -> Result<FlightInfo, Status> {
+    /// The host that is meant: by its name, or the only one.
+    fn host(&self, name: Option<&str>) -> Result<&Arc<Memory>, Status> {
+        let names =
+            || self.hosts.iter().map(|memory| memory.info().host.as_str()).collect::<Vec<_>>().join(", ");
+        match (name, self.hosts.as_slice()) {
+            (None, [only]) => Ok(only),
+            (None, _) => Err(Status::invalid_argument(format!("say which `host`: {}", names()))),
+            (Some(name), hosts) => hosts
+                .iter()
+                .find(|memory| memory.info().host == name)
+                .ok_or_else(|| Status::not_found(format!("that host is not here; there are {}", names()))),
+        }
+    }
+
+    fn flight(request: &Request, give: Give) -> Result<FlightInfo, Status> {
+        let path = request.host.iter().chain([&request.table]).cloned().collect();
         Ok(FlightInfo {
             schema: schema(give)?,
             flight_descriptor: Some(FlightDescriptor {
                 r#type: DescriptorType::Path as i32,
-                path: vec![name.to_owned()],
+                path,
                 ..FlightDescriptor::default()
             }),
             endpoint: vec![FlightEndpoint {
-                ticket: Some(Ticket { ticket: ticket.into() }),
+                ticket: Some(Ticket { ticket: request.ticket().into() }),
                 ..FlightEndpoint::default()
             }],
             total_records: -1,
@@ -140,21 +150,46 @@ impl Agent {
     /// What a descriptor means: a table by its name, with all that is kept, or a whole request.
     fn described(descriptor: &FlightDescriptor) -> Result<(Request, Give), Status> {
         let request = match (descriptor.path.as_slice(), descriptor.cmd.is_empty()) {
-            ([name], true) => Request {
-                table: name.clone(),
-                from: crate::memory::Start::Oldest,
-                pull: true,
-                ..Request::default()
-            },
+            ([table], true) => kept(None, table),
+            ([host, table], true) => kept(Some(host), table),
             ([], false) => Request::parse(&descriptor.cmd).map_err(Status::invalid_argument)?,
             _ => {
                 return Err(Status::invalid_argument(
-                    "a flight is a path of one name, or a request as its command",
+                    "a flight is a path of a table's name, with a host's before it or without, or a request as its command",
                 ));
             }
         };
         let give = request.give().map_err(Status::not_found)?;
         Ok((request, give))
+    }
+}
+
+fn about_host(memory: &Memory, peer: &Peer) -> AboutHost {
+    let mut node = memory.info().clone();
+    // Names of what a viewer may not see are not its business either.
+    if !peer.grants.containers.is_empty() {
+        node.cgroups.retain(|cgroup| peer.grants.containers.iter().any(|id| cgroup.path.contains(id.as_str())));
+    }
+    if peer.grants.no_payload {
+        node.probes.clear();
+    }
+    AboutHost {
+        stream: memory.stream().to_owned(),
+        node,
+        limit_bytes: memory.limit_bytes(),
+        holds: memory.holds(),
+        ended: memory.has_ended(),
+    }
+}
+
+/// All that is kept of a table.
+fn kept(host: Option<&str>, table: &str) -> Request {
+    Request {
+        table: table.to_owned(),
+        host: host.map(str::to_owned),
+        from: crate::memory::Start::Oldest,
+        pull: true,
+        ..Request::default()
     }
 }
 
@@ -190,22 +225,17 @@ impl FlightService for Agent {
     }
 
     async fn list_flights(&self, _: Call<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
-        let flight = |(name, give): (&'static str, Give)| {
-            let request = Request {
-                table: name.to_owned(),
-                from: crate::memory::Start::Oldest,
-                pull: true,
-                ..Request::default()
-            };
-            Agent::flight(name, request.ticket(), give)
-        };
-        let flights: Vec<_> = Give::all().map(flight).collect();
+        let several = self.hosts.len() > 1;
+        let hosts = self.hosts.iter().map(|memory| Some(memory.info().host.as_str()).filter(|_| several));
+        let flights =
+            hosts.flat_map(|host| Give::all().map(move |(name, give)| Agent::flight(&kept(host, name), give)));
+        let flights: Vec<_> = flights.collect();
         Ok(Response::new(stream::iter(flights).boxed()))
     }
 
     async fn get_flight_info(&self, call: Call<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {
         let (request, give) = Agent::described(call.get_ref())?;
-        Agent::flight(&request.table, request.ticket(), give).map(Response::new)
+        Agent::flight(&request, give).map(Response::new)
     }
 
     async fn poll_flight_info(&self, _: Call<FlightDescriptor>) -> Result<Response<PollInfo>, Status> {
@@ -226,16 +256,13 @@ impl FlightService for Agent {
         let seat: OwnedSemaphorePermit = self.streams.clone().try_acquire_owned().map_err(full)?;
         let (out, rows) = channel(WAITING);
         let failed = |error: String| Status::internal(error);
-        let memory = self.memory.clone();
-        let run: Box<dyn FnOnce() + Send> = match give {
-            Give::Flat(table) => {
-                let derived = request.derived(table).map_err(Status::invalid_argument)?;
-                Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
-            }
-            _ => {
-                let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
-                Box::new(move || feed.run())
-            }
+        let memory = self.host(request.host.as_deref())?.clone();
+        let run: Box<dyn FnOnce() + Send> = if let Give::Flat(table) = give {
+            let derived = request.derived(table).map_err(Status::invalid_argument)?;
+            Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
+        } else {
+            let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
+            Box::new(move || feed.run())
         };
         let (tell, name) = (self.tell.clone(), peer.name);
         let thread = std::thread::Builder::new().name("magnet-feed".to_owned());

@@ -153,7 +153,8 @@ fn absurd_requests_are_refused_in_words() {
         }
         // Longer than anything that makes sense: not even taken.
         assert!(client.do_get(Ticket { ticket: vec![b' '; 8 << 20].into() }).await.is_err());
-        let flight = client.get_flight_info(FlightDescriptor::new_path(vec!["a".into(), "b".into()])).await;
+        let flight =
+            client.get_flight_info(FlightDescriptor::new_path(vec!["a".into(), "b".into(), "c".into()])).await;
         assert_eq!(flight.expect_err("it is refused").code(), Code::InvalidArgument);
         let action = Action { r#type: "shutdown".into(), ..Action::default() };
         assert_eq!(client.do_action(action).await.expect_err("it is refused").code(), Code::Unimplemented);

@@ -4,7 +4,7 @@
 use crate::commands::query;
 use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys,
-    live, man, record, replay, report, sched,
+    live, man, record, relay, replay, report, sched,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -44,6 +44,8 @@ pub enum Command {
     Replay(replay::Args),
     /// Captures all the time, remembers the last minutes, and lets viewers on other hosts read them
     Agent(agent::Args),
+    /// Reads agents, and is one to its own viewers
+    Relay(relay::Args),
     /// Shows recordings or this host in a window: a time line across client and server
     #[cfg(feature = "gui")]
     Gui(Box<crate::commands::gui::Args>),
@@ -92,6 +94,7 @@ impl Command {
             Self::Record(args) => record::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Agent(args) => agent::run(&args),
+            Self::Relay(args) => relay::run(&args),
             #[cfg(feature = "gui")]
             Self::Gui(args) => crate::commands::gui::run(&args),
             Self::Info(args) => info::run(&args),

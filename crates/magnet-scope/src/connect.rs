@@ -58,10 +58,11 @@ impl ConnectArgs {
         for address in &self.connect {
             let wish =
                 Wish { address: address.clone(), credentials: credentials.clone(), from, terms: terms.clone() };
-            let remote = Remote::connect(wish).map_err(explain)?;
-            output::note(&format!("{address}: {}, Linux {}", remote.info().host, remote.info().kernel));
-            tickers.push(remote.ticker());
-            sources.push(remote);
+            for remote in Remote::connect(&wish).map_err(explain)? {
+                output::note(&format!("{address}: {}, Linux {}", remote.info().host, remote.info().kernel));
+                tickers.push(remote.ticker());
+                sources.push(remote);
+            }
         }
         Ok(Connected { sources, tickers })
     }

@@ -124,7 +124,7 @@ impl Serving {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
             let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
-            runtime.block_on(serve(memory, vec![listen], tell, end)).expect("it serves");
+            runtime.block_on(serve(vec![memory], vec![listen], tell, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
         Serving { stop, thread: Some(thread), said, port }
@@ -167,6 +167,7 @@ pub fn authority() -> (TempDir, Folder) {
 }
 
 /// Who asks.
+#[allow(clippy::unnecessary_wraps)] // as a wish has it
 pub fn viewer(folder: &Folder, identity: &str) -> Option<Credentials> {
     Some(Credentials { folder: folder.clone(), identity: identity.to_owned() })
 }
@@ -178,7 +179,9 @@ pub fn connect(
     from: From,
     terms: Terms,
 ) -> Result<Remote, FleetError> {
-    Remote::connect(Wish { address, credentials, from, terms })
+    let mut hosts = Remote::connect(&Wish { address, credentials, from, terms })?;
+    assert_eq!(hosts.len(), 1);
+    Ok(hosts.remove(0))
 }
 
 /// What came of a stream.
@@ -203,7 +206,7 @@ pub struct Came {
 impl Came {
     /// Reads until so many events have come or were missed.
     pub fn read(&mut self, remote: &mut Remote, events: u64, mut pause: impl FnMut()) {
-        let (mut batch, end) = (Batch::default(), Instant::now() + Duration::from_secs(60));
+        let (mut batch, end) = (Batch::default(), Instant::now() + Duration::from_mins(1));
         while (self.records.len() as u64) + self.missed < events {
             assert!(
                 Instant::now() < end,

@@ -1,7 +1,9 @@
-//! What an agent is made of beside its capture and the library that serves it.
+//! What agents and relays are made of beside what they keep and the library that serves it.
 
 mod health;
+mod listen;
 mod socket;
 
 pub use health::Health;
+pub use listen::ListenArgs;
 pub use socket::Socket;

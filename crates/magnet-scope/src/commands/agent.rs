@@ -1,28 +1,23 @@
 //! `magnet-scope agent`: a capture that stands, its last minutes in memory, and viewers that read them.
 
-use crate::agent::{Health, Socket};
+use crate::agent::{Health, ListenArgs};
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::signals::Stop;
 use crate::{capture, namespaces, output};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use magscope_core::hop::HopSet;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Hop};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{About, Address, FleetError, Grants, Listen, Memory, Tell, dial, serve};
+use magscope_fleet::{About, AboutHost, Address, Grants, Memory, dial};
 use magscope_scope::format::count;
-use std::net::{SocketAddr, TcpListener};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Threads that talk to viewers; each stream has one more of its own.
-const TALKERS: usize = 2;
+use std::time::Duration;
 
 /// What an agent captures unless it is told otherwise: enough to say where a message was, and half of what all hops cost.
 const STANDING: [Hop; 10] = [
@@ -63,21 +58,8 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct ServeArgs {
-    /// Let viewers come by TCP, with TLS at both ends: `0.0.0.0:6246`; can be given several times
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls")]
-    listen: Vec<SocketAddr>,
-    /// The folder with `ca.pem`, `crl.pem` and this host's certificate
-    #[arg(long, value_name = "DIR")]
-    tls: Option<PathBuf>,
-    /// Which certificate there is this host's: `host-NAME` [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "tls")]
-    identity: Option<String>,
-    /// Let every user of this host come without a certificate, by TCP on a loopback address
-    #[arg(long, value_name = "127.0.0.1:PORT")]
-    insecure_loopback: Option<SocketAddr>,
-    /// The socket for root and the agent's own user [default: /run/magnet-scope/agent.sock]
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// How much of the past is kept
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
@@ -183,20 +165,23 @@ fn about(args: &AboutArgs) -> Result<()> {
 }
 
 fn text(about: &About) -> String {
-    let About { tool, node, holds, limit_bytes, streams, .. } = about;
-    let seconds = holds.range_ns.map_or(0.0, |(from, to)| to.saturating_sub(from) as f64 / 1e9);
-    format!(
-        "{}: Linux {}, {tool}\n\
-         {} records came, {} of them lost\n\
-         {:.1} of {:.0} MiB kept: the last {seconds:.1} s\n\
-         {streams} streams are being read",
-        node.host,
-        node.kernel,
-        count(holds.came_records),
-        count(holds.came_lost),
-        holds.bytes as f64 / f64::from(1 << 20),
-        *limit_bytes as f64 / f64::from(1 << 20),
-    )
+    let mut text = format!("{}, {} streams are being read\n", about.tool, about.streams);
+    for AboutHost { node, holds, limit_bytes, .. } in &about.hosts {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let seconds = holds.range_ns.map_or(0.0, |(from, to)| to.saturating_sub(from) as f64 / 1e9);
+        // Writing into a String cannot fail.
+        let _ = write!(
+            text,
+            "{}: Linux {}\n  {} records came, {} of them lost\n  {:.1} of {:.0} MiB kept: the last {seconds:.1} s\n",
+            node.host,
+            node.kernel,
+            count(holds.came_records),
+            count(holds.came_lost),
+            mib(holds.bytes),
+            mib(*limit_bytes),
+        );
+    }
+    text
 }
 
 /// Captures and serves until a signal, or the end of `--duration`.
@@ -204,9 +189,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let socket = Socket::bind(args.socket.as_deref())?;
-    let mut listeners = args.listeners()?;
-    listeners.push(Listen::Unix(socket.listener.try_clone()?));
+    let doors = args.listen.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
     let capture = capture::start_with(&args.capture, namespaces, standing)?;
     let control = capture::bind();
@@ -214,11 +197,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let mut live = Live::new(capture, args.capture.duration, stop).with_control(control);
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
-    for listen in &listeners {
-        output::note(&format!("listening at {}", listen.address()));
-    }
-    let end = Arc::new(AtomicBool::new(false));
-    let talker = talk(memory.clone(), listeners, end.clone())?;
+    let talker = doors.serve(vec![memory.clone()])?;
     let mut health = Health::new(&memory, args.health);
     let mut batch = Batch::default();
     let result = loop {
@@ -233,75 +212,13 @@ fn stand(args: &ServeArgs) -> Result<()> {
         if progress == Progress::End {
             break Ok(());
         }
-        if talker.is_finished() {
+        if talker.has_ended() {
             break Err(anyhow!("what talks to viewers has ended"));
         }
     };
-    // Viewers get what is left; who does not take it within a moment has had its time.
+    // Viewers get what is left.
     drop(writer);
-    let since = Instant::now();
-    while memory.readers() > 0 && since.elapsed() < Duration::from_secs(2) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    end.store(true, Ordering::Relaxed);
-    let talked = talker.join().map_err(|_| anyhow!("what talks to viewers has failed"))?;
+    let talked = talker.end();
     health.last();
-    drop(socket);
     result.and(talked)
-}
-
-/// Serves viewers from threads of its own.
-fn talk(
-    memory: Arc<Memory>,
-    listeners: Vec<Listen>,
-    end: Arc<AtomicBool>,
-) -> Result<std::thread::JoinHandle<Result<()>>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(TALKERS)
-        .thread_name("magnet-talk")
-        .enable_all()
-        .build()
-        .context("cannot start what talks to viewers")?;
-    let tell: Tell = Arc::new(|text: &str| output::note(text));
-    let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
-    Ok(thread.spawn(move || {
-        let served = runtime.block_on(serve(memory, listeners, tell, end));
-        runtime.shutdown_timeout(Duration::from_secs(1));
-        served.map_err(anyhow::Error::from_boxed)
-    })?)
-}
-
-impl ServeArgs {
-    /// Sockets by TCP. Made while the process may still bind to any port.
-    fn listeners(&self) -> Result<Vec<Listen>> {
-        let bind = |at: &SocketAddr| {
-            let failed = |error: std::io::Error| {
-                explain(FleetError::Listen { address: at.to_string(), because: error.to_string() })
-            };
-            TcpListener::bind(at).map_err(failed)
-        };
-        let mut listeners = Vec::new();
-        if let Some(tls) = &self.tls {
-            let folder = Folder::new(tls);
-            let identity = match &self.identity {
-                Some(identity) => identity.clone(),
-                None => folder.only("host").map_err(explain)?,
-            };
-            // Said now, and not when the first viewer comes.
-            folder.agent(&identity).map_err(explain)?;
-            for at in &self.listen {
-                listeners.push(Listen::Tls(bind(at)?, folder.clone(), identity.clone()));
-            }
-        }
-        if let Some(at) = &self.insecure_loopback {
-            if !at.ip().is_loopback() {
-                return Err(Usage(format!(
-                    "{at} is no loopback address; other hosts come by `--listen`, with TLS"
-                ))
-                .into());
-            }
-            listeners.push(Listen::Loopback(bind(at)?));
-        }
-        Ok(listeners)
-    }
 }

@@ -20,6 +20,7 @@ pub mod man;
 #[cfg(feature = "query")]
 pub mod query;
 pub mod record;
+pub mod relay;
 pub mod replay;
 pub mod report;
 pub mod sched;

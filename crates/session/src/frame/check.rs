@@ -92,7 +92,7 @@ fn buffer(buffer: &Buffer, compressed: bool, most: u64, unit: u64, body: &[u8]) 
     let end = end as u64;
     let fits = |length: u64| match length {
         _ if length > most => Err("a buffer is longer than its column"),
-        _ if length % unit != 0 => Err("a buffer ends amid a number"),
+        _ if !length.is_multiple_of(unit) => Err("a buffer ends amid a number"),
         _ => Ok(end),
     };
     if !compressed || bytes.is_empty() {

@@ -1,0 +1,151 @@
+//! Where an agent or a relay listens, and what talks to viewers there.
+
+use super::Socket;
+use crate::connect::explain;
+use crate::failure::Usage;
+use crate::output;
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use magscope_fleet::pki::Folder;
+use magscope_fleet::{Credentials, FleetError, Listen, Memory, Tell, serve};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Threads that talk to viewers; each stream has one more of its own.
+const TALKERS: usize = 2;
+/// How long viewers have at the end to take what is left.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// Where to listen.
+#[derive(Clone, Debug, Args)]
+pub struct ListenArgs {
+    /// Let viewers come by TCP, with TLS at both ends: `0.0.0.0:6246`; can be given several times
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls")]
+    listen: Vec<SocketAddr>,
+    /// The folder with `ca.pem`, `crl.pem` and this host's certificate
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
+    /// Which certificate there is this host's: `host-NAME` [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    identity: Option<String>,
+    /// Let every user of this host come without a certificate, by TCP on a loopback address
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    insecure_loopback: Option<SocketAddr>,
+    /// The socket for root and the agent's own user [default: /run/magnet-scope/agent.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// Places to listen at, where nobody is let in yet.
+pub struct Doors {
+    listeners: Vec<Listen>,
+    socket: Socket,
+}
+
+/// What talks to viewers.
+pub struct Talker {
+    hosts: Vec<Arc<Memory>>,
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Result<()>>,
+    /// Removed with it.
+    _socket: Socket,
+}
+
+impl ListenArgs {
+    /// Makes the places. To be called before privileges are given away.
+    pub fn open(&self) -> Result<Doors> {
+        let socket = Socket::bind(self.socket.as_deref())?;
+        let mut listeners = self.listeners()?;
+        listeners.push(Listen::Unix(socket.listener.try_clone()?));
+        Ok(Doors { listeners, socket })
+    }
+
+    /// By which certificate this host is known, where it has any.
+    pub fn known_by(&self) -> Result<Option<Credentials>> {
+        self.tls.as_ref().map(|tls| self.credentials(tls)).transpose()
+    }
+
+    fn credentials(&self, tls: &Path) -> Result<Credentials> {
+        let folder = Folder::new(tls);
+        let identity = match &self.identity {
+            Some(identity) => identity.clone(),
+            None => folder.only("host").map_err(explain)?,
+        };
+        Ok(Credentials { folder, identity })
+    }
+
+    /// Sockets by TCP. Made while the process may still bind to any port.
+    fn listeners(&self) -> Result<Vec<Listen>> {
+        let bind = |at: &SocketAddr| {
+            let failed = |error: std::io::Error| {
+                explain(FleetError::Listen { address: at.to_string(), because: error.to_string() })
+            };
+            TcpListener::bind(at).map_err(failed)
+        };
+        let mut listeners = Vec::new();
+        if let Some(tls) = &self.tls {
+            let Credentials { folder, identity } = self.credentials(tls)?;
+            // Said now, and not when the first viewer comes.
+            folder.agent(&identity).map_err(explain)?;
+            for at in &self.listen {
+                listeners.push(Listen::Tls(bind(at)?, folder.clone(), identity.clone()));
+            }
+        }
+        if let Some(at) = &self.insecure_loopback {
+            if !at.ip().is_loopback() {
+                return Err(Usage(format!(
+                    "{at} is no loopback address; other hosts come by `--listen`, with TLS"
+                ))
+                .into());
+            }
+            listeners.push(Listen::Loopback(bind(at)?));
+        }
+        Ok(listeners)
+    }
+}
+
+impl Doors {
+    /// Begins to let viewers in, from threads of its own.
+    pub fn serve(self, hosts: Vec<Arc<Memory>>) -> Result<Talker> {
+        for listen in &self.listeners {
+            output::note(&format!("listening at {}", listen.address()));
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(TALKERS)
+            .thread_name("magnet-talk")
+            .enable_all()
+            .build()
+            .context("cannot start what talks to viewers")?;
+        let (end, tell): (_, Tell) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
+        let (kept, stop, listeners) = (hosts.clone(), end.clone(), self.listeners);
+        let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
+        let thread = thread.spawn(move || {
+            let served = runtime.block_on(serve(kept, listeners, tell, stop));
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            served.map_err(anyhow::Error::from_boxed)
+        })?;
+        Ok(Talker { hosts, end, thread, _socket: self.socket })
+    }
+}
+
+impl Talker {
+    /// Whether it talks no longer, which it should.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Lets viewers take what is left, as long as that does not take long, and ends.
+    pub fn end(self) -> Result<()> {
+        let since = Instant::now();
+        while self.hosts.iter().any(|memory| memory.readers() > 0) && since.elapsed() < PARTING {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.end.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("what talks to viewers has failed"))?
+    }
+}
