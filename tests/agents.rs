@@ -12,12 +12,12 @@ mod wired;
 
 use agents::{AgentChild, certificates, on, run_on};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terminal::Terminal;
@@ -27,18 +27,35 @@ const DATAGRAMS: usize = 60;
 
 /// Datagrams from the client to the server, each read a moment after it has come, and answered.
 fn traffic(hosts: &Hosts, wait: Duration) {
-    let [client, _, server] = &hosts.names;
-    let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
-    receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-    let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
-    sender.connect((SERVER, 7001)).expect("a peer");
-    sender.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-    for _ in 0..DATAGRAMS {
-        sender.send(&[5; 300]).expect("sent");
-        std::thread::sleep(wait);
-        let (_, from) = receiver.recv_from(&mut [0; 400]).expect("read");
-        receiver.send_to(&[6; 10], from).expect("answered");
-        sender.recv(&mut [0; 400]).expect("an answer");
+    Talk::new(hosts).exchange(DATAGRAMS, wait);
+}
+
+/// Two that talk. Their ports are bound once: a program that is started just then can hold one for a moment longer.
+struct Talk {
+    sender: UdpSocket,
+    receiver: UdpSocket,
+}
+
+impl Talk {
+    fn new(hosts: &Hosts) -> Self {
+        let [client, _, server] = &hosts.names;
+        let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
+        let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
+        sender.connect((SERVER, 7001)).expect("a peer");
+        for socket in [&sender, &receiver] {
+            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        }
+        Talk { sender, receiver }
+    }
+
+    fn exchange(&self, datagrams: usize, wait: Duration) {
+        for _ in 0..datagrams {
+            self.sender.send(&[5; 300]).expect("sent");
+            std::thread::sleep(wait);
+            let (_, from) = self.receiver.recv_from(&mut [0; 400]).expect("read");
+            self.receiver.send_to(&[6; 10], from).expect("answered");
+            self.sender.recv(&mut [0; 400]).expect("an answer");
+        }
     }
 }
 
@@ -125,8 +142,7 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     // Until the last journeys have been told.
     std::thread::sleep(Duration::from_millis(500));
     recorders.into_iter().for_each(RecorderChild::end);
-    kill_process(Pid::from_child(&viewer), Signal::INT).expect("it is there");
-    let ended = viewer.wait_with_output().expect("it ends");
+    let ended = viewer.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
     let far = recordings(&far);
     assert_eq!(far.len(), 2, "{}", stderr(&ended));
@@ -234,8 +250,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     assert!(server.says("me reads"));
     locally(&hosts, 100);
     assert!(eventually(|| came(100) == DATAGRAMS), "{} of {DATAGRAMS}", came(100));
-    kill_process(Pid::from_child(&viewer), Signal::INT).expect("it is there");
-    let ended = viewer.wait_with_output().expect("it ends");
+    let ended = viewer.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
     assert!(
         stderr(&ended).contains("trying again") && stderr(&ended).contains("is back"),
@@ -268,8 +283,7 @@ fn a_relay_is_an_agent_to_its_viewers() {
     let far = dir.path().join("far");
     let (far_name, address) = (far.display().to_string(), format!("unix:{socket}"));
     assert!(eventually(|| run(&["agent", "about", &address]).status.success()));
-    let viewer = common::magnet_scope(&["record", "--connect", &address, "-o", &far_name]).spawn();
-    let viewer = viewer.expect("it starts");
+    let viewer = on(&hosts.names[1], &["record", "--connect", &address, "-o", &far_name]);
     assert!(eventually(|| recordings(&far).len() == 2));
     let reading = || -> u64 {
         let about = run(&["agent", "about", &address, "--json"]);
@@ -279,8 +293,7 @@ fn a_relay_is_an_agent_to_its_viewers() {
     traffic(&hosts, Duration::from_millis(3));
     std::thread::sleep(Duration::from_millis(700));
     for child in [viewer, relay] {
-        kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
-        let ended = child.wait_with_output().expect("it ends");
+        let ended = child.end();
         assert!(ended.status.success(), "{}", stderr(&ended));
     }
     let far = recordings(&far);
@@ -376,10 +389,11 @@ fn journeys_and_sums_are_pushed_as_they_come() {
     let tls = certificates(dir.path());
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let enough = AtomicBool::new(false);
+    let talk = Talk::new(&hosts);
     let output = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !enough.load(Ordering::Relaxed) {
-                traffic(&hosts, Duration::from_millis(1));
+                talk.exchange(1, Duration::from_millis(1));
             }
         });
         let arguments = [Path::new(SERVER), Path::new(&tls), Path::new("viewer-me"), Path::new("pushed")];
@@ -395,4 +409,45 @@ fn journeys_and_sums_are_pushed_as_they_come() {
     assert_eq!(found["every_ns"], serde_json::json!([200_000_000]), "{found}");
     assert!(found["periods"].as_u64() >= Some(3) && found["of_them"].as_u64() >= Some(10), "{found}");
     server.end();
+}
+
+const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/magnet-scope-agent.service");
+
+#[test]
+fn the_service_is_one_that_systemd_takes() {
+    if !exports::tool("the service", "systemd-analyze") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let unit = fs::read_to_string(UNIT).expect("the unit");
+    // Where the binary is here; the manual is not installed.
+    let unit = unit.replace("/usr/bin/magnet-scope", env!("CARGO_BIN_EXE_magnet-scope"));
+    let unit: String =
+        unit.lines().filter(|line| !line.starts_with("Documentation=")).flat_map(|l| [l, "\n"]).collect();
+    let path = dir.path().join("magnet-scope-agent.service");
+    fs::write(&path, unit).expect("a file");
+    let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().expect("it runs");
+    assert!(verified.status.success(), "{}", stderr(&verified));
+    assert!(!stderr(&verified).contains("magnet-scope-agent"), "{}", stderr(&verified));
+}
+
+#[test]
+fn an_agent_needs_no_more_than_its_service_gives_it() {
+    if !is_root("an agent with few capabilities") || !exports::tool("an agent with few capabilities", "setpriv")
+    {
+        return;
+    }
+    let unit = fs::read_to_string(UNIT).expect("the unit");
+    let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a set");
+    let set: Vec<String> =
+        line.split_whitespace().map(|name| name.replacen("CAP_", "+", 1).to_lowercase()).collect();
+    let dir = tempfile::tempdir().expect("a directory");
+    let socket = dir.path().join("agent.sock").display().to_string();
+    let mut agent = Command::new("setpriv");
+    agent.arg("--bounding-set").arg(format!("-all,{}", set.join(","))).arg("--no-new-privs");
+    agent.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(["agent", "--socket", &socket, "--duration", "2s"]);
+    let output = agent.output().expect("it starts");
+    let said = stderr(&output);
+    assert!(output.status.success() && said.contains("listening at") && said.contains(", 0 lost"), "{said}");
+    assert!(!said.contains("ended: 0 records"), "{said}");
 }

@@ -4,12 +4,14 @@ With a fourth argument it reads what is pushed while there is traffic, until it 
 """
 
 import json
+import signal
 import sys
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.flight as flight
 
+signal.alarm(120)  # whatever does not come
 address, folder, identity = sys.argv[1:4]
 
 

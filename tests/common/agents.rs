@@ -19,15 +19,42 @@ pub fn certificates(dir: &Path) -> String {
     tls
 }
 
-/// The binary, begun on a host.
-pub fn on(namespace: &str, arguments: &[&str]) -> Child {
+/// The binary, begun on a host. A test that fails leaves nothing running.
+pub fn on(namespace: &str, arguments: &[&str]) -> Running {
     // Not by `ip netns exec`, which hides the cgroups.
-    in_namespace(namespace, || magnet_scope(arguments).spawn().expect("the binary starts"))
+    let child = in_namespace(namespace, || magnet_scope(arguments).spawn().expect("the binary starts"));
+    Running(Some(child))
+}
+
+/// A program that runs.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Ends it as Ctrl-C does; what it said.
+    pub fn end(self) -> Output {
+        let child = self.0.as_ref().expect("it was started");
+        kill_process(Pid::from_child(child), Signal::INT).expect("it is there");
+        self.wait()
+    }
+
+    /// Waits for its end; what it said.
+    pub fn wait(mut self) -> Output {
+        self.0.take().expect("it was started").wait_with_output().expect("it ends")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// The binary on a host, run to its end.
 pub fn run_on(namespace: &str, arguments: &[&str]) -> Output {
-    on(namespace, arguments).wait_with_output().expect("it ends")
+    on(namespace, arguments).wait()
 }
 
 /// An agent of one host.
@@ -46,7 +73,8 @@ impl AgentChild {
         let mut arguments = vec!["agent", "--listen", &listen, "--tls", tls, "--identity", &identity];
         arguments.extend(["--socket", &socket, "--hops", "all"]);
         arguments.extend(more);
-        let mut child = on(namespace, &arguments);
+        let mut child =
+            in_namespace(namespace, || magnet_scope(&arguments).spawn().expect("the binary starts"));
         let said = Arc::new(Mutex::new(Vec::new()));
         let (lines, stderr) = (said.clone(), child.stderr.take().expect("piped"));
         std::thread::spawn(move || {
