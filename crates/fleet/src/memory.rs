@@ -309,15 +309,8 @@ impl Writer {
     }
 
     fn keep(&mut self) -> Result<(), ArrowError> {
-        let begins = {
-            let mut kept = self.memory.kept();
-            let limit = self.memory.limit_bytes / STRETCHES;
-            let begins = kept.all.back().is_none_or(|stretch| stretch.bytes >= limit);
-            if begins {
-                kept.all.push_back(Stretch::default());
-            }
-            begins
-        };
+        let limit = self.memory.limit_bytes / STRETCHES;
+        let begins = self.memory.kept().all.back().is_none_or(|stretch| stretch.bytes >= limit);
         if begins {
             self.announcer.begin();
         }
@@ -340,6 +333,10 @@ impl Writer {
         let message = message?;
         let bytes = message.len() as u64 + size_of::<Kept>() as u64;
         kept.bytes += bytes;
+        // Together with its first packet: readers never see a stretch without any.
+        if begins {
+            kept.all.push_back(Stretch::default());
+        }
         if let Some(stretch) = kept.all.back_mut() {
             stretch.bytes += bytes;
             stretch.packets.push(Arc::new(Kept {

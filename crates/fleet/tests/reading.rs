@@ -5,7 +5,8 @@ mod common;
 use common::{Came, RECORDS, Serving, authority, batch, connect, eventually, flow, info, viewer};
 use magscope_core::Hop;
 use magscope_core::source::Source;
-use magscope_fleet::{From, Memory, Start, Terms};
+use magscope_fleet::{From, Memory, Next, Start, Terms};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const ALL: u64 = 64 << 20;
@@ -185,8 +186,38 @@ fn the_memory_is_bounded_and_a_part_of_it_can_be_asked_for() {
     assert_eq!(to_ns, 1_000_000 + 199_999_000);
     let middle = from_ns.midpoint(to_ns);
     let (mut reader, _) = memory.read(&Start::At(middle));
-    let magscope_fleet::Next::Packet(first) = reader.next(Duration::ZERO) else { panic!("it is kept") };
+    let Next::Packet(first) = reader.next(Duration::ZERO) else { panic!("it is kept") };
     assert!(first.range_ns.0 <= middle + 1_000 && middle <= first.range_ns.1, "{:?} {middle}", first.range_ns);
     drop(writer);
-    while !matches!(reader.next(Duration::ZERO), magscope_fleet::Next::End) {}
+    while !matches!(reader.next(Duration::ZERO), Next::End) {}
+}
+
+#[test]
+fn who_keeps_up_misses_nothing_however_often_a_stretch_begins() {
+    let (memory, mut writer) = Memory::new(info(), 400_000).expect("Arrow");
+    let (mut reader, _) = memory.read(&Start::Now);
+    let read = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let mut missed = 0;
+            loop {
+                match reader.next(Duration::from_millis(100)) {
+                    Next::Packet(_) => _ = read.fetch_add(1, Ordering::Relaxed),
+                    Next::Missed(loss) => missed += loss.count,
+                    Next::Nothing => {}
+                    Next::End => return missed,
+                }
+            }
+        });
+        for n in 0..20_000 {
+            // So far ahead as is certainly kept.
+            while n > read.load(Ordering::Relaxed) + 50 && !thread.is_finished() {
+                std::thread::yield_now();
+            }
+            writer.push(&mut batch(n % 100)).expect("kept");
+        }
+        drop(writer);
+        assert_eq!(thread.join().expect("it reads"), 0, "records missed");
+    });
+    assert_eq!(read.load(Ordering::Relaxed), 20_000);
 }
