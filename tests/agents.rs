@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terminal::Terminal;
@@ -115,6 +115,16 @@ fn info(dir: &Path) -> Value {
 /// Events in a recording that runs.
 fn events(dir: &Path) -> u64 {
     if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
+}
+
+/// Whole journeys of so many bytes in a recording.
+fn came(dir: &Path, bytes: u64) -> usize {
+    let filter = format!("bytes = {bytes}");
+    let arguments =
+        ["journeys", "--json", "--slowest", "100000", "--where", &filter, &dir.display().to_string()];
+    let rows: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap_or_default();
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    rows.iter().filter(|row| row["verdict"] == "complete").count()
 }
 
 const BOTH: &str = "10.77.1.2,10.77.2.2";
@@ -236,12 +246,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     locally(&hosts, 200);
     std::thread::sleep(Duration::from_secs(1));
     link("up");
-    let came = |bytes: u64| {
-        let output = run(&["journeys", "--json", "--slowest", "100000", &recording().display().to_string()]);
-        let rows: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let rows = rows.as_array().cloned().unwrap_or_default();
-        rows.iter().filter(|row| row["bytes"] == bytes && row["verdict"] == "complete").count()
-    };
+    let came = |bytes| came(&recording(), bytes);
     assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
 
     // The agent dies, and another takes its place.
@@ -301,6 +306,51 @@ fn a_relay_is_an_agent_to_its_viewers() {
     assert_eq!(came.values().sum::<usize>(), DATAGRAMS * 2, "{came:#?}");
     assert!(came.keys().all(|what| what.contains("\"complete\"")), "both ends of each: {came:#?}");
     client.end();
+    server.end();
+}
+
+#[test]
+fn a_viewers_full_disk_is_its_own_affair() {
+    if !is_root("a viewer's full disk") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("trouble") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (good, full) = (path("good"), path("full"));
+    let viewer = on(&hosts.names[1], &["record", "--connect", SERVER, "--tls", &tls, "-o", &good]);
+    // A mount namespace of its own: the small disk is gone with the shell.
+    let script = "mkdir \"$1\" && mount -t tmpfs -o size=256k tmpfs \"$1\" || exit 77
+                  \"$0\" record --connect \"$2\" --tls \"$3\" -o \"$1/far\"; echo \"ended with $?\"";
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_magnet-scope"), &full, SERVER, &tls]);
+    shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let full_viewer = in_namespace(&hosts.names[1], || shell.spawn().expect("unshare runs"));
+    let reading = || -> u64 {
+        let about = run(&["agent", "about", &format!("unix:{}", path("server.sock")), "--json"]);
+        serde_json::from_slice::<Value>(&about.stdout).expect("JSON")["streams"].as_u64().unwrap_or(0)
+    };
+    assert!(eventually(|| reading() == 2), "{} read", reading());
+    let talk = Talk::new(&hosts);
+    let exchanges = 2_000;
+    talk.exchange(exchanges, Duration::ZERO);
+    let full_ended = full_viewer.wait_with_output().expect("it ends by itself");
+    if full_ended.status.code() == Some(77) {
+        common::skipped("a viewer's full disk", "no tmpfs can be mounted here");
+    } else {
+        let (said, shown) = (stderr(&full_ended), stdout(&full_ended));
+        assert!(shown.contains("ended with 1") && said.contains("No space left"), "{shown}\n{said}");
+    }
+    locally(&hosts, 77);
+    let last = || recordings(Path::new(&good)).first().map_or(0, |dir| came(dir, 77));
+    assert!(eventually(|| last() == DATAGRAMS), "{} of {DATAGRAMS}", last());
+    assert!(viewer.end().status.success());
+    let losses = info(&recordings(Path::new(&good))[0])["losses"].clone();
+    assert_eq!(losses["missed"], 0, "who keeps up misses nothing: {losses}");
+    let exchanged: usize = journeys(&[&recordings(Path::new(&good))[0]]).values().sum();
+    assert_eq!(exchanged, exchanges * 2);
     server.end();
 }
 

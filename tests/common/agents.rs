@@ -32,9 +32,14 @@ pub struct Running(Option<Child>);
 impl Running {
     /// Ends it as Ctrl-C does; what it said.
     pub fn end(self) -> Output {
-        let child = self.0.as_ref().expect("it was started");
-        kill_process(Pid::from_child(child), Signal::INT).expect("it is there");
+        self.signal(Signal::INT);
         self.wait()
+    }
+
+    /// Stops it, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        let child = self.0.as_ref().expect("it was started");
+        kill_process(Pid::from_child(child), signal).expect("it is there");
     }
 
     /// Waits for its end; what it said.
