@@ -43,9 +43,9 @@ impl Traffic {
         Traffic { batches, at: 0 }
     }
 
-    fn next(&mut self) -> &mut Batch {
+    fn next(&mut self) -> &Batch {
         self.at = (self.at + 1) % self.batches.len();
-        &mut self.batches[self.at]
+        &self.batches[self.at]
     }
 }
 

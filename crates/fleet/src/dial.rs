@@ -23,7 +23,7 @@ use tonic::{Code, Request, Status};
 /// How long anything may take before an agent counts as gone.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest message of an agent, bytes.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const LONGEST_MESSAGE: usize = 16 << 20;
 /// Longest that an agent may say of itself: names of hops, namespaces and cgroups.
 const LONGEST_ABOUT: usize = 8 << 20;
 

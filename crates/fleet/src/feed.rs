@@ -1,6 +1,6 @@
 //! One client's stream: a thread that reads the memory at its own place and sends as fast as its client takes it.
 
-use crate::memory::{Kept, Memory, Next, Reader};
+use crate::memory::{Kept, MAX_ROWS, Memory, Next, Reader};
 use crate::request::{Give, Request};
 use crate::sieve::Sieve;
 use arrow::error::ArrowError;
@@ -101,13 +101,20 @@ impl Feed {
             flows.extend(self.batch.flows.drain(..).map(|flow| (flow.id, flow)));
             tasks.extend(self.batch.tasks.drain(..).map(|task| ((task.tgid, task.tid), task)));
         }
-        self.batch = Batch {
-            flows: flows.into_values().collect(),
-            tasks: tasks.into_values().collect(),
-            ..Batch::default()
-        };
         let place = reader.place();
-        self.sift_and_send(Place { number: place.number.saturating_sub(1), records: place.records })
+        let place = Place { number: place.number.saturating_sub(1), records: place.records };
+        let (flows, tasks): (Vec<Flow>, Vec<Task>) =
+            (flows.into_values().collect(), tasks.into_values().collect());
+        let (mut flows, mut tasks) = (flows.chunks(MAX_ROWS), tasks.chunks(MAX_ROWS));
+        loop {
+            let (some, more) = (flows.next(), tasks.next());
+            if some.is_none() && more.is_none() {
+                return Ok(());
+            }
+            let (flows, tasks) = (some.unwrap_or_default().to_vec(), more.unwrap_or_default().to_vec());
+            self.batch = Batch { flows, tasks, ..Batch::default() };
+            self.sift_and_send(place)?;
+        }
     }
 
     fn pass(&mut self, kept: &Kept) -> Result<(), Stopped> {

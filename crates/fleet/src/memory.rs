@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Loss, LossCause};
+use magscope_core::{Batch, Event, Flow, Loss, LossCause, PayloadHead, ProbeHit, Task, TcpSample};
 use magscope_session::{Announcer, BadPacket, Packer, Place, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -20,8 +20,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Stretches that the memory is made of. The oldest is forgotten whole; each announces every flow and task that it uses.
 const STRETCHES: u64 = 16;
-/// Events of a packet at most.
-const MAX_EVENTS: usize = 16 << 10;
+/// Rows of each table in a packet at most.
+pub const MAX_ROWS: usize = 16 << 10;
+/// Bytes of payload in a packet at most.
+const MAX_PAYLOAD: usize = 4 << 20;
 
 /// A packet that is kept.
 #[derive(Debug)]
@@ -269,6 +271,50 @@ impl Stretches {
     }
 }
 
+/// What of a batch has yet to be kept.
+struct Rest<'b> {
+    events: &'b [Event],
+    flows: &'b [Flow],
+    tasks: &'b [Task],
+    tcp: &'b [TcpSample],
+    hits: &'b [ProbeHit],
+    heads: &'b [PayloadHead],
+}
+
+impl<'b> Rest<'b> {
+    fn of(Batch { events, flows, tasks, tcp, hits, heads, .. }: &'b Batch) -> Self {
+        Rest { events, flows, tasks, tcp, hits, heads }
+    }
+
+    /// Moves so much of it as fits into one packet, and says whether that was not all.
+    fn take(&mut self, piece: &mut Batch) -> bool {
+        fn some<T: Clone>(from: &mut &[T], to: &mut Vec<T>, most: usize) {
+            let (now, later) = from.split_at(from.len().min(most));
+            to.extend_from_slice(now);
+            *from = later;
+        }
+        some(&mut self.events, &mut piece.events, MAX_ROWS);
+        some(&mut self.flows, &mut piece.flows, MAX_ROWS);
+        some(&mut self.tasks, &mut piece.tasks, MAX_ROWS);
+        some(&mut self.tcp, &mut piece.tcp, MAX_ROWS);
+        some(&mut self.hits, &mut piece.hits, MAX_ROWS);
+        let mut bytes = 0;
+        let fits = self.heads.iter().take(MAX_ROWS).take_while(|head| {
+            bytes += head.bytes.len();
+            bytes <= MAX_PAYLOAD
+        });
+        // One alone is never too long.
+        let most = fits.count().max(1);
+        some(&mut self.heads, &mut piece.heads, most);
+        !(self.events.is_empty()
+            && self.flows.is_empty()
+            && self.tasks.is_empty()
+            && self.tcp.is_empty()
+            && self.hits.is_empty()
+            && self.heads.is_empty())
+    }
+}
+
 /// Writes into a memory; the only one that does.
 pub struct Writer {
     memory: Arc<Memory>,
@@ -282,30 +328,30 @@ impl Writer {
     ///
     /// # Errors
     /// What Arrow says; nothing is kept of the batch then, and its records are counted as missed by every reader.
-    pub fn push(&mut self, batch: &mut Batch) -> Result<(), ArrowError> {
+    pub fn push(&mut self, batch: &Batch) -> Result<(), ArrowError> {
         if batch.is_empty() && batch.late == 0 {
             return Ok(());
         }
-        let events = std::mem::take(&mut batch.events);
-        // The small tables go with the first piece.
-        let kept = Batch { events: std::mem::take(&mut self.piece.events), ..batch.clone() };
-        self.piece = kept;
-        let mut pieces = events.chunks(MAX_EVENTS).peekable();
+        let mut rest = Rest::of(batch);
         let mut result = Ok(());
+        // The small tables go with the first piece.
+        self.piece.clear();
+        self.piece.losses.extend_from_slice(&batch.losses);
+        self.piece.clock.extend_from_slice(&batch.clock);
+        self.piece.changes.extend_from_slice(&batch.changes);
+        self.piece.counts.extend_from_slice(&batch.counts);
+        self.piece.late = batch.late;
         loop {
-            self.piece.events.clear();
-            self.piece.events.extend_from_slice(pieces.next().unwrap_or_default());
-            let last = self.piece.events.last().filter(|_| pieces.peek().is_some());
+            let more = rest.take(&mut self.piece);
+            let last = self.piece.events.last().filter(|_| !rest.events.is_empty());
             self.piece.watermark_ns =
                 last.map_or(batch.watermark_ns, |last| last.time_ns.min(batch.watermark_ns));
             result = result.and(self.keep());
-            if pieces.peek().is_none() {
-                break;
+            if !more {
+                return result;
             }
             self.piece.clear();
         }
-        batch.events = events;
-        result
     }
 
     fn keep(&mut self) -> Result<(), ArrowError> {

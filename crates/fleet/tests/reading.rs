@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Came, RECORDS, Serving, authority, batch, connect, eventually, flow, info, viewer};
-use magscope_core::Hop;
 use magscope_core::source::Source;
+use magscope_core::{Batch, Hop, PayloadHead};
 use magscope_fleet::{From, Memory, Next, Start, Terms};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,14 +16,14 @@ fn what_was_captured_arrives_over_tls() {
     let (_dir, folder) = authority();
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
-    (0..50).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..50).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let back = From::Back(Duration::from_secs(9));
     let remote = connect(serving.tls(), viewer(&folder, "viewer-me"), back, Terms::default());
     let mut remote = remote.expect("it is let in");
     assert_eq!(remote.info().host, "web-1");
     let mut came = Came::default();
     came.read(&mut remote, 5_000, || {});
-    (50..100).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (50..100).for_each(|n| writer.push(&batch(n)).expect("kept"));
     came.read(&mut remote, 10_000, || {});
     assert!(came.records.iter().copied().eq(0..10_000), "in order, each once");
     assert_eq!((came.missed, came.unknown), (0, 0));
@@ -36,11 +36,11 @@ fn what_was_captured_arrives_over_tls() {
 fn whoever_begins_now_knows_the_flows_that_were_announced_before() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
-    (0..50).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..50).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
     // It begins when the agent has read its request.
     assert!(eventually(|| memory.readers() == 1));
-    writer.push(&mut batch(50)).expect("kept");
+    writer.push(&batch(50)).expect("kept");
     let mut came = Came::default();
     came.read(&mut remote, 100, || {});
     assert!(came.records.iter().copied().eq(5_000..5_100), "what comes, and nothing from before");
@@ -57,12 +57,12 @@ fn a_slow_reader_loses_its_own_and_is_told_how_much() {
     let (mut late, mut came) = (Came::default(), Came::default());
     // The slow one takes nothing until everything has passed by; the quick one takes each batch before the next is made.
     for n in 0..1_000 {
-        writer.push(&mut batch(n)).expect("kept");
+        writer.push(&batch(n)).expect("kept");
         came.read(&mut quick, (n + 1) * 100, || {});
     }
     assert!(came.records.iter().copied().eq(0..100_000), "the quick one is not disturbed");
     assert_eq!((came.missed, came.unknown), (0, 0));
-    let mut batch = magscope_core::Batch::default();
+    let mut batch = Batch::default();
     while late.records.last() != Some(&99_999) {
         slow.next(&mut batch, Duration::from_millis(100)).expect("a source");
         late.add(&batch);
@@ -90,7 +90,7 @@ fn each_reader_has_its_own_filter_sampling_snap_and_rate() {
     let mut short = with(Terms { snap: Some(8), ..Terms::default() });
     let mut limited = with(Terms { records_a_second: Some(150), ..Terms::default() });
     assert!(eventually(|| memory.readers() == 5));
-    (0..10).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let mut came = Came::default();
     came.read(&mut all, 1_000, || {});
     assert_eq!((came.payload, came.missed), (350, 0));
@@ -125,7 +125,7 @@ fn a_certificate_limits_what_its_holder_sees() {
     folder.viewer("guest", &grants, validity).expect("it is made");
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
-    (0..10).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     // Whatever it asks for.
     let terms = Terms { snap: Some(1_000), ..Terms::default() };
     let back = From::Back(Duration::from_secs(9));
@@ -145,12 +145,12 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
     let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
     let ticker = remote.ticker();
     assert!(eventually(|| memory.readers() == 1));
-    (0..10).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let mut came = Came::default();
     came.read(&mut remote, 1_000, || {});
     drop(serving);
     // While nobody serves it the capture goes on.
-    (10..20).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (10..20).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let serving = Serving::start(&memory, port, None);
     came.read(&mut remote, 2_000, || {});
     assert!(came.records.iter().copied().eq(0..2_000), "in order, each once");
@@ -164,7 +164,7 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
     // Another agent of the same host: what came between the two nobody has seen, and that is told.
     drop(serving);
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
-    (30..40).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (30..40).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let _serving = Serving::start(&memory, port, None);
     came.read(&mut remote, 3_001, || {});
     assert!(came.records[2_000..].iter().copied().eq(3_000..4_000), "all that the new one has");
@@ -176,7 +176,7 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
 fn the_memory_is_bounded_and_a_part_of_it_can_be_asked_for() {
     let (memory, mut writer) = Memory::new(info(), 100_000).expect("Arrow");
     for n in 0..2_000 {
-        writer.push(&mut batch(n)).expect("kept");
+        writer.push(&batch(n)).expect("kept");
         assert!(memory.holds().bytes <= 100_000);
     }
     let holds = memory.holds();
@@ -190,6 +190,37 @@ fn the_memory_is_bounded_and_a_part_of_it_can_be_asked_for() {
     assert!(first.range_ns.0 <= middle + 1_000 && middle <= first.range_ns.1, "{:?} {middle}", first.range_ns);
     drop(writer);
     while !matches!(reader.next(Duration::ZERO), Next::End) {}
+}
+
+#[test]
+fn a_batch_of_any_size_goes_in_packets_of_a_bounded_one() {
+    let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
+    let serving = Serving::start(&memory, 0, None);
+    let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
+    assert!(eventually(|| memory.readers() == 1));
+    // 40,000 events, and 30 MB that cannot be compressed.
+    let mut large = batch(0);
+    (1..400).for_each(|n| large.events.extend(batch(n).events));
+    let mut noise = 1_u64;
+    let mut byte = || {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (noise >> 56) as u8
+    };
+    let head = large.heads.remove(0);
+    large.heads.extend(
+        (0..1_000).map(|_| PayloadHead { bytes: (0..30_000).map(|_| byte()).collect(), ..head.clone() }),
+    );
+    large.watermark_ns = 41_000_000;
+    writer.push(&large).expect("kept");
+    let mut came = Came::default();
+    came.read(&mut remote, 40_000, || {});
+    let mut batch = Batch::default();
+    while came.payload < 30_000_000 {
+        remote.next(&mut batch, Duration::from_millis(100)).expect("a source");
+        came.add(&batch);
+    }
+    assert!(came.records.iter().copied().eq(0..40_000), "in order, each once");
+    assert_eq!((came.payload, came.missed, came.unknown), (30_000_000, 0, 0));
 }
 
 #[test]
@@ -214,7 +245,7 @@ fn who_keeps_up_misses_nothing_however_often_a_stretch_begins() {
             while n > read.load(Ordering::Relaxed) + 50 && !thread.is_finished() {
                 std::thread::yield_now();
             }
-            writer.push(&mut batch(n % 100)).expect("kept");
+            writer.push(&batch(n % 100)).expect("kept");
         }
         drop(writer);
         assert_eq!(thread.join().expect("it reads"), 0, "records missed");

@@ -19,7 +19,7 @@ const ALL: u64 = 64 << 20;
 /// An agent behind TLS with something to read.
 fn agent(folder: &Folder) -> (Arc<Memory>, Serving) {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
-    (0..10).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     std::mem::forget(writer); // its capture goes on for as long as the test
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
     (memory, serving)
@@ -132,7 +132,7 @@ async fn client(port: u16) -> FlightServiceClient<tonic::transport::Channel> {
 #[test]
 fn absurd_requests_are_refused_in_words() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
-    (0..10).for_each(|n| writer.push(&mut batch(n)).expect("kept"));
+    (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let serving = Serving::start(&memory, 0, None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

@@ -205,7 +205,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
             Ok(progress) => progress,
             Err(error) => break Err(anyhow::Error::from_boxed(error)),
         };
-        if let Err(error) = writer.push(&mut batch) {
+        if let Err(error) = writer.push(&batch) {
             break Err(error.into());
         }
         health.tell();

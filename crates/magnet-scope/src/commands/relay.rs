@@ -81,7 +81,7 @@ fn keep(mut source: Remote, mut writer: Writer) -> Result<()> {
     while source.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?
         == Progress::More
     {
-        writer.push(&mut batch)?;
+        writer.push(&batch)?;
     }
     Ok(())
 }
