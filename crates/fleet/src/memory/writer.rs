@@ -1,0 +1,153 @@
+//! What writes into a memory: batches cut into packets of a bounded size.
+
+use super::{Kept, MAX_ROWS, Memory, STRETCHES, Stretch};
+use arrow::error::ArrowError;
+use bytes::Bytes;
+use magscope_core::clock::ClockSample;
+use magscope_core::{Batch, Event, Flow, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_session::{Announcer, Packer, Place};
+use std::sync::Arc;
+
+/// Bytes of payload in a packet at most.
+const MAX_PAYLOAD: usize = 4 << 20;
+
+/// What of a batch has yet to be kept.
+struct Rest<'b> {
+    events: &'b [Event],
+    flows: &'b [Flow],
+    tasks: &'b [Task],
+    tcp: &'b [TcpSample],
+    hits: &'b [ProbeHit],
+    heads: &'b [PayloadHead],
+}
+
+impl<'b> Rest<'b> {
+    fn of(Batch { events, flows, tasks, tcp, hits, heads, .. }: &'b Batch) -> Self {
+        Rest { events, flows, tasks, tcp, hits, heads }
+    }
+
+    /// Moves so much of it as fits into one packet, and says whether that was not all.
+    fn take(&mut self, piece: &mut Batch) -> bool {
+        fn some<T: Clone>(from: &mut &[T], to: &mut Vec<T>, most: usize) {
+            let (now, later) = from.split_at(from.len().min(most));
+            to.extend_from_slice(now);
+            *from = later;
+        }
+        some(&mut self.events, &mut piece.events, MAX_ROWS);
+        some(&mut self.flows, &mut piece.flows, MAX_ROWS);
+        some(&mut self.tasks, &mut piece.tasks, MAX_ROWS);
+        some(&mut self.tcp, &mut piece.tcp, MAX_ROWS);
+        some(&mut self.hits, &mut piece.hits, MAX_ROWS);
+        let mut bytes = 0;
+        let fits = self.heads.iter().take(MAX_ROWS).take_while(|head| {
+            bytes += head.bytes.len();
+            bytes <= MAX_PAYLOAD
+        });
+        // One alone is never too long.
+        let most = fits.count().max(1);
+        some(&mut self.heads, &mut piece.heads, most);
+        !(self.events.is_empty()
+            && self.flows.is_empty()
+            && self.tasks.is_empty()
+            && self.tcp.is_empty()
+            && self.hits.is_empty()
+            && self.heads.is_empty())
+    }
+}
+
+/// Writes into a memory; the only one that does.
+pub struct Writer {
+    pub(super) memory: Arc<Memory>,
+    pub(super) packer: Packer,
+    pub(super) announcer: Announcer,
+    pub(super) piece: Batch,
+}
+
+impl Writer {
+    /// Keeps a batch.
+    ///
+    /// # Errors
+    /// What Arrow says; nothing is kept of the batch then, and its records are counted as missed by every reader.
+    pub fn push(&mut self, batch: &Batch) -> Result<(), ArrowError> {
+        if batch.is_empty() && batch.late == 0 {
+            return Ok(());
+        }
+        let mut rest = Rest::of(batch);
+        let mut result = Ok(());
+        // The small tables go with the first piece.
+        self.piece.clear();
+        self.piece.losses.extend_from_slice(&batch.losses);
+        self.piece.clock.extend_from_slice(&batch.clock);
+        self.piece.changes.extend_from_slice(&batch.changes);
+        self.piece.counts.extend_from_slice(&batch.counts);
+        self.piece.late = batch.late;
+        loop {
+            let more = rest.take(&mut self.piece);
+            let last = self.piece.events.last().filter(|_| !rest.events.is_empty());
+            self.piece.watermark_ns =
+                last.map_or(batch.watermark_ns, |last| last.time_ns.min(batch.watermark_ns));
+            result = result.and(self.keep());
+            if !more {
+                return result;
+            }
+            self.piece.clear();
+        }
+    }
+
+    fn keep(&mut self) -> Result<(), ArrowError> {
+        let limit = self.memory.limit_bytes / STRETCHES;
+        let begins = self.memory.kept().all.back().is_none_or(|stretch| stretch.bytes >= limit);
+        if begins {
+            self.announcer.begin();
+        }
+        self.announcer.complete(&mut self.piece);
+        let before = self.memory.kept().next;
+        let records = self.piece.numbered().saturating_add(self.piece.lost());
+        let place = Place { number: before.number, records: before.records.saturating_add(records) };
+        let message = self.packer.packet(place, &self.piece).map(Bytes::from);
+        let times = self.piece.events.iter().map(|event| event.time_ns);
+        let range_ns = times.fold((u64::MAX, 0), |(from, to), ns| (from.min(ns), to.max(ns)));
+        let range_ns =
+            if range_ns.1 == 0 { (self.piece.watermark_ns, self.piece.watermark_ns) } else { range_ns };
+        let announces = !self.piece.flows.is_empty() || !self.piece.tasks.is_empty();
+        let mut kept = self.memory.kept();
+        kept.next = Place { number: place.number + 1, records: place.records };
+        kept.lost = kept.lost.saturating_add(self.piece.lost());
+        let first = self.piece.clock.first();
+        let offset_ns = |sample: &ClockSample| sample.realtime_ns.wrapping_sub(sample.event_ns() as i64);
+        kept.to_utc_ns = kept.to_utc_ns.or(first.map(offset_ns));
+        let message = message?;
+        let bytes = message.len() as u64 + size_of::<Kept>() as u64;
+        kept.bytes += bytes;
+        // Together with its first packet: readers never see a stretch without any.
+        if begins {
+            kept.all.push_back(Stretch::default());
+        }
+        if let Some(stretch) = kept.all.back_mut() {
+            stretch.bytes += bytes;
+            stretch.packets.push(Arc::new(Kept {
+                place,
+                message,
+                before: before.records,
+                range_ns,
+                announces,
+            }));
+        }
+        while kept.bytes > self.memory.limit_bytes && kept.all.len() > 1 {
+            if let Some(forgotten) = kept.all.pop_front() {
+                kept.bytes -= forgotten.bytes;
+            }
+        }
+        drop(kept);
+        self.memory.more.notify_all();
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    /// Readers get what is left, and then the end.
+    fn drop(&mut self) {
+        self.memory.kept().ended = true;
+        self.memory.more.notify_all();
+    }
+}
