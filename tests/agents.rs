@@ -10,7 +10,7 @@ mod terminal;
 #[path = "common/hosts.rs"]
 mod wired;
 
-use agents::{AgentChild, certificates, on, run_on};
+use agents::{AgentChild, on, run_on, scene};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -134,9 +134,7 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     if !is_root("agents") {
         return;
     }
-    let Some(hosts) = Hosts::new("agents") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("agents") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &["--health", "200ms"]);
     let own = ["own-client", "own-server"].map(|name| dir.path().join(name));
@@ -174,9 +172,7 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
     if !is_root("agents on the screen") {
         return;
     }
-    let Some(hosts) = Hosts::new("watch") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("watch") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let kept = dir.path().join("kept");
@@ -229,9 +225,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     if !is_root("agents that go away") {
         return;
     }
-    let Some(hosts) = Hosts::new("away") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("away") else { return };
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let far = dir.path().join("far");
     let far_name = far.display().to_string();
@@ -273,9 +267,7 @@ fn a_relay_is_an_agent_to_its_viewers() {
     if !is_root("a relay") {
         return;
     }
-    let Some(hosts) = Hosts::new("relay") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("relay") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let socket = dir.path().join("relay.sock").display().to_string();
@@ -314,9 +306,7 @@ fn a_viewers_full_disk_is_its_own_affair() {
     if !is_root("a viewer's full disk") {
         return;
     }
-    let Some(hosts) = Hosts::new("trouble") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("trouble") else { return };
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (good, full) = (path("good"), path("full"));
@@ -359,9 +349,7 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     if !is_root("an agent's socket") {
         return;
     }
-    let Some(hosts) = Hosts::new("door") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("door") else { return };
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let socket = format!("unix:{}", dir.path().join("server.sock").display());
     let about = run(&["agent", "about", &socket, "--json"]);
@@ -402,9 +390,7 @@ fn pyarrow_reads_an_agent() {
     if !is_root("pyarrow's Flight client") {
         return;
     }
-    let Some(hosts) = Hosts::new("py") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("py") else { return };
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     traffic(&hosts, Duration::from_millis(1));
     std::thread::sleep(Duration::from_millis(300));
@@ -434,9 +420,7 @@ fn journeys_and_sums_are_pushed_as_they_come() {
     if !is_root("what an agent works out") {
         return;
     }
-    let Some(hosts) = Hosts::new("push") else { return };
-    let dir = tempfile::tempdir().expect("a directory");
-    let tls = certificates(dir.path());
+    let Some((hosts, dir, tls)) = scene("push") else { return };
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let enough = AtomicBool::new(false);
     let talk = Talk::new(&hosts);

@@ -9,9 +9,18 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Output};
 use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// Hosts, a directory, and below that the folder with the certificates of all; nothing where there can be no hosts.
+pub fn scene(test: &str) -> Option<(Hosts, TempDir, String)> {
+    let hosts = Hosts::new(test)?;
+    let dir = tempfile::tempdir().expect("a directory");
+    let tls = certificates(dir.path());
+    Some((hosts, dir, tls))
+}
 
 /// Makes an authority with certificates for both hosts and a viewer, in `tls` below a directory.
-pub fn certificates(dir: &Path) -> String {
+fn certificates(dir: &Path) -> String {
     let tls = dir.join("tls").display().to_string();
     let (client, server) = (format!("client,{CLIENT}"), format!("server,{SERVER},127.0.0.1"));
     let output = run(&["agent", "init", &tls, "--host", &client, "--host", &server, "--viewer", "me"]);

@@ -186,10 +186,15 @@ fn tcpdump_beside_it_sees_the_same_packets() {
         let ours = &ours[sender];
         let (mut a, mut b): (Vec<_>, Vec<_>) = (theirs.iter().collect(), ours.iter().collect());
         assert!(a.len() > 2 * DATAGRAMS / 2, "{} packets from {sender}", a.len());
-        // Two CPUs may pass packets at once, of one connection too, and each capture orders those by when it came by. No two are
-        // alike: they have numbers.
-        a.sort_by_key(|packet| packet.1.clone());
-        b.sort_by_key(|packet| packet.1.clone());
+        // Two CPUs may pass packets at once, of one TCP connection too (an acknowledgement goes out where the data was read), and each
+        // capture orders those by when it came by. No two are alike: they have numbers. Of datagrams, each sent when the one before was
+        // answered, the order is certain.
+        let order = |packet: &&Packet| {
+            let (tcp_port, udp_port) = (&packet.1[8], &packet.1[13]);
+            (udp_port.clone(), if tcp_port.is_empty() { Vec::new() } else { packet.1.clone() })
+        };
+        a.sort_by_key(order);
+        b.sort_by_key(order);
         let headers = |all: &[&Packet]| all.iter().map(|packet| packet.1.clone()).collect::<Vec<_>>();
         let (headers_a, headers_b) = (headers(&a), headers(&b));
         let other = headers_a.iter().zip(&headers_b).position(|(a, b)| a != b);

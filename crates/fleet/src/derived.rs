@@ -45,6 +45,7 @@ pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Opt
     if let Err(because) = send_all(memory, request, derived, sieve, out)
         && !out.is_closed()
     {
+        // Fails only where the client has gone meanwhile.
         let _ = out.blocking_send(Err(Status::internal(because.to_string())));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::error::{FleetError, Likely};
+use crate::io::Io;
 use crate::pki::Folder;
 use crate::server::About;
 use arrow_flight::Action;
@@ -9,12 +10,12 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::error::Error;
-use std::io;
+use std::io::{self, Cursor};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
@@ -36,14 +37,9 @@ pub struct Credentials {
     pub identity: String,
 }
 
-trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
-
-/// A connection that remembers what broke it: the transport above says only that there is none.
-struct Line {
-    io: Box<dyn Io>,
-    /// What was read of it already.
-    first: Vec<u8>,
+/// The half of a connection that is read, which remembers what broke it: the transport above says only that there is none.
+struct Heard<R> {
+    inner: R,
     broke: Broke,
 }
 
@@ -96,7 +92,10 @@ pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Resul
     let (io, first) = reached.map_err(|_| late())??;
     // Connected already: the transport is told of it once, and never dials by itself.
     let broke = Broke::default();
-    let mut once = Some(TokioIo::new(Line { io, first, broke: broke.clone() }));
+    let (read, write) = tokio::io::split(io);
+    // What was read already comes first.
+    let read = Heard { inner: Cursor::new(first).chain(read), broke: broke.clone() };
+    let mut once = Some(TokioIo::new(tokio::io::join(read, write)));
     let connector = tower::service_fn(move |_| {
         let io = once.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
         std::future::ready(io)
@@ -120,19 +119,13 @@ pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Resul
     Ok(Dialed { client: client.max_decoding_message_size(LONGEST_MESSAGE), about, broke })
 }
 
-impl AsyncRead for Line {
+impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.first.is_empty() {
-            let some = self.first.len().min(buf.remaining());
-            buf.put_slice(&self.first[..some]);
-            self.first.drain(..some);
-            return Poll::Ready(Ok(()));
-        }
-        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        let read = Pin::new(&mut self.inner).poll_read(cx, buf);
         if let Poll::Ready(Err(error)) = &read {
             self.broke.by(error);
         }
@@ -140,21 +133,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-}
-
-/// Connects; what was read on the way comes first.
+/// Connects; with what was read on the way.
 async fn reach(
     address: &Address,
     credentials: Option<&Credentials>,

@@ -63,6 +63,7 @@ impl Feed {
     /// Sends until its end, or until the client goes.
     pub fn run(mut self) {
         if let Err(Stopped::Failed(because)) = self.send_all() {
+            // Fails only where the client has gone meanwhile.
             let _ = self.out.blocking_send(Err(Status::internal(because)));
         }
     }

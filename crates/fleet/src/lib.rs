@@ -10,6 +10,7 @@ mod dial;
 mod error;
 mod feed;
 mod grants;
+mod io;
 mod link;
 mod memory;
 pub mod pki;

@@ -1,7 +1,9 @@
 //! Connections: who may come in, over what, and how many at a time.
 
+use crate::grants::Grants;
+use crate::io::Io;
 use crate::pki::{Folder, Peer};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{io, net};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// Connections at a time.
+/// Connections at a time at each place, so that who is let in without a certificate takes nobody else's.
 const MOST: usize = 64;
 /// How long somebody may take to say who they are.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,10 +52,6 @@ impl Listen {
     }
 }
 
-/// Bytes both ways.
-trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
-
 /// A connection whose other end is known.
 pub struct Link {
     io: Box<dyn Io>,
@@ -70,9 +68,8 @@ pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 /// A listener that cannot be used.
 pub fn links(listeners: Vec<Listen>, tell: &Tell) -> io::Result<ReceiverStream<io::Result<Link>>> {
     let (give, take) = channel(8);
-    let seats = Arc::new(Semaphore::new(MOST));
     for listen in listeners {
-        let door = Door { give: give.clone(), seats: seats.clone(), tell: tell.clone() };
+        let door = Door { give: give.clone(), seats: Arc::new(Semaphore::new(MOST)), tell: tell.clone() };
         match listen {
             Listen::Tls(listener, folder, identity) => {
                 listener.set_nonblocking(true)?;
@@ -101,12 +98,7 @@ struct Door {
 impl Door {
     async fn tls(self, listener: TcpListener, folder: Folder, identity: String) {
         loop {
-            let Ok((stream, from)) = listener.accept().await else {
-                tokio::time::sleep(RECOVERY).await;
-                continue;
-            };
-            let Some(seat) = self.seat(&from.to_string()) else { continue };
-            let _ = stream.set_nodelay(true);
+            let (stream, from, seat) = self.by_tcp(&listener).await;
             // Read anew each time: who was revoked a moment ago is let in no longer.
             let acceptor = match folder.agent(&identity) {
                 Ok(config) => TlsAcceptor::from(Arc::new(config)),
@@ -144,7 +136,7 @@ impl Door {
             let own = rustix::process::geteuid().as_raw();
             match stream.peer_cred().map(|cred| cred.uid()) {
                 Ok(uid) if uid == 0 || uid == own => {
-                    let peer = Peer { name: format!("uid {uid}"), grants: crate::grants::Grants::default() };
+                    let peer = Peer { name: format!("uid {uid}"), grants: Grants::default() };
                     self.enter(Box::new(stream), peer, seat).await;
                 }
                 Ok(uid) => (self.tell)(&format!("a process of uid {uid} is not let in")),
@@ -155,15 +147,25 @@ impl Door {
 
     async fn loopback(self, listener: TcpListener) {
         loop {
+            let (stream, from, seat) = self.by_tcp(&listener).await;
+            if is_loopback(from.ip()) {
+                let peer = Peer { name: from.to_string(), grants: Grants::default() };
+                self.enter(Box::new(stream), peer, seat).await;
+            }
+        }
+    }
+
+    /// The next one that comes by TCP and finds a seat.
+    async fn by_tcp(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+        loop {
             let Ok((stream, from)) = listener.accept().await else {
                 tokio::time::sleep(RECOVERY).await;
                 continue;
             };
-            let Some(seat) = self.seat(&from.to_string()) else { continue };
-            let _ = stream.set_nodelay(true);
-            if is_loopback(from.ip()) {
-                let peer = Peer { name: from.to_string(), grants: crate::grants::Grants::default() };
-                self.enter(Box::new(stream), peer, seat).await;
+            if let Some(seat) = self.seat(&from.to_string()) {
+                // Without it messages only wait a little for each other.
+                let _ = stream.set_nodelay(true);
+                return (stream, from, seat);
             }
         }
     }

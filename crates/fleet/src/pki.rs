@@ -207,6 +207,7 @@ impl Folder {
     /// Writes a file with these rights, whatever was there.
     fn write(&self, name: &str, text: &str, mode: u32) -> Result<PathBuf, FleetError> {
         let path = self.file(name);
+        // One that cannot be removed is an error below, where a new one is made.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
         file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| bad(&path, error))?;

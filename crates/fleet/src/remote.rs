@@ -145,6 +145,7 @@ impl Drop for Remote {
         // A thread that waits for room sees that there is none any more.
         while self.batches.try_recv().is_ok() {}
         if let Some(thread) = self.thread.take() {
+            // Nobody is left who could be told that it failed.
             let _ = thread.join();
         }
     }

@@ -49,6 +49,7 @@ impl Kept {
     /// # Errors
     /// [`BadPacket`], which what was made here never is.
     pub fn unpack(&self, batch: &mut Batch) -> Result<(), BadPacket> {
+        // What has no parts is refused below, as anything else that is no packet.
         let (header, body) = parts(&self.message).unwrap_or_default();
         unpack(&header, &Buffer::from(body), batch).map(|_| ())
     }
