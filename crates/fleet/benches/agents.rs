@@ -123,12 +123,17 @@ fn run(rate: Option<u64>, seconds: u64) {
         given,
         missed.load(Ordering::Relaxed)
     );
-    let bytes: f64 = servers
-        .iter()
-        .map(|(_, memory)| memory.holds())
-        .map(|h| h.bytes as f64 / h.packets.max(1) as f64)
-        .sum();
-    println!("  {:.1} kB a packet kept", bytes / 2e3);
+    for (_, memory) in &servers {
+        let holds = memory.holds();
+        // All was kept, or packets are alike.
+        let (packets, records) = (holds.packets.max(1) as f64, holds.came_records as f64);
+        let each = records / holds.came_packets.max(1) as f64;
+        println!(
+            "  {each:.0} records and {:.1} kB a packet, {:.1} bytes a record",
+            holds.bytes as f64 / packets / 1e3,
+            holds.bytes as f64 / packets / each
+        );
+    }
     for (name, ticks) in after {
         let spent = ticks - before.get(&name).copied().unwrap_or(0);
         let share = spent as f64 / 100.0 / passed * 100.0;

@@ -14,6 +14,14 @@ pub enum FleetError {
         /// What is wrong with it.
         because: String,
     },
+    /// Several certificates, any of which could be meant.
+    #[error("{path} has several certificates: {}", names.join(", "))]
+    Several {
+        /// The folder.
+        path: PathBuf,
+        /// Which there are.
+        names: Vec<String>,
+    },
     /// No certificate could be made.
     #[error("no certificate can be made for `{name}`: {because}")]
     Certificate {

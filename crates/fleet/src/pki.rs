@@ -222,12 +222,13 @@ impl Folder {
         let mut found: Vec<String> =
             names.filter_map(|name| name.strip_suffix(".pem").map(str::to_owned)).filter(of_kind).collect();
         found.sort();
-        match (found.pop(), found.is_empty()) {
-            (Some(only), true) => Ok(only),
-            (Some(_), false) => {
-                Err(bad(&self.0, format!("there are several {kind} certificates: say which one")))
+        match (found.len(), found.pop()) {
+            (1, Some(only)) => Ok(only),
+            (_, None) => Err(bad(&self.0, format!("there is no {kind} certificate"))),
+            (_, Some(last)) => {
+                found.push(last);
+                Err(FleetError::Several { path: self.0.clone(), names: found })
             }
-            (None, _) => Err(bad(&self.0, format!("there is no {kind} certificate"))),
         }
     }
 

@@ -242,6 +242,9 @@ fn keys_are_for_their_owner_and_nothing_is_made_twice() {
     assert!(folder.viewer("me", &Grants::default(), Validity::days(1)).is_err());
     assert!(folder.viewer("../me", &Grants::default(), Validity::days(1)).is_err());
     assert!(folder.revoke("viewer-nobody").is_err());
+    folder.host(&["web-2".into()], Validity::days(1)).expect("it is made");
+    let several = folder.only("host").expect_err("either could be meant").to_string();
+    assert!(several.ends_with("several certificates: host-web-1, host-web-2"), "{several}");
     assert_eq!(folder.only("viewer").expect("one"), "viewer-me");
     assert!(Folder::new(dir.path().join("none")).only("viewer").is_err());
 }

@@ -142,6 +142,7 @@ pub fn explain(error: FleetError) -> anyhow::Error {
             "the file is missing, damaged, or readable by another user only",
             "`magnet-scope agent init DIR` makes them; docs/agents.md says which goes where",
         ),
+        FleetError::Several { .. } => ("", "say which one with `--identity NAME`"),
         FleetError::Listen { .. } => ("another program listens there already", "choose another address"),
         FleetError::Address { .. } | FleetError::Certificate { .. } => {
             ("", "`magnet-scope agent --help` has examples")
@@ -150,6 +151,7 @@ pub fn explain(error: FleetError) -> anyhow::Error {
     };
     let what = match &error {
         FleetError::Key { .. } => "the certificates cannot be used",
+        FleetError::Several { .. } => "which certificate is meant is not clear",
         FleetError::Certificate { .. } => "a certificate cannot be made",
         FleetError::Listen { .. } | FleetError::Start(_) => "the agent cannot serve",
         FleetError::Address { .. } => "an address is wrong",

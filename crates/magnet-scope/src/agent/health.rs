@@ -1,5 +1,6 @@
 //! The health line: what came, what was lost, what it costs.
 
+use crate::joint::counted;
 use crate::output;
 use magscope_fleet::Memory;
 use std::time::{Duration, Instant};
@@ -29,11 +30,11 @@ impl<'a> Health<'a> {
         let rate = (holds.came_records - self.records) as f64 / passed.as_secs_f64();
         let busy = cpu.saturating_sub(self.cpu).as_secs_f64() / passed.as_secs_f64() * 100.0;
         output::note(&format!(
-            "health: {} records ({rate:.0}/s), {} lost, {:.1} MiB kept, {} viewers, {busy:.1} % of a CPU",
+            "health: {} records ({rate:.0}/s), {} lost, {:.1} MiB kept, {}, {busy:.1} % of a CPU",
             holds.came_records,
             holds.came_lost,
             holds.bytes as f64 / f64::from(1 << 20),
-            self.memory.readers(),
+            counted(self.memory.readers() as u64, "reader", "readers"),
         ));
         (self.said, self.records, self.cpu) = (Instant::now(), holds.came_records, cpu);
     }

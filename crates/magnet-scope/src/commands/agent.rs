@@ -4,6 +4,7 @@ use crate::agent::{Health, ListenArgs};
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::Usage;
+use crate::joint::counted;
 use crate::live_source::Live;
 use crate::signals::Stop;
 use crate::{capture, namespaces, output};
@@ -166,7 +167,7 @@ fn about(args: &AboutArgs) -> Result<()> {
 }
 
 fn text(about: &About) -> String {
-    let mut text = format!("{}, {} streams are being read\n", about.tool, about.streams);
+    let mut text = format!("{}, read by {}\n", about.tool, counted(about.streams as u64, "stream", "streams"));
     for AboutHost { node, holds, limit_bytes, .. } in &about.hosts {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let seconds = holds.range_ns.map_or(0.0, |(from, to)| to.saturating_sub(from) as f64 / 1e9);
