@@ -302,6 +302,49 @@ fn a_relay_is_an_agent_to_its_viewers() {
 }
 
 #[test]
+fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
+    if !is_root("agents that come later") {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("later") else { return };
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    let socket = dir.path().join("relay.sock").display().to_string();
+    let relay = ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "host-client", "--socket", &socket];
+    let relay = on(&hosts.names[1], &relay);
+    let address = format!("unix:{socket}");
+    assert!(eventually(|| run(&["agent", "about", &address]).status.success()));
+    let far = dir.path().join("far");
+    let far_name = far.display().to_string();
+    let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
+    let terminal = Terminal::start(&["--connect", &address], dir.path(), 120, 40);
+    assert!(eventually(|| recordings(&far).len() == 1));
+    assert!(client.says("client reads") && client.says("me reads"));
+
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    assert!(server.says("client reads") && server.says("me reads"));
+    assert!(eventually(|| recordings(&far).len() == 2));
+    terminal.shows("server is here");
+    let mut terminal = terminal;
+    traffic(&hosts, Duration::from_millis(3));
+    terminal.keys("4");
+    terminal.shows(&format!("{SERVER}:7001"));
+    terminal.keys("q");
+    assert!(terminal.ends());
+    // Until the last journeys have been told.
+    std::thread::sleep(Duration::from_millis(500));
+    let ended = viewer.end();
+    let said = stderr(&ended);
+    assert!(ended.status.success() && said.contains("is not there yet, waiting for it"), "{said}");
+    assert!(relay.end().status.success());
+    let far = recordings(&far);
+    let came = journeys(&[&far[0], &far[1]]);
+    assert_eq!(came.values().sum::<usize>(), DATAGRAMS * 2, "{came:#?}");
+    assert!(came.keys().all(|what| what.contains("\"complete\"")), "both ends of each: {came:#?}");
+    client.end();
+    server.end();
+}
+
+#[test]
 fn a_viewers_full_disk_is_its_own_affair() {
     if !is_root("a viewer's full disk") {
         return;

@@ -246,9 +246,36 @@ pub fn tell_apart(infos: &mut [NodeInfo]) {
     }
 }
 
+/// The same for one that comes when the others have their names, which they keep.
+pub fn tell_apart_from(others: &[NodeInfo], info: &mut NodeInfo) {
+    let is_taken = |name: &str| others.iter().any(|other| other.host == name);
+    let stem = match info.host.as_str() {
+        "" | UNNAMED => "host",
+        own if is_taken(own) => own,
+        _ => return,
+    };
+    // One more name than there are others is free.
+    let mut numbered = (others.len() + 1..).map(|number| format!("{stem}-{number}"));
+    if let Some(free) = numbered.find(|name| !is_taken(name)) {
+        info.host = free;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_comes_later_leaves_the_others_their_names() {
+        let named = |host: &str| NodeInfo { host: host.to_owned(), ..NodeInfo::default() };
+        let others = [named("web"), named("web-3")];
+        let comes = |host: &str| {
+            let mut info = named(host);
+            tell_apart_from(&others, &mut info);
+            info.host
+        };
+        assert_eq!([comes("db"), comes("web"), comes("")], ["db", "web-4", "host-3"]);
+    }
 
     #[test]
     fn every_node_gets_a_name_of_its_own_and_keeps_it() {

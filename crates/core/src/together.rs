@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::flow::{Flow, FlowId, Task};
 use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, Timeline};
 use crate::journey::{Correlator, Counters, Journey, Limits};
-use crate::node::{NodeInfo, tell_apart};
+use crate::node::{NodeInfo, tell_apart, tell_apart_from};
 use crate::source::{Progress, Source, SourceError};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -50,6 +50,17 @@ struct Lane<'s> {
     held: VecDeque<Journey>,
 }
 
+impl<'s> Lane<'s> {
+    fn new(source: Box<dyn Source + 's>, info: NodeInfo, limits: Limits) -> Self {
+        let correlator = Correlator::of_node(&info, limits);
+        Lane { source, correlator, info, at_ns: i64::MIN, ended: false, held: VecDeque::new() }
+    }
+}
+
+fn joiner(timeline: &dyn Timeline, limits: Limits) -> Joiner<'_> {
+    Joiner::new(timeline, JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() })
+}
+
 /// What the lanes know.
 struct Names<'a, 's>(&'a [Lane<'s>]);
 
@@ -79,6 +90,7 @@ pub struct Walker<'s> {
     online: Option<&'s Online>,
     /// Halves of one recording can meet only where there is more than one namespace, behind a translator.
     joiner: Option<Joiner<'s>>,
+    limits: Limits,
     patience: Duration,
     batch: Batch,
     done: Vec<Journey>,
@@ -96,18 +108,15 @@ impl<'s> Walker<'s> {
     ) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         tell_apart(&mut infos);
-        let lanes = sources.into_iter().zip(infos).map(|(source, info)| {
-            let correlator = Correlator::of_node(&info, limits);
-            Lane { source, correlator, info, at_ns: i64::MIN, ended: false, held: VecDeque::new() }
-        });
+        let lanes = sources.into_iter().zip(infos).map(|(source, info)| Lane::new(source, info, limits));
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
-        let limits = JoinLimits { max_waiting: limits.max_pieces, ..JoinLimits::default() };
         Walker {
             lanes,
             timeline,
             online: None,
-            joiner: joins.then(|| Joiner::new(timeline, limits)),
+            joiner: joins.then(|| joiner(timeline, limits)),
+            limits,
             patience,
             batch: Batch::default(),
             done: Vec::new(),
@@ -127,7 +136,24 @@ impl<'s> Walker<'s> {
         Walker { online: Some(online), ..Walker::new(sources, online, limits, patience) }
     }
 
-    /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes.
+    /// Reads one more from now on, of those that run yet; what it is, with a name of its own. Its times are placed by when they come
+    /// until packets tell better.
+    pub fn join(&mut self, source: Box<dyn Source + 's>) -> NodeInfo {
+        let infos: Vec<NodeInfo> = self.lanes.iter().map(|lane| lane.info.clone()).collect();
+        let mut info = source.info().clone();
+        tell_apart_from(&infos, &mut info);
+        if let Some(online) = self.online {
+            online.join(&info);
+        }
+        // What ended here before has nobody left to meet, and what comes has.
+        self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits));
+        self.lanes.push(Lane::new(source, info.clone(), self.limits));
+        self.finished = false;
+        info
+    }
+
+    /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes, unless one more
+    /// [joins](Walker::join).
     pub fn step(&mut self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<Progress, SourceError> {
         let behind = (0..self.lanes.len()).filter(|at| !self.lanes[*at].ended);
         let Some(at) = behind.min_by_key(|at| self.lanes[*at].at_ns) else {

@@ -104,19 +104,37 @@ pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Resul
     let endpoint = Endpoint::from_static("http://agent");
     let channel = tokio::time::timeout(PATIENCE, endpoint.connect_with_connector(connector)).await;
     let channel = channel.map_err(|_| late())?.map_err(|error| failed(address, &error, likely(&error)))?;
-    let mut client = FlightServiceClient::new(channel).max_decoding_message_size(LONGEST_ABOUT);
+    let client = FlightServiceClient::new(channel);
+    let about = ask(&client, &broke, address).await?;
+    Ok(Dialed { client: client.max_decoding_message_size(LONGEST_MESSAGE), about, broke })
+}
+
+impl Dialed {
+    /// What it says of itself by now.
+    pub async fn ask(&mut self, address: &Address) -> Result<About, FleetError> {
+        self.about = ask(&self.client, &self.broke, address).await?;
+        Ok(self.about.clone())
+    }
+}
+
+async fn ask(
+    client: &FlightServiceClient<Channel>,
+    broke: &Broke,
+    address: &Address,
+) -> Result<About, FleetError> {
+    let mut client = client.clone().max_decoding_message_size(LONGEST_ABOUT);
     let action = Action { r#type: "about".to_owned(), ..Action::default() };
     let asked = async {
         let mut answers = client.do_action(Request::new(action)).await?.into_inner();
         answers.message().await?.ok_or_else(|| Status::internal("it says nothing of itself"))
     };
-    let answer = tokio::time::timeout(PATIENCE, asked).await.map_err(|_| late())?;
+    let late = |_| failed(address, &"it does not answer", Likely::Nobody);
+    let answer = tokio::time::timeout(PATIENCE, asked).await.map_err(late)?;
     let answer = answer.map_err(|status| broke.explain(address, &status))?;
-    let about: About = serde_json::from_slice(&answer.body).map_err(|error| FleetError::Refused {
+    serde_json::from_slice(&answer.body).map_err(|error| FleetError::Refused {
         address: address.to_string(),
         because: format!("what it says of itself is not understood ({error}): is it another version?"),
-    })?;
-    Ok(Dialed { client: client.max_decoding_message_size(LONGEST_MESSAGE), about, broke })
+    })
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {

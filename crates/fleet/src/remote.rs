@@ -51,7 +51,9 @@ pub struct Wish {
 pub struct Remote {
     info: NodeInfo,
     batches: Receiver<Batch>,
-    shared: Arc<Shared>,
+    ticker: Ticker,
+    /// Raised when nothing more comes of it, or nobody reads it.
+    ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -70,8 +72,8 @@ pub struct News {
     pub bad: bool,
 }
 
-/// What tells of a connection, while the source is read elsewhere.
-#[derive(Clone)]
+/// What tells of connections, while the sources are read elsewhere.
+#[derive(Clone, Default)]
 pub struct Ticker(Arc<Shared>);
 
 impl Ticker {
@@ -80,9 +82,28 @@ impl Ticker {
         std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends the source: its reader gets [`Progress::End`].
+    /// Ends the sources: their readers get [`Progress::End`].
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tell(&self, text: String, bad: bool) {
+        let mut news = self.0.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.len() < MOST_NEWS {
+            news.push(News { text, bad });
+        }
+    }
+
+    /// Whether they were ended.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is.
+    pub(crate) async fn stopped(&self) {
+        while !self.is_stopped() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }
 
@@ -96,11 +117,11 @@ impl Remote {
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let hosts = dialed.about.hosts.clone();
         drop((dialed, runtime));
-        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host)).collect()
+        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host, Ticker::default())).collect()
     }
 
     /// The same of one of its hosts.
-    fn host(wish: Wish, host: &str) -> Result<Self, FleetError> {
+    pub(crate) fn host(wish: Wish, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let about = dialed.about.hosts.iter().find(|about| about.node.host == host);
@@ -111,7 +132,7 @@ impl Remote {
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
         let (give, batches) = sync_channel(WAITING);
-        let shared = Arc::new(Shared::default());
+        let ended = Arc::new(AtomicBool::new(false));
         let after = match (wish.from, about.holds.range_ns) {
             (From::Back(back), Some((_, to_ns))) => {
                 Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
@@ -126,24 +147,32 @@ impl Remote {
             stream: String::new(),
             read_ns: 0,
             give,
-            shared: shared.clone(),
+            ticker: ticker.clone(),
+            ended: ended.clone(),
         };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
-        Ok(Remote { info, batches, shared, thread: Some(thread) })
+        let has_ended = ended.clone();
+        let thread = thread.spawn(move || {
+            runtime.block_on(reading.run(dialed));
+            has_ended.store(true, Ordering::Relaxed);
+        })?;
+        Ok(Remote { info, batches, ticker, ended, thread: Some(thread) })
     }
 
     /// What tells of its connection.
     pub fn ticker(&self) -> Ticker {
-        Ticker(self.shared.clone())
+        self.ticker.clone()
+    }
+
+    /// What is raised when nothing more comes of it.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        self.ended.clone()
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // A thread that waits for room sees that there is none any more.
-        while self.batches.try_recv().is_ok() {}
+        self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // Nobody is left who could be told that it failed.
             let _ = thread.join();
@@ -158,7 +187,7 @@ impl Source for Remote {
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         batch.clear();
-        if self.shared.stop.load(Ordering::Relaxed) {
+        if self.ticker.is_stopped() {
             return Ok(Progress::End);
         }
         match self.batches.recv_timeout(timeout) {
@@ -182,7 +211,8 @@ struct Reading {
     /// The last instant that was read.
     read_ns: u64,
     give: SyncSender<Batch>,
-    shared: Arc<Shared>,
+    ticker: Ticker,
+    ended: Arc<AtomicBool>,
 }
 
 /// Why a stream was left.
@@ -214,8 +244,7 @@ impl Reading {
                 return;
             };
             if about.node.boot_id != self.boot_id {
-                let what =
-                    format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
+                let what = format!("{}: {} was booted anew, with another clock", self.wish.address, self.host);
                 self.tell(what, true);
                 return;
             }
@@ -309,8 +338,9 @@ impl Reading {
         }
     }
 
+    /// Whether nobody reads it any more.
     fn is_stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
+        self.ticker.is_stopped() || self.ended.load(Ordering::Relaxed)
     }
 
     async fn stopped(&self) {
@@ -320,9 +350,6 @@ impl Reading {
     }
 
     fn tell(&self, text: String, bad: bool) {
-        let mut news = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if news.len() < MOST_NEWS {
-            news.push(News { text, bad });
-        }
+        self.ticker.tell(text, bad);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::derived;
 use crate::feed::Feed;
+use crate::hosts::Hosts;
 use crate::link::{Link, Listen, Tell, links};
 use crate::memory::{Holds, Memory};
 use crate::pki::Peer;
@@ -69,7 +70,7 @@ pub struct AboutHost {
 /// # Errors
 /// A listener that cannot be used, or what the transport says.
 pub async fn serve(
-    hosts: Vec<Arc<Memory>>,
+    hosts: Arc<Hosts>,
     listeners: Vec<Listen>,
     tell: Tell,
     stop: Arc<AtomicBool>,
@@ -96,8 +97,7 @@ pub async fn serve(
 }
 
 struct Agent {
-    /// With names that differ.
-    hosts: Vec<Arc<Memory>>,
+    hosts: Arc<Hosts>,
     streams: Arc<Semaphore>,
     tell: Tell,
 }
@@ -109,20 +109,21 @@ impl Agent {
         About {
             tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
             streams: MOST_STREAMS - self.streams.available_permits(),
-            hosts: self.hosts.iter().map(|memory| about_host(memory, peer)).collect(),
+            hosts: self.hosts.all().iter().map(|memory| about_host(memory, peer)).collect(),
         }
     }
 
     /// The host that is meant: by its name, or the only one.
-    fn host(&self, name: Option<&str>) -> Result<&Arc<Memory>, Status> {
-        let names =
-            || self.hosts.iter().map(|memory| memory.info().host.as_str()).collect::<Vec<_>>().join(", ");
-        match (name, self.hosts.as_slice()) {
-            (None, [only]) => Ok(only),
+    fn host(&self, name: Option<&str>) -> Result<Arc<Memory>, Status> {
+        let hosts = self.hosts.all();
+        let names = || hosts.iter().map(|memory| memory.info().host.as_str()).collect::<Vec<_>>().join(", ");
+        match (name, hosts.as_slice()) {
+            (None, [only]) => Ok(only.clone()),
             (None, _) => Err(Status::invalid_argument(format!("say which `host`: {}", names()))),
             (Some(name), hosts) => hosts
                 .iter()
                 .find(|memory| memory.info().host == name)
+                .cloned()
                 .ok_or_else(|| Status::not_found(format!("that host is not here; there are {}", names()))),
         }
     }
@@ -225,8 +226,9 @@ impl FlightService for Agent {
     }
 
     async fn list_flights(&self, _: Call<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
-        let several = self.hosts.len() > 1;
-        let hosts = self.hosts.iter().map(|memory| Some(memory.info().host.as_str()).filter(|_| several));
+        let hosts = self.hosts.all();
+        let several = hosts.len() > 1;
+        let hosts = hosts.iter().map(|memory| Some(memory.info().host.as_str()).filter(|_| several));
         let flights =
             hosts.flat_map(|host| Give::all().map(move |(name, give)| Agent::flight(&kept(host, name), give)));
         let flights: Vec<_> = flights.collect();
@@ -256,7 +258,7 @@ impl FlightService for Agent {
         let seat: OwnedSemaphorePermit = self.streams.clone().try_acquire_owned().map_err(full)?;
         let (out, rows) = channel(WAITING);
         let failed = |error: String| Status::internal(error);
-        let memory = self.host(request.host.as_deref())?.clone();
+        let memory = self.host(request.host.as_deref())?;
         let run: Box<dyn FnOnce() + Send> = if let Give::Flat(table) = give {
             let derived = request.derived(table).map_err(Status::invalid_argument)?;
             Box::new(move || derived::run(&memory, &request, derived, sieve, &out))

@@ -6,9 +6,8 @@ use crate::screen::config_dir;
 use crate::{capture, output};
 use anyhow::{Context, Result};
 use clap::Args;
-use magscope_core::source::Source;
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Address, Credentials, FleetError, From, Likely, Remote, Terms, Ticker, Wish};
+use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Wish};
 use magscope_probe::Setting;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -41,30 +40,31 @@ pub fn address(text: &str) -> Result<Address, String> {
 
 /// The agents, connected.
 pub struct Connected {
-    /// In the order they were named.
-    pub sources: Vec<Remote>,
-    /// What tells of their connections.
-    pub tickers: Vec<Ticker>,
+    /// Those that are there, in the order they were named.
+    pub hosts: Vec<Host>,
+    /// Where others come in.
+    pub lobby: Lobby,
 }
 
 impl ConnectArgs {
-    /// Connects with all of them. Nothing of it needs a privilege, so all are given away before.
+    /// Connects with all of them that are there. Nothing of it needs a privilege, so all are given away before.
     pub fn open(&self, capture: &CaptureArgs) -> Result<Connected> {
         capture::drop_privileges()?;
         let terms = self.terms(capture)?;
         let credentials = self.credentials()?;
         let from = self.back.map_or(From::Now, From::Back);
-        let (mut sources, mut tickers) = (Vec::new(), Vec::new());
-        for address in &self.connect {
-            let wish =
-                Wish { address: address.clone(), credentials: credentials.clone(), from, terms: terms.clone() };
-            for remote in Remote::connect(&wish).map_err(explain)? {
-                output::note(&format!("{address}: {}, Linux {}", remote.info().host, remote.info().kernel));
-                tickers.push(remote.ticker());
-                sources.push(remote);
-            }
+        let wish = |address: &Address| Wish {
+            address: address.clone(),
+            credentials: credentials.clone(),
+            from,
+            terms: terms.clone(),
+        };
+        let (hosts, lobby) =
+            Lobby::enter(&self.connect.iter().map(wish).collect::<Vec<_>>()).map_err(explain)?;
+        for host in &hosts {
+            output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }
-        Ok(Connected { sources, tickers })
+        Ok(Connected { hosts, lobby })
     }
 
     /// Who asks; nothing where no agent wants to know.

@@ -3,7 +3,7 @@
 use crate::joint::{Joint, counted};
 use crate::output;
 use crate::recordings::Recordings;
-use crate::screen::Followed;
+use crate::screen::{Came, Followed};
 use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::join::OneClock;
@@ -12,7 +12,7 @@ use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
 use magscope_core::together::{self, Piece, Walked};
 use magscope_core::{Report, ReportBuilder};
-use magscope_fleet::Ticker;
+use magscope_scope::look::ClockPair;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -77,27 +77,28 @@ pub fn of_agents(
     stop: &Stop,
 ) -> Result<Findings> {
     let mut report = ReportBuilder::of_many(followed.infos());
-    let infos = followed.infos().to_vec();
-    let (mut walker, online, tickers) = followed.walker(limits);
+    let mut follower = followed.follower(limits);
     let end = duration.and_then(|duration| Instant::now().checked_add(duration));
-    while walker.step(&mut |piece| add(&mut report, &piece)).map_err(anyhow::Error::from_boxed)?
-        == Progress::More
-    {
-        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
-            tickers.iter().for_each(Ticker::stop);
+    let mut add = |came: Came<'_>| match came {
+        Came::Host(info) => {
+            output::note(&format!("{} is here", info.host));
+            report.join(info);
         }
-        for news in tickers.iter().flat_map(Ticker::news) {
+        Came::Piece(piece) => add(&mut report, &piece),
+    };
+    while follower.step(&mut add).map_err(anyhow::Error::from_boxed)? == Progress::More {
+        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+            follower.stop();
+        }
+        for news in follower.news() {
             output::note(&news.text);
         }
     }
-    online.look(|all| {
-        for (a, b) in all.couples() {
-            let host = |node: u16| infos.get(usize::from(node)).map_or("", |info| &info.host);
-            let state = all.state(a, b).map_or_else(|| "one clock".to_owned(), |state| state.to_string());
-            output::note(&format!("clocks of {} and {}: {state}", host(a), host(b)));
-        }
-    });
-    let walked = walker.walked();
+    for ClockPair { hosts: (a, b), state, .. } in follower.clocks() {
+        let state = state.map_or_else(|| "one clock".to_owned(), |state| state.to_string());
+        output::note(&format!("clocks of {a} and {b}: {state}"));
+    }
+    let walked = follower.walked();
     note_evicted(&walked);
     Ok(Findings::new(report, walked, None))
 }

@@ -8,7 +8,7 @@ mod player;
 mod save;
 mod switch;
 
-pub use follower::{Followed, follow, watch};
+pub use follower::{Came, Followed, follow, watch};
 pub use keepers::below;
 pub use options::{ScreenArgs, config_dir};
 pub use player::{Hold, Player, play};

@@ -28,8 +28,16 @@ pub struct Clocks {
 impl Clocks {
     /// What is known of them before anything is read: only of a recording that was made of a log of several hosts.
     pub fn of(infos: &[NodeInfo]) -> Self {
-        let logs: Vec<ClockPair> = infos.iter().filter_map(of_log).collect();
-        Clocks { nodes: Vec::new(), pairs: logs.clone(), logs }
+        let mut clocks = Clocks::default();
+        infos.iter().for_each(|info| clocks.join(info));
+        clocks
+    }
+
+    /// One recording more.
+    pub fn join(&mut self, info: &NodeInfo) {
+        let log = of_log(info);
+        self.pairs.extend(log.clone());
+        self.logs.extend(log);
     }
 
     /// Takes what whoever aligned them says.

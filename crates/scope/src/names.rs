@@ -31,6 +31,11 @@ impl Names {
         Names { infos, ..Names::default() }
     }
 
+    /// One recording more.
+    pub fn join(&mut self, info: NodeInfo) {
+        self.infos.push(info);
+    }
+
     /// Learns what a batch announces.
     pub fn learn(&mut self, node: u16, batch: &Batch) {
         if self.flows.len() + batch.flows.len() > MOST {

@@ -107,16 +107,19 @@ impl Probes {
     /// Those of these recordings.
     pub fn new(infos: &[NodeInfo]) -> Self {
         let mut probes = Probes::default();
-        for (node, info) in infos.iter().enumerate() {
-            let own: Vec<ProbeId> =
-                info.probes.iter().take(256).map(|asked| probes.take(node as u16, info, asked)).collect();
-            probes.of.push(own);
-        }
-        let channels = probes.all.iter().flat_map(|probe| {
+        infos.iter().for_each(|info| probes.join(info));
+        probes
+    }
+
+    /// One recording more: those of its probes that no other has come last.
+    pub fn join(&mut self, info: &NodeInfo) {
+        let (node, known) = (self.of.len() as u16, self.all.len());
+        let own = info.probes.iter().take(256).map(|asked| self.take(node, info, asked)).collect();
+        self.of.push(own);
+        let new = self.all.iter().skip(known).flat_map(|probe| {
             probe.channels().map(|(value, channel)| (channel, probe.id, value)).collect::<Vec<_>>()
         });
-        probes.channels = channels.collect();
-        probes
+        self.channels.extend(new);
     }
 
     /// The number of a probe of a recording: a known one where it is the same.

@@ -222,6 +222,16 @@ impl Scope {
         scope
     }
 
+    /// One recording more, that begins while the others run.
+    pub fn join(&mut self, info: NodeInfo) {
+        self.probes.join(&info);
+        self.pyramid.grow(self.probes.all().len());
+        self.clocks.join(&info);
+        self.places.push(Places::default());
+        self.tell(format!("{} is here", info.host), false);
+        self.names.join(info);
+    }
+
     /// What a sampler leaves out: each rate is to be multiplied by a weight of it, and to say that it is an estimate.
     pub const fn sampled(&self) -> &Sampled {
         &self.sampled

@@ -135,14 +135,23 @@ impl Pair {
 
 /// Those of one boot of one host share a clock, but for the TSC.
 pub(super) fn nodes<'a>(infos: impl IntoIterator<Item = &'a NodeInfo>) -> Vec<Node> {
-    let mut boots: Vec<Option<&str>> = Vec::new();
-    let node = |(at, info): (usize, &'a NodeInfo)| {
-        let boot = Some(info.boot_id.as_str()).filter(|boot| !boot.is_empty() && info.clock != "tsc");
-        let known = boot.and_then(|_| boots.iter().position(|known| *known == boot));
-        boots.push(boot);
+    let mut boots = Boots::default();
+    infos.into_iter().map(|info| boots.node(info)).collect()
+}
+
+/// The boots of the recordings so far, where they are known.
+#[derive(Debug, Default)]
+pub(super) struct Boots(Vec<Option<String>>);
+
+impl Boots {
+    /// The next recording.
+    pub(super) fn node(&mut self, info: &NodeInfo) -> Node {
+        let boot = Some(&info.boot_id).filter(|boot| !boot.is_empty() && info.clock != "tsc").cloned();
+        let known = boot.as_ref().and_then(|_| self.0.iter().position(|known| *known == boot));
+        let at = self.0.len();
+        self.0.push(boot);
         Node { clock: NodeClock::new(), same: known.unwrap_or(at) as u16 }
-    };
-    infos.into_iter().enumerate().map(node).collect()
+    }
 }
 
 /// What a crossing says, and when it was at A and at B on their R.

@@ -1,6 +1,6 @@
 //! Alignment while the recordings run: bounds from what has come so far, in constant memory.
 
-use super::collect::{Breaks, breaks_before, constraint};
+use super::collect::{Boots, Breaks, breaks_before, constraint};
 use super::{Alignment, Node};
 use crate::clock::ClockSample;
 use crate::clock::pair::{Counts, Live};
@@ -26,14 +26,15 @@ pub struct Online(RefCell<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    boots: Boots,
     known: Alignment<Live>,
     pending: BTreeMap<(u16, u16), Pending>,
     /// Of each clock.
     broken: Vec<Broken>,
     /// What to add to a node's event clock to get to that of node 0, roughly: as they arrived.
     arrived: Vec<Option<i64>>,
-    /// The newest instant of node 0's event clock that was told of.
-    newest_0_ns: Option<u64>,
+    /// The newest instant that was told of, roughly, on node 0's event clock.
+    newest_ns: Option<i64>,
     ended: Vec<bool>,
 }
 
@@ -56,28 +57,42 @@ impl Online {
     /// For sources of these nodes, of which nothing is known yet. Those of one boot of one host share a clock, see
     /// [`Aligner::new`](super::Aligner::new).
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
-        let nodes = super::collect::nodes(nodes);
-        let count = nodes.len();
-        Online(RefCell::new(Inner {
-            known: Alignment { nodes, pairs: BTreeMap::new() },
+        let online = Online(RefCell::new(Inner {
+            boots: Boots::default(),
+            known: Alignment { nodes: Vec::new(), pairs: BTreeMap::new() },
             pending: BTreeMap::new(),
-            broken: (0..count).map(|_| Broken::default()).collect(),
-            arrived: vec![None; count],
-            newest_0_ns: None,
-            ended: vec![false; count],
-        }))
+            broken: Vec::new(),
+            arrived: Vec::new(),
+            newest_ns: None,
+            ended: Vec::new(),
+        }));
+        nodes.into_iter().for_each(|info| online.join(info));
+        online
+    }
+
+    /// One more source, that comes while the others run.
+    pub fn join(&self, info: &NodeInfo) {
+        let inner = &mut *self.0.borrow_mut();
+        inner.known.nodes.push(inner.boots.node(info));
+        inner.broken.push(Broken::default());
+        inner.arrived.push(None);
+        inner.ended.push(false);
     }
 
     /// Something came from a source that is as new as this instant of its event clock. Whatever comes first from another than the first
-    /// is taken for as new as what came last from that one, until packets tell better.
+    /// is taken for as new as what came last from those before it, until packets tell better.
     pub fn arrived(&self, node: u16, event_ns: u64) {
-        let Inner { arrived, newest_0_ns, .. } = &mut *self.0.borrow_mut();
+        let Inner { known, arrived, newest_ns, .. } = &mut *self.0.borrow_mut();
+        let own_ns = event_ns as i64;
+        let Some(arrived) = arrived.get_mut(usize::from(node)) else { return };
         if node == 0 {
-            *newest_0_ns = (*newest_0_ns).max(Some(event_ns));
+            *arrived = Some(0);
         }
-        if let (Some(arrived @ None), Some(there_ns)) = (arrived.get_mut(usize::from(node)), *newest_0_ns) {
-            *arrived = Some((there_ns as i64).wrapping_sub(event_ns as i64));
+        if let (None, Some(there_ns)) = (*arrived, *newest_ns) {
+            *arrived = Some(there_ns.wrapping_sub(own_ns));
         }
+        let shift_ns = known.shift_ns(node, event_ns).or(*arrived);
+        *newest_ns = (*newest_ns).max(shift_ns.map(|shift_ns| own_ns.wrapping_add(shift_ns)));
     }
 
     /// How the clocks of a source stood, just now.

@@ -100,24 +100,23 @@ impl ReportBuilder {
 
     /// An empty report about several recordings.
     pub fn of_many(infos: &[NodeInfo]) -> Self {
-        let coverage = infos.iter().fold(0, |hops, info| hops | info.coverage.served().0);
-        ReportBuilder {
-            infos: infos.to_vec(),
-            coverage: HopSet(coverage),
+        let mut report = ReportBuilder {
+            infos: Vec::new(),
+            coverage: HopSet::EMPTY,
             top: TOP,
             span: None,
             events: 0,
             all: HopSums::new(),
-            sampled: infos.iter().map(|info| (Sampled::of(info), [HopRate::default(); HOPS])).collect(),
+            sampled: Vec::new(),
             nodes: Vec::new(),
             elsewhere: 0,
             known: Map::default(),
-            places: infos.iter().map(|_| Places::default()).collect(),
+            places: Vec::new(),
             flows: Groups::new(By::Flow),
             groups: None,
             layers: None,
             receives: None,
-            customs: Customs::of(infos),
+            customs: Customs::default(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
@@ -125,7 +124,20 @@ impl ReportBuilder {
             losses: Losses::default(),
             measured: 0,
             disordered: 0,
+        };
+        for info in infos {
+            report.join(info);
         }
+        report
+    }
+
+    /// One recording more, that begins while the others run.
+    pub fn join(&mut self, info: &NodeInfo) {
+        self.coverage.0 |= info.coverage.served().0;
+        self.customs.join(self.infos.len() as u16, info);
+        self.sampled.push((Sampled::of(info), [HopRate::default(); HOPS]));
+        self.places.push(Places::default());
+        self.infos.push(info.clone());
     }
 
     /// How many flows, or other groups, a table has; 20 unless asked otherwise.
@@ -344,7 +356,7 @@ impl ReportBuilder {
             groups,
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
-            probes: self.customs.finish(start_ns, end_ns),
+            probes: self.customs.finish(&self.infos, start_ns, end_ns),
             losses,
             missing: missing.collect(),
             denominator,

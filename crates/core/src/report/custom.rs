@@ -117,28 +117,20 @@ struct Sum {
 }
 
 /// Adds up the hits of every probe of some recordings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Customs {
-    probes: Vec<(u16, String, CustomProbe, Sum)>,
+    probes: Vec<(u16, CustomProbe, Sum)>,
 }
 
 impl Customs {
-    pub(super) fn of(infos: &[NodeInfo]) -> Self {
-        let several = infos.len() > 1;
-        let host = |info: &NodeInfo| if several { info.host.clone() } else { String::new() };
-        let of = |(node, info): (usize, &NodeInfo)| {
-            let host = host(info);
-            info.probes
-                .iter()
-                .map(move |probe| (node as u16, host.clone(), probe.clone(), Sum::default()))
-                .collect::<Vec<_>>()
-        };
-        Customs { probes: infos.iter().enumerate().flat_map(of).collect() }
+    /// Those of one recording more.
+    pub(super) fn join(&mut self, node: u16, info: &NodeInfo) {
+        self.probes.extend(info.probes.iter().map(|probe| (node, probe.clone(), Sum::default())));
     }
 
     pub(super) fn hit(&mut self, node: u16, hit: &ProbeHit) {
         let mut own = self.probes.iter_mut().filter(|(of, ..)| *of == node);
-        let Some((_, _, probe, sum)) = own.nth(usize::from(hit.probe)) else { return };
+        let Some((_, probe, sum)) = own.nth(usize::from(hit.probe)) else { return };
         sum.hits += 1;
         for (i, (series, value)) in sum.values.iter_mut().zip(&probe.values).enumerate() {
             if let (Some(number), false) = (hit.value(i), value.kind == ValueKind::Address) {
@@ -151,8 +143,10 @@ impl Customs {
     }
 
     /// First and last hit of any probe.
-    pub(super) fn finish(self, start_ns: u64, end_ns: u64) -> Vec<ProbeRow> {
-        let row = |(_, node, probe, sum): (u16, String, CustomProbe, Sum)| {
+    pub(super) fn finish(self, infos: &[NodeInfo], start_ns: u64, end_ns: u64) -> Vec<ProbeRow> {
+        let row = |(node, probe, sum): (u16, CustomProbe, Sum)| {
+            let host = infos.get(usize::from(node)).filter(|_| infos.len() > 1);
+            let node = host.map_or_else(String::new, |info| info.host.clone());
             let values = probe.values.iter().zip(&sum.values);
             let read =
                 values.filter(|(value, _)| value.kind != ValueKind::Address).map(|(value, series)| ValueRow {

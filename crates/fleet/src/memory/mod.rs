@@ -19,7 +19,7 @@ use magscope_core::node::NodeInfo;
 use magscope_session::{Announcer, BadPacket, Packer, Place, unpack};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -60,7 +60,7 @@ impl Kept {
 pub struct Memory {
     stream: String,
     info: NodeInfo,
-    limit_bytes: u64,
+    limit_bytes: AtomicU64,
     kept: Mutex<Stretches>,
     more: Condvar,
     readers: AtomicUsize,
@@ -132,7 +132,7 @@ impl Memory {
         let memory = Arc::new(Memory {
             stream: format!("{:x}-{:x}", since_epoch.as_nanos(), std::process::id()),
             info,
-            limit_bytes,
+            limit_bytes: AtomicU64::new(limit_bytes),
             kept: Mutex::default(),
             more: Condvar::new(),
             readers: AtomicUsize::new(0),
@@ -156,7 +156,12 @@ impl Memory {
 
     /// How much it may keep, bytes.
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// From now on it may keep so much. Of what is more the oldest goes with the next packet.
+    pub fn limit(&self, bytes: u64) {
+        self.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// How much is kept.

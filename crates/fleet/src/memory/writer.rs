@@ -95,7 +95,7 @@ impl Writer {
     }
 
     fn keep(&mut self) -> Result<(), ArrowError> {
-        let limit = self.memory.limit_bytes / STRETCHES;
+        let limit = self.memory.limit_bytes() / STRETCHES;
         let begins = self.memory.kept().all.back().is_none_or(|stretch| stretch.bytes >= limit);
         if begins {
             self.announcer.begin();
@@ -133,7 +133,7 @@ impl Writer {
                 announces,
             }));
         }
-        while kept.bytes > self.memory.limit_bytes && kept.all.len() > 1 {
+        while kept.bytes > self.memory.limit_bytes() && kept.all.len() > 1 {
             if let Some(forgotten) = kept.all.pop_front() {
                 kept.bytes -= forgotten.bytes;
             }

@@ -7,7 +7,9 @@ use magscope_core::node::{Backend, Coverage, NodeInfo};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, LossCause, PayloadHead, Proto, Task};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{Address, Credentials, FleetError, From, Listen, Memory, Remote, Terms, Wish, serve};
+use magscope_fleet::{
+    Address, Credentials, FleetError, From, Hosts, Listen, Memory, Remote, Terms, Wish, serve,
+};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -124,7 +126,7 @@ impl Serving {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
             let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
-            runtime.block_on(serve(vec![memory], vec![listen], tell, end)).expect("it serves");
+            runtime.block_on(serve(Hosts::of(vec![memory]), vec![listen], tell, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
         Serving { stop, thread: Some(thread), said, port }
@@ -205,7 +207,7 @@ pub struct Came {
 
 impl Came {
     /// Reads until so many events have come or were missed.
-    pub fn read(&mut self, remote: &mut Remote, events: u64, mut pause: impl FnMut()) {
+    pub fn read(&mut self, remote: &mut dyn Source, events: u64, mut pause: impl FnMut()) {
         let (mut batch, end) = (Batch::default(), Instant::now() + Duration::from_mins(1));
         while (self.records.len() as u64) + self.missed < events {
             assert!(

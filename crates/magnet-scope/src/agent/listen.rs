@@ -7,7 +7,7 @@ use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Credentials, FleetError, Listen, Memory, Tell, serve};
+use magscope_fleet::{Credentials, FleetError, Hosts, Listen, Tell, serve};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub struct Doors {
 
 /// What talks to viewers.
 pub struct Talker {
-    hosts: Vec<Arc<Memory>>,
+    hosts: Arc<Hosts>,
     end: Arc<AtomicBool>,
     thread: JoinHandle<Result<()>>,
     /// Removed with it.
@@ -110,7 +110,7 @@ impl ListenArgs {
 
 impl Doors {
     /// Begins to let viewers in, from threads of its own.
-    pub fn serve(self, hosts: Vec<Arc<Memory>>) -> Result<Talker> {
+    pub fn serve(self, hosts: Arc<Hosts>) -> Result<Talker> {
         for listen in &self.listeners {
             output::note(&format!("listening at {}", listen.address()));
         }
@@ -142,7 +142,7 @@ impl Talker {
     /// Lets viewers take what is left, as long as that does not take long, and ends.
     pub fn end(self) -> Result<()> {
         let since = Instant::now();
-        while self.hosts.iter().any(|memory| memory.readers() > 0) && since.elapsed() < PARTING {
+        while self.hosts.all().iter().any(|memory| memory.readers() > 0) && since.elapsed() < PARTING {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.end.store(true, Ordering::Relaxed);

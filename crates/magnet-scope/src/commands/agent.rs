@@ -14,7 +14,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Hop};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{About, AboutHost, Address, Grants, Memory, dial};
+use magscope_fleet::{About, AboutHost, Address, Grants, Hosts, Memory, dial};
 use magscope_scope::format::count;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -199,7 +199,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let mut live = Live::new(capture, args.capture.duration, stop).with_control(control);
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
-    let talker = doors.serve(vec![memory.clone()])?;
+    let talker = doors.serve(Hosts::of(vec![memory.clone()]))?;
     let mut health = Health::new(&memory, args.health);
     let mut batch = Batch::default();
     let result = loop {

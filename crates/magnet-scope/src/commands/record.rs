@@ -13,9 +13,9 @@ use crate::{capture, namespaces, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
-use magscope_core::node::{NodeInfo, tell_apart};
+use magscope_core::node::{NodeInfo, tell_apart_from};
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Remote, Ticker};
+use magscope_fleet::Host;
 use magscope_session::RecordOptions;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -102,36 +102,43 @@ fn agents(args: &Args) -> Result<()> {
     }
     let stop = Stop::on_signals()?;
     let all = Directory::prepare(&args.output)?;
-    let Connected { sources, tickers } = args.connect.open(&args.capture)?;
-    let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
-    tell_apart(&mut infos);
-    let mut recordings = Vec::new();
-    for (source, info) in sources.into_iter().zip(&infos) {
+    let Connected { hosts, lobby } = args.connect.open(&args.capture)?;
+    let mut infos: Vec<NodeInfo> = Vec::new();
+    let mut begin = |host: Host| -> Result<Recorded<Host>> {
+        let mut info = host.info().clone();
+        tell_apart_from(&infos, &mut info);
         let own = Directory::prepare(&below(all.path(), &info.host))?;
         output::note(&format!("recording {} into {}", info.host, own.path().display()));
-        recordings.push(Recorded::new(source, own, args.options())?);
-    }
+        infos.push(info);
+        Recorded::new(host, own, args.options())
+    };
+    let recordings = hosts.into_iter().map(&mut begin).collect::<Result<Vec<_>>>()?;
     let end = args.capture.duration.and_then(|duration| Instant::now().checked_add(duration));
     std::thread::scope(|scope| {
-        let record = |mut recorded: Recorded<Remote>| {
+        let record = |mut recorded: Recorded<Host>| {
             let drained = drain(&mut recorded);
             let closed = recorded.close();
             drained.and(closed)
         };
-        let threads: Vec<_> =
-            recordings.into_iter().map(|recorded| scope.spawn(move || record(recorded))).collect();
-        // A host that cannot be recorded any more ends by itself, and the others go on.
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        let spawn = |recorded| scope.spawn(move || record(recorded));
+        let mut threads: Vec<_> = recordings.into_iter().map(spawn).collect();
+        let (mut begun, mut ended) = (Ok(()), Ok(()));
+        let failed = |_| Err(anyhow!("a recording's thread has failed"));
+        // A host that cannot be recorded any more ends by itself, and the others go on. One that has ended can come again.
+        while !(threads.is_empty() && (lobby.ticker().is_stopped() || ended.is_err())) {
             std::thread::sleep(Duration::from_millis(50));
-            if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
-                tickers.iter().for_each(Ticker::stop);
+            if begun.is_err() || stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+                lobby.ticker().stop();
+            } else if let Some(host) = lobby.arrived() {
+                begun = begin(host).map(|recorded| threads.push(spawn(recorded)));
             }
-            for news in tickers.iter().flat_map(Ticker::news) {
+            for thread in threads.extract_if(.., |thread| thread.is_finished()) {
+                ended = ended.and(thread.join().unwrap_or_else(failed));
+            }
+            for news in lobby.ticker().news() {
                 output::note(&news.text);
             }
         }
-        let failed = || Err(anyhow!("a recording's thread has failed"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect::<Result<Vec<_>>>()
-    })?;
-    Ok(())
+        ended.and(begun)
+    })
 }

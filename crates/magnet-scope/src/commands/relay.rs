@@ -8,9 +8,8 @@ use crate::signals::Stop;
 use crate::{capture, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
-use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Address, From, Memory, Remote, Terms, Ticker, Wish, Writer};
+use magscope_fleet::{Address, From, Host, Hosts, Lobby, Memory, Terms, Wish, Writer};
 use std::time::Duration;
 
 /// Arguments of `relay`.
@@ -35,48 +34,58 @@ pub fn run(args: &Args) -> Result<()> {
     let doors = args.listen.open()?;
     capture::drop_privileges()?;
     let credentials = args.listen.known_by()?;
-    let mut sources = Vec::new();
-    for address in &args.connect {
-        let (address, credentials) = (address.clone(), credentials.clone());
-        let wish = Wish { address, credentials, from: From::Now, terms: Terms::default() };
-        sources.extend(Remote::connect(&wish).map_err(explain)?);
-    }
-    let tickers: Vec<Ticker> = sources.iter().map(Remote::ticker).collect();
-    let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
-    tell_apart(&mut infos);
-    let each = args.memory / infos.len().max(1) as u64;
-    let (mut memories, mut writers) = (Vec::new(), Vec::new());
-    for info in infos {
-        output::note(&format!("relays {}", info.host));
-        let (memory, writer) = Memory::new(info, each)?;
-        memories.push(memory);
-        writers.push(writer);
-    }
-    let talker = doors.serve(memories)?;
+    let wish = |address: &Address| Wish {
+        address: address.clone(),
+        credentials: credentials.clone(),
+        from: From::Now,
+        terms: Terms::default(),
+    };
+    let wishes: Vec<Wish> = args.connect.iter().map(wish).collect();
+    let (first, lobby) = Lobby::enter(&wishes).map_err(explain)?;
+    let hosts = Hosts::of(Vec::new());
+    let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
+    let writers = writers.collect::<Result<Vec<_>>>()?;
+    let talker = doors.serve(hosts.clone())?;
     let result = std::thread::scope(|scope| {
-        let threads: Vec<_> = sources
-            .into_iter()
-            .zip(writers)
-            .map(|(source, writer)| scope.spawn(|| keep(source, writer)))
-            .collect();
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        let spawn = |(host, writer)| scope.spawn(|| keep(host, writer));
+        let mut threads: Vec<_> = writers.into_iter().map(spawn).collect();
+        let (mut taken, mut kept) = (Ok(()), Ok(()));
+        let failed = |_| Err(anyhow!("a thread that keeps a host has failed"));
+        // One that has ended can come again.
+        while !(lobby.ticker().is_stopped() && threads.is_empty()) {
             std::thread::sleep(Duration::from_millis(50));
-            if stop.is_raised() || talker.has_ended() {
-                tickers.iter().for_each(Ticker::stop);
+            if taken.is_err() || kept.is_err() || stop.is_raised() || talker.has_ended() {
+                lobby.ticker().stop();
+            } else if let Some(host) = lobby.arrived() {
+                taken = take_in(host, &hosts, args.memory).map(|host| threads.push(spawn(host)));
             }
-            for news in tickers.iter().flat_map(Ticker::news) {
+            for thread in threads.extract_if(.., |thread| thread.is_finished()) {
+                kept = kept.and(thread.join().unwrap_or_else(failed));
+            }
+            for news in lobby.ticker().news() {
                 output::note(&news.text);
             }
         }
-        let failed = || Err(anyhow!("a thread that keeps a host has failed"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| failed())).collect::<Result<Vec<_>>>()
+        taken.and(kept)
     });
     let talked = talker.end();
     result.and(talked)
 }
 
+/// One host more, with its share of the memory.
+fn take_in(host: Host, hosts: &Hosts, memory: u64) -> Result<(Host, Writer)> {
+    let mut info = host.info().clone();
+    hosts.name(&mut info);
+    output::note(&format!("relays {}", info.host));
+    let (kept, writer) = Memory::new(info, memory)?;
+    hosts.add(kept);
+    let all = hosts.all();
+    all.iter().for_each(|kept| kept.limit(memory / all.len() as u64));
+    Ok((host, writer))
+}
+
 /// Keeps what a host sends, what it is told to have missed with it.
-fn keep(mut source: Remote, mut writer: Writer) -> Result<()> {
+fn keep(mut source: Host, mut writer: Writer) -> Result<()> {
     let mut batch = Batch::default();
     while source.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?
         == Progress::More

@@ -10,10 +10,10 @@ use anyhow::Result;
 use magscope_core::align::{Alignment, Online};
 use magscope_core::clock::pair::Live;
 use magscope_core::journey::Limits;
-use magscope_core::node::{NodeInfo, tell_apart};
+use magscope_core::node::{NodeInfo, tell_apart, tell_apart_from};
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::together::{Piece, Walker};
-use magscope_fleet::Ticker;
+use magscope_core::together::{Piece, Walked, Walker};
+use magscope_fleet::{Lobby, News, Ticker};
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
@@ -33,8 +33,8 @@ pub struct Followed {
     sources: Vec<Box<dyn Source>>,
     infos: Vec<NodeInfo>,
     online: Online,
-    /// What tells of connections.
-    tickers: Vec<Ticker>,
+    /// Where others come in.
+    lobby: Option<Lobby>,
     /// What saves of each host what lies around triggers.
     keepers: Keepers,
 }
@@ -44,20 +44,20 @@ impl Followed {
     pub fn open(dirs: &[PathBuf]) -> Result<Self> {
         let sources = dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default()));
         let sources = sources.map(|source| source.map(|source| Box::new(source) as Box<dyn Source>));
-        Ok(Self::of(sources.collect::<Result<Vec<_>>>()?, Vec::new()))
+        Ok(Self::of(sources.collect::<Result<Vec<_>>>()?, None))
     }
 
     /// Agents, from where they were asked for.
     pub fn connected(connected: Connected) -> Self {
-        let sources = connected.sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>);
-        Self::of(sources.collect(), connected.tickers)
+        let sources = connected.hosts.into_iter().map(|host| host as Box<dyn Source>);
+        Self::of(sources.collect(), Some(connected.lobby))
     }
 
-    fn of(sources: Vec<Box<dyn Source>>, tickers: Vec<Ticker>) -> Self {
+    fn of(sources: Vec<Box<dyn Source>>, lobby: Option<Lobby>) -> Self {
         let mut infos: Vec<NodeInfo> = sources.iter().map(|source| source.info().clone()).collect();
         tell_apart(&mut infos);
         let online = Online::new(&infos);
-        Followed { sources, infos, online, tickers, keepers: Keepers::default() }
+        Followed { sources, infos, online, lobby, keepers: Keepers::default() }
     }
 
     /// The same, saving of each host what lies around a trigger, below a directory a host.
@@ -71,52 +71,92 @@ impl Followed {
         &self.infos
     }
 
-    /// What reads them without a screen, and tells of what happens to their connections.
-    pub fn walker(&mut self, limits: Limits) -> (Walker<'_>, &Online, &[Ticker]) {
-        let walker = Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE);
-        (walker, &self.online, &self.tickers)
-    }
-
     /// What shows them.
     pub fn scope(&self, limits: Limits, most_lifelines: usize) -> Scope {
         let options = Options { state: State::Live, limits, most_lifelines, ..Options::default() };
         Scope::of_several(self.infos.clone(), options)
     }
 
-    /// What feeds it.
+    /// What reads them.
     pub fn follower(&mut self, limits: Limits) -> Follower<'_> {
         Follower {
             walker: Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE),
             online: &self.online,
-            infos: &self.infos,
-            tickers: &self.tickers,
-            keepers: &self.keepers,
+            infos: self.infos.clone(),
+            lobby: self.lobby.as_ref(),
+            keepers: &mut self.keepers,
             told: None,
             bounds: BTreeMap::new(),
         }
     }
 }
 
-/// Reads on and feeds a scope.
+/// What comes of hosts that are followed.
+pub enum Came<'a> {
+    /// One host more.
+    Host(&'a NodeInfo),
+    /// Something of one of them.
+    Piece(Piece<'a>),
+}
+
+/// Reads on, and feeds a scope or whoever else looks.
 pub struct Follower<'f> {
     walker: Walker<'f>,
     online: &'f Online,
-    infos: &'f [NodeInfo],
-    tickers: &'f [Ticker],
-    keepers: &'f Keepers,
+    infos: Vec<NodeInfo>,
+    lobby: Option<&'f Lobby>,
+    keepers: &'f mut Keepers,
     told: Option<Instant>,
     /// How wide the bound of each pair was, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
 }
 
 impl Follower<'_> {
+    /// Reads the next batch of one of them; [`Progress::End`] once all are closed and nobody else can come.
+    pub fn step(&mut self, visit: &mut dyn FnMut(Came<'_>)) -> Result<Progress, SourceError> {
+        while let Some(host) = self.lobby.and_then(Lobby::arrived) {
+            let mut info = host.info().clone();
+            tell_apart_from(&self.infos, &mut info);
+            let source = self.keepers.hold(&info, host)?;
+            let info = self.walker.join(source);
+            visit(Came::Host(&info));
+            self.infos.push(info);
+        }
+        let progress = self.walker.step(&mut |piece| visit(Came::Piece(piece)))?;
+        if progress == Progress::End && self.lobby.is_some_and(|lobby| !lobby.ticker().is_stopped()) {
+            std::thread::sleep(PATIENCE);
+            return Ok(Progress::More);
+        }
+        Ok(progress)
+    }
+
+    /// Ends what is read of agents.
+    pub fn stop(&self) {
+        self.lobby.map(Lobby::ticker).inspect(|ticker| ticker.stop());
+    }
+
+    /// What happened to connections since it was last asked.
+    pub fn news(&self) -> Vec<News> {
+        self.lobby.map(Lobby::ticker).map(Ticker::news).unwrap_or_default()
+    }
+
+    /// What was found on the way.
+    pub fn walked(&self) -> Walked {
+        self.walker.walked()
+    }
+
     /// Reads for so long what has come; [`Progress::End`] once all of them are closed.
     pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<Progress, SourceError> {
         let began = Instant::now();
         loop {
-            let progress = self.walker.step(&mut |piece| match piece {
-                Piece::Batch(node, batch) => scope.hold(&mut |scope| scope.ingest_batch(node, batch)),
-                Piece::Journey(journey, ..) => scope.hold(&mut |scope| scope.ingest_journey(journey.clone())),
+            let progress = self.step(&mut |came| match came {
+                Came::Host(info) => scope.hold(&mut |scope| scope.join(info.clone())),
+                Came::Piece(Piece::Batch(node, batch)) => {
+                    scope.hold(&mut |scope| scope.ingest_batch(node, batch));
+                }
+                Came::Piece(Piece::Journey(journey, ..)) => {
+                    scope.hold(&mut |scope| scope.ingest_journey(journey.clone()));
+                }
             })?;
             if progress == Progress::End {
                 self.tell(scope);
@@ -142,16 +182,19 @@ impl Follower<'_> {
     /// Shows how the clocks stand.
     fn tell(&mut self, scope: &mut dyn Hold) {
         self.told = Some(Instant::now());
-        let bounds = &mut self.bounds;
-        let pairs: Vec<ClockPair> = self.online.look(|all| {
-            all.couples()
-                .map(|pair| clock_pair(all, self.infos, pair, bounds.entry(pair).or_default()))
-                .collect()
-        });
+        let pairs = self.clocks();
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
-        for news in self.tickers.iter().flat_map(Ticker::news) {
+        for news in self.news() {
             scope.hold(&mut |scope| scope.tell(news.text.clone(), news.bad));
         }
+    }
+
+    /// How the clocks of every two of them stand to each other.
+    pub fn clocks(&mut self) -> Vec<ClockPair> {
+        let (infos, bounds) = (&self.infos, &mut self.bounds);
+        self.online.look(|all| {
+            all.couples().map(|pair| clock_pair(all, infos, pair, bounds.entry(pair).or_default())).collect()
+        })
     }
 }
 

@@ -19,8 +19,13 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Keepers {
     all: Vec<Rc<RefCell<Keeper>>>,
-    /// Removed again if nothing was saved.
-    _made: Option<Directory>,
+    into: Option<Into>,
+}
+
+/// Where to, removed again if nothing was saved; and how much all of them may hold, bytes.
+struct Into {
+    made: Directory,
+    memory: u64,
 }
 
 /// A host whose batches are held as they come, by its own clock.
@@ -36,16 +41,23 @@ impl Keepers {
         infos: &[NodeInfo],
         sources: &mut Vec<Box<dyn Source>>,
     ) -> Result<Self> {
-        let Some((made, memory)) = triggered.directory() else { return Ok(Self::default()) };
-        let each = memory / infos.len().max(1) as u64;
-        let mut all = Vec::new();
+        let into = triggered.directory().map(|(made, memory)| Into { made, memory });
+        let mut keepers = Keepers { all: Vec::new(), into };
         for (info, inner) in infos.iter().zip(std::mem::take(sources)) {
-            let own = Directory::prepare(&below(made.path(), &info.host))?;
-            let keeper = Rc::new(RefCell::new(Keeper::new(own, info, each)));
-            all.push(keeper.clone());
-            sources.push(Box::new(Kept { inner, keeper }));
+            sources.push(keepers.hold(info, inner)?);
         }
-        Ok(Keepers { all, _made: Some(made) })
+        Ok(keepers)
+    }
+
+    /// Holds what comes of one host more, whose name no other has.
+    pub fn hold(&mut self, info: &NodeInfo, inner: Box<dyn Source>) -> Result<Box<dyn Source>> {
+        let Some(Into { made, memory }) = &self.into else { return Ok(inner) };
+        let own = Directory::prepare(&below(made.path(), &info.host))?;
+        let each = memory / (self.all.len() as u64 + 1);
+        self.all.iter().for_each(|keeper| keeper.borrow_mut().limit(each));
+        let keeper = Rc::new(RefCell::new(Keeper::new(own, info, each)));
+        self.all.push(keeper.clone());
+        Ok(Box::new(Kept { inner, keeper }))
     }
 
     /// Saves the window of a trigger on every host; what to say of it, and whether it is bad.

@@ -45,6 +45,11 @@ impl Keeper {
         }
     }
 
+    /// From now on it holds at most so many bytes.
+    pub const fn limit(&mut self, most_bytes: u64) {
+        self.most_bytes = most_bytes;
+    }
+
     /// Holds a batch, and lets go of the oldest beyond its memory.
     pub fn hold(&mut self, batch: &Batch) {
         if self.flows.len() + batch.flows.len() > MOST_NAMES {
@@ -98,6 +103,8 @@ impl Keeper {
                     .filter(|loss| loss.to_ns >= capture.from_ns && loss.from_ns <= capture.to_ns)
                     .copied()
                     .collect(),
+                hits: batch.hits.iter().filter(|hit| inside(hit.time_ns)).copied().collect(),
+                heads: batch.heads.iter().filter(|head| inside(head.time_ns)).cloned().collect(),
                 clock: batch.clock.clone(),
                 changes: batch.changes.clone(),
                 counts: batch.counts.clone(),

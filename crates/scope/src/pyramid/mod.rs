@@ -105,14 +105,16 @@ impl Pyramid {
     /// An empty one, with room for so many custom probes.
     pub fn with_probes(keep: Keep, probes: usize) -> Self {
         let most = if keep == Keep::All { MOST_RECORDED } else { MOST_LIVE };
-        Pyramid {
-            lanes: (0..LANES + probes).map(|_| Levels::default()).collect(),
-            slowest: Levels::default(),
-            values: (0..probes * MOST_VALUES).map(|_| Levels::default()).collect(),
-            keep,
-            lowest: 0,
-            most,
-        }
+        let (lanes, values) = (Vec::new(), Vec::new());
+        let mut pyramid = Pyramid { lanes, slowest: Levels::default(), values, keep, lowest: 0, most };
+        pyramid.grow(probes);
+        pyramid
+    }
+
+    /// Makes room for so many custom probes.
+    pub fn grow(&mut self, probes: usize) {
+        self.lanes.resize_with(self.lanes.len().max(LANES + probes), Levels::default);
+        self.values.resize_with(self.values.len().max(probes * MOST_VALUES), Levels::default);
     }
 
     /// Forgets everything.
