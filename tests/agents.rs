@@ -316,15 +316,14 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     let far = dir.path().join("far");
     let far_name = far.display().to_string();
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
-    let terminal = Terminal::start(&["--connect", &address], dir.path(), 120, 40);
+    let mut terminal = Terminal::start(&["--connect", &address], dir.path(), 120, 40);
     assert!(eventually(|| recordings(&far).len() == 1));
     assert!(client.says("client reads") && client.says("me reads"));
 
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     assert!(server.says("client reads") && server.says("me reads"));
     assert!(eventually(|| recordings(&far).len() == 2));
-    terminal.shows("server is here");
-    let mut terminal = terminal;
+    terminal.shows(" is here");
     traffic(&hosts, Duration::from_millis(3));
     terminal.keys("4");
     terminal.shows(&format!("{SERVER}:7001"));
@@ -523,7 +522,22 @@ fn an_agent_needs_no_more_than_its_service_gives_it() {
     let mut agent = Command::new("setpriv");
     agent.arg("--bounding-set").arg(format!("-all,{}", set.join(","))).arg("--no-new-privs");
     agent.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(["agent", "--socket", &socket, "--duration", "2s"]);
-    let output = agent.output().expect("it starts");
+    let agent = agent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Something to see, until it has ended.
+    let (ended, own) = (AtomicBool::new(false), UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    own.connect(own.local_addr().expect("bound")).expect("itself");
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                own.send(&[1; 100]).expect("sent");
+                own.recv(&mut [0; 200]).expect("read");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let output = agent.wait_with_output().expect("it ends");
+        ended.store(true, Ordering::Relaxed);
+        output
+    });
     let said = stderr(&output);
     assert!(output.status.success() && said.contains("listening at") && said.contains(", 0 lost"), "{said}");
     assert!(!said.contains("ended: 0 records"), "{said}");
