@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Three emulated machines, each wired to both others and each with a wall clock and a clock rate of its own, record their ends of real
-# traffic.
+# traffic; or, where certificates are given, two of them have agents and the third watches both live.
 #
-# usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC
-# TRAFFIC is a program of which `guest_asks`, `guest_serves` and `guest_mirrors` are ignored tests. Leaves the recordings in
-# FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot.
+# usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC [CERTIFICATES]
+# TRAFFIC is a program of which `guest_asks`, `guest_serves`, `guest_mirrors` and `guest_watches` are ignored tests. Leaves the
+# recordings in FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot. CERTIFICATES is a
+# folder with those of host-client, host-server and viewer-me. What the third machine has seen and recorded is in FOLDER/mirror then.
 #
 # In each machine a namespace `end` with 10.88.N.2 is recorded, and the machine itself forwards for it. So what netem does at the
 # machine's own devices lies between the recorded hosts: 1 ms from the client, 6 ms from the server, 3 ms from the mirror, at 100 Mbit/s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=$1 binary=$2 traffic=$3
+out=$1 binary=$2 traffic=$3 certificates=${4:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 . scripts/lib/guest.sh
@@ -19,6 +20,7 @@ guest_needs ip tc strip
 folder=$(guest_kernel 6.12) || skip "Debian's packages have no kernel 6.12"
 guest_recorder "$binary" "$traffic" "$folder" veth sch_netem virtio_net virtio_pci virtio_blk
 guest_add "$(command -v tc)" tc
+[ -z "$certificates" ] || cp -r "$certificates" "$work/root/tls"
 cat >>"$work/root/init" <<'INIT'
 case $role in
     client) me=1 others="2 3" ppm=200 delay="1ms 200us" test=guest_asks ;;
@@ -44,6 +46,25 @@ for them in $others; do # a wire each, as they are given to the machine
     /bin/tc qdisc add dev eth$number root netem delay $delay rate 100mbit
     number=$((number + 1))
 done
+if [ -d /tls ]; then
+    if [ $role = mirror ]; then
+        $ip netns exec end /bin/traffic $test --ignored --exact --nocapture &
+        timeout 240 /bin/traffic guest_watches --ignored --exact --nocapture
+    else
+        /bin/magnet-scope agent --netns end --hops all --listen 10.88.$me.1:6246 --tls /tls --identity host-$role &
+        agent=$!
+        until /bin/magnet-scope agent about unix:/run/magnet-scope/agent.sock >/dev/null 2>&1 || ! kill -0 $agent; do sleep 0.1; done
+        timeout 240 $ip netns exec end /bin/traffic $test --ignored --exact --nocapture
+        # the third has read all of it and powers off; until then it is there
+        timeout 120 /bin/traffic guest_is_watched --ignored --exact --nocapture
+        kill -INT $agent
+        wait $agent
+    fi
+    mkdir -p /recording
+    tar c -C /recording . >/dev/vda && sync && echo "MACHINE: recorded"
+    echo o >/proc/sysrq-trigger
+    sleep 60
+fi
 /bin/magnet-scope record --netns end --hops all -o /recording &
 recorder=$!
 until [ -s /recording/meta.toml ] || ! kill -0 $recorder; do sleep 0.1; done

@@ -1,46 +1,18 @@
 //! What a journey in flight costs in memory, all tables included: the bytes that a correlator holds with so many of them
 //! open, at its fullest, as an allocator counts them that does nothing else.
 
+mod counting;
+
+use counting::{HELD, MOST};
 use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hop::HopSet;
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::{Batch, Event, Hop};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Flows that the journeys are spread over, where they are on many.
 const MANY: u32 = 200;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counted: what was asked for, not what the allocator rounds it up to.
-struct Counting;
-
-fn grow(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call goes on to the system's allocator as it came.
-#[allow(unsafe_code)] // an allocator cannot be written without
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        grow(layout.size());
-        // SAFETY: the caller's promises are this call's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are this call's.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn flow(id: u64, proto: Proto, n: u32, receives: bool) -> Flow {
     let end = |host| SocketAddr::from((Ipv4Addr::from([10, 0, (n >> 8) as u8, host]), 1000 + n as u16));

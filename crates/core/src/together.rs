@@ -9,7 +9,7 @@ use crate::join::{Crossing, JoinCounters, JoinLimits, Joined, Joiner, Pairing, T
 use crate::journey::{Correlator, Counters, Journey, Limits};
 use crate::node::{NodeInfo, tell_apart, tell_apart_from};
 use crate::source::{Progress, Source, SourceError};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Journeys of a node that wait for its clocks, at most; then the oldest go on without.
@@ -45,7 +45,6 @@ struct Lane<'s> {
     correlator: Correlator,
     /// Rough common time of what was read, nanoseconds.
     at_ns: i64,
-    ended: bool,
     /// Journeys that ended and wait until the clocks are known around them.
     held: VecDeque<Journey>,
 }
@@ -53,7 +52,7 @@ struct Lane<'s> {
 impl<'s> Lane<'s> {
     fn new(source: Box<dyn Source + 's>, info: NodeInfo, limits: Limits) -> Self {
         let correlator = Correlator::of_node(&info, limits);
-        Lane { source, correlator, info, at_ns: i64::MIN, ended: false, held: VecDeque::new() }
+        Lane { source, correlator, info, at_ns: i64::MIN, held: VecDeque::new() }
     }
 }
 
@@ -85,6 +84,8 @@ impl Context for Names<'_, '_> {
 /// Reads recordings side by side, a batch at a time: whoever is behind goes on, so that halves wait as shortly as can be.
 pub struct Walker<'s> {
     lanes: Vec<Lane<'s>>,
+    /// Those that have not ended, by how far they are: a step must not cost more where there are many.
+    order: BTreeSet<(i64, usize)>,
     timeline: &'s dyn Timeline,
     /// Learns the clocks on the way.
     online: Option<&'s Online>,
@@ -92,6 +93,8 @@ pub struct Walker<'s> {
     joiner: Option<Joiner<'s>>,
     limits: Limits,
     patience: Duration,
+    /// Steps since anything came.
+    quiet: usize,
     batch: Batch,
     done: Vec<Journey>,
     joined: Vec<Joined>,
@@ -99,7 +102,8 @@ pub struct Walker<'s> {
 }
 
 impl<'s> Walker<'s> {
-    /// Reads these sources in the order of `timeline`. A source may wait at most `patience` for something to come.
+    /// Reads these sources in the order of `timeline`. Where none of them has anything, each may wait at most `patience` for
+    /// something to come.
     pub fn new(
         sources: Vec<Box<dyn Source + 's>>,
         timeline: &'s dyn Timeline,
@@ -112,12 +116,14 @@ impl<'s> Walker<'s> {
         let lanes: Vec<Lane<'_>> = lanes.collect();
         let joins = lanes.len() > 1 || lanes.iter().any(|lane| lane.info.netns.len() > 1);
         Walker {
+            order: (0..lanes.len()).map(|at| (i64::MIN, at)).collect(),
             lanes,
             timeline,
             online: None,
             joiner: joins.then(|| joiner(timeline, limits)),
             limits,
             patience,
+            quiet: 0,
             batch: Batch::default(),
             done: Vec::new(),
             joined: Vec::new(),
@@ -147,6 +153,7 @@ impl<'s> Walker<'s> {
         }
         // What ended here before has nobody left to meet, and what comes has.
         self.joiner.get_or_insert_with(|| joiner(self.timeline, self.limits));
+        self.order.insert((i64::MIN, self.lanes.len()));
         self.lanes.push(Lane::new(source, info.clone(), self.limits));
         self.finished = false;
         info
@@ -155,18 +162,18 @@ impl<'s> Walker<'s> {
     /// Reads the next batch of one of them and visits what comes of it. After [`Progress::End`] nothing more comes, unless one more
     /// [joins](Walker::join).
     pub fn step(&mut self, visit: &mut dyn FnMut(Piece<'_>)) -> Result<Progress, SourceError> {
-        let behind = (0..self.lanes.len()).filter(|at| !self.lanes[*at].ended);
-        let Some(at) = behind.min_by_key(|at| self.lanes[*at].at_ns) else {
+        let newest_ns = self.order.last().map_or(i64::MIN, |(ns, _)| *ns);
+        let Some((_, at)) = self.order.pop_first() else {
             self.finish(visit);
             return Ok(Progress::End);
         };
         let node = at as u16;
-        let newest_ns = self.lanes.iter().map(|lane| lane.at_ns).max().unwrap_or(i64::MIN);
         let lane = &mut self.lanes[at];
+        // Quiet hosts are waited for when all of them are: else each would keep the others waiting in turn.
+        let patience = if self.quiet > self.order.len() { self.patience } else { Duration::ZERO };
         // the last batch's was another source's
         self.batch.watermark_ns = 0;
-        if lane.source.next(&mut self.batch, self.patience)? == Progress::End {
-            lane.ended = true;
+        if lane.source.next(&mut self.batch, patience)? == Progress::End {
             lane.correlator.finish(&mut self.done);
             if let Some(online) = self.online {
                 online.ended(node);
@@ -174,6 +181,7 @@ impl<'s> Walker<'s> {
         } else {
             // Where nothing comes, as from a quiet host, the others go on.
             let newest = newest(&self.batch);
+            self.quiet = if newest.is_some() { 0 } else { self.quiet.saturating_add(1) };
             if let (Some(online), Some(own_ns)) = (self.online, newest) {
                 online.arrived(node, own_ns);
             }
@@ -184,6 +192,7 @@ impl<'s> Walker<'s> {
                 None if first && self.online.is_some() => i64::MIN,
                 None => newest_ns.saturating_add(1),
             };
+            self.order.insert((lane.at_ns, at));
             lane.correlator.push(&self.batch, &mut self.done);
             if let Some(online) = self.online {
                 self.batch.clock.iter().for_each(|sample| online.clock(node, *sample));
@@ -193,7 +202,7 @@ impl<'s> Walker<'s> {
         }
         if let Some(online) = self.online {
             self.lanes[at].held.extend(self.done.drain(..));
-            self.release(|node, journey, held| {
+            self.release(at, |node, journey, held| {
                 let settled = online.settled_ns(node).map(|(_, to)| to);
                 held > MAX_HELD
                     || journey.end_ns().is_none_or(|end| settled > Some(end.saturating_add(AROUND_NS)))
@@ -210,18 +219,16 @@ impl<'s> Walker<'s> {
         Ok(Progress::More)
     }
 
-    /// Lets held journeys go, the first of each node first, as long as they may: by node, journey, and how many are held.
-    fn release(&mut self, may: impl Fn(u16, &Journey, usize) -> bool) {
-        for at in 0..self.lanes.len() {
-            let node = at as u16;
-            while let Some(lane) = self.lanes.get_mut(at)
-                && lane.held.front().is_some_and(|journey| may(node, journey, lane.held.len()))
-                && let Some(journey) = lane.held.pop_front()
-            {
-                match &mut self.joiner {
-                    Some(joiner) => joiner.push(node, journey, &Names(&self.lanes), &mut self.joined),
-                    None => self.joined.push(Joined { journey, crossing: None }),
-                }
+    /// Lets held journeys of a node go, the first first, as long as they may: by node, journey, and how many are held.
+    fn release(&mut self, at: usize, may: impl Fn(u16, &Journey, usize) -> bool) {
+        let node = at as u16;
+        while let Some(lane) = self.lanes.get_mut(at)
+            && lane.held.front().is_some_and(|journey| may(node, journey, lane.held.len()))
+            && let Some(journey) = lane.held.pop_front()
+        {
+            match &mut self.joiner {
+                Some(joiner) => joiner.push(node, journey, &Names(&self.lanes), &mut self.joined),
+                None => self.joined.push(Joined { journey, crossing: None }),
             }
         }
     }
@@ -241,7 +248,7 @@ impl<'s> Walker<'s> {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        self.release(|_, _, _| true);
+        (0..self.lanes.len()).for_each(|at| self.release(at, |_, _, _| true));
         if let Some(joiner) = &mut self.joiner {
             joiner.finish(&mut self.joined);
         }

@@ -201,10 +201,7 @@ impl Inner {
     }
 
     fn settled_ns(&self, node: u16) -> Option<(u64, u64)> {
-        let clock = self.known.clock(node)?;
-        let (from, to) = clock.settled_ns()?;
-        let ended = self.ended.get(usize::from(node)).copied().unwrap_or_default();
-        Some((from, if ended { clock.newest()?.event_ns() } else { to }))
+        settled_ns(&self.known, &self.ended, node)
     }
 
     fn end(&mut self, node: u16) {
@@ -227,8 +224,7 @@ impl Inner {
 
     /// Takes the crossings that both nodes' clocks are known around.
     fn settle(&mut self, pair: (u16, u16)) {
-        let settled: Vec<_> = (0..self.ended.len() as u16).map(|node| self.settled_ns(node)).collect();
-        let settled = |node: u16| settled.get(usize::from(node)).copied().flatten();
+        let settled = |node: u16| settled_ns(&self.known, &self.ended, node);
         let Some(pending) = self.pending.get_mut(&pair) else { return };
         let (nodes, broken) = (&self.known.nodes, &self.broken);
         let (mut ready, mut left_out) = (Vec::new(), 0);
@@ -278,6 +274,13 @@ impl Inner {
     fn breaks(&self, clock: u16) -> usize {
         self.broken.get(usize::from(clock)).map_or(0, |broken| broken.forgotten + broken.spans.len())
     }
+}
+
+fn settled_ns(known: &Alignment<Live>, ended: &[bool], node: u16) -> Option<(u64, u64)> {
+    let clock = known.clock(node)?;
+    let (from, to) = clock.settled_ns()?;
+    let ended = ended.get(usize::from(node)).copied().unwrap_or_default();
+    Some((from, if ended { clock.newest()?.event_ns() } else { to }))
 }
 
 impl Broken {

@@ -1,0 +1,36 @@
+//! Bytes on the heap, as an allocator counts them that does nothing else.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that are held.
+pub static HELD: AtomicUsize = AtomicUsize::new(0);
+/// The most that were.
+pub static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counted: what was asked for, not what the allocator rounds it up to.
+struct Counting;
+
+fn grow(bytes: usize) {
+    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes on to the system's allocator as it came.
+#[allow(unsafe_code)] // an allocator cannot be written without
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller's promises are this call's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promises are this call's.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
