@@ -1,6 +1,6 @@
 //! From crossings and clock samples to bounds of every pair of clocks.
 
-use super::{Alignment, Node};
+use super::{Alignment, MOST_RECORDED, Node};
 use crate::clock::pair::{Builder, Constraint, Kind, Recorded};
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::Crossing;
@@ -56,7 +56,7 @@ impl Aligner {
         let nodes = &self.nodes;
         self.pairs.iter_mut().for_each(|(clocks, pair)| pair.settle(nodes, *clocks));
         let pairs = self.pairs.into_iter().map(|(key, pair)| (key, pair.finish())).collect();
-        Alignment { nodes: self.nodes, pairs }
+        Alignment::new(self.nodes, pairs, MOST_RECORDED)
     }
 
     fn same(&self, node: u16) -> Option<u16> {

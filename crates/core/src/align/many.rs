@@ -3,6 +3,15 @@
 use super::Alignment;
 use crate::clock::graph::{Contradiction, Graph, Solution};
 use crate::clock::pair::{Bounds, Difference, Drift};
+use std::collections::{BTreeSet, VecDeque};
+
+/// An instant of R of a clock, and how far it may be off, nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reached {
+    clock: u16,
+    at_ns: u64,
+    off_ns: u64,
+}
 
 impl<P: Difference> Alignment<P> {
     /// What all pairs say together at one instant of R of recording 0: bounds of every two clocks, also of those that
@@ -15,57 +24,100 @@ impl<P: Difference> Alignment<P> {
     }
 
     pub(super) fn solved(&self, from: u16, raw_ns: u64) -> Result<(Solution, Vec<usize>), Contradiction> {
-        let instants = self.instants(from, raw_ns);
-        let mut graph = Graph::new(self.nodes.len());
+        let mut reached = self.reached(from, raw_ns, usize::MAX).unwrap_or_default();
+        reached.sort_unstable();
+        self.solved_among(&reached, self.nodes.len(), |node| Some(usize::from(node)))
+    }
+
+    /// What pairs of these say together, each with its number in a graph of so many.
+    fn solved_among(
+        &self,
+        reached: &[Reached],
+        size: usize,
+        number: impl Fn(u16) -> Option<usize>,
+    ) -> Result<(Solution, Vec<usize>), Contradiction> {
+        let mut graph = Graph::new(size);
         let drift = Drift::default();
         let widened = |bounds: Bounds, slack_ns: u64| Bounds {
             lower: bounds.lower.map(|ns| ns.saturating_sub_unsigned(slack_ns)),
             upper: bounds.upper.map(|ns| ns.saturating_add_unsigned(slack_ns)),
         };
-        for ((a, b), pair) in &self.pairs {
-            let (a, b) = (usize::from(*a), usize::from(*b));
-            let Some((at_ns, off_ns)) = instants.get(a).copied().flatten() else { continue };
-            // The instant on this clock is known to within `off_ns`, and the difference drifts during that.
-            graph.bound(a, b, &widened(pair.bounds_at(at_ns), drift.over_ns(off_ns)));
+        for Reached { clock: a, at_ns, off_ns } in reached {
+            // Each pair once, at an instant of the first of both.
+            for b in self.beside(*a).filter(|b| b > a) {
+                let (Some(from), Some(to), Some(pair)) = (number(*a), number(b), self.pair(*a, b)) else {
+                    continue;
+                };
+                // The instant on this clock is known to within `off_ns`, and the difference drifts during that.
+                graph.bound(from, to, &widened(pair.bounds_at(*at_ns), drift.over_ns(*off_ns)));
+            }
         }
-        let utc = instants.iter().enumerate().filter_map(|(node, instant)| {
-            let (at_ns, off_ns) = (*instant)?;
-            let reading = self.nodes.get(node)?.clock.utc(at_ns)?;
-            let ahead = i64::try_from(i128::from(reading.utc_ns) - i128::from(at_ns)).ok()?;
+        let utc = reached.iter().filter_map(|Reached { clock, at_ns, off_ns }| {
+            let reading = self.clock(*clock)?.utc(*at_ns)?;
+            let ahead = i64::try_from(i128::from(reading.utc_ns) - i128::from(*at_ns)).ok()?;
             let exact = Bounds { lower: Some(ahead), upper: Some(ahead) };
-            Some((node, widened(exact, reading.error_ns.saturating_add(drift.over_ns(off_ns)))))
+            let slack_ns = reading.error_ns.saturating_add(drift.over_ns(*off_ns));
+            Some((number(*clock)?, widened(exact, slack_ns)))
         });
         graph.solve_with_utc(&utc.collect::<Vec<_>>())
     }
 
-    /// One instant on R of every recording that estimates lead to from one, and how far it may be off.
-    fn instants(&self, from: u16, raw_ns: u64) -> Vec<Option<(u64, u64)>> {
-        let mut instants = vec![None; self.nodes.len()];
-        let mut next = vec![(from, raw_ns, 0_u64)];
-        while let Some((from, at_ns, off_ns)) = next.pop() {
-            match instants.get_mut(usize::from(from)) {
-                Some(instant @ None) => *instant = Some((at_ns, off_ns)),
-                _ => continue,
+    /// One instant on R of every clock that estimates lead to from one, and how far it may be off; nothing where those are more than
+    /// `most`.
+    fn reached(&self, from: u16, raw_ns: u64, most: usize) -> Option<Vec<Reached>> {
+        let (mut seen, mut reached) = (BTreeSet::new(), Vec::new());
+        let mut next = vec![Reached { clock: from, at_ns: raw_ns, off_ns: 0 }];
+        while let Some(here) = next.pop() {
+            if !seen.insert(here.clock) {
+                continue;
             }
-            for to in self.clocks().filter(|to| instants.get(usize::from(*to)).is_some_and(Option::is_none)) {
-                if let Some((there_ns, half_width_ns)) = self.cross_by_two(from, to, at_ns) {
-                    next.push((to, there_ns, off_ns.saturating_add(half_width_ns)));
+            reached.push(here);
+            if reached.len() > most {
+                return None;
+            }
+            let mut to: BTreeSet<u16> = self.beside(here.clock).collect();
+            if self.clock(here.clock).is_some_and(|clock| clock.utc(here.at_ns).is_some()) {
+                // Something may vouch for any other as well.
+                to.extend(self.clocks().take(most.saturating_add(2)));
+            }
+            for to in to.into_iter().filter(|to| !seen.contains(to)) {
+                if let Some((at_ns, half_width_ns)) = self.cross_by_two(here.clock, to, here.at_ns) {
+                    next.push(Reached { clock: to, at_ns, off_ns: here.off_ns.saturating_add(half_width_ns) });
                 }
             }
         }
-        instants
+        Some(reached)
+    }
+
+    /// From one clock to another by way of others, where they are too many to be looked at all together: by as few as can be.
+    pub(super) fn cross_by_way(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        let (mut seen, mut next) = (BTreeSet::from([from]), VecDeque::from([(from, raw_ns, 0_u64)]));
+        while let Some((here, at_ns, off_ns)) = next.pop_front() {
+            if here == to {
+                return Some((at_ns, off_ns));
+            }
+            for there in self.beside(here) {
+                if seen.insert(there)
+                    && let Some((there_ns, half_width_ns)) = self.cross_by_packets(here, there, at_ns)
+                {
+                    next.push_back((there, there_ns, off_ns.saturating_add(half_width_ns)));
+                }
+            }
+        }
+        None
     }
 
     /// From one clock to another on the time line that keeps the bounds of all pairs at once; `None` where there are no more
     /// than two clocks, or where they contradict each other.
     pub(super) fn cross_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        if self.clocks().count() < 3 {
-            return None;
-        }
-        let (solution, _) = self.solved(from, raw_ns).ok()?;
-        let bounds = solution.bounds(usize::from(from), usize::from(to));
+        let mut reached = self.reached(from, raw_ns, self.most_solved).filter(|reached| reached.len() > 2)?;
+        reached.sort_unstable();
+        let number = |clock: u16| reached.binary_search_by_key(&clock, |reached| reached.clock).ok();
+        let (from, to) = (number(from)?, number(to)?);
+        let (solution, _) = self.solved_among(&reached, reached.len(), number).ok()?;
+        let bounds = solution.bounds(from, to);
         let line = solution.time_line(0);
-        let theta = |node: u16| line.get(usize::from(node)).copied().flatten();
+        let theta = |node: usize| line.get(node).copied().flatten();
         let on_line = theta(to).zip(theta(from)).and_then(|(to, from)| to.checked_sub(from));
         let (lower, upper) = (bounds.lower?, bounds.upper?);
         let difference_ns = on_line.or(bounds.middle_ns())?.clamp(lower, upper);

@@ -14,7 +14,12 @@ pub use online::Online;
 use crate::clock::pair::{Bounds, Difference, Drift, Known, Recorded, State, UtcReading};
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::Timeline;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Clocks of recordings that are looked at together, see [`Alignment`]; a hundred take some milliseconds an instant.
+const MOST_RECORDED: usize = 64;
+/// The same of what runs yet, where packets do not wait.
+const MOST_LIVE: usize = 16;
 
 #[derive(Clone, Debug, Default)]
 struct Node {
@@ -29,6 +34,23 @@ struct Node {
 pub struct Alignment<P = Recorded> {
     nodes: Vec<Node>,
     pairs: BTreeMap<(u16, u16), P>,
+    /// Who has a pair with whom, both ways.
+    beside: BTreeSet<(u16, u16)>,
+    /// As many clocks that know of each other are looked at together at most: that costs the third power of their number, at each
+    /// instant anew.
+    most_solved: usize,
+}
+
+impl<P> Alignment<P> {
+    fn new(nodes: Vec<Node>, pairs: BTreeMap<(u16, u16), P>, most_solved: usize) -> Self {
+        let beside = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        Alignment { nodes, pairs, beside, most_solved }
+    }
+
+    /// The clocks that have a pair with this one.
+    fn beside(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
+        self.beside.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
+    }
 }
 
 impl<P: Difference> Alignment<P> {
@@ -40,6 +62,15 @@ impl<P: Difference> Alignment<P> {
     /// Every two different clocks, by the first recordings that have them.
     pub fn couples(&self) -> impl Iterator<Item = (u16, u16)> + '_ {
         self.clocks().flat_map(move |a| self.clocks().filter(move |b| a < *b).map(move |b| (a, b)))
+    }
+
+    /// Those of which there is something to tell: every two, or where there are many only those that packets went between.
+    pub fn told(&self) -> Vec<(u16, u16)> {
+        if self.clocks().nth(MOST_LIVE).is_none() {
+            self.couples().collect()
+        } else {
+            self.pairs.keys().copied().collect()
+        }
     }
 
     /// What packets say of two clocks.
@@ -83,9 +114,10 @@ impl<P: Difference> Alignment<P> {
         });
         // Or amid the packets of one of the two with somebody else.
         of_pair.or_else(|| {
-            self.pairs.iter().find_map(|((c, d), pair)| {
-                let (other, amid) = ([*c, *d].contains(&a).then_some(*c)?, pair.middle_ns()?);
-                if other == a { Some(amid) } else { Some(self.cross_by_packets(other, a, amid)?.0) }
+            self.beside(a).find_map(|other| {
+                let first = other.min(a);
+                let amid = self.pair(first, other.max(a))?.middle_ns()?;
+                if first == a { Some(amid) } else { Some(self.cross_by_packets(first, a, amid)?.0) }
             })
         })
     }
@@ -118,7 +150,8 @@ impl<P: Difference> Alignment<P> {
 
     /// R of `to` at an instant of R of `from`, and how far from the truth that can be.
     fn cross(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns))
+        let few = self.cross_by_all(from, to, raw_ns).or_else(|| self.cross_by_two(from, to, raw_ns));
+        few.or_else(|| self.cross_by_way(from, to, raw_ns))
     }
 
     /// The same by what the two know of each other alone.

@@ -1,7 +1,7 @@
 //! Alignment while the recordings run: bounds from what has come so far, in constant memory.
 
 use super::collect::{Boots, Breaks, breaks_before, constraint};
-use super::{Alignment, Node};
+use super::{Alignment, MOST_LIVE, Node};
 use crate::clock::ClockSample;
 use crate::clock::pair::{Counts, Live};
 use crate::join::{Crossing, Timeline};
@@ -59,7 +59,7 @@ impl Online {
     pub fn new<'a>(nodes: impl IntoIterator<Item = &'a NodeInfo>) -> Self {
         let online = Online(RefCell::new(Inner {
             boots: Boots::default(),
-            known: Alignment { nodes: Vec::new(), pairs: BTreeMap::new() },
+            known: Alignment::new(Vec::new(), BTreeMap::new(), MOST_LIVE),
             pending: BTreeMap::new(),
             broken: Vec::new(),
             arrived: Vec::new(),
@@ -188,6 +188,7 @@ impl Inner {
         }
         let pair = (tx.min(rx), tx.max(rx));
         let breaks = [self.breaks(pair.0), self.breaks(pair.1)];
+        self.known.beside.extend([pair, (pair.1, pair.0)]);
         let pending = self.pending.entry(pair).or_insert_with(|| Pending { breaks, ..Pending::default() });
         if pending.crossings.len() >= MAX_PENDING {
             pending.crossings.pop_front();
@@ -214,8 +215,8 @@ impl Inner {
 
     /// Takes what has settled between a clock and every other.
     fn settle_all(&mut self, clock: u16) -> Vec<(u16, u16)> {
-        let concerned = self.pending.keys().filter(|(a, b)| *a == clock || *b == clock);
-        let concerned: Vec<(u16, u16)> = concerned.copied().collect();
+        let concerned = self.known.beside(clock).map(|other| (clock.min(other), clock.max(other)));
+        let concerned: Vec<(u16, u16)> = concerned.collect();
         for pair in &concerned {
             self.settle(*pair);
         }

@@ -193,7 +193,8 @@ impl Follower<'_> {
     pub fn clocks(&mut self) -> Vec<ClockPair> {
         let (infos, bounds) = (&self.infos, &mut self.bounds);
         self.online.look(|all| {
-            all.couples().map(|pair| clock_pair(all, infos, pair, bounds.entry(pair).or_default())).collect()
+            let couples = all.told().into_iter();
+            couples.map(|pair| clock_pair(all, infos, pair, bounds.entry(pair).or_default())).collect()
         })
     }
 }
