@@ -1,9 +1,9 @@
 //! What a viewer's work on an event costs with the number of hosts: the live walk (correlate, align, join) over 2 to 10,000 simulated
 //! hosts.
 //!
-//! `cargo bench -p magscope-core --bench scale [-- EVENTS HOSTS…]`. A simulation: generated traffic between pairs of hosts, each
-//! with a clock of its own that is hours from any other's, 1,000 events a second from each host in batches of a tenth of a second, as many events in
-//! all whatever the hosts are. Told are processor time an event, what the walk holds of a host at its end, and how much of the traffic was joined
+//! `cargo bench -p magscope-core --bench scale [-- EVENTS HOSTS…]`. A simulation: generated traffic between pairs of hosts, or
+//! between neighbours in a tree, each host with a clock of its own that is hours from any other's, 1,000 events a second from each in batches of a tenth
+//! of a second, as many events in all whatever the hosts are. Told are processor time an event, what the walk holds of a host at its end, and how much of the traffic was joined
 //! across the hosts.
 
 mod counting;
@@ -16,16 +16,19 @@ use magscope_core::journey::{Across, Limits};
 use magscope_core::node::{NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{Piece, Walker};
-use magscope_core::{Batch, Generator, GeneratorOptions};
+use magscope_core::{Batch, Event, Flow, Generator, GeneratorOptions, Task};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordetree;
 use std::time::Duration;
 
 /// Events a second from each host.
 const RATE: u64 = 1_000;
 /// Batches a second from each host, each with a reading of its clocks.
 const BATCHES: u64 = 10;
+
+/// When the generator begins, nanoseconds.
+const BEGIN_NS: u64 = 1_000_000_000;
 
 /// A host's batches, made before.
 struct Host {
@@ -50,72 +53,96 @@ impl Source for Host {
     }
 }
 
-/// Both ends of the traffic of one pair.
-fn pair(number: u64, events: u64) -> [Host; 2] {
-    let mut generator = Generator::new(GeneratorOptions {
-        flows: 4,
-        events,
-        events_per_s: RATE * 2,
-        batch_events: (RATE * 2 / BATCHES) as usize,
-        seed: number + 1,
-        ..GeneratorOptions::default()
-    });
-    let namespaces: Vec<NetnsName> = generator.info().netns.clone();
-    let mut hosts = [0, 1].map(|end: usize| {
-        let info = NodeInfo {
-            host: format!("host-{}", number * 2 + end as u64),
-            boot_id: format!("boot-{}", number * 2 + end as u64),
-            netns: vec![namespaces[end].clone()],
-            ..generator.info().clone()
+/// Hosts with traffic between neighbours: of pairs, or in a tree, so that each hears of all others by way of some.
+fn world(hosts: u64, tree: bool, all: u64) -> Vec<Host> {
+    // Both ways, or their clocks would be known from one side alone.
+    let talks = if tree { (hosts - 1) * 2 } else { hosts };
+    let mut world: Vec<(Vec<Event>, Batch, NodeInfo)> = Vec::new();
+    for number in 0..hosts {
+        let host = format!("host-{number}");
+        world.push((
+            Vec::new(),
+            Batch::default(),
+            NodeInfo { boot_id: host.clone(), host, ..NodeInfo::default() },
+        ));
+    }
+    let mut end_ns = 0;
+    for number in 0..talks {
+        let pair = number / 2;
+        let mut ends = if tree { [pair + 1, pair / 2] } else { [pair * 2, pair * 2 + 1] };
+        if number % 2 == 1 {
+            ends.reverse();
+        }
+        let mut generator = Generator::new(GeneratorOptions {
+            flows: 4,
+            events: all / talks,
+            events_per_s: RATE * hosts / talks,
+            batch_events: 4_096,
+            seed: number + 1,
+            ..GeneratorOptions::default()
+        });
+        let namespaces: Vec<NetnsName> = generator.info().netns.clone();
+        let address = |at: SocketAddr| {
+            let IpAddr::V4(ip) = at.ip() else { unreachable!("the generator has no other") };
+            SocketAddr::from((Ipv4Addr::new(10, (number >> 8) as u8, number as u8, ip.octets()[3]), at.port()))
         };
-        Host { info, batches: VecDeque::new() }
-    });
-    let address = |at: SocketAddr| {
-        let [.., last] = match at.ip() {
-            IpAddr::V4(ip) => ip.octets(),
-            IpAddr::V6(_) => unreachable!("the generator has none"),
-        };
-        SocketAddr::from((Ipv4Addr::new(10, (number >> 8) as u8, number as u8, last), at.port()))
-    };
-    let mut ends = HashMap::new();
-    let mut batch = Batch::default();
-    let mut more = true;
-    while more {
-        more = generator.next(&mut batch, Duration::ZERO).expect("it never fails") == Progress::More;
-        let mut halves: [Batch; 2] = [Batch::default(), Batch::default()];
-        for flow in &batch.flows {
-            let end = usize::from(flow.netns == namespaces[1].netns);
-            ends.insert(flow.id, end);
-            let mut flow = *flow;
-            (flow.local, flow.remote) = (address(flow.local), address(flow.remote));
-            halves[end].flows.push(flow);
-        }
-        for half in &mut halves {
-            half.tasks.clone_from(&batch.tasks);
-        }
-        for event in &batch.events {
-            // What has no flow is the reader's waking.
-            halves[ends.get(&event.flow).copied().unwrap_or(1)].events.push(*event);
-        }
-        let monotonic_ns = batch.watermark_ns;
-        for (end, mut half) in halves.into_iter().enumerate() {
-            let ahead_ns = (number * 2 + end as u64) * 7_000_000_000_000;
-            half.clock.push(ClockSample {
-                monotonic_ns,
-                raw_ns: monotonic_ns,
-                width_ns: 50,
-                ..ClockSample::default()
-            });
-            for sample in &mut half.clock {
-                sample.monotonic_ns += ahead_ns;
-                sample.raw_ns += ahead_ns;
+        // Threads of one host that read for different neighbours are different ones.
+        let threads = number as u32 * 1_000;
+        let (mut of, mut batch, mut more) = (HashMap::new(), Batch::default(), true);
+        while more {
+            more = generator.next(&mut batch, Duration::ZERO).expect("it never fails") == Progress::More;
+            for flow in &batch.flows {
+                let end = usize::from(flow.netns == namespaces[1].netns);
+                of.insert(flow.id, end);
+                let (local, remote) = (address(flow.local), address(flow.remote));
+                world[ends[end] as usize].1.flows.push(Flow { local, remote, ..*flow });
             }
-            half.events.iter_mut().for_each(|event| event.time_ns += ahead_ns);
-            half.watermark_ns = monotonic_ns + ahead_ns;
-            hosts[end].batches.push_back(half);
+            for (end, host) in ends.iter().enumerate() {
+                let (_, announced, info) = &mut world[*host as usize];
+                info.coverage = generator.info().coverage.clone();
+                info.clock.clone_from(&generator.info().clock);
+                info.netns = vec![namespaces[end].clone()];
+                let own =
+                    |task: &Task| Task { tid: task.tid + threads, tgid: task.tgid + threads, ..task.clone() };
+                announced.tasks.extend(batch.tasks.iter().map(own));
+            }
+            for event in &batch.events {
+                // What has no flow is the reader's waking.
+                let end = of.get(&event.flow).copied().unwrap_or(1);
+                let own = |id: u32| if id == 0 { 0 } else { id + threads };
+                world[ends[end] as usize].0.push(Event {
+                    tid: own(event.tid),
+                    tgid: own(event.tgid),
+                    ..*event
+                });
+            }
+            end_ns = end_ns.max(batch.watermark_ns);
         }
     }
-    hosts
+    let host = |(number, (mut events, announced, info)): (u64, (Vec<Event>, Batch, NodeInfo))| {
+        events.sort_by_key(|event| event.time_ns);
+        let ahead_ns = number * 7_000_000_000_000;
+        let mut batches = VecDeque::from([announced]);
+        let mut rest = &events[..];
+        // One more than there is traffic, so that clocks are read after the last of it.
+        for tick in 0..=end_ns.saturating_sub(BEGIN_NS) * BATCHES / 1_000_000_000 + 2 {
+            let monotonic_ns = BEGIN_NS + tick * 1_000_000_000 / BATCHES;
+            let (now, later) = rest.split_at(rest.partition_point(|event| event.time_ns <= monotonic_ns));
+            rest = later;
+            let time_ns = monotonic_ns + ahead_ns;
+            let own = |event: &Event| Event { time_ns: event.time_ns + ahead_ns, ..*event };
+            let clock =
+                ClockSample { monotonic_ns: time_ns, raw_ns: time_ns, width_ns: 50, ..ClockSample::default() };
+            batches.push_back(Batch {
+                events: now.iter().map(own).collect(),
+                clock: vec![clock],
+                watermark_ns: time_ns,
+                ..Batch::default()
+            });
+        }
+        Host { info, batches }
+    };
+    (0..).zip(world).map(host).collect()
 }
 
 fn main() {
@@ -123,13 +150,15 @@ fn main() {
     let all = numbers.first().copied().unwrap_or(4_000_000);
     let counts = if numbers.len() > 1 { &numbers[1..] } else { &[2, 10, 100, 1_000, 10_000] };
     println!(
-        "{:>8}{:>12}{:>12}{:>12}{:>14}{:>12}",
-        "hosts", "events", "ns an event", "events/s", "KiB a host", "joined"
+        "{:>8} {:<6}{:>12}{:>12}{:>12}{:>14}{:>12}{:>12}",
+        "hosts", "", "events", "ns an event", "events/s", "KiB a host", "joined", "of known ±"
     );
-    for hosts in counts {
-        let pairs = (hosts / 2).max(1);
-        let before = HELD.load(Ordering::Relaxed);
-        let sources: Vec<Host> = (0..pairs).flat_map(|number| pair(number, all / pairs)).collect();
+    for (hosts, tree) in counts.iter().flat_map(|hosts| [(*hosts, false), (*hosts, true)]) {
+        if tree && hosts < 3 {
+            continue;
+        }
+        let before = HELD.load(Ordetree::Relaxed);
+        let sources = world(hosts, tree, all);
         let events: u64 =
             sources.iter().flat_map(|host| &host.batches).map(|batch| batch.events.len() as u64).sum();
         let infos: Vec<NodeInfo> = sources.iter().map(|host| host.info.clone()).collect();
@@ -137,24 +166,27 @@ fn main() {
         let since_ns = spent::ns();
         let sources = sources.into_iter().map(|host| Box::new(host) as Box<dyn Source>).collect();
         let mut walker = Walker::live(sources, &online, Limits::default(), Duration::ZERO);
-        let (mut joined, mut halves) = (0_u64, 0_u64);
+        let (mut joined, mut halves, mut bounded) = (0_u64, 0_u64, 0_u64);
         let mut visit = |piece: Piece<'_>| {
             if let Piece::Journey(journey, ..) = piece {
                 let both = !(journey.tx_flow.is_none() || journey.rx_flow.is_none());
                 joined += u64::from(both && journey.across != Across::OneClock);
                 halves += u64::from(!both);
+                bounded += u64::from(matches!(journey.across, Across::Bounded { .. }));
             }
         };
         while walker.step(&mut visit).expect("a source that never fails") == Progress::More {}
         let ns = spent::ns() - since_ns;
         // What was made before has been read and is gone.
-        let held = HELD.load(Ordering::Relaxed).saturating_sub(before) as u64;
+        let held = HELD.load(Ordetree::Relaxed).saturating_sub(before) as u64;
         println!(
-            "{hosts:>8}{events:>12}{:>12}{:>12.0}{:>14}{:>11.2}%",
+            "{hosts:>8} {:<6}{events:>12}{:>12}{:>12.0}{:>14}{:>11.2}%{:>11.2}%",
+            if tree { "tree" } else { "pairs" },
             ns / events.max(1),
             events as f64 * 1e9 / ns as f64,
             held / 1024 / hosts,
             joined as f64 * 100.0 / (joined + halves).max(1) as f64,
+            bounded as f64 * 100.0 / joined.max(1) as f64,
         );
     }
 }

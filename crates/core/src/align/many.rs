@@ -3,7 +3,7 @@
 use super::Alignment;
 use crate::clock::graph::{Contradiction, Graph, Solution};
 use crate::clock::pair::{Bounds, Difference, Drift};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// An instant of R of a clock, and how far it may be off, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,27 +89,24 @@ impl<P: Difference> Alignment<P> {
         Some(reached)
     }
 
-    /// From one clock to another by way of others, where they are too many to be looked at all together: by as few as can be.
+    /// From one clock to another by way of others, by as few as can be, where they are too many to be looked at all together.
     pub(super) fn cross_by_way(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
-        let (mut seen, mut next) = (BTreeSet::from([from]), VecDeque::from([(from, raw_ns, 0_u64)]));
-        while let Some((here, at_ns, off_ns)) = next.pop_front() {
-            if here == to {
-                return Some((at_ns, off_ns));
-            }
-            for there in self.beside(here) {
-                if seen.insert(there)
-                    && let Some((there_ns, half_width_ns)) = self.cross_by_packets(here, there, at_ns)
-                {
-                    next.push_back((there, there_ns, off_ns.saturating_add(half_width_ns)));
-                }
-            }
+        let (mut here, mut at_ns, mut off_ns) = (from, raw_ns, 0_u64);
+        for there in self.ways.between(from, to)? {
+            let (there_ns, half_width_ns) = self.cross_by_packets(here, there, at_ns)?;
+            (here, at_ns, off_ns) = (there, there_ns, off_ns.saturating_add(half_width_ns));
         }
-        None
+        Some((at_ns, off_ns))
     }
 
     /// From one clock to another on the time line that keeps the bounds of all pairs at once; `None` where there are no more
     /// than two clocks, or where they contradict each other.
     pub(super) fn cross_by_all(&self, from: u16, to: u16, raw_ns: u64) -> Option<(u64, u64)> {
+        // Those whose clocks something outside vouches for hear of each other as well.
+        let vouched = || self.clock(from).is_some_and(|clock| clock.utc(raw_ns).is_some());
+        if self.ways.size(from) > self.most_solved || self.nodes.len() > self.most_solved && vouched() {
+            return None;
+        }
         let mut reached = self.reached(from, raw_ns, self.most_solved).filter(|reached| reached.len() > 2)?;
         reached.sort_unstable();
         let number = |clock: u16| reached.binary_search_by_key(&clock, |reached| reached.clock).ok();

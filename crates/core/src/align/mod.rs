@@ -7,6 +7,7 @@
 mod collect;
 mod many;
 mod online;
+mod ways;
 
 pub use collect::Aligner;
 pub use online::Online;
@@ -15,6 +16,7 @@ use crate::clock::pair::{Bounds, Difference, Drift, Known, Recorded, State, UtcR
 use crate::clock::{ClockSample, NodeClock};
 use crate::join::Timeline;
 use std::collections::{BTreeMap, BTreeSet};
+use ways::Ways;
 
 /// Clocks of recordings that are looked at together, see [`Alignment`]; a hundred take some milliseconds an instant.
 const MOST_RECORDED: usize = 64;
@@ -36,15 +38,24 @@ pub struct Alignment<P = Recorded> {
     pairs: BTreeMap<(u16, u16), P>,
     /// Who has a pair with whom, both ways.
     beside: BTreeSet<(u16, u16)>,
+    /// The same of pairs that are bounded from both sides.
+    ways: Ways,
     /// As many clocks that know of each other are looked at together at most: that costs the third power of their number, at each
     /// instant anew.
     most_solved: usize,
 }
 
-impl<P> Alignment<P> {
+/// Whether packets bound the difference from both sides.
+fn two_sided(pair: &impl Difference) -> bool {
+    pair.middle_ns().is_some_and(|at_ns| pair.estimate_at(at_ns).is_some())
+}
+
+impl<P: Difference> Alignment<P> {
     fn new(nodes: Vec<Node>, pairs: BTreeMap<(u16, u16), P>, most_solved: usize) -> Self {
         let beside = pairs.keys().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
-        Alignment { nodes, pairs, beside, most_solved }
+        let bounded = pairs.iter().filter(|(_, pair)| two_sided(*pair)).map(|(key, _)| *key);
+        let ways = Ways::of(bounded);
+        Alignment { nodes, pairs, beside, ways, most_solved }
     }
 
     /// The clocks that have a pair with this one.

@@ -1,7 +1,7 @@
 //! Alignment while the recordings run: bounds from what has come so far, in constant memory.
 
 use super::collect::{Boots, Breaks, breaks_before, constraint};
-use super::{Alignment, MOST_LIVE, Node};
+use super::{Alignment, MOST_LIVE, Node, two_sided};
 use crate::clock::ClockSample;
 use crate::clock::pair::{Counts, Live};
 use crate::join::{Crossing, Timeline};
@@ -259,6 +259,8 @@ impl Inner {
         for constraint in &ready {
             live.push(constraint);
         }
+        let known = two_sided(live);
+        self.known.ways.set(pair, known);
     }
 
     /// A clock of a pair has broken: what was known of their difference holds no longer.
@@ -269,6 +271,7 @@ impl Inner {
         }
         if let Some(live) = self.known.pairs.get_mut(&pair) {
             live.step();
+            self.known.ways.set(pair, false);
         }
     }
 

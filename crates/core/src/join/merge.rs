@@ -16,27 +16,27 @@ pub(super) fn place(journey: &mut Journey, node: u16, timeline: &dyn Timeline) {
 /// Joins two halves of the same bytes.
 pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
-    let shift = |node, at: Option<u64>| at.and_then(|at| timeline.shift_ns(node, at));
-    let (tx_shift, rx_shift) = (shift(tx.node, sent_ns), shift(rx.node, received_ns));
-    // Each half was placed by what is known at its own instant. Near a step that is not the same, and the truth may be at either.
-    let used_ns = tx_shift.unwrap_or(0).saturating_sub(rx_shift.unwrap_or(0));
-    let width = sent_ns.zip(received_ns).and_then(|(sent, received)| {
-        let (there_ns, there_width_ns) = timeline.difference_ns(tx.node, rx.node, sent)?;
-        let (back_ns, back_width_ns) = timeline.difference_ns(rx.node, tx.node, received)?;
-        let there = there_width_ns.saturating_add(there_ns.abs_diff(used_ns));
-        Some(there.max(back_width_ns.saturating_add(back_ns.saturating_neg().abs_diff(used_ns))))
+    let there = sent_ns.and_then(|sent| timeline.difference_ns(tx.node, rx.node, sent));
+    let back = received_ns.and_then(|received| timeline.difference_ns(rx.node, tx.node, received));
+    // Each way by what is known at its own instant. Near a step that is not the same, and the truth may be at either.
+    let known = there.zip(back).map(|((there_ns, there_width_ns), (back_ns, back_width_ns))| {
+        let apart_ns = back_ns.saturating_neg().abs_diff(there_ns);
+        (there_ns, there_width_ns.max(back_width_ns.saturating_add(apart_ns)))
     });
-    let across = match width {
+    let across = match known {
         _ if tx.node == rx.node => Across::OneClock,
-        Some(0) => Across::OneClock,
-        Some(half_width_ns) if tx_shift.is_some() && rx_shift.is_some() => Across::Bounded { half_width_ns },
-        _ => Across::Apart,
+        Some((_, 0)) => Across::OneClock,
+        Some((_, half_width_ns)) => Across::Bounded { half_width_ns },
+        None => Across::Apart,
     };
     let mut journey = tx.journey.clone();
     let placed = |node, at: Option<u64>| at.map_or(0, |at| timeline.placed_ns(node, at));
-    journey.shift(placed(tx.node, sent_ns));
+    let shift_ns = placed(tx.node, sent_ns);
+    journey.shift(shift_ns);
     let mut theirs = rx.journey.clone();
-    theirs.shift(placed(rx.node, received_ns));
+    // Where the receiver is to be is a matter of these two clocks alone: others on the time line may know less of one of them.
+    let theirs_ns = known.map(|(ahead_ns, _)| shift_ns.saturating_sub(ahead_ns));
+    theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
     journey.take_receiver(&theirs);
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
     journey.verdict = verdict(&tx.journey, &rx.journey);

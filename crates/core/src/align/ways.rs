@@ -1,0 +1,120 @@
+//! Who is heard of by way of whom: a tree over the pairs of clocks that packets bound from both sides.
+
+use std::collections::{BTreeSet, VecDeque};
+
+/// Pairs of clocks, and the shortest ways among them. Where one pair more is known all of it is found anew, which happens once a pair.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ways {
+    /// Both ways round.
+    pairs: BTreeSet<(u16, u16)>,
+    /// By clock.
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The next one on the way to the first clock of all that hear of each other.
+    parent: Option<u16>,
+    depth: u16,
+    /// How many those are.
+    size: u16,
+}
+
+impl Ways {
+    /// Those of these pairs.
+    pub(super) fn of(pairs: impl IntoIterator<Item = (u16, u16)>) -> Self {
+        let both = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        let mut ways = Ways { pairs: both, places: Vec::new() };
+        ways.find();
+        ways
+    }
+
+    /// One pair more, or one less.
+    pub(super) fn set(&mut self, (a, b): (u16, u16), known: bool) {
+        let (one, other) = ((a, b), (b, a));
+        let changed = if known {
+            self.pairs.insert(one) | self.pairs.insert(other)
+        } else {
+            self.pairs.remove(&one) | self.pairs.remove(&other)
+        };
+        if changed {
+            self.find();
+        }
+    }
+
+    /// The clocks that have a pair with this one.
+    fn beside(&self, clock: u16) -> impl Iterator<Item = u16> + '_ {
+        self.pairs.range((clock, 0)..=(clock, u16::MAX)).map(|(_, other)| *other)
+    }
+
+    fn find(&mut self) {
+        let clocks = self.pairs.last().map_or(0, |(last, _)| usize::from(*last) + 1);
+        let mut places = vec![Place::default(); clocks];
+        let mut seen = vec![false; clocks];
+        for root in 0..clocks as u16 {
+            if seen[usize::from(root)] {
+                continue;
+            }
+            seen[usize::from(root)] = true;
+            let (mut all, mut next) = (vec![root], VecDeque::from([root]));
+            while let Some(here) = next.pop_front() {
+                let depth = places[usize::from(here)].depth.saturating_add(1);
+                for there in self.beside(here) {
+                    if !std::mem::replace(&mut seen[usize::from(there)], true) {
+                        places[usize::from(there)] = Place { parent: Some(here), depth, size: 0 };
+                        all.push(there);
+                        next.push_back(there);
+                    }
+                }
+            }
+            for clock in &all {
+                places[usize::from(*clock)].size = u16::try_from(all.len()).unwrap_or(u16::MAX);
+            }
+        }
+        self.places = places;
+    }
+
+    /// How many hear of each other where this one is, itself among them.
+    pub(super) fn size(&self, clock: u16) -> usize {
+        self.places.get(usize::from(clock)).map_or(1, |place| usize::from(place.size).max(1))
+    }
+
+    /// The clocks on the way from one to another, the first left out and the last not; nothing where there is none.
+    pub(super) fn between(&self, from: u16, to: u16) -> Option<Vec<u16>> {
+        let place = |clock: u16| self.places.get(usize::from(clock)).copied().unwrap_or_default();
+        let (mut up, mut down) = (vec![from], vec![to]);
+        loop {
+            let (a, b) = (*up.last()?, *down.last()?);
+            if a == b {
+                break;
+            }
+            // The deeper one goes up.
+            let (side, at) = if place(a).depth >= place(b).depth { (&mut up, a) } else { (&mut down, b) };
+            side.push(place(at).parent?);
+        }
+        down.pop();
+        up.extend(down.into_iter().rev());
+        up.remove(0);
+        Some(up)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_lead_along_pairs_and_nowhere_else() {
+        let mut ways = Ways::of([(0, 1), (1, 2), (2, 3), (1, 4), (6, 7)]);
+        assert_eq!(ways.between(4, 3), Some(vec![1, 2, 3]));
+        assert_eq!(ways.between(3, 0), Some(vec![2, 1, 0]));
+        assert_eq!(ways.between(0, 3), Some(vec![1, 2, 3]));
+        assert_eq!((ways.between(2, 2), ways.between(9, 9)), (Some(vec![]), Some(vec![])));
+        assert_eq!((ways.between(0, 6), ways.between(5, 9)), (None, None));
+        assert_eq!((ways.size(3), ways.size(7), ways.size(5), ways.size(99)), (5, 2, 1, 1));
+        ways.set((3, 7), true);
+        assert_eq!((ways.between(6, 4), ways.size(6)), (Some(vec![7, 3, 2, 1, 4]), 7));
+        ways.set((1, 2), false);
+        assert_eq!((ways.between(6, 4), ways.size(0)), (None, 3));
+    }
+}
