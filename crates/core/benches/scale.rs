@@ -19,7 +19,7 @@ use magscope_core::together::{Piece, Walker};
 use magscope_core::{Batch, Event, Flow, Generator, GeneratorOptions, Task};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::Ordetree;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Events a second from each host.
@@ -157,7 +157,7 @@ fn main() {
         if tree && hosts < 3 {
             continue;
         }
-        let before = HELD.load(Ordetree::Relaxed);
+        let before = HELD.load(Ordering::Relaxed);
         let sources = world(hosts, tree, all);
         let events: u64 =
             sources.iter().flat_map(|host| &host.batches).map(|batch| batch.events.len() as u64).sum();
@@ -178,7 +178,7 @@ fn main() {
         while walker.step(&mut visit).expect("a source that never fails") == Progress::More {}
         let ns = spent::ns() - since_ns;
         // What was made before has been read and is gone.
-        let held = HELD.load(Ordetree::Relaxed).saturating_sub(before) as u64;
+        let held = HELD.load(Ordering::Relaxed).saturating_sub(before) as u64;
         println!(
             "{hosts:>8} {:<6}{events:>12}{:>12}{:>12.0}{:>14}{:>11.2}%{:>11.2}%",
             if tree { "tree" } else { "pairs" },

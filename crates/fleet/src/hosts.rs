@@ -19,6 +19,16 @@ impl Hosts {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How many there are by now.
+    pub fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Gives one that comes later a name that none has whose capture runs yet.
     pub fn name(&self, info: &mut NodeInfo) {
         let running = self.all().into_iter().filter(|memory| !memory.has_ended());

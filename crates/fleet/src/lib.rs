@@ -18,6 +18,7 @@ mod memory;
 pub mod pki;
 mod remote;
 mod request;
+mod seats;
 mod server;
 mod sieve;
 

@@ -3,6 +3,7 @@
 use crate::grants::Grants;
 use crate::io::Io;
 use crate::pki::{Folder, Peer};
+use crate::seats::{Seat, Seats};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::pin::Pin;
@@ -13,13 +14,10 @@ use std::{io, net};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::mpsc::{Sender, channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// Connections at a time at each place, so that who is let in without a certificate takes nobody else's.
-const MOST: usize = 64;
 /// How long somebody may take to say who they are.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// After a socket could not accept: out of file descriptors, most likely.
@@ -56,20 +54,25 @@ impl Listen {
 pub struct Link {
     io: Box<dyn Io>,
     peer: Peer,
-    _seat: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
 /// Says what happened to people, a line at a time.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Listens, and hands over connections as they come.
+/// Listens, and hands over connections as they come. There are as many seats at each place, so that who is let in without a certificate
+/// takes nobody else's.
 ///
 /// # Errors
 /// A listener that cannot be used.
-pub fn links(listeners: Vec<Listen>, tell: &Tell) -> io::Result<ReceiverStream<io::Result<Link>>> {
+pub fn links(
+    listeners: Vec<Listen>,
+    seats: &Seats,
+    tell: &Tell,
+) -> io::Result<ReceiverStream<io::Result<Link>>> {
     let (give, take) = channel(8);
     for listen in listeners {
-        let door = Door { give: give.clone(), seats: Arc::new(Semaphore::new(MOST)), tell: tell.clone() };
+        let door = Door { give: give.clone(), seats: seats.apart(), tell: tell.clone() };
         match listen {
             Listen::Tls(listener, folder, identity) => {
                 listener.set_nonblocking(true)?;
@@ -91,7 +94,7 @@ pub fn links(listeners: Vec<Listen>, tell: &Tell) -> io::Result<ReceiverStream<i
 #[derive(Clone)]
 struct Door {
     give: Sender<io::Result<Link>>,
-    seats: Arc<Semaphore>,
+    seats: Seats,
     tell: Tell,
 }
 
@@ -156,7 +159,7 @@ impl Door {
     }
 
     /// The next one that comes by TCP and finds a seat.
-    async fn by_tcp(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+    async fn by_tcp(&self, listener: &TcpListener) -> (TcpStream, SocketAddr, Seat) {
         loop {
             let Ok((stream, from)) = listener.accept().await else {
                 tokio::time::sleep(RECOVERY).await;
@@ -170,15 +173,15 @@ impl Door {
         }
     }
 
-    fn seat(&self, who: &str) -> Option<OwnedSemaphorePermit> {
-        let seat = self.seats.clone().try_acquire_owned().ok();
+    fn seat(&self, who: &str) -> Option<Seat> {
+        let seat = self.seats.take();
         if seat.is_none() {
-            (self.tell)(&format!("{who} is not let in: {MOST} are connected already"));
+            (self.tell)(&format!("{who} is not let in: {} are connected already", self.seats.most()));
         }
         seat
     }
 
-    async fn enter(&self, io: Box<dyn Io>, peer: Peer, seat: OwnedSemaphorePermit) {
+    async fn enter(&self, io: Box<dyn Io>, peer: Peer, seat: Seat) {
         // Fails only where the server has ended.
         let _ = self.give.send(Ok(Link { io, peer, _seat: seat })).await;
     }

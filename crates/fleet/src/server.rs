@@ -7,6 +7,7 @@ use crate::link::{Link, Listen, Tell, links};
 use crate::memory::{Holds, Memory};
 use crate::pki::Peer;
 use crate::request::{Give, LONGEST_TICKET, Request};
+use crate::seats::Seats;
 use crate::sieve::Sieve;
 use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
@@ -25,13 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::channel;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request as Call, Response, Status, Streaming};
 
-/// Streams at a time, each with a thread of its own.
-const MOST_STREAMS: usize = 32;
+/// Streams at a time, each with a thread of its own: at the least, and for each host of a relay.
+const STREAMS: (usize, usize) = (32, 8);
+/// Connections at a time at each place: the same.
+const CONNECTIONS: (usize, usize) = (64, 16);
 /// Streams of one connection at a time.
 const MOST_STREAMS_EACH: u32 = 16;
 /// Messages of a stream that wait for the network.
@@ -75,8 +77,10 @@ pub async fn serve(
     tell: Tell,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let links: ReceiverStream<io::Result<Link>> = links(listeners, &tell)?;
-    let agent = Agent { hosts, streams: Arc::new(Semaphore::new(MOST_STREAMS)), tell };
+    let links: ReceiverStream<io::Result<Link>> =
+        links(listeners, &Seats::new(&hosts, CONNECTIONS.0, CONNECTIONS.1), &tell)?;
+    let streams = Seats::new(&hosts, STREAMS.0, STREAMS.1);
+    let agent = Agent { hosts, streams, tell };
     let service = FlightServiceServer::new(agent).max_decoding_message_size(LONGEST_TICKET * 2);
     let server = Server::builder()
         .max_concurrent_streams(MOST_STREAMS_EACH)
@@ -98,7 +102,7 @@ pub async fn serve(
 
 struct Agent {
     hosts: Arc<Hosts>,
-    streams: Arc<Semaphore>,
+    streams: Seats,
     tell: Tell,
 }
 
@@ -108,7 +112,7 @@ impl Agent {
     fn about(&self, peer: &Peer) -> About {
         About {
             tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
-            streams: MOST_STREAMS - self.streams.available_permits(),
+            streams: self.streams.taken(),
             hosts: self.hosts.all().iter().map(|memory| about_host(memory, peer)).collect(),
         }
     }
@@ -254,8 +258,8 @@ impl FlightService for Agent {
         let request = Request::parse(&call.get_ref().ticket).map_err(Status::invalid_argument)?;
         let give = request.give().map_err(Status::not_found)?;
         let sieve = Sieve::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
-        let full = |_| Status::resource_exhausted(format!("{MOST_STREAMS} streams are being read already"));
-        let seat: OwnedSemaphorePermit = self.streams.clone().try_acquire_owned().map_err(full)?;
+        let full = || format!("{} streams are being read already", self.streams.most());
+        let seat = self.streams.take().ok_or_else(|| Status::resource_exhausted(full()))?;
         let (out, rows) = channel(WAITING);
         let failed = |error: String| Status::internal(error);
         let memory = self.host(request.host.as_deref())?;

@@ -6,7 +6,7 @@ use common::{Came, Serving, authority, batch, eventually, info, viewer};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Address, FleetError, From, Host, Likely, Lobby, Memory, Terms, Wish};
+use magscope_fleet::{Address, FleetError, From, Host, Hosts, Likely, Lobby, Memory, Terms, Wish};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -105,4 +105,25 @@ fn nobody_at_all_and_who_is_not_let_in_are_errors_at_once() {
     assert_eq!(enter(&[asks(&folder)]).expect("it is let in"), 1);
     let refused = enter(&[asks(&folder), asks(&stranger)]);
     assert!(matches!(refused, Err(FleetError::Connect { likely: Likely::Agent, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_relay_of_many_hosts_is_read_whole() {
+    const HOSTS: usize = 70;
+    let made = |number: usize| {
+        let info = NodeInfo { host: format!("web-{number}"), ..info() };
+        Memory::new(info, ALL).expect("Arrow")
+    };
+    let (memories, mut writers): (Vec<_>, Vec<_>) = (0..HOSTS).map(made).unzip();
+    for writer in &mut writers {
+        writer.push(&batch(0)).expect("kept");
+    }
+    let serving = Serving::of(Hosts::of(memories), 0, None);
+    let (mut hosts, _lobby) = Lobby::enter(&[wish(serving.plain())]).expect("it is there");
+    assert_eq!(hosts.len(), HOSTS);
+    for host in &mut hosts {
+        let mut came = Came::default();
+        came.read(host, 100, || {});
+        assert!(came.records.iter().copied().eq(0..100), "{}", host.info().host);
+    }
 }

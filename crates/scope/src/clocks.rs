@@ -29,7 +29,9 @@ impl Clocks {
     /// What is known of them before anything is read: only of a recording that was made of a log of several hosts.
     pub fn of(infos: &[NodeInfo]) -> Self {
         let mut clocks = Clocks::default();
-        infos.iter().for_each(|info| clocks.join(info));
+        for info in infos {
+            clocks.join(info);
+        }
         clocks
     }
 

@@ -107,7 +107,9 @@ impl Probes {
     /// Those of these recordings.
     pub fn new(infos: &[NodeInfo]) -> Self {
         let mut probes = Probes::default();
-        infos.iter().for_each(|info| probes.join(info));
+        for info in infos {
+            probes.join(info);
+        }
         probes
     }
 

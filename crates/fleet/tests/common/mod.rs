@@ -114,6 +114,11 @@ pub struct Serving {
 impl Serving {
     /// Serves this memory at a port: of loopback, or with TLS by the keys of a folder.
     pub fn start(memory: &Arc<Memory>, port: u16, keys: Option<(Folder, &str)>) -> Self {
+        Self::of(Hosts::of(vec![memory.clone()]), port, keys)
+    }
+
+    /// The same of several hosts, as a relay has them.
+    pub fn of(hosts: Arc<Hosts>, port: u16, keys: Option<(Folder, &str)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let listen = match keys {
@@ -121,12 +126,12 @@ impl Serving {
             None => Listen::Loopback(listener),
         };
         let (stop, said) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (end, lines, memory) = (stop.clone(), said.clone(), memory.clone());
+        let (end, lines) = (stop.clone(), said.clone());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
             let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
-            runtime.block_on(serve(Hosts::of(vec![memory]), vec![listen], tell, end)).expect("it serves");
+            runtime.block_on(serve(hosts, vec![listen], tell, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
         Serving { stop, thread: Some(thread), said, port }
