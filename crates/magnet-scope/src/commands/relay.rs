@@ -80,7 +80,9 @@ fn take_in(host: Host, hosts: &Hosts, memory: u64) -> Result<(Host, Writer)> {
     let (kept, writer) = Memory::new(info, memory)?;
     hosts.add(kept);
     let all = hosts.all();
-    all.iter().for_each(|kept| kept.limit(memory / all.len() as u64));
+    for kept in &all {
+        kept.limit(memory / all.len() as u64);
+    }
     Ok((host, writer))
 }
 
