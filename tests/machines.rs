@@ -209,15 +209,12 @@ impl Seen {
         if journey.verdict != Verdict::Complete {
             return;
         }
-        match journey.proto {
-            Proto::UDP => {
-                self.datagrams += 1;
-                self.datagram_bytes += journey.bytes();
-            }
-            _ => {
-                self.segments += 1;
-                self.stream_bytes += journey.bytes();
-            }
+        if journey.proto == Proto::UDP {
+            self.datagrams += 1;
+            self.datagram_bytes += journey.bytes();
+        } else {
+            self.segments += 1;
+            self.stream_bytes += journey.bytes();
         }
         // Before packets and clock samples have come both ways nothing is said of the time on the wire.
         let Across::Bounded { half_width_ns } = journey.across else {
