@@ -16,6 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tonic::{Status, Streaming};
 
 /// Batches that wait to be looked at.
@@ -53,6 +54,8 @@ pub struct Remote {
     batches: Receiver<Batch>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// Threads that it shares with others.
+    _runtime: Option<Arc<Runtime>>,
 }
 
 #[derive(Default)]
@@ -125,12 +128,19 @@ impl Remote {
             host: host.to_owned(),
             stream: String::new(),
             read_ns: 0,
-            give,
-            shared: shared.clone(),
+            feeder: Feeder { give, shared: shared.clone() },
         };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
         let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
-        Ok(Remote { info, batches, shared, thread: Some(thread) })
+        Ok(Remote { info, batches, shared, thread: Some(thread), _runtime: None })
+    }
+
+    /// One that is fed in another way, by what runs there.
+    pub(crate) fn fed(info: NodeInfo, runtime: Arc<Runtime>) -> (Self, Feeder) {
+        let (give, batches) = sync_channel(WAITING);
+        let shared = Arc::new(Shared::default());
+        let feeder = Feeder { give, shared: shared.clone() };
+        (Remote { info, batches, shared, thread: None, _runtime: Some(runtime) }, feeder)
     }
 
     /// What tells of its connection.
@@ -181,6 +191,11 @@ struct Reading {
     stream: String,
     /// The last instant that was read.
     read_ns: u64,
+    feeder: Feeder,
+}
+
+/// What gives a source its batches, and tells of its connection.
+pub(crate) struct Feeder {
     give: SyncSender<Batch>,
     shared: Arc<Shared>,
 }
@@ -197,10 +212,10 @@ impl Reading {
     async fn run(mut self, mut agent: Dialed) {
         loop {
             let Left::Broken(because) = self.read(agent).await else { return };
-            self.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
+            self.feeder.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
             let mut pause = TRIES.0;
             agent = loop {
-                if self.is_stopped() {
+                if self.feeder.is_stopped() {
                     return;
                 }
                 tokio::time::sleep(pause).await;
@@ -210,16 +225,16 @@ impl Reading {
                 }
             };
             let Some(about) = agent.about.hosts.iter().find(|about| about.node.host == self.host) else {
-                self.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
+                self.feeder.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
                 return;
             };
             if about.node.boot_id != self.boot_id {
                 let what =
                     format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
-                self.tell(what, true);
+                self.feeder.tell(what, true);
                 return;
             }
-            self.tell(format!("{} is back", self.wish.address), false);
+            self.feeder.tell(format!("{} is back", self.wish.address), false);
         }
     }
 
@@ -257,7 +272,7 @@ impl Reading {
                 unseen = false;
             }
             self.read_ns = batch.events.iter().map(|event| event.time_ns).fold(self.read_ns, u64::max);
-            if !self.hand_over(batch).await {
+            if !self.feeder.hand_over(batch).await {
                 return Left::ForGood;
             }
             // Only what was handed over was read.
@@ -274,7 +289,7 @@ impl Reading {
     ) -> Result<Option<(Batch, Place)>, Left> {
         let message: Result<Option<FlightData>, Status> = tokio::select! {
             message = stream.message() => message,
-            () = self.stopped() => return Err(Left::ForGood),
+            () = self.feeder.stopped() => return Err(Left::ForGood),
             // Clocks are sampled all the time, so silence means that the line is cut.
             () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
         };
@@ -292,9 +307,11 @@ impl Reading {
         let place = place.map_err(|error| Left::Broken(format!("what it sends is no packet: {error}")))?;
         Ok(Some((batch, place)))
     }
+}
 
+impl Feeder {
     /// Gives a batch to the reader, as soon as there is room; whether there is a reader.
-    async fn hand_over(&self, mut batch: Batch) -> bool {
+    pub async fn hand_over(&self, mut batch: Batch) -> bool {
         loop {
             match self.give.try_send(batch) {
                 Ok(()) => return true,
@@ -309,17 +326,20 @@ impl Reading {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    /// Whether nobody wants any more.
+    pub fn is_stopped(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    async fn stopped(&self) {
+    /// Waits for that.
+    pub async fn stopped(&self) {
         while !self.is_stopped() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    fn tell(&self, text: String, bad: bool) {
+    /// Tells a person something of the connection.
+    pub fn tell(&self, text: String, bad: bool) {
         let mut news = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
         if news.len() < MOST_NEWS {
             news.push(News { text, bad });
