@@ -37,3 +37,13 @@ impl<S: Source + ?Sized> Source for &mut S {
         (**self).next(batch, timeout)
     }
 }
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn info(&self) -> &NodeInfo {
+        (**self).info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        (**self).next(batch, timeout)
+    }
+}

@@ -22,9 +22,7 @@ mod server;
 mod sieve;
 
 pub use address::{Address, PORT};
-pub use bus::{
-    Buckets, BusHost, BusStatus, Keep, Publisher, Round, Server, Subscriber, Via, host_of_token, token_of_host,
-};
+pub use bus::{Buckets, BusHost, BusStatus, Keep, Publisher, Server, Subscribed, Subscriber, Via};
 pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants};

@@ -16,7 +16,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use tonic::{Status, Streaming};
 
 /// Batches that wait to be looked at.
@@ -52,10 +51,10 @@ pub struct Wish {
 pub struct Remote {
     info: NodeInfo,
     batches: Receiver<Batch>,
-    shared: Arc<Shared>,
+    ticker: Ticker,
+    /// Raised when nothing more comes of it, or nobody reads it.
+    ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Threads that it shares with others.
-    _runtime: Option<Arc<Runtime>>,
 }
 
 #[derive(Default)]
@@ -73,8 +72,8 @@ pub struct News {
     pub bad: bool,
 }
 
-/// What tells of a connection, while the source is read elsewhere.
-#[derive(Clone)]
+/// What tells of connections, while the sources are read elsewhere.
+#[derive(Clone, Default)]
 pub struct Ticker(Arc<Shared>);
 
 impl Ticker {
@@ -83,9 +82,28 @@ impl Ticker {
         std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends the source: its reader gets [`Progress::End`].
+    /// Ends the sources: their readers get [`Progress::End`].
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tell(&self, text: String, bad: bool) {
+        let mut news = self.0.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if news.len() < MOST_NEWS {
+            news.push(News { text, bad });
+        }
+    }
+
+    /// Whether they were ended.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is.
+    pub(crate) async fn stopped(&self) {
+        while !self.is_stopped() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 }
 
@@ -99,11 +117,11 @@ impl Remote {
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let hosts = dialed.about.hosts.clone();
         drop((dialed, runtime));
-        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host)).collect()
+        hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host, Ticker::default())).collect()
     }
 
     /// The same of one of its hosts.
-    fn host(wish: Wish, host: &str) -> Result<Self, FleetError> {
+    pub(crate) fn host(wish: Wish, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
         let about = dialed.about.hosts.iter().find(|about| about.node.host == host);
@@ -114,7 +132,7 @@ impl Remote {
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
         let (give, batches) = sync_channel(WAITING);
-        let shared = Arc::new(Shared::default());
+        let ended = Arc::new(AtomicBool::new(false));
         let after = match (wish.from, about.holds.range_ns) {
             (From::Back(back), Some((_, to_ns))) => {
                 Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
@@ -128,32 +146,33 @@ impl Remote {
             host: host.to_owned(),
             stream: String::new(),
             read_ns: 0,
-            feeder: Feeder { give, shared: shared.clone() },
+            give,
+            ticker: ticker.clone(),
+            ended: ended.clone(),
         };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
-        Ok(Remote { info, batches, shared, thread: Some(thread), _runtime: None })
-    }
-
-    /// One that is fed in another way, by what runs there.
-    pub(crate) fn fed(info: NodeInfo, runtime: Arc<Runtime>) -> (Self, Feeder) {
-        let (give, batches) = sync_channel(WAITING);
-        let shared = Arc::new(Shared::default());
-        let feeder = Feeder { give, shared: shared.clone() };
-        (Remote { info, batches, shared, thread: None, _runtime: Some(runtime) }, feeder)
+        let has_ended = ended.clone();
+        let thread = thread.spawn(move || {
+            runtime.block_on(reading.run(dialed));
+            has_ended.store(true, Ordering::Relaxed);
+        })?;
+        Ok(Remote { info, batches, ticker, ended, thread: Some(thread) })
     }
 
     /// What tells of its connection.
     pub fn ticker(&self) -> Ticker {
-        Ticker(self.shared.clone())
+        self.ticker.clone()
+    }
+
+    /// What is raised when nothing more comes of it.
+    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+        self.ended.clone()
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // A thread that waits for room sees that there is none any more.
-        while self.batches.try_recv().is_ok() {}
+        self.ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // Nobody is left who could be told that it failed.
             let _ = thread.join();
@@ -168,7 +187,7 @@ impl Source for Remote {
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         batch.clear();
-        if self.shared.stop.load(Ordering::Relaxed) {
+        if self.ticker.is_stopped() {
             return Ok(Progress::End);
         }
         match self.batches.recv_timeout(timeout) {
@@ -191,13 +210,9 @@ struct Reading {
     stream: String,
     /// The last instant that was read.
     read_ns: u64,
-    feeder: Feeder,
-}
-
-/// What gives a source its batches, and tells of its connection.
-pub(crate) struct Feeder {
     give: SyncSender<Batch>,
-    shared: Arc<Shared>,
+    ticker: Ticker,
+    ended: Arc<AtomicBool>,
 }
 
 /// Why a stream was left.
@@ -212,10 +227,10 @@ impl Reading {
     async fn run(mut self, mut agent: Dialed) {
         loop {
             let Left::Broken(because) = self.read(agent).await else { return };
-            self.feeder.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
+            self.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
             let mut pause = TRIES.0;
             agent = loop {
-                if self.feeder.is_stopped() {
+                if self.is_stopped() {
                     return;
                 }
                 tokio::time::sleep(pause).await;
@@ -225,16 +240,15 @@ impl Reading {
                 }
             };
             let Some(about) = agent.about.hosts.iter().find(|about| about.node.host == self.host) else {
-                self.feeder.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
+                self.tell(format!("{}: it has {} no longer", self.wish.address, self.host), true);
                 return;
             };
             if about.node.boot_id != self.boot_id {
-                let what =
-                    format!("{}: it is another boot, with another clock; connect anew", self.wish.address);
-                self.feeder.tell(what, true);
+                let what = format!("{}: {} was booted anew, with another clock", self.wish.address, self.host);
+                self.tell(what, true);
                 return;
             }
-            self.feeder.tell(format!("{} is back", self.wish.address), false);
+            self.tell(format!("{} is back", self.wish.address), false);
         }
     }
 
@@ -272,7 +286,7 @@ impl Reading {
                 unseen = false;
             }
             self.read_ns = batch.events.iter().map(|event| event.time_ns).fold(self.read_ns, u64::max);
-            if !self.feeder.hand_over(batch).await {
+            if !self.hand_over(batch).await {
                 return Left::ForGood;
             }
             // Only what was handed over was read.
@@ -289,7 +303,7 @@ impl Reading {
     ) -> Result<Option<(Batch, Place)>, Left> {
         let message: Result<Option<FlightData>, Status> = tokio::select! {
             message = stream.message() => message,
-            () = self.feeder.stopped() => return Err(Left::ForGood),
+            () = self.stopped() => return Err(Left::ForGood),
             // Clocks are sampled all the time, so silence means that the line is cut.
             () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
         };
@@ -307,11 +321,9 @@ impl Reading {
         let place = place.map_err(|error| Left::Broken(format!("what it sends is no packet: {error}")))?;
         Ok(Some((batch, place)))
     }
-}
 
-impl Feeder {
     /// Gives a batch to the reader, as soon as there is room; whether there is a reader.
-    pub async fn hand_over(&self, mut batch: Batch) -> bool {
+    async fn hand_over(&self, mut batch: Batch) -> bool {
         loop {
             match self.give.try_send(batch) {
                 Ok(()) => return true,
@@ -326,23 +338,18 @@ impl Feeder {
         }
     }
 
-    /// Whether nobody wants any more.
-    pub fn is_stopped(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
+    /// Whether nobody reads it any more.
+    fn is_stopped(&self) -> bool {
+        self.ticker.is_stopped() || self.ended.load(Ordering::Relaxed)
     }
 
-    /// Waits for that.
-    pub async fn stopped(&self) {
+    async fn stopped(&self) {
         while !self.is_stopped() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Tells a person something of the connection.
-    pub fn tell(&self, text: String, bad: bool) {
-        let mut news = self.shared.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if news.len() < MOST_NEWS {
-            news.push(News { text, bad });
-        }
+    fn tell(&self, text: String, bad: bool) {
+        self.ticker.tell(text, bad);
     }
 }

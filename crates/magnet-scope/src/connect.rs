@@ -42,10 +42,13 @@ pub fn address(text: &str) -> Result<Address, String> {
     text.parse().map_err(|error: FleetError| error.to_string())
 }
 
+/// A host that is read.
+pub type Host = Box<dyn Source + Send>;
+
 /// The agents, connected.
 pub struct Connected {
     /// In the order they were named.
-    pub sources: Vec<Remote>,
+    pub sources: Vec<Host>,
     /// What tells of their connections.
     pub tickers: Vec<Ticker>,
 }
@@ -69,14 +72,14 @@ impl ConnectArgs {
             for remote in Remote::connect(&wish).map_err(explain)? {
                 output::note(&format!("{address}: {}, Linux {}", remote.info().host, remote.info().kernel));
                 tickers.push(remote.ticker());
-                sources.push(remote);
+                sources.push(Box::new(remote) as Host);
             }
         }
         let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
-        for remote in self.via.open(from, &terms, known)? {
-            tickers.push(remote.ticker());
-            sources.push(remote);
-        }
+        let ticker = Ticker::default();
+        let published = self.via.open(from, &terms, &ticker, known)?;
+        sources.extend(published.into_iter().map(|source| Box::new(source) as Host));
+        tickers.push(ticker);
         Ok(Connected { sources, tickers })
     }
 

@@ -6,7 +6,9 @@ use crate::output;
 use anyhow::{Context, Result};
 use clap::Args;
 use magscope_core::source::Source;
-use magscope_fleet::{Buckets, Credentials, FleetError, From, Likely, Remote, Server, Subscriber, Terms, Via};
+use magscope_fleet::{
+    Buckets, Credentials, FleetError, From, Likely, Server, Subscribed, Subscriber, Terms, Ticker, Via,
+};
 use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,27 +56,28 @@ impl ViaArgs {
         !self.via.is_empty()
     }
 
-    /// Connects, and reads each host from then on. `known` tells the certificate, where one is wanted.
+    /// Connects, and reads each host from then on, until the ticker ends it. `known` tells the certificate, where one is wanted.
     pub fn open(
         &self,
         from: From,
         terms: &Terms,
+        ticker: &Ticker,
         known: impl Fn() -> Result<Credentials>,
-    ) -> Result<Vec<Remote>> {
+    ) -> Result<Vec<Subscribed>> {
         if !self.is_asked() {
             return Ok(Vec::new());
         }
         let via = via(&self.via, self.via_creds.as_deref(), known)?;
         let subscriber = Subscriber::connect(&via).map_err(explain)?;
-        let mut remotes = Vec::new();
+        let mut sources = Vec::new();
         for host in subscriber.hosts(&self.hosts).map_err(explain)? {
-            let remote =
-                subscriber.read(&host, self.buckets.unwrap_or_default(), from, terms).map_err(explain)?;
-            let info = remote.info();
+            let buckets = self.buckets.unwrap_or_default();
+            let source = subscriber.read(&host, buckets, from, terms, ticker.clone()).map_err(explain)?;
+            let info = source.info();
             output::note(&format!("{}: {}, Linux {}", via.shown(), info.host, info.kernel));
-            remotes.push(remote);
+            sources.push(source);
         }
-        Ok(remotes)
+        Ok(sources)
     }
 }
 

@@ -9,13 +9,15 @@ use super::subject::{Buckets, PARTS, Part};
 use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::Place;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long a round is waited for that nobody can say is gone.
+/// How long a round is waited for that nobody can say is gone, and after how long the bus is asked.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Records that wait for the end of their round at most, and rounds that wait for what they tell of.
+const DOUBT: Duration = Duration::from_secs(1);
+/// Records that wait for the end of their round at most; and those, and rounds, from which on nothing is read ahead.
 const MOST_RECORDS: u64 = 4 << 20;
-const MOST_ROUNDS: usize = 1 << 10;
+const ENOUGH_RECORDS: u64 = 1 << 20;
+const ENOUGH_ROUNDS: usize = 1 << 6;
 
 /// Where a message is: when the bus's stream was made, which it may have been anew meanwhile, and its number there.
 pub type At = (i128, u64);
@@ -65,7 +67,9 @@ pub struct Gather {
     waiting: Vec<VecDeque<Message>>,
     /// Records in `waiting`.
     records: u64,
-    rounds: VecDeque<(Message, Round, Instant)>,
+    rounds: VecDeque<(Message, Round)>,
+    /// How long the first of them has been waited for.
+    waited: Duration,
     run: Option<String>,
     /// Where each part stood at the end of the last round of this run; nothing before the first.
     stands: Option<[Place; PARTS]>,
@@ -89,6 +93,7 @@ impl Gather {
             waiting: (0..PARTS).map(|_| VecDeque::new()).collect(),
             records: 0,
             rounds: VecDeque::new(),
+            waited: Duration::ZERO,
             run: None,
             stands: None,
             read_ns: 0,
@@ -109,14 +114,14 @@ impl Gather {
         }
     }
 
-    /// Takes a message. `now` is when it came.
-    pub fn push(&mut self, message: Message, now: Instant) {
+    /// Takes a message.
+    pub fn push(&mut self, message: Message) {
         let Some(way) = self.by[message.part.index()].filter(|_| self.buckets.take(message.part)) else {
             return;
         };
         self.passed(way, message.at);
         if let Some(round) = message.round {
-            self.rounds.push_back((message, round, now));
+            self.rounds.push_back((message, round));
             return;
         }
         self.records = self.records.saturating_add(records(&message.batch));
@@ -132,20 +137,33 @@ impl Gather {
         }
     }
 
-    /// Whether the oldest round has waited for so long that the bus should be asked what of it is still there.
-    pub fn is_in_doubt(&self, now: Instant) -> bool {
-        self.rounds
-            .front()
-            .is_some_and(|(_, _, since)| now.saturating_duration_since(*since) > Duration::from_secs(1))
+    /// Whether to read on by a way. The one by which rounds end waits where the others are behind, and they where they are ahead, so that
+    /// little has to wait here.
+    pub fn wants(&self, way: usize) -> bool {
+        match (way, self.rounds.back()) {
+            (0, _) => self.rounds.len() < ENOUGH_ROUNDS,
+            (_, Some((newest, _))) => self.delivered[way] < newest.at,
+            (_, None) => self.records < ENOUGH_RECORDS,
+        }
+    }
+
+    /// So long has been waited.
+    pub fn waits(&mut self, time: Duration) {
+        self.waited = if self.rounds.is_empty() { Duration::ZERO } else { self.waited.saturating_add(time) };
+    }
+
+    /// Whether that was so long that the bus should be asked what it still has.
+    pub fn is_in_doubt(&self) -> bool {
+        self.waited > DOUBT
     }
 
     /// The next round, if it is whole. `first` is the oldest message that the bus still has, as far as is known.
     ///
     /// # Errors
     /// It is of another boot.
-    pub fn next(&mut self, now: Instant, first: At) -> Result<Option<Batch>, AnotherBoot> {
-        let Some((message, round, since)) = self.rounds.front() else { return Ok(None) };
-        let late = self.rounds.len() > MOST_ROUNDS || now.saturating_duration_since(*since) > PATIENCE;
+    pub fn next(&mut self, first: At) -> Result<Option<Batch>, AnotherBoot> {
+        let Some((message, round)) = self.rounds.front() else { return Ok(None) };
+        let late = self.waited > PATIENCE;
         let complete = |part: Part| {
             let stand = &round.stands[part.index()];
             let Some(way) = self.by[part.index()] else { return true };
@@ -162,7 +180,8 @@ impl Gather {
         if self.run.as_ref().is_some_and(|run| boot(run) != boot(&message.run)) {
             return Err(AnotherBoot);
         }
-        let Some((message, round, _)) = self.rounds.pop_front() else { return Ok(None) };
+        let Some((message, round)) = self.rounds.pop_front() else { return Ok(None) };
+        self.waited = Duration::ZERO;
         Ok(Some(self.put_together(message, &round)))
     }
 
@@ -316,11 +335,10 @@ mod tests {
 
     /// What comes of messages: events, and records missed, a round.
     fn all(gather: &mut Gather, messages: Vec<Message>) -> Vec<(usize, u64)> {
-        let now = Instant::now();
         let mut rounds = Vec::new();
         for message in messages {
-            gather.push(message, now);
-            while let Some(batch) = gather.next(now, (0, 0)).unwrap() {
+            gather.push(message);
+            while let Some(batch) = gather.next((0, 0)).unwrap() {
                 assert!(batch.events.is_sorted_by_key(|event| event.time_ns));
                 rounds.push((batch.events.len(), batch.lost()));
             }
@@ -387,7 +405,6 @@ mod tests {
     #[test]
     fn a_round_waits_until_its_parts_are_there_or_gone() {
         let mut host = Host::new("a");
-        let now = Instant::now();
         let mut gather = gather("0-63", Begin::Oldest);
         let mut parted = super::Gather {
             by: subject::filters("a", "3,40".parse().unwrap()).1,
@@ -397,21 +414,23 @@ mod tests {
         gather = parted;
         for message in [host.round([1, 1, 1]), host.round([5, 7, 1])].concat_them() {
             if message.part != bucket(40) || message.at.1 < 4 {
-                gather.push(message, now);
+                gather.push(message);
             }
         }
-        assert!(gather.next(now, (1, 1)).unwrap().is_some());
-        assert!(gather.next(now, (1, 1)).unwrap().is_none());
+        assert!(gather.next((1, 1)).unwrap().is_some());
+        assert!(gather.next((1, 1)).unwrap().is_none());
         // The bus has forgotten it.
-        let batch = gather.next(now, (1, 6)).unwrap().unwrap();
+        let batch = gather.next((1, 6)).unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.lost()), (6, 7));
 
         // Nobody knows, and nothing comes.
         parted = gather;
         let late = host.round([2, 3, 1]).into_iter().filter(|message| message.part != bucket(40));
-        late.for_each(|message| parted.push(message, now));
-        assert!(parted.next(now, (1, 1)).unwrap().is_none() && parted.is_in_doubt(now + PATIENCE));
-        let batch = parted.next(now + PATIENCE * 2, (1, 1)).unwrap().unwrap();
+        late.for_each(|message| parted.push(message));
+        assert!(parted.next((1, 1)).unwrap().is_none() && !parted.is_in_doubt());
+        parted.waits(PATIENCE * 2);
+        assert!(parted.is_in_doubt());
+        let batch = parted.next((1, 1)).unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.lost()), (3, 3));
     }
 
@@ -436,13 +455,9 @@ mod tests {
         // Of another boot it is another clock.
         let mut other = Host { run: "c.other".to_owned(), sequence: 200, ..Host::new("c") };
         let mut gather = gather("0-63", Begin::Oldest);
-        let now = Instant::now();
-        [host.round([1, 1, 1]), other.round([1, 1, 1])]
-            .concat_them()
-            .into_iter()
-            .for_each(|m| gather.push(m, now));
-        assert!(gather.next(now, (0, 0)).unwrap().is_some());
-        assert_eq!(gather.next(now, (0, 0)).unwrap_err(), AnotherBoot);
+        [host.round([1, 1, 1]), other.round([1, 1, 1])].concat_them().into_iter().for_each(|m| gather.push(m));
+        assert!(gather.next((0, 0)).unwrap().is_some());
+        assert_eq!(gather.next((0, 0)).unwrap_err(), AnotherBoot);
     }
 
     #[test]
@@ -460,13 +475,12 @@ mod tests {
         messages.extend(host.round([1, 1, 1]));
         messages.extend(host.round([2, 2, 2]));
         let mut gather = gather("0-63", Begin::After((1, 3)));
-        let now = Instant::now();
         // The second round is missed, and told of because the first is known.
         for message in messages.into_iter().filter(|message| !(4..=6).contains(&message.at.1)) {
-            gather.push(message, now);
+            gather.push(message);
         }
-        assert!(gather.next(now, (0, 0)).unwrap().unwrap().is_empty());
-        let batch = gather.next(now, (0, 0)).unwrap().unwrap();
+        assert!(gather.next((0, 0)).unwrap().unwrap().is_empty());
+        let batch = gather.next((0, 0)).unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.lost(), &batch.flows[..]), (6, 3, &[flow][..]));
     }
 
@@ -476,7 +490,7 @@ mod tests {
         let mut host = Host::new("a");
         for _ in 0..600 {
             let message = host.message(bucket(3), 10_000, false);
-            gather.push(message, Instant::now());
+            gather.push(message);
         }
         assert!(gather.records <= MOST_RECORDS);
         assert_eq!(packets("a", bucket(3)), "magnet-scope.packets.a.0.3");

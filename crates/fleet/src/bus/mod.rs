@@ -2,7 +2,7 @@
 //!
 //! An agent's side is `publish`, a thread that reads the agent's memory as any viewer does: what the bus does not take waits there, and is
 //! forgotten there, counted. `split` cuts the stream by wire-key buckets (with `reads`, for sockets without a peer), so that a worker can take
-//! some of them and still have both ends of each of their connections. A viewer's side is `subscribe`, which makes a [`crate::Remote`] of each host;
+//! some of them and still have both ends of each of their connections. A viewer's side is `subscribe`, which makes a source of each host;
 //! `gather` puts rounds together again and knows what is missing. `subject` has the names, `round` what a header says, `server` who is talked to.
 
 mod gather;
@@ -10,12 +10,13 @@ mod publish;
 mod reads;
 mod round;
 mod server;
+mod source;
 mod split;
 mod subject;
 mod subscribe;
 
 pub use publish::{BusStatus, Keep, Publisher};
-pub use round::Round;
 pub use server::{Server, Via};
-pub use subject::{Buckets, host as host_of_token, token as token_of_host};
+pub use source::Subscribed;
+pub use subject::Buckets;
 pub use subscribe::{BusHost, Subscriber};

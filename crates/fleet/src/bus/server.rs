@@ -115,7 +115,7 @@ impl Via {
     /// An error of a request.
     pub fn refused(&self, what: &str, error: &(dyn Error + 'static)) -> FleetError {
         let because = format!("{what}: {}", said(error));
-        let likely = if because.contains("jetstream") || because.contains("no responders") {
+        let likely = if because.to_lowercase().contains("jetstream") || because.contains("no responders") {
             Likely::Agent
         } else {
             Likely::Unknown

@@ -4,11 +4,12 @@ use super::gather::{At, Begin, Gather, Message};
 use super::publish::{STRETCH, Told};
 use super::round::{ROUND, RUN, Round};
 use super::server::{Bus, Via, said};
+use super::source::{Feeder, Subscribed};
 use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
 use crate::error::{FleetError, Likely};
 use crate::feed::parts;
 use crate::grants::Grants;
-use crate::remote::{Feeder, From, Remote};
+use crate::remote::{From, Ticker};
 use crate::request::Terms;
 use crate::sieve::Sieve;
 use arrow::buffer::Buffer;
@@ -20,8 +21,10 @@ use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_session::unpack;
 use std::error::Error;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -153,7 +156,7 @@ impl Subscriber {
         Ok(found)
     }
 
-    /// Reads a host from then on: of these buckets what these terms let through.
+    /// Reads a host from then on: of these buckets what these terms let through, until the ticker ends it.
     ///
     /// # Errors
     /// What is wrong with the terms, or the bus refuses.
@@ -163,7 +166,8 @@ impl Subscriber {
         buckets: Buckets,
         from: From,
         terms: &Terms,
-    ) -> Result<Remote, FleetError> {
+        ticker: Ticker,
+    ) -> Result<Subscribed, FleetError> {
         let refused = |because: String| FleetError::Refused { address: self.bus.shown.clone(), because };
         let sieve = Sieve::new(terms, &Grants::default()).map_err(refused)?;
         let what = "its packets cannot be read";
@@ -190,7 +194,7 @@ impl Subscriber {
         if buckets != Buckets::ALL {
             info.settings.push(format!("buckets {buckets}"));
         }
-        let (remote, feeder) = Remote::fed(info.clone(), self.runtime.clone());
+        let (subscribed, feeder) = Subscribed::new(info.clone(), ticker, self.runtime.clone());
         let (filters, by) = subject::filters(&host.token, buckets);
         let reading = Reading {
             bus: self.bus.clone(),
@@ -204,7 +208,7 @@ impl Subscriber {
             asked: Instant::now(),
         };
         self.runtime.spawn(reading.run(filters, policy));
-        Ok(remote)
+        Ok(subscribed)
     }
 }
 
@@ -238,49 +242,47 @@ struct Reading {
 
 impl Reading {
     async fn run(mut self, filters: Vec<String>, policy: DeliverPolicy) {
-        let (give, mut came) = mpsc::channel(WAITING);
         let each = (ASKED / filters.len()).max(4);
+        let mut ways = Vec::new();
         for (way, filter) in filters.into_iter().enumerate() {
-            let tail = Tail {
-                bus: self.bus.clone(),
-                token: self.token.clone(),
-                way,
-                filter,
-                each,
-                next: None,
-                created: None,
-                give: give.clone(),
-            };
+            let (give, came) = mpsc::channel(WAITING);
+            let (bus, token) = (self.bus.clone(), self.token.clone());
+            let tail = Tail { bus, token, way, filter, each, next: None, created: None, give };
             tokio::spawn(tail.run(policy));
+            ways.push(came);
         }
-        drop(give);
-        let (mut heard, mut is_silent, mut refused, mut was_there) = (Instant::now(), false, 0_u64, true);
-        let mut trouble = None;
+        let (mut silence, mut is_silent, mut refused, mut was_there) = (Duration::ZERO, false, 0_u64, true);
+        let (mut trouble, mut looked) = (None, Instant::now());
         loop {
             let next = tokio::select! {
-                next = came.recv() => next.map(Some),
-                () = self.feeder.stopped() => return,
+                next = next_of(&mut ways, &self.gather) => next.map(Some),
+                () = self.feeder.ticker.stopped() => return,
                 () = tokio::time::sleep(PAUSE) => Some(None),
             };
+            // Time in which nothing was looked at, because nobody took what came or this process was stopped, is nobody's silence.
+            let passed = looked.elapsed().min(PAUSE);
+            looked = Instant::now();
+            silence += passed;
+            self.gather.waits(passed);
             match next {
                 None => return,
                 Some(Some(Came::Message(message))) => {
-                    (heard, trouble) = (Instant::now(), None);
+                    (silence, trouble) = (Duration::ZERO, None);
                     if std::mem::take(&mut is_silent) {
-                        self.feeder.tell(format!("{} is back", self.info.host), false);
+                        self.feeder.ticker.tell(format!("{} is back", self.info.host), false);
                     }
-                    self.gather.push(*message, heard);
+                    self.gather.push(*message);
                 }
                 Some(Some(Came::Other(way, at, because))) => {
                     self.gather.passed(way, at);
                     if refused == 0 {
-                        self.feeder.tell(format!("{}: {because}", self.info.host), true);
+                        self.feeder.ticker.tell(format!("{}: {because}", self.info.host), true);
                     }
                     refused += 1;
                 }
                 Some(Some(Came::Trouble(because))) => {
                     if was_there && trouble.as_ref() != Some(&because) {
-                        self.feeder.tell(format!("{}: {because}", self.bus.shown), true);
+                        self.feeder.ticker.tell(format!("{}: {because}", self.bus.shown), true);
                     }
                     trouble = Some(because);
                 }
@@ -290,11 +292,11 @@ impl Reading {
             if is_there != was_there {
                 was_there = is_there;
                 let how = if is_there { "is back" } else { "is away, trying again" };
-                self.feeder.tell(format!("{} {how}", self.bus.shown), !is_there);
+                self.feeder.ticker.tell(format!("{} {how}", self.bus.shown), !is_there);
             }
-            if !is_silent && heard.elapsed() > SILENCE {
+            if !is_silent && silence > SILENCE {
                 is_silent = true;
-                self.feeder.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
+                self.feeder.ticker.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
             }
             if !self.hand_over().await {
                 return;
@@ -304,22 +306,21 @@ impl Reading {
 
     /// Hands over what is whole; whether to go on.
     async fn hand_over(&mut self) -> bool {
-        let now = Instant::now();
-        if self.gather.is_in_doubt(now) && self.asked.elapsed() > Duration::from_secs(1) {
-            self.asked = now;
+        if self.gather.is_in_doubt() && self.asked.elapsed() > Duration::from_secs(1) {
+            self.asked = Instant::now();
             if let Ok(stream) = self.bus.jetstream.get_stream(PACKETS).await {
                 let info = stream.cached_info();
                 self.first = (nanos(info.created), info.state.first_sequence);
             }
         }
         loop {
-            let mut batch = match self.gather.next(now, self.first) {
+            let mut batch = match self.gather.next(self.first) {
                 Ok(Some(batch)) => batch,
                 Ok(None) => return true,
                 Err(_) => {
                     let what =
                         format!("{}: it is another boot, with another clock; connect anew", self.info.host);
-                    self.feeder.tell(what, true);
+                    self.feeder.ticker.tell(what, true);
                     return false;
                 }
             };
@@ -327,13 +328,33 @@ impl Reading {
                 sieve.sift(&mut batch, &self.info);
             }
             if self.gather.take_end() {
-                self.feeder.tell(format!("{}: its agent has ended", self.info.host), true);
+                self.feeder.ticker.tell(format!("{}: its agent has ended", self.info.host), true);
             }
             if !self.feeder.hand_over(batch).await {
                 return false;
             }
         }
     }
+}
+
+/// What comes next by any way that is to be read on; nothing where none is left.
+async fn next_of(ways: &mut [mpsc::Receiver<Came>], gather: &Gather) -> Option<Came> {
+    poll_fn(|cx| {
+        let mut is_over = true;
+        for (way, came) in ways.iter_mut().enumerate() {
+            if !gather.wants(way) {
+                is_over = false;
+                continue;
+            }
+            match came.poll_recv(cx) {
+                Poll::Ready(Some(came)) => return Poll::Ready(Some(came)),
+                Poll::Ready(None) => {}
+                Poll::Pending => is_over = false,
+            }
+        }
+        if is_over { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// One way by which messages come, taken up again where it broke off.
@@ -353,10 +374,12 @@ impl Tail {
     async fn run(mut self, policy: DeliverPolicy) {
         while !self.give.is_closed() {
             let because = match self.follow(policy).await {
-                Ok(()) => continue,
-                Err(error) => said(&*error),
+                Ok(()) => None,
+                Err(error) => Some(said(&*error)),
             };
-            if self.give.send(Came::Trouble(because)).await.is_err() {
+            if let Some(because) = because
+                && self.give.send(Came::Trouble(because)).await.is_err()
+            {
                 return;
             }
             tokio::time::sleep(PAUSE).await;

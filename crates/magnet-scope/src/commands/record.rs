@@ -2,7 +2,7 @@
 
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
-use crate::connect::Connected;
+use crate::connect::{Connected, Host};
 use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::recording::{Directory, Recorded};
@@ -15,7 +15,7 @@ use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::node::{NodeInfo, tell_apart};
 use magscope_core::source::{Progress, Source};
-use magscope_fleet::{Remote, Ticker};
+use magscope_fleet::Ticker;
 use magscope_session::RecordOptions;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ fn agents(args: &Args) -> Result<()> {
     }
     let end = args.capture.duration.and_then(|duration| Instant::now().checked_add(duration));
     std::thread::scope(|scope| {
-        let record = |mut recorded: Recorded<Remote>| {
+        let record = |mut recorded: Recorded<Host>| {
             let drained = drain(&mut recorded);
             let closed = recorded.close();
             drained.and(closed)

@@ -49,7 +49,7 @@ impl Followed {
 
     /// Agents, from where they were asked for.
     pub fn connected(connected: Connected) -> Self {
-        let sources = connected.sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>);
+        let sources = connected.sources.into_iter().map(|source| source as Box<dyn Source>);
         Self::of(sources.collect(), connected.tickers)
     }
 
