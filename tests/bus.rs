@@ -39,7 +39,7 @@ impl Server {
         assert!(made.status.success(), "{}", stderr(&made));
         let store = dir.join("bus").display().to_string();
         let text = format!(
-            "listen: \"0.0.0.0:4222\"\njetstream {{ store_dir: \"{store}\", max_mem: 64MB, max_file: 1GB }}\n\
+            "listen: \"0.0.0.0:4222\"\njetstream {{ store_dir: \"{store}\", max_mem: 64MB, max_file: 4GB }}\n\
              tls {{ cert_file: \"{tls}/host-bus.pem\", key_file: \"{tls}/host-bus.key\", ca_file: \"{tls}/ca.pem\", \
              verify: true, timeout: 10 }}\n"
         );
@@ -102,7 +102,7 @@ fn agent(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> A
     let publish = ["--via", BUS[usize::from(server)], "--via-name", name, "--health", "200ms"];
     let arguments: Vec<&str> = publish.iter().chain(more).copied().collect();
     let agent = AgentChild::start(hosts, server, tls, dir, &arguments);
-    assert!(agent.says(&format!("publishing as {name} at {}", BUS[usize::from(server)])));
+    assert!(agent.says(&format!("publishing as {name} at {}", BUS[usize::from(server)])), "{:?}", agent.said());
     agent
 }
 
@@ -135,11 +135,14 @@ fn packets(dirs: &[PathBuf], out: &Path) -> BTreeMap<String, usize> {
     let mut arguments = vec!["export".to_owned()];
     arguments.extend(dirs.iter().map(|dir| dir.display().to_string()));
     let out = out.display().to_string();
-    arguments.extend(["--to", "jsonl", "--where", "port = 7001 or port = 7002", "-o", &out].map(str::to_owned));
+    arguments.extend(
+        ["--to", "jsonl", "--tables", "hops", "--where", "port = 7001 or port = 7002", "-o", &out]
+            .map(str::to_owned),
+    );
     let output = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
     let mut counts = BTreeMap::new();
-    for line in fs::read_to_string(Path::new(&out).join("hops.jsonl")).expect("hops").lines() {
+    for line in fs::read_to_string(&out).expect("it was written").lines() {
         let row: Value = serde_json::from_str(line).expect("JSON");
         *counts.entry(row["hop"].to_string()).or_default() += 1;
     }
@@ -203,7 +206,7 @@ fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
     let parts = parts();
     assert!(parts.iter().all(|part| part.values().sum::<usize>() > 10), "each has its part: {parts:#?}");
     assert_eq!(summed(parts), whole);
-    let counts = [&far, &one, &two].map(|far| packets(&both(far), &far.join("export")));
+    let counts = [&far, &one, &two].map(|far| packets(&both(far), &far.join("hops.jsonl")));
     let [all, low, high] = counts;
     assert_eq!(summed([low, high]), all);
     assert!(client.says("; bus: ") && server.says(" 0 missed"), "they say how the bus stands");

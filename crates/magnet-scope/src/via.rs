@@ -111,6 +111,10 @@ pub fn explain(error: FleetError) -> anyhow::Error {
             "no agent has published there yet, or what it published was forgotten",
             "on a host: `sudo magnet-scope agent --via URL`",
         ),
+        FleetError::Bus { because, .. } if because.contains("insufficient") => (
+            "the server may not keep as much as it was asked for",
+            "ask for less with --via-keep, or give it more (`max_file` in its configuration)",
+        ),
         FleetError::Bus { .. } => ("", "look at the server's own log"),
         FleetError::Taken { .. } => (
             "two hosts have one name, or an agent runs there already",

@@ -46,6 +46,8 @@ const IN_FLIGHT: usize = 64;
 const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// A message that came twice within this is known to the bus as the same.
 const SAME_FOR: Duration = Duration::from_secs(120);
+/// Bytes that all hosts together may say of themselves.
+const MOST_HOSTS_BYTES: i64 = 16 << 20;
 /// How long another agent of the same name is listened for.
 const LISTEN: Duration = Duration::from_millis(1500);
 
@@ -137,7 +139,7 @@ impl Publisher {
         let bus = runtime.block_on(via.connect("magnet-scope agent", away))?;
         let node = NodeInfo { host: name.to_owned(), ..memory.info().clone() };
         let run = format!("{}.{}", memory.stream(), node.boot_id);
-        let sending = Sending {
+        let mut sending = Sending {
             via: via.clone(),
             bus,
             token,
@@ -152,6 +154,9 @@ impl Publisher {
             missed: 0,
         };
         runtime.block_on(sending.open())?;
+        // An empty round: from here on this host is there.
+        let began = runtime.block_on(sending.send(Vec::new(), false));
+        began.map_err(|error| std::io::Error::other(error.to_string()))?;
         let give_up = sending.give_up.clone();
         let (reader, _) = memory.read(&Start::Oldest);
         let thread = std::thread::Builder::new().name("magnet-bus".to_owned());
@@ -228,9 +233,10 @@ impl Sending {
             name: HOSTS.to_owned(),
             subjects: vec![ALL_HOSTS.to_owned()],
             max_messages_per_subject: 1,
+            max_bytes: MOST_HOSTS_BYTES,
             ..common
         };
-        for config in [packets, hosts] {
+        for config in [hosts, packets] {
             let what = format!("its stream {} cannot be used", config.name);
             let made = self.bus.jetstream.get_or_create_stream(config).await;
             made.map_err(|error| self.via.refused(&what, &error))?;

@@ -19,8 +19,10 @@ const PORT: u16 = 4222;
 /// A server of the bus. Shown without what it is told of who asks.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
-    /// As the client wants it, perhaps with a password.
+    /// As the client wants it.
     url: String,
+    /// User and password, or a token alone.
+    login: Option<(String, Option<String>)>,
     /// `nats://host:4222`.
     shown: String,
     is_plain: bool,
@@ -45,9 +47,15 @@ impl FromStr for Server {
         if place.is_empty() || !place.chars().all(plain) || user.is_some_and(str::is_empty) {
             return Err(bad("write nats://127.0.0.1:4222 or tls://HOST:4222"));
         }
-        let url = if user.is_some() { text.to_owned() } else { format!("{scheme}://{place}") };
+        let url = format!("{scheme}://{place}");
         let address: ServerAddr =
             url.parse().map_err(|_| bad("write nats://127.0.0.1:4222 or tls://HOST:4222"))?;
+        let login = user.map(|user| match user.split_once(':') {
+            Some((user, password)) => Some((decoded(user)?, Some(decoded(password)?))),
+            None => Some((decoded(user)?, None)),
+        });
+        let login =
+            login.map(|login| login.ok_or_else(|| bad("user and password are not understood"))).transpose()?;
         let host = address.host().to_owned();
         let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
         if is_plain && !ip.map_or(host == "localhost", crate::link::is_loopback) {
@@ -59,7 +67,7 @@ impl FromStr for Server {
         } else {
             host
         };
-        Ok(Server { url, shown: format!("{scheme}://{host}:{port}"), is_plain })
+        Ok(Server { url, login, shown: format!("{scheme}://{host}:{port}"), is_plain })
     }
 }
 
@@ -115,11 +123,8 @@ impl Via {
     /// An error of a request.
     pub fn refused(&self, what: &str, error: &(dyn Error + 'static)) -> FleetError {
         let because = format!("{what}: {}", said(error));
-        let likely = if because.to_lowercase().contains("jetstream") || because.contains("no responders") {
-            Likely::Agent
-        } else {
-            Likely::Unknown
-        };
+        let no_jetstream = ["not enabled", "no responders"].iter().any(|words| because.contains(words));
+        let likely = if no_jetstream { Likely::Agent } else { Likely::Unknown };
         self.failed(because, likely)
     }
 
@@ -153,6 +158,11 @@ impl Via {
             // What else belongs to its cluster may be on another host.
             options = options.ignore_discovered_servers();
         }
+        options = match self.servers.iter().find_map(|server| server.login.clone()) {
+            Some((user, Some(password))) => options.user_and_password(user, password),
+            Some((token, None)) => options.token(token),
+            None => options,
+        };
         if let Some(creds) = &self.creds {
             let read = options.credentials_file(creds).await;
             options =
@@ -175,6 +185,18 @@ impl Via {
         jetstream.set_timeout(PATIENCE);
         Ok(Bus { jetstream, client, shown: self.shown() })
     }
+}
+
+/// What was written with `%40` for `@` and the like.
+fn decoded(text: &str) -> Option<String> {
+    let mut pieces = text.split('%');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (code, rest) = piece.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Whether nobody listens there.
@@ -204,6 +226,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn logins_are_decoded() {
+        let login = |text: &str| text.parse::<Server>().unwrap().login;
+        assert_eq!(login("nats://me:s%40t%3a@[::1]"), Some(("me".to_owned(), Some("s@t:".to_owned()))));
+        assert_eq!(login("nats://t0ken@127.0.0.1"), Some(("t0ken".to_owned(), None)));
+        assert_eq!(login("nats://127.0.0.1"), None);
+    }
+
+    #[test]
     fn servers_are_read_and_shown_without_secrets() {
         for (text, shown) in [
             ("nats://127.0.0.1", "nats://127.0.0.1:4222"),
@@ -226,6 +256,7 @@ mod tests {
             "nats://user:secret@web-1",
             "nats://127.0.0.1.example.org",
             "nats://user:secret@",
+            "nats://user:secret%zz@127.0.0.1",
             "nats://@127.0.0.1",
             "tls://a b",
         ] {
