@@ -295,13 +295,18 @@ fn what_a_bus_forgets_before_it_is_read_is_counted() {
     let (slow, late) = viewer(&hosts, &tls, dir.path(), "late", &["--back", "10m", "--buckets", "0-63"]);
     for far in [&quick, &late] {
         records(far, 1);
+    }
+    locally(&hosts, 30);
+    for far in [&quick, &late] {
         assert!(eventually(|| events(&recordings(far)[0]) > 0));
     }
     slow.signal(Signal::STOP);
     let talk = Talk::new(&hosts);
-    let mut exchanges = 0;
-    // So much that what is compressed is more than what is kept.
-    while info(&recordings(&quick)[0])["bytes"].as_u64().unwrap_or(0) < 4_000_000 {
+    let seen = || info(&recordings(&quick)[0]);
+    let end_ns = |info: &Value| info["duration_ns"].as_u64().unwrap_or(0);
+    let (began_ns, mut exchanges) = (end_ns(&seen()), 0);
+    // More than the bus keeps, and in more messages than it has on the way to somebody who has asked for some.
+    while seen()["bytes"].as_u64().unwrap_or(0) < 4_000_000 || end_ns(&seen()) < began_ns + 12_000_000_000 {
         talk.exchange(500, Duration::ZERO);
         exchanges += 500;
         assert!(exchanges < 1_000_000);

@@ -75,6 +75,8 @@ pub struct Gather {
     stands: Option<[Place; PARTS]>,
     /// The last instant that was handed out; 0 before the first.
     read_ns: u64,
+    /// There is another run, and nothing of it has come yet.
+    unseen: bool,
     /// Announcements of before the beginning.
     ahead: Batch,
     /// The agent has said that it ends.
@@ -97,6 +99,7 @@ impl Gather {
             run: None,
             stands: None,
             read_ns: 0,
+            unseen: false,
             ahead: Batch::default(),
             has_ended: false,
         }
@@ -198,8 +201,8 @@ impl Gather {
             Begin::From(ns) => message.published_ns < ns,
         };
         let is_new = self.run.as_ref() != Some(&message.run);
-        let unseen = is_new && self.read_ns > 0;
         if is_new {
+            self.unseen = self.read_ns > 0;
             // A run counts from nothing; of the first one the beginning may be long gone.
             self.stands = self.run.is_some().then_some([Place::default(); PARTS]);
             self.run = Some(message.run.clone());
@@ -249,7 +252,9 @@ impl Gather {
             return Batch { watermark_ns: batch.watermark_ns, ..Batch::default() };
         }
         // How many nobody has seen between two runs is not known; that something is missing must be seen, so they count as one.
-        missed = missed.saturating_add(u64::from(unseen && came > 0));
+        let unseen = self.unseen && came > 0;
+        self.unseen &= !unseen;
+        missed = missed.saturating_add(u64::from(unseen));
         if missed > 0 {
             let first_ns = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
             let to_ns = if came == 0 || unseen { first_ns.max(self.read_ns) } else { batch.watermark_ns };
@@ -449,8 +454,10 @@ mod tests {
     fn an_agent_that_was_started_anew_leaves_a_gap_of_one() {
         let (mut host, mut again) = (Host::new("a"), Host::new("b"));
         (again.ns, again.sequence) = (1_000, 100);
-        let messages = [host.round([5, 7, 1]), again.round([2, 2, 2]), again.round([1, 0, 0])].concat_them();
-        assert_eq!(all(&mut gather("0-63", Begin::Oldest), messages), [(13, 0), (6, 1), (1, 0)]);
+        let messages =
+            [host.round([5, 7, 1]), again.round([0; 3]), again.round([2, 2, 2]), again.round([1, 0, 0])];
+        let messages = messages.concat_them();
+        assert_eq!(all(&mut gather("0-63", Begin::Oldest), messages), [(13, 0), (0, 0), (6, 1), (1, 0)]);
 
         // Of another boot it is another clock.
         let mut other = Host { run: "c.other".to_owned(), sequence: 200, ..Host::new("c") };

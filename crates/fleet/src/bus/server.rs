@@ -123,7 +123,9 @@ impl Via {
     /// An error of a request.
     pub fn refused(&self, what: &str, error: &(dyn Error + 'static)) -> FleetError {
         let because = format!("{what}: {}", said(error));
-        let no_jetstream = ["not enabled", "no responders"].iter().any(|words| because.contains(words));
+        let no_jetstream = ["not enabled", "no responders", "JetStream resource does not exist"]
+            .iter()
+            .any(|words| because.contains(words));
         let likely = if no_jetstream { Likely::Agent } else { Likely::Unknown };
         self.failed(because, likely)
     }

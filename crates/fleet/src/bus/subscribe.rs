@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, watch};
 
 /// Hosts at most.
 const MOST_HOSTS: usize = 1 << 12;
-/// Messages that are asked for at a time, of all ways together, and those that wait to be looked at.
-const ASKED: usize = 128;
+/// Messages that are asked for at a time, of all ways together, up to 1 MiB each; and those that wait to be looked at.
+const ASKED: usize = 32;
 const WAITING: usize = 16;
 /// After so long without anything an agent is away: it publishes each second.
 const SILENCE: Duration = Duration::from_secs(5);
