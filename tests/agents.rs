@@ -5,6 +5,8 @@ mod agents;
 mod common;
 #[path = "common/exports.rs"]
 mod exports;
+#[path = "common/talk.rs"]
+mod talk;
 #[path = "common/terminal.rs"]
 mod terminal;
 #[path = "common/hosts.rs"]
@@ -22,110 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use terminal::Terminal;
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
-
-const DATAGRAMS: usize = 60;
-
-/// Datagrams from the client to the server, each read a moment after it has come, and answered.
-fn traffic(hosts: &Hosts, wait: Duration) {
-    Talk::new(hosts).exchange(DATAGRAMS, wait);
-}
-
-/// Two that talk. Their ports are bound once: a program that is started just then can hold one for a moment longer.
-struct Talk {
-    sender: UdpSocket,
-    receiver: UdpSocket,
-}
-
-impl Talk {
-    fn new(hosts: &Hosts) -> Self {
-        let [client, _, server] = &hosts.names;
-        let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
-        let sender = in_namespace(client, || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
-        sender.connect((SERVER, 7001)).expect("a peer");
-        for socket in [&sender, &receiver] {
-            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-        }
-        Talk { sender, receiver }
-    }
-
-    fn exchange(&self, datagrams: usize, wait: Duration) {
-        for _ in 0..datagrams {
-            self.sender.send(&[5; 300]).expect("sent");
-            std::thread::sleep(wait);
-            let (_, from) = self.receiver.recv_from(&mut [0; 400]).expect("read");
-            self.receiver.send_to(&[6; 10], from).expect("answered");
-            self.sender.recv(&mut [0; 400]).expect("an answer");
-        }
-    }
-}
-
-/// Datagrams of so many bytes within the server, to a reader that sleeps until they come: so it is known which it reads.
-fn locally(hosts: &Hosts, bytes: usize) {
-    let server = &hosts.names[2];
-    let (own, peer) = in_namespace(server, || {
-        let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
-        (bind(), bind())
-    });
-    own.connect(peer.local_addr().expect("bound")).expect("a peer");
-    let reader = std::thread::spawn(move || {
-        (0..DATAGRAMS).for_each(|_| {
-            peer.recv(&mut [0; 300]).expect("read");
-        });
-    });
-    for _ in 0..DATAGRAMS {
-        std::thread::sleep(Duration::from_millis(5));
-        own.send(&vec![7; bytes]).expect("sent");
-    }
-    reader.join().expect("it reads them all");
-}
-
-/// Journeys of the traffic in recordings together: what became of how many, by which hops on which host.
-fn journeys(dirs: &[&Path]) -> BTreeMap<String, usize> {
-    let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
-    let mut arguments = vec!["journeys", "--json", "--slowest", "100000", "--where", "port = 7001"];
-    arguments.extend(dirs.iter().map(String::as_str));
-    let output = run(&arguments);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let mut counts = BTreeMap::new();
-    for row in rows.as_array().expect("rows") {
-        let hops =
-            row["rungs"].as_array().expect("rungs").iter().map(|rung| rung["hop"].as_str().unwrap_or("?"));
-        let hops: Vec<_> = hops.collect();
-        let what = format!("{} bytes, {}: {}", row["bytes"], row["verdict"], hops.join(" "));
-        *counts.entry(what).or_default() += 1;
-    }
-    counts
-}
-
-/// The recordings below a directory, in the order of their names.
-fn recordings(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut all: Vec<_> = entries.filter(|path| path.join("meta.toml").exists()).collect();
-    all.sort();
-    all
-}
-
-fn info(dir: &Path) -> Value {
-    let output = run(&["info", "--json", &dir.display().to_string()]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// Events in a recording that runs.
-fn events(dir: &Path) -> u64 {
-    if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
-}
-
-/// Whole journeys of so many bytes in a recording.
-fn came(dir: &Path, bytes: u64) -> usize {
-    let filter = format!("bytes = {bytes}");
-    let arguments =
-        ["journeys", "--json", "--slowest", "100000", "--where", &filter, &dir.display().to_string()];
-    let rows: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap_or_default();
-    let rows = rows.as_array().cloned().unwrap_or_default();
-    rows.iter().filter(|row| row["verdict"] == "complete").count()
-}
 
 const BOTH: &str = "10.77.1.2,10.77.2.2";
 

@@ -106,6 +106,11 @@ impl AgentChild {
         eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
 
+    /// What it has said so far.
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic").clone()
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -116,7 +121,7 @@ impl AgentChild {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
         assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said);
         assert!(self.says("ended: "), "{:?}", self.said);
-        self.said.lock().expect("no panic").clone()
+        self.said()
     }
 
     /// Ends it as nothing should.

@@ -40,6 +40,17 @@ impl Ends {
     }
 }
 
+/// What all traffic between the ends of a flow has in common, whichever of the two it is seen from and whichever way it goes: of TCP the
+/// connection; of what comes in datagrams the two hosts, because a fragment does not say its ports.
+pub fn conversation(flow: &Flow) -> u64 {
+    let end = |end: SocketAddr| {
+        let port = if flow.proto == Proto::TCP { end.port() } else { 0 };
+        address(mix(u64::from(flow.proto.0)), SocketAddr::new(end.ip().to_canonical(), port))
+    };
+    // Neither end is the first.
+    mix(end(flow.local).wrapping_add(end(flow.remote))) >> 1
+}
+
 /// The bucket of a key.
 pub const fn bucket(key: u64) -> i64 {
     (key % BUCKETS as u64) as i64
@@ -61,4 +72,38 @@ pub(crate) const fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     n ^ (n >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::FlowId;
+
+    fn flow(proto: Proto, local: &str, remote: &str) -> Flow {
+        let end = |text: &str| text.parse().expect("an address");
+        Flow { id: FlowId(1), netns: 1, proto, local: end(local), remote: end(remote) }
+    }
+
+    #[test]
+    fn a_conversation_is_the_same_from_both_ends() {
+        let (a, b, c) = ("10.0.0.1:443", "10.0.0.2:5000", "10.0.0.2:5001");
+        for proto in [Proto::TCP, Proto::UDP, Proto::ICMP] {
+            assert_eq!(conversation(&flow(proto, a, b)), conversation(&flow(proto, b, a)));
+        }
+        assert_ne!(conversation(&flow(Proto::TCP, a, b)), conversation(&flow(Proto::TCP, a, c)));
+        assert_eq!(conversation(&flow(Proto::UDP, a, b)), conversation(&flow(Proto::UDP, a, c)));
+        assert_ne!(conversation(&flow(Proto::UDP, a, b)), conversation(&flow(Proto::ICMP, a, b)));
+        let mapped = flow(Proto::TCP, "[::ffff:10.0.0.1]:443", "[::ffff:10.0.0.2]:5000");
+        assert_eq!(conversation(&flow(Proto::TCP, a, b)), conversation(&mapped));
+    }
+
+    #[test]
+    fn conversations_spread_over_all_buckets() {
+        let mut filled = [0_u32; BUCKETS as usize];
+        for port in 10_000..16_400 {
+            let remote = format!("10.0.0.2:{port}");
+            filled[bucket(conversation(&flow(Proto::TCP, "10.0.0.1:443", &remote))) as usize] += 1;
+        }
+        assert!(filled.iter().all(|count| (50..200).contains(count)), "{filled:?}");
+    }
 }

@@ -219,7 +219,7 @@ fn said(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Which of the two is at fault, as far as TLS tells.
-fn likely(error: &(dyn Error + 'static)) -> Likely {
+pub(crate) fn likely(error: &(dyn Error + 'static)) -> Likely {
     let mut at: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = at {
         let tls = error.downcast_ref::<rustls::Error>().or_else(|| {

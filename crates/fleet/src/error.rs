@@ -56,6 +56,24 @@ pub enum FleetError {
         /// What it says.
         because: String,
     },
+    /// No server of a bus is there, lets us in, or does what it was asked for.
+    #[error("no connection with the bus at {address}: {because}")]
+    Bus {
+        /// Where.
+        address: String,
+        /// Why.
+        because: String,
+        /// What is most likely the matter.
+        likely: Likely,
+    },
+    /// Another agent publishes as this host.
+    #[error("at {address} another agent publishes as `{host}`")]
+    Taken {
+        /// Where.
+        address: String,
+        /// The name.
+        host: String,
+    },
     /// A socket could not be made.
     #[error("cannot listen at {address}: {because}")]
     Listen {
@@ -78,6 +96,8 @@ pub enum Likely {
     Agent,
     /// The viewer's certificate is not what the agent lets in.
     Viewer,
+    /// No agent has ever come there.
+    NoAgent,
     /// None of these.
     #[default]
     Unknown,

@@ -2,9 +2,11 @@
 //!
 //! An agent keeps the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow Flight: `server` answers,
 //! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
-//! other source ([`Remote`]). Who may connect is a matter of `link`, `dial` and [`pki`].
+//! other source ([`Remote`]). Where many agents and viewers meet, `bus` stands between them: what an agent publishes ([`Publisher`]) and a viewer takes from there
+//! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`].
 
 mod address;
+mod bus;
 mod derived;
 mod dial;
 mod error;
@@ -23,6 +25,7 @@ mod server;
 mod sieve;
 
 pub use address::{Address, PORT};
+pub use bus::{Buckets, BusHost, BusStatus, Keep, Publisher, Server, Subscribed, Subscriber, Via};
 pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants};

@@ -165,7 +165,7 @@ impl Remote {
     }
 
     /// What is raised when nothing more comes of it.
-    pub(crate) fn ended(&self) -> Arc<AtomicBool> {
+    pub fn ended(&self) -> Arc<AtomicBool> {
         self.ended.clone()
     }
 }

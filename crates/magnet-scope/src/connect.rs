@@ -3,9 +3,10 @@
 use crate::cli::CaptureArgs;
 use crate::failure::{Hint, Usage};
 use crate::screen::config_dir;
+use crate::via::{self, ViaArgs};
 use crate::{capture, output};
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use magscope_fleet::pki::Folder;
 use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Wish};
 use magscope_probe::Setting;
@@ -14,23 +15,25 @@ use std::time::Duration;
 
 /// Where the agents are, and who asks.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Agents")]
+#[command(next_help_heading = "Agents", group = ArgGroup::new("agents").args(["connect", "via"]).multiple(true))]
 pub struct ConnectArgs {
     /// Show these agents' hosts on one time line instead of capturing here: `web-1,10.0.0.2:6246`, `unix:PATH` (docs/agents.md)
     #[arg(long, value_name = "HOST,…", value_delimiter = ',', value_parser = address)]
     pub connect: Vec<Address>,
     /// The folder with `ca.pem` and your certificate [default: ~/.config/magnet-scope/tls]
-    #[arg(long, value_name = "DIR", requires = "connect")]
+    #[arg(long, value_name = "DIR", requires = "agents")]
     tls: Option<PathBuf>,
     /// Which certificate there says who you are: `viewer-NAME` [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "connect")]
+    #[arg(long, value_name = "NAME", requires = "agents")]
     identity: Option<String>,
     /// Begin so long ago, as far as the agents remember: `30s`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, requires = "connect")]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, requires = "agents")]
     back: Option<Duration>,
     /// Take at most so many events a second from each; what is more is told as missed
-    #[arg(long, value_name = "N", requires = "connect")]
+    #[arg(long, value_name = "N", requires = "agents")]
     max_rate: Option<u64>,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 /// An agent's address.
@@ -47,6 +50,11 @@ pub struct Connected {
 }
 
 impl ConnectArgs {
+    /// Whether any agent is meant.
+    pub fn is_asked(&self) -> bool {
+        !self.connect.is_empty() || self.via.is_asked()
+    }
+
     /// Connects with all of them that are there. Nothing of it needs a privilege, so all are given away before.
     pub fn open(&self, capture: &CaptureArgs) -> Result<Connected> {
         capture::drop_privileges()?;
@@ -59,11 +67,14 @@ impl ConnectArgs {
             from,
             terms: terms.clone(),
         };
-        let (hosts, lobby) =
-            Lobby::enter(&self.connect.iter().map(wish).collect::<Vec<_>>()).map_err(explain)?;
+        let wishes: Vec<Wish> = self.connect.iter().map(wish).collect();
+        let (mut hosts, lobby) = Lobby::enter(&wishes).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }
+        let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
+        let published = self.via.open(from, &terms, lobby.ticker(), known)?;
+        hosts.extend(published.into_iter().map(|source| Box::new(source) as Host));
         Ok(Connected { hosts, lobby })
     }
 
@@ -125,6 +136,7 @@ pub fn credentials(folder: Option<&Path>, identity: Option<&str>) -> Result<Cred
 /// The error with its likely cause and what to do next.
 pub fn explain(error: FleetError) -> anyhow::Error {
     let (likely, next) = match &error {
+        FleetError::Bus { .. } | FleetError::Taken { .. } => return via::explain(error),
         FleetError::Connect { likely: Likely::Nobody, .. } => (
             "no agent listens there, or a firewall is between",
             "on that host: `sudo magnet-scope agent --listen ADDRESS --tls DIR`",
@@ -150,6 +162,7 @@ pub fn explain(error: FleetError) -> anyhow::Error {
         FleetError::Refused { .. } | FleetError::Start(_) => ("", ""),
     };
     let what = match &error {
+        FleetError::Bus { .. } | FleetError::Taken { .. } => "the bus cannot be used",
         FleetError::Key { .. } => "the certificates cannot be used",
         FleetError::Several { .. } => "which certificate is meant is not clear",
         FleetError::Certificate { .. } => "a certificate cannot be made",

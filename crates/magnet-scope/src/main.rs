@@ -27,6 +27,7 @@ mod sessions;
 mod signals;
 mod trigger;
 mod values;
+mod via;
 #[cfg(feature = "gui")]
 mod window;
 mod wrap;

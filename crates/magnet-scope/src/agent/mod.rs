@@ -1,9 +1,11 @@
 //! What agents and relays are made of beside what they keep and the library that serves it.
 
+mod bus;
 mod health;
 mod listen;
 mod socket;
 
+pub use bus::BusArgs;
 pub use health::Health;
 pub use listen::ListenArgs;
 pub use socket::Socket;

@@ -1,6 +1,6 @@
 //! `magnet-scope agent`: a capture that stands, its last minutes in memory, and viewers that read them.
 
-use crate::agent::{Health, ListenArgs};
+use crate::agent::{BusArgs, Health, ListenArgs};
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::Usage;
@@ -14,7 +14,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Hop};
 use magscope_fleet::pki::{Folder, Validity};
-use magscope_fleet::{About, AboutHost, Address, Grants, Hosts, Memory, dial};
+use magscope_fleet::{About, AboutHost, Address, Grants, Hosts, Memory, Publisher, dial};
 use magscope_scope::format::count;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -35,12 +35,16 @@ const STANDING: [Hop; 10] = [
     Hop::SockFull,
 ];
 
+/// How long the bus has at the end to take what is left.
+const PARTING: Duration = Duration::from_secs(3);
+
 /// Arguments of `agent`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "magnet-scope agent init tls --host web-1,10.0.0.1 --viewer me   certificates, once\n\
     sudo magnet-scope agent --listen 0.0.0.0:6246 --tls tls           on web-1\n\
-    magnet-scope --connect web-1,web-2 --tls tls                      anywhere")]
+    magnet-scope --connect web-1,web-2 --tls tls                      anywhere\n\
+    sudo magnet-scope agent --via tls://bus:4222 --tls tls            on web-1, on a bus (docs/agents.md)")]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
@@ -62,6 +66,8 @@ enum Command {
 struct ServeArgs {
     #[command(flatten)]
     listen: ListenArgs,
+    #[command(flatten)]
+    bus: BusArgs,
     /// How much of the past is kept
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
@@ -191,6 +197,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
+    let via = args.bus.via(&args.listen)?;
     let doors = args.listen.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
     let capture = capture::start_with(&args.capture, namespaces, standing)?;
@@ -200,7 +207,8 @@ fn stand(args: &ServeArgs) -> Result<()> {
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
     let talker = doors.serve(Hosts::of(vec![memory.clone()]))?;
-    let mut health = Health::new(&memory, args.health);
+    let bus = via.map(|via| args.bus.publish(&via, &memory)).transpose()?;
+    let mut health = Health::new(&memory, bus.as_ref().map(|bus| bus.status().clone()), args.health);
     let mut batch = Batch::default();
     let result = loop {
         let progress = match live.next(&mut batch, Duration::from_millis(100)) {
@@ -217,10 +225,14 @@ fn stand(args: &ServeArgs) -> Result<()> {
         if talker.has_ended() {
             break Err(anyhow!("what talks to viewers has ended"));
         }
+        if bus.as_ref().is_some_and(Publisher::has_ended) {
+            break Err(anyhow!("what publishes has ended"));
+        }
     };
     // Viewers get what is left.
     drop(writer);
+    let published = bus.map_or(Ok(()), |bus| bus.end(PARTING));
     let talked = talker.end();
     health.last();
-    result.and(talked)
+    result.and(talked).and(published.map_err(anyhow::Error::from))
 }

@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.live {
         return live(args);
     }
-    if !args.connect.connect.is_empty() {
+    if args.connect.is_asked() {
         return agents(args);
     }
     give_privileges_away()?;

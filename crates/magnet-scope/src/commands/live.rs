@@ -38,7 +38,7 @@ pub struct Args {
 
 /// Captures until q, Ctrl-C or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
-    if !args.connect.connect.is_empty() {
+    if args.connect.is_asked() {
         return agents(args);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;

@@ -1,0 +1,591 @@
+//! An agent's side of the bus: a thread that reads the agent's memory and publishes it in rounds.
+//!
+//! Nothing moves on before the bus has said that it has it. What it does not take meanwhile stays in the memory, which forgets its oldest;
+//! that is told as missed when the thread comes to it.
+
+use super::round::{ROUND, RUN, Round};
+use super::server::{Bus, Via, said};
+use super::split::Split;
+use super::subject::{self, ALL_HOSTS, ALL_PACKETS, HOSTS, PACKETS, PARTS, Part};
+use crate::error::FleetError;
+use crate::memory::{Memory, Next, Reader, Start};
+use arrow::error::ArrowError;
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use bytes::Bytes;
+use futures::future::join_all;
+use magscope_core::node::NodeInfo;
+use magscope_core::{Batch, PayloadHead};
+use magscope_session::{Packer, Place};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// How long is gathered for a round, and how many records at most.
+const ROUND_TIME: Duration = Duration::from_millis(200);
+const ROUND_RECORDS: u64 = 1 << 16;
+/// A round comes at least this often, so that silence means that the agent is away.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often everything that is used is announced anew. Who begins to read reads the announcements of so long before.
+pub const STRETCH: Duration = Duration::from_secs(5);
+/// Rows of a message at most, and bytes of payload in it.
+const MAX_ROWS: usize = 8 << 10;
+const MAX_PAYLOAD: usize = 256 << 10;
+/// Rows of the message that ends a round at most.
+const FEW_ROWS: usize = 1 << 10;
+/// What a message has beside its packet, bytes.
+const AROUND: usize = 20 << 10;
+/// Messages that wait for an answer at a time.
+const IN_FLIGHT: usize = 64;
+/// Between two tries: at first, and at most.
+const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+/// A message that came twice within this is known to the bus as the same.
+const SAME_FOR: Duration = Duration::from_secs(120);
+/// Bytes that all hosts together may say of themselves.
+const MOST_HOSTS_BYTES: i64 = 16 << 20;
+/// How long another agent of the same name is listened for.
+const LISTEN: Duration = Duration::from_millis(1500);
+
+/// How much the bus keeps, where this agent is the first to say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Bytes, of all hosts together.
+    pub bytes: u64,
+    /// And no longer than this.
+    pub time: Option<Duration>,
+}
+
+/// What a host is, as the bus keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Told {
+    /// What wrote it.
+    pub tool: String,
+    /// The host.
+    pub node: NodeInfo,
+}
+
+/// How publishing stands.
+#[derive(Debug, Default)]
+pub struct BusStatus {
+    sent: AtomicU64,
+    bytes: AtomicU64,
+    missed: AtomicU64,
+    waiting: AtomicU64,
+    trouble: Mutex<Option<String>>,
+}
+
+impl BusStatus {
+    /// Records that the bus has.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of messages that it has.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Records that were forgotten before the bus took them.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    /// Records that wait for it.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// What is wrong just now.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_troubled(&self, by: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = by;
+    }
+}
+
+/// What publishes a memory.
+pub struct Publisher {
+    status: Arc<BusStatus>,
+    give_up: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), ArrowError>>,
+}
+
+impl Publisher {
+    /// Connects, makes the streams where there are none, says what this host is, and publishes from a thread of its own what is in
+    /// the memory and comes into it.
+    ///
+    /// # Errors
+    /// Nobody answers there, has no `JetStream`, does not let this agent in, or another agent publishes as this host.
+    pub fn start(via: &Via, memory: &Arc<Memory>, name: &str, keep: Keep) -> Result<Self, FleetError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("magnet-bus-io")
+            .enable_all()
+            .build()?;
+        let token = subject::token(name).ok_or_else(|| FleetError::Address {
+            text: name.chars().filter(|c| !c.is_control()).take(60).collect(),
+            because: "a host's name on the bus has 1 to 253 bytes",
+        })?;
+        let status = Arc::new(BusStatus::default());
+        let told = status.clone();
+        let away = move |is_there: bool| told.is_troubled((!is_there).then(|| "the bus is away".to_owned()));
+        let bus = runtime.block_on(via.connect("magnet-scope agent", away))?;
+        let node = NodeInfo { host: name.to_owned(), ..memory.info().clone() };
+        let run = format!("{}.{}", memory.stream(), node.boot_id);
+        let mut sending = Sending {
+            via: via.clone(),
+            bus,
+            token,
+            node,
+            run,
+            keep,
+            status: status.clone(),
+            give_up: Arc::default(),
+            split: Split::default(),
+            packer: Packer::new().map_err(|error| std::io::Error::other(error.to_string()))?,
+            round: Round::default(),
+            missed: 0,
+        };
+        runtime.block_on(sending.open())?;
+        // An empty round: from here on this host is there.
+        let began = runtime.block_on(sending.send(Vec::new(), false));
+        began.map_err(|error| std::io::Error::other(error.to_string()))?;
+        let give_up = sending.give_up.clone();
+        let (reader, _) = memory.read(&Start::Oldest);
+        let thread = std::thread::Builder::new().name("magnet-bus".to_owned());
+        let thread = thread.spawn(move || sending.run(&runtime, reader))?;
+        Ok(Publisher { status, give_up, thread })
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> &Arc<BusStatus> {
+        &self.status
+    }
+
+    /// Whether it publishes no longer.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// After the memory's end: waits at most so long until the bus has what is left.
+    ///
+    /// # Errors
+    /// What Arrow says.
+    pub fn end(self, patience: Duration) -> Result<(), ArrowError> {
+        let since = Instant::now();
+        while !self.thread.is_finished() && since.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.give_up.store(true, Ordering::Relaxed);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(ArrowError::ComputeError("what publishes has failed".to_owned())))
+    }
+}
+
+/// The thread's side.
+struct Sending {
+    via: Via,
+    bus: Bus,
+    token: String,
+    node: NodeInfo,
+    run: String,
+    keep: Keep,
+    status: Arc<BusStatus>,
+    give_up: Arc<AtomicBool>,
+    split: Split,
+    packer: Packer,
+    /// Where every part stands.
+    round: Round,
+    /// Records that were missed since the last round.
+    missed: u64,
+}
+
+/// A message that the bus has yet to take.
+struct Outgoing {
+    part: Part,
+    id: String,
+    round: Option<String>,
+    packet: Bytes,
+}
+
+impl Sending {
+    /// Makes the streams where there are none, and says what this host is.
+    async fn open(&self) -> Result<(), FleetError> {
+        let common = Config { storage: StorageType::File, discard: DiscardPolicy::Old, ..Config::default() };
+        let age = self.keep.time.unwrap_or_default();
+        let packets = Config {
+            name: PACKETS.to_owned(),
+            subjects: vec![ALL_PACKETS.to_owned()],
+            max_bytes: i64::try_from(self.keep.bytes).unwrap_or(i64::MAX),
+            max_age: age,
+            duplicate_window: if age.is_zero() { SAME_FOR } else { SAME_FOR.min(age) },
+            ..common.clone()
+        };
+        let hosts = Config {
+            name: HOSTS.to_owned(),
+            subjects: vec![ALL_HOSTS.to_owned()],
+            max_messages_per_subject: 1,
+            max_bytes: MOST_HOSTS_BYTES,
+            ..common
+        };
+        for config in [hosts, packets] {
+            let what = format!("its stream {} cannot be used", config.name);
+            let made = self.bus.jetstream.get_or_create_stream(config).await;
+            made.map_err(|error| self.via.refused(&what, &error))?;
+        }
+        self.is_free().await?;
+        self.tell().await
+    }
+
+    /// Whether nobody else publishes as this host.
+    async fn is_free(&self) -> Result<(), FleetError> {
+        let what = "its stream cannot be read";
+        let stream = self.bus.jetstream.get_stream_no_info(PACKETS).await;
+        let stream = stream.map_err(|error| self.via.refused(what, &error))?;
+        let common = subject::packets(&self.token, Part::COMMON);
+        let Ok(before) = stream.get_last_raw_message_by_subject(&common).await else { return Ok(()) };
+        let ended = before.headers.get(ROUND).and_then(|header| Round::read(header.as_str()));
+        if ended.is_some_and(|round| round.is_last) {
+            return Ok(());
+        }
+        tokio::time::sleep(LISTEN).await;
+        let after = stream.get_last_raw_message_by_subject(&common).await;
+        match after {
+            Ok(after) if after.sequence > before.sequence => Err(FleetError::Taken {
+                address: self.bus.shown.clone(),
+                host: self.node.host.chars().filter(|c| !c.is_control()).collect(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says what this host is; the bus keeps the last word.
+    async fn tell(&self) -> Result<(), FleetError> {
+        let what = "it does not take what this host is";
+        let mut told = Told {
+            tool: concat!("magnet-scope ", env!("CARGO_PKG_VERSION")).to_owned(),
+            node: self.node.clone(),
+        };
+        let most = self.bus.client.max_payload();
+        let mut payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
+        if payload.len() > most.saturating_sub(AROUND) {
+            // The only list that grows with what runs there; without it a cgroup has its number for a name.
+            told.node.cgroups.clear();
+            payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
+        }
+        let ack = self.bus.jetstream.publish(subject::about(&self.token), payload.into()).await;
+        let ack = ack.map_err(|error| self.via.refused(what, &error))?;
+        ack.await.map(|_| ()).map_err(|error| self.via.refused(what, &error))
+    }
+
+    fn run(mut self, runtime: &Runtime, mut reader: Reader) -> Result<(), ArrowError> {
+        let mut batch = Batch::default();
+        let (mut stretch, mut ended) = (Instant::now(), false);
+        while !ended && !self.give_up.load(Ordering::Relaxed) {
+            if stretch.elapsed() >= STRETCH {
+                self.split.begin();
+                stretch = Instant::now();
+            }
+            ended = self.gather(&mut reader, &mut batch)?;
+            self.status.waiting.store(reader.behind(), Ordering::Relaxed);
+            let messages = self.pack()?;
+            runtime.block_on(self.send(messages, ended))?;
+        }
+        // What was not taken until now is known to nobody else any more.
+        self.status.waiting.store(reader.behind(), Ordering::Relaxed);
+        let flushed = async { tokio::time::timeout(TRIES.1, self.bus.client.flush()).await };
+        // Everything was answered already.
+        let _ = runtime.block_on(flushed);
+        Ok(())
+    }
+
+    /// What comes within a round; whether it was the last.
+    fn gather(&mut self, reader: &mut Reader, batch: &mut Batch) -> Result<bool, ArrowError> {
+        let began = Instant::now();
+        loop {
+            let so_long = if self.split.records() == 0 { HEARTBEAT } else { ROUND_TIME };
+            let left = so_long.saturating_sub(began.elapsed());
+            if left.is_zero() || self.split.records() >= ROUND_RECORDS || self.give_up.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            match reader.next(left.min(Duration::from_millis(50))) {
+                Next::Packet(kept) => {
+                    kept.unpack(batch).map_err(|error| ArrowError::IpcError(error.to_string()))?;
+                    self.split.push(batch);
+                }
+                Next::Missed(loss) => {
+                    self.missed = self.missed.saturating_add(loss.count);
+                    self.split.push(&Batch {
+                        losses: vec![loss],
+                        watermark_ns: loss.from_ns,
+                        ..Batch::default()
+                    });
+                }
+                Next::Nothing => {}
+                Next::End => return Ok(true),
+            }
+        }
+    }
+
+    /// Makes messages of what was gathered, all but the common part.
+    fn pack(&mut self) -> Result<Vec<Outgoing>, ArrowError> {
+        let mut messages = Vec::new();
+        let most = self.bus.client.max_payload().saturating_sub(AROUND);
+        for part in (0..PARTS as u8).filter_map(Part::numbered).filter(|part| *part != Part::COMMON) {
+            if self.split.part(part).is_empty() {
+                continue;
+            }
+            let mut whole = std::mem::take(self.split.part(part));
+            while let Some(piece) = some(&mut whole) {
+                self.pack_piece(part, piece, most, &mut messages)?;
+            }
+        }
+        // What ends the round has to fit into one message: rows of which there can be many go before it.
+        if rows(self.split.part(Part::COMMON)) > FEW_ROWS || !self.split.part(Part::COMMON).heads.is_empty() {
+            let mut common = std::mem::take(self.split.part(Part::COMMON));
+            while let Some(piece) = some(&mut common) {
+                self.pack_piece(Part::COMMON, piece, most, &mut messages)?;
+            }
+            *self.split.part(Part::COMMON) = common;
+        }
+        Ok(messages)
+    }
+
+    /// One message, or two halves where it would be too long for the bus.
+    fn pack_piece(
+        &mut self,
+        part: Part,
+        mut piece: Batch,
+        most: usize,
+        messages: &mut Vec<Outgoing>,
+    ) -> Result<(), ArrowError> {
+        let stand = &self.round.stands[part.index()];
+        let records = super::gather::records(&piece);
+        let place = Place { number: stand.next.number, records: stand.next.records.saturating_add(records) };
+        let packet = self.packer.packet(place, &piece)?;
+        if packet.len() > most && rows(&piece) > 1 {
+            let half = halve(&mut piece);
+            self.pack_piece(part, half, most, messages)?;
+            return self.pack_piece(part, piece, most, messages);
+        }
+        self.round.stands[part.index()].next = Place { number: place.number + 1, records: place.records };
+        let id = self.id(part, place.number);
+        messages.push(Outgoing { part, id, round: None, packet: packet.into() });
+        Ok(())
+    }
+
+    fn id(&self, part: Part, number: u64) -> String {
+        format!("{}.{}.{}.{number}", self.token, self.run, part.index())
+    }
+
+    /// Sends a round: everything, and when the bus has it the message that ends it.
+    async fn send(&mut self, messages: Vec<Outgoing>, is_last: bool) -> Result<(), ArrowError> {
+        for some in messages.chunks(IN_FLIGHT) {
+            self.settle(some).await;
+        }
+        let mut common = std::mem::take(self.split.part(Part::COMMON));
+        let stand = &mut self.round.stands[Part::COMMON.index()];
+        let records = stand.next.records.saturating_add(super::gather::records(&common));
+        let place = Place { number: stand.next.number, records };
+        stand.next = Place { number: place.number + 1, records };
+        self.round.is_last = is_last;
+        let packet = self.packer.packet(place, &common)?;
+        let watermark_ns = common.watermark_ns;
+        common.clear();
+        common.watermark_ns = watermark_ns;
+        *self.split.part(Part::COMMON) = common;
+        let id = self.id(Part::COMMON, place.number);
+        let end = Outgoing { part: Part::COMMON, id, round: Some(self.round.write()), packet: packet.into() };
+        self.settle(&[end]).await;
+        if self.give_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.status.sent.fetch_add(self.split.take_records(), Ordering::Relaxed);
+        self.status.missed.fetch_add(std::mem::take(&mut self.missed), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sends these until the bus has said of each that it has it.
+    async fn settle(&mut self, messages: &[Outgoing]) {
+        let mut left: Vec<&Outgoing> = messages.iter().collect();
+        let mut pause = TRIES.0;
+        while !left.is_empty() && !self.give_up.load(Ordering::Relaxed) {
+            let answers = join_all(left.iter().map(|message| self.offer(message)));
+            let Some(answers) = self.unless_given_up(answers).await else { return };
+            let (mut again, mut trouble) = (Vec::new(), None);
+            for (message, answer) in left.into_iter().zip(answers) {
+                match answer {
+                    Ok(sequence) => {
+                        self.round.stands[message.part.index()].sequence = sequence;
+                        self.status.bytes.fetch_add(message.packet.len() as u64, Ordering::Relaxed);
+                    }
+                    // Packets are cut so that none is; if one is all the same, it is missed by whoever reads its part.
+                    Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                        trouble = Some(said(&error));
+                    }
+                    Err(error) => {
+                        trouble = Some(said(&error));
+                        again.push(message);
+                    }
+                }
+            }
+            left = again;
+            self.status.is_troubled(trouble.clone());
+            if trouble.is_some() && !left.is_empty() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(TRIES.1);
+                self.open_again().await;
+            }
+        }
+    }
+
+    /// Sends a message, and waits for the number that the bus has given it.
+    async fn offer(&self, message: &Outgoing) -> Result<u64, PublishError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, message.id.as_str());
+        headers.insert(RUN, self.run.as_str());
+        if let Some(round) = &message.round {
+            headers.insert(ROUND, round.as_str());
+        }
+        let subject = subject::packets(&self.token, message.part);
+        let sent = self.bus.jetstream.publish_with_headers(subject, headers, message.packet.clone()).await?;
+        Ok(sent.await?.sequence)
+    }
+
+    /// A bus that was started anew may have forgotten all.
+    async fn open_again(&self) {
+        let opened = async {
+            let streams = [PACKETS, HOSTS].map(|name| self.bus.jetstream.get_stream(name));
+            for stream in streams {
+                if stream.await.is_err() {
+                    return self.open().await;
+                }
+            }
+            Ok(())
+        };
+        if let Some(Err(error)) = self.unless_given_up(opened).await {
+            self.status.is_troubled(Some(error.to_string()));
+        }
+    }
+
+    async fn unless_given_up<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let given_up = async {
+            while !self.give_up.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            done = work => Some(done),
+            () = given_up => None,
+        }
+    }
+}
+
+fn rows(batch: &Batch) -> usize {
+    let Batch { events, flows, tasks, tcp, hits, heads, .. } = batch;
+    events.len() + flows.len() + tasks.len() + tcp.len() + hits.len() + heads.len()
+}
+
+/// So much of a batch as fits into a message; nothing where there is nothing left.
+fn some(whole: &mut Batch) -> Option<Batch> {
+    fn first<T>(from: &mut Vec<T>, most: usize) -> Vec<T> {
+        if from.len() <= most {
+            return std::mem::take(from);
+        }
+        let rest = from.split_off(most);
+        std::mem::replace(from, rest)
+    }
+    if rows(whole) == 0 {
+        return None;
+    }
+    let fitting = fitting(&whole.heads);
+    Some(Batch {
+        events: first(&mut whole.events, MAX_ROWS),
+        flows: first(&mut whole.flows, MAX_ROWS),
+        tasks: first(&mut whole.tasks, MAX_ROWS),
+        tcp: first(&mut whole.tcp, MAX_ROWS),
+        hits: first(&mut whole.hits, MAX_ROWS),
+        heads: first(&mut whole.heads, fitting),
+        ..Batch::default()
+    })
+}
+
+/// How many heads have so few bytes together that they fit.
+fn fitting(heads: &[PayloadHead]) -> usize {
+    let mut bytes = 0;
+    let fits = heads.iter().take_while(|head| {
+        bytes += head.bytes.len();
+        bytes <= MAX_PAYLOAD
+    });
+    fits.take(MAX_ROWS).count().max(1)
+}
+
+/// Takes the first half of everything out of a batch.
+fn halve(batch: &mut Batch) -> Batch {
+    fn half<T>(from: &mut Vec<T>) -> Vec<T> {
+        let rest = from.split_off(from.len().div_ceil(2));
+        std::mem::replace(from, rest)
+    }
+    Batch {
+        events: half(&mut batch.events),
+        flows: half(&mut batch.flows),
+        tasks: half(&mut batch.tasks),
+        tcp: half(&mut batch.tcp),
+        hits: half(&mut batch.hits),
+        heads: half(&mut batch.heads),
+        ..Batch::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{Event, Hop};
+
+    #[test]
+    fn pieces_are_small_and_none_is_left_out() {
+        let mut whole = Batch {
+            events: (0..20_000).map(|ns| Event::at(Hop::IpOut, ns)).collect(),
+            heads: vec![head(); 10],
+            ..Batch::default()
+        };
+        let (mut events, mut heads, mut pieces) = (Vec::new(), 0, 0);
+        while let Some(mut piece) = some(&mut whole) {
+            let first = halve(&mut piece);
+            for piece in [first, piece] {
+                assert!(piece.events.len() <= MAX_ROWS && piece.heads.len() <= 2);
+                events.extend(piece.events.iter().map(|event| event.time_ns));
+                heads += piece.heads.len();
+            }
+            pieces += 1;
+        }
+        assert_eq!((events, heads, pieces), ((0..20_000).collect(), 10, 5));
+    }
+
+    fn head() -> PayloadHead {
+        let (hop, proto) = (Hop::IpOut, magscope_core::Proto::UDP);
+        let flow = magscope_core::FlowId(1);
+        let bytes = vec![0; 100_000];
+        PayloadHead {
+            time_ns: 1,
+            flow,
+            seq: 0,
+            of_bytes: 0,
+            event: 0,
+            record: 0,
+            cpu: 0,
+            ip_id: 0,
+            hop,
+            proto,
+            bytes,
+        }
+    }
+}

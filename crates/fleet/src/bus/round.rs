@@ -1,0 +1,103 @@
+//! The end of a round: what a host has published so far, by part.
+//!
+//! A host publishes in rounds: what came within a moment, a message or more a part that has any, and then the common part, which says where
+//! every part stands. Whoever has that message knows which others there are of this round, and what it has missed.
+
+use super::subject::{PARTS, Part};
+use magscope_session::Place;
+use serde::{Deserialize, Serialize};
+
+/// The header of each message: which run of an agent it is of.
+pub const RUN: &str = "Magnet-Run";
+/// The header of a round's last message.
+pub const ROUND: &str = "Magnet-Round";
+/// Bytes of what stands in a header at most.
+const LONGEST: usize = 16 << 10;
+
+/// Where a part stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stand {
+    /// The next message's number, and records up to there.
+    pub next: Place,
+    /// The bus's own number of the last message.
+    pub sequence: u64,
+}
+
+/// Where all parts of a host stand at the end of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// By [`Part::index`].
+    pub stands: [Stand; PARTS],
+    /// The agent has ended.
+    pub is_last: bool,
+}
+
+impl Default for Round {
+    fn default() -> Self {
+        Round { stands: [Stand::default(); PARTS], is_last: false }
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+struct Written {
+    /// Part, next number, records, sequence.
+    parts: Vec<(u8, u64, u64, u64)>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    last: bool,
+}
+
+impl Round {
+    /// As the header has it.
+    pub fn write(&self) -> String {
+        let stands = (0..).zip(&self.stands).filter(|(_, stand)| **stand != Stand::default());
+        let parts = stands.map(|(part, stand)| (part, stand.next.number, stand.next.records, stand.sequence));
+        let written = Written { parts: parts.collect(), last: self.is_last };
+        // Numbers can always be written.
+        serde_json::to_string(&written).unwrap_or_default()
+    }
+
+    /// Of a header, whoever wrote it.
+    pub fn read(header: &str) -> Option<Self> {
+        if header.len() > LONGEST {
+            return None;
+        }
+        let written: Written = serde_json::from_str(header).ok()?;
+        let mut round = Round { is_last: written.last, ..Round::default() };
+        for (part, number, records, sequence) in written.parts {
+            let stand = &mut round.stands[Part::numbered(part)?.index()];
+            *stand = Stand { next: Place { number, records }, sequence };
+        }
+        Some(round)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rounds_come_back(stands in prop::collection::btree_map(0..PARTS, any::<(u64, u64, u64)>(), 0..PARTS), is_last in any::<bool>()) {
+            let mut round = Round { is_last, ..Round::default() };
+            for (part, (number, records, sequence)) in stands {
+                round.stands[part] = Stand { next: Place { number, records }, sequence };
+            }
+            let written = round.write();
+            prop_assert!(written.len() < LONGEST);
+            prop_assert_eq!(Round::read(&written), Some(round));
+        }
+
+        #[test]
+        fn text_of_any_kind_is_a_round_or_none(text in "\\PC{0,200}") {
+            let _ = Round::read(&text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_round_is_refused() {
+        for text in ["", "{}", r#"{"parts":[[65,1,1,1]]}"#, r#"{"parts":[[1,-1,1,1]]}"#, &"[".repeat(100_000)] {
+            assert_eq!(Round::read(text), None);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A stream of batches cut by wire-key buckets.
+//!
+//! Every record goes to exactly one part: to the bucket of its flow's conversation, so that both directions and both ends of a connection
+//! are together on every host; what has no flow, or one that nobody has announced, to the common part, which every subscriber reads. Threads
+//! are announced there, flows with their bucket.
+
+use super::reads::Reads;
+use super::subject::{PARTS, Part};
+use magscope_core::hash::Map;
+use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
+use magscope_export::wire;
+
+/// Flows, and threads, remembered; beyond, that memory starts afresh, because the kernel repeats its announcements.
+const MOST: usize = 1 << 17;
+
+struct Known<T> {
+    what: T,
+    part: Part,
+    /// The last stretch that announces it.
+    told: u32,
+}
+
+/// Cuts batches; what was cut waits in its parts until it is taken.
+pub struct Split {
+    stretch: u32,
+    flows: Map<FlowId, Known<Flow>>,
+    tasks: Map<u32, Known<Task>>,
+    reads: Reads,
+    parts: Vec<Batch>,
+    /// Records that wait.
+    records: u64,
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        Split {
+            stretch: 1,
+            flows: Map::default(),
+            tasks: Map::default(),
+            reads: Reads::default(),
+            parts: vec![Batch::default(); PARTS],
+            records: 0,
+        }
+    }
+}
+
+impl Split {
+    /// From here on nothing has been announced: who begins to read here learns of every flow and thread again as it is used.
+    pub fn begin(&mut self) {
+        self.stretch = self.stretch.wrapping_add(1);
+    }
+
+    /// Cuts a batch.
+    pub fn push(&mut self, batch: &Batch) {
+        self.records = self.records.saturating_add(batch.numbered()).saturating_add(batch.lost());
+        for flow in &batch.flows {
+            self.announce_flow(flow);
+        }
+        for task in &batch.tasks {
+            self.announce_task(task);
+        }
+        for event in &batch.events {
+            let part = self.part_of(event);
+            self.used_task(event.tid);
+            self.part(part).events.push(*event);
+        }
+        for sample in &batch.tcp {
+            let part = self.used(sample.flow);
+            self.part(part).tcp.push(*sample);
+        }
+        for hit in &batch.hits {
+            let part = self.used(hit.flow);
+            self.used_task(hit.tid);
+            self.part(part).hits.push(*hit);
+        }
+        for head in &batch.heads {
+            let part = self.used(head.flow);
+            self.part(part).heads.push(head.clone());
+        }
+        let common = self.part(Part::COMMON);
+        common.losses.extend_from_slice(&batch.losses);
+        common.clock.extend_from_slice(&batch.clock);
+        common.changes.extend_from_slice(&batch.changes);
+        common.counts.extend_from_slice(&batch.counts);
+        common.watermark_ns = common.watermark_ns.max(batch.watermark_ns);
+        common.late = common.late.saturating_add(batch.late);
+    }
+
+    /// A part of what was cut. Who takes it clears it.
+    pub fn part(&mut self, part: Part) -> &mut Batch {
+        &mut self.parts[part.index()]
+    }
+
+    /// Records that were cut since this was last asked.
+    pub fn take_records(&mut self) -> u64 {
+        std::mem::take(&mut self.records)
+    }
+
+    /// The same without asking anew.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn part_of(&mut self, event: &Event) -> Part {
+        let part = self.used(event.flow);
+        if event.proto != Proto::UDP {
+            return part;
+        }
+        match event.hop {
+            Hop::UdpRecv => self.reads.arrived(event, part),
+            Hop::SkbDrop => self.reads.dropped(event),
+            Hop::AppRecv | Hop::AppCopy => {
+                let of_datagram = self.reads.read(event);
+                if event.flow.is_none() {
+                    return of_datagram.unwrap_or(Part::COMMON);
+                }
+            }
+            _ => {}
+        }
+        part
+    }
+
+    /// The part of a flow, which announces it from now on.
+    fn used(&mut self, flow: FlowId) -> Part {
+        let Some(known) = self.flows.get_mut(&flow).filter(|_| !flow.is_none()) else { return Part::COMMON };
+        if known.told != self.stretch {
+            known.told = self.stretch;
+            self.parts[known.part.index()].flows.push(known.what);
+        }
+        known.part
+    }
+
+    fn used_task(&mut self, tid: u32) {
+        if tid == 0 {
+            return;
+        }
+        if let Some(known) = self.tasks.get_mut(&tid).filter(|known| known.told != self.stretch) {
+            known.told = self.stretch;
+            self.parts[known.part.index()].tasks.push(known.what.clone());
+        }
+    }
+
+    fn announce_flow(&mut self, flow: &Flow) {
+        if self.flows.len() >= MOST && !self.flows.contains_key(&flow.id) {
+            self.flows.clear();
+        }
+        let part = Part::of(wire::conversation(flow));
+        let told =
+            self.flows.get(&flow.id).is_some_and(|known| known.what == *flow && known.told == self.stretch);
+        if !told {
+            self.flows.insert(flow.id, Known { what: *flow, part, told: self.stretch });
+            self.parts[part.index()].flows.push(*flow);
+        }
+    }
+
+    fn announce_task(&mut self, task: &Task) {
+        if self.tasks.len() >= MOST && !self.tasks.contains_key(&task.tid) {
+            self.tasks.clear();
+        }
+        let told =
+            self.tasks.get(&task.tid).is_some_and(|known| known.what == *task && known.told == self.stretch);
+        if !told {
+            let known = Known { what: task.clone(), part: Part::COMMON, told: self.stretch };
+            self.tasks.insert(task.tid, known);
+            self.parts[Part::COMMON.index()].tasks.push(task.clone());
+        }
+    }
+}
+
+/// Puts a part beside what is there already. In order of time it is only once [`in_order`] has been called.
+pub fn add(part: &mut Batch, to: &mut Batch) {
+    to.events.append(&mut part.events);
+    to.flows.append(&mut part.flows);
+    to.tasks.append(&mut part.tasks);
+    to.tcp.append(&mut part.tcp);
+    to.hits.append(&mut part.hits);
+    to.heads.append(&mut part.heads);
+    to.losses.append(&mut part.losses);
+    to.clock.append(&mut part.clock);
+    to.changes.append(&mut part.changes);
+    to.counts.append(&mut part.counts);
+    to.late = to.late.saturating_add(part.late);
+}
+
+/// Brings the parts of a batch in order again: that of time, and where that is the same of each CPU's records.
+pub fn in_order(batch: &mut Batch) {
+    batch.events.sort_by_key(|event| (event.time_ns, event.cpu, event.record));
+    batch.tcp.sort_by_key(|sample| sample.time_ns);
+    batch.hits.sort_by_key(|hit| hit.time_ns);
+    batch.heads.sort_by_key(|head| head.time_ns);
+    batch.losses.sort_by_key(|loss| loss.to_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::{Progress, Source};
+    use magscope_core::{Generator, GeneratorOptions, Loss, LossCause};
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
+
+    fn generated(seed: u64, flows: u32, events: u64) -> Vec<Batch> {
+        let options =
+            GeneratorOptions { seed, flows, events, batch_events: 700, ..GeneratorOptions::default() };
+        let mut generator = Generator::new(options);
+        let (mut batches, mut batch) = (Vec::new(), Batch::default());
+        while generator.next(&mut batch, Duration::ZERO).unwrap() == Progress::More {
+            batches.push(batch.clone());
+        }
+        batches
+    }
+
+    fn all_parts() -> impl Iterator<Item = Part> {
+        (0..PARTS as u8).filter_map(Part::numbered)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn parts_put_together_again_are_the_batch(seed in any::<u64>(), flows in 1_u32..200, every in 1_usize..4) {
+            let mut split = Split::default();
+            let mut announced: BTreeMap<Part2, BTreeSet<u64>> = BTreeMap::new();
+            for (at, mut batch) in generated(seed, flows, 3_000).into_iter().enumerate() {
+                let loss = Loss { cpu: 0, from_ns: 1, to_ns: 2, count: at as u64, cause: LossCause::Gap };
+                batch.losses.push(loss);
+                if at % every == 0 {
+                    split.begin();
+                    announced.clear();
+                }
+                split.push(&batch);
+                prop_assert_eq!(split.take_records(), batch.numbered() + batch.lost());
+                let mut whole = Batch::default();
+                for part in all_parts() {
+                    let piece = split.part(part);
+                    // Whoever reads from the beginning of a stretch knows the flows that it needs.
+                    let known = announced.entry(part.index()).or_default();
+                    known.extend(piece.flows.iter().map(|flow| flow.id.0));
+                    for event in piece.events.iter().filter(|event| !event.flow.is_none()) {
+                        prop_assert!(known.contains(&event.flow.0) && part != Part::COMMON);
+                    }
+                    whole.watermark_ns = whole.watermark_ns.max(piece.watermark_ns);
+                    add(piece, &mut whole);
+                    piece.clear();
+                }
+                in_order(&mut whole);
+                in_order(&mut batch);
+                for side in [&mut whole, &mut batch] {
+                    side.flows.clear();
+                    side.tasks.clear();
+                }
+                prop_assert_eq!(format!("{:?}", whole), format!("{:?}", batch));
+            }
+        }
+    }
+
+    type Part2 = usize;
+
+    #[test]
+    fn both_ends_of_a_connection_are_in_one_part() {
+        let mut split = Split::default();
+        let batches = generated(7, 100, 20_000);
+        let flows: Vec<Flow> = batches.iter().flat_map(|batch| &batch.flows).copied().collect();
+        batches.iter().for_each(|batch| split.push(batch));
+        let mut parts: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut filled = BTreeSet::new();
+        for part in all_parts() {
+            for event in &split.part(part).events {
+                if !event.flow.is_none() {
+                    assert_eq!(*parts.entry(event.flow.0).or_insert(part.index()), part.index());
+                    filled.insert(part.index());
+                }
+            }
+        }
+        assert!(filled.len() > 20, "{filled:?}");
+        for a in &flows {
+            for b in flows.iter().filter(|b| a.mirrors(b)) {
+                assert_eq!(parts.get(&a.id.0), parts.get(&b.id.0));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_common_until_it_is_announced() {
+        let mut split = Split::default();
+        let batch = generated(3, 4, 100).remove(0);
+        let of_flow = batch.events.iter().find(|event| !event.flow.is_none()).copied().unwrap();
+        split.push(&Batch { events: vec![of_flow], ..Batch::default() });
+        assert_eq!(split.part(Part::COMMON).events, [of_flow]);
+        split.push(&Batch { events: vec![of_flow], flows: batch.flows.clone(), ..Batch::default() });
+        assert_eq!(split.part(Part::COMMON).events.len(), 1);
+    }
+}

@@ -1,0 +1,461 @@
+//! A viewer's side of the bus: hosts that publish there, each as a source.
+
+use super::gather::{At, Begin, Gather, Message};
+use super::publish::{STRETCH, Told};
+use super::round::{ROUND, RUN, Round};
+use super::server::{Bus, Via, said};
+use super::source::{Feeder, Subscribed};
+use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
+use crate::error::{FleetError, Likely};
+use crate::feed::parts;
+use crate::grants::Grants;
+use crate::remote::{From, Ticker};
+use crate::request::Terms;
+use crate::sieve::Sieve;
+use arrow::buffer::Buffer;
+use async_nats::datetime::DateTime;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::{self, stream};
+use futures::StreamExt;
+use magscope_core::Batch;
+use magscope_core::node::NodeInfo;
+use magscope_session::unpack;
+use std::error::Error;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+/// Hosts at most.
+const MOST_HOSTS: usize = 1 << 12;
+/// Messages that are asked for at a time, of all ways together, up to 1 MiB each; and those that wait to be looked at.
+const ASKED: usize = 32;
+const WAITING: usize = 16;
+/// After so long without anything an agent is away: it publishes each second.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Between two tries, and between two looks at what time it is.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long the bus keeps a place for who does not ask.
+const IDLE: Duration = Duration::from_secs(60);
+/// Bytes of a run's name at most.
+const LONGEST_RUN: usize = 256;
+
+/// A host that publishes, or has.
+#[derive(Clone, Debug)]
+pub struct BusHost {
+    /// What it says of itself.
+    pub node: NodeInfo,
+    token: String,
+    /// The last that it published, as far as the bus still has that.
+    last: Option<(u64, DateTime)>,
+}
+
+/// A connection with a bus, to read it.
+pub struct Subscriber {
+    via: Via,
+    bus: Bus,
+    runtime: Arc<Runtime>,
+    is_there: watch::Receiver<bool>,
+    /// Whether somebody tells of the connection.
+    told: AtomicBool,
+}
+
+impl Subscriber {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody answers there, has no `JetStream`, or lets this viewer in.
+    pub fn connect(via: &Via) -> Result<Self, FleetError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("magnet-bus-io")
+            .enable_all()
+            .build()?;
+        let (tell, is_there) = watch::channel(true);
+        let tell = move |is_there| {
+            // Nobody to be told is no matter.
+            let _ = tell.send(is_there);
+        };
+        let bus = runtime.block_on(via.connect("magnet-scope", tell))?;
+        let told = AtomicBool::new(false);
+        Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, told })
+    }
+
+    /// The hosts of which the bus has something: those of these names, or all.
+    ///
+    /// # Errors
+    /// No agent has ever published there, or not under one of these names.
+    pub fn hosts(&self, only: &[String]) -> Result<Vec<BusHost>, FleetError> {
+        let found = self.runtime.block_on(self.ask_for_hosts(only))?;
+        for name in only {
+            if !found.iter().any(|host| host.node.host == *name) {
+                let names: Vec<&str> = found.iter().map(|host| host.node.host.as_str()).collect();
+                let of_them = if names.is_empty() {
+                    String::new()
+                } else {
+                    format!(", of those asked for only {}", names.join(", "))
+                };
+                return Err(self.nobody(format!("no host `{name}` publishes there{of_them}")));
+            }
+        }
+        if found.is_empty() { Err(self.nobody("no host publishes there".to_owned())) } else { Ok(found) }
+    }
+
+    fn nobody(&self, because: String) -> FleetError {
+        FleetError::Bus { address: self.bus.shown.clone(), because, likely: Likely::NoAgent }
+    }
+
+    async fn ask_for_hosts(&self, only: &[String]) -> Result<Vec<BusHost>, FleetError> {
+        let what = "what hosts there are cannot be read";
+        let hosts = match self.bus.jetstream.get_stream_no_info(HOSTS).await {
+            Ok(hosts) => hosts,
+            Err(error) => return Err(self.via.refused(what, &error)),
+        };
+        let subjects = hosts.info_with_subjects(ALL_HOSTS).await;
+        let subjects = match subjects {
+            Ok(subjects) => subjects,
+            Err(error) if said(&error).contains("stream not found") => return Ok(Vec::new()),
+            Err(error) => return Err(self.via.refused(what, &error)),
+        };
+        let mut tokens: Vec<String> = subjects
+            .take(MOST_HOSTS)
+            .filter_map(|subject| async {
+                let (subject, _) = subject.ok()?;
+                subject::told_of(&subject).map(str::to_owned)
+            })
+            .collect()
+            .await;
+        tokens.sort();
+        let packets = self.bus.jetstream.get_stream_no_info(PACKETS).await;
+        let packets = packets.map_err(|error| self.via.refused(what, &error))?;
+        let mut found = Vec::new();
+        for token in tokens {
+            // What is no name of ours is somebody else's.
+            let Some(name) = subject::host(&token) else { continue };
+            if !only.is_empty() && !only.contains(&name) {
+                continue;
+            }
+            let Ok(told) = hosts.get_last_raw_message_by_subject(&subject::about(&token)).await else {
+                continue;
+            };
+            let told: Told = serde_json::from_slice(&told.payload).map_err(|error| {
+                let because =
+                    format!("what {name} says of itself is not understood ({error}): is it another version?");
+                FleetError::Bus { address: self.bus.shown.clone(), because, likely: Likely::Unknown }
+            })?;
+            let last = packets.get_last_raw_message_by_subject(&subject::packets(&token, Part::COMMON)).await;
+            let last = last.ok().map(|last| (last.sequence, last.time));
+            // Of one that has gone for good the bus has forgotten everything but the name.
+            if last.is_some() || !only.is_empty() {
+                found.push(BusHost { node: NodeInfo { host: name, ..told.node }, token, last });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads a host from then on: of these buckets what these terms let through, until the ticker ends it.
+    ///
+    /// # Errors
+    /// What is wrong with the terms, or the bus refuses.
+    pub fn read(
+        &self,
+        host: &BusHost,
+        buckets: Buckets,
+        from: From,
+        terms: &Terms,
+        ticker: Ticker,
+    ) -> Result<Subscribed, FleetError> {
+        let refused = |because: String| FleetError::Refused { address: self.bus.shown.clone(), because };
+        let sieve = Sieve::new(terms, &Grants::default()).map_err(refused)?;
+        let what = "its packets cannot be read";
+        let created = self.runtime.block_on(async {
+            let stream =
+                self.bus.jetstream.get_stream(PACKETS).await.map_err(|error| self.via.refused(what, &error))?;
+            Ok::<_, FleetError>(stream.cached_info().created)
+        })?;
+        let ahead = STRETCH + Duration::from_secs(1);
+        let (begin, policy) = match (from, host.last) {
+            (_, None) => (Begin::Oldest, DeliverPolicy::All),
+            (From::Now, Some((sequence, time))) => (
+                Begin::After((nanos(created), sequence)),
+                DeliverPolicy::ByStartTime { start_time: time - ahead },
+            ),
+            (From::Back(back), Some((_, time))) => {
+                let back = back.min(Duration::from_hours(24 * 365));
+                let start_time = time - back - ahead;
+                (Begin::From(nanos(time - back)), DeliverPolicy::ByStartTime { start_time })
+            }
+        };
+        let mut info = host.node.clone();
+        info.settings.extend(terms.settings());
+        if buckets != Buckets::ALL {
+            info.settings.push(format!("buckets {buckets}"));
+        }
+        let (subscribed, feeder) = Subscribed::new(info.clone(), ticker, self.runtime.clone());
+        let (filters, by) = subject::filters(&host.token, buckets);
+        let reading = Reading {
+            bus: self.bus.clone(),
+            token: host.token.clone(),
+            info,
+            gather: Gather::new(buckets, by, begin),
+            sieve,
+            feeder,
+            is_there: (!self.told.swap(true, Ordering::Relaxed)).then(|| self.is_there.clone()),
+            first: (0, 0),
+            asked: Instant::now(),
+        };
+        self.runtime.spawn(reading.run(filters, policy));
+        Ok(subscribed)
+    }
+}
+
+fn nanos(time: DateTime) -> i128 {
+    time.unix_timestamp_nanos()
+}
+
+/// What comes by one way.
+enum Came {
+    Message(Box<Message>),
+    /// Something that is no message of ours, and why.
+    Other(usize, At, String),
+    /// The way is broken for a moment.
+    Trouble(String),
+}
+
+/// One host's reading.
+struct Reading {
+    bus: Bus,
+    token: String,
+    info: NodeInfo,
+    gather: Gather,
+    sieve: Option<Sieve>,
+    feeder: Feeder,
+    /// Where this one is the one that tells of the connection.
+    is_there: Option<watch::Receiver<bool>>,
+    /// The oldest that the bus still has, and when it was asked.
+    first: At,
+    asked: Instant,
+}
+
+impl Reading {
+    async fn run(mut self, filters: Vec<String>, policy: DeliverPolicy) {
+        let each = (ASKED / filters.len()).max(4);
+        let mut ways = Vec::new();
+        for (way, filter) in filters.into_iter().enumerate() {
+            let (give, came) = mpsc::channel(WAITING);
+            let (bus, token) = (self.bus.clone(), self.token.clone());
+            let tail = Tail { bus, token, way, filter, each, next: None, created: None, give };
+            tokio::spawn(tail.run(policy));
+            ways.push(came);
+        }
+        let (mut silence, mut is_silent, mut refused, mut was_there) = (Duration::ZERO, false, 0_u64, true);
+        let (mut trouble, mut looked) = (None, Instant::now());
+        loop {
+            let next = tokio::select! {
+                next = next_of(&mut ways, &self.gather) => next.map(Some),
+                () = self.feeder.ticker.stopped() => return,
+                () = tokio::time::sleep(PAUSE) => Some(None),
+            };
+            // Time in which nothing was looked at, because nobody took what came or this process was stopped, is nobody's silence.
+            let passed = looked.elapsed().min(PAUSE);
+            looked = Instant::now();
+            silence += passed;
+            self.gather.waits(passed);
+            match next {
+                None => return,
+                Some(Some(Came::Message(message))) => {
+                    (silence, trouble) = (Duration::ZERO, None);
+                    if std::mem::take(&mut is_silent) {
+                        self.feeder.ticker.tell(format!("{} is back", self.info.host), false);
+                    }
+                    self.gather.push(*message);
+                }
+                Some(Some(Came::Other(way, at, because))) => {
+                    self.gather.passed(way, at);
+                    if refused == 0 {
+                        self.feeder.ticker.tell(format!("{}: {because}", self.info.host), true);
+                    }
+                    refused += 1;
+                }
+                Some(Some(Came::Trouble(because))) => {
+                    if was_there && trouble.as_ref() != Some(&because) {
+                        self.feeder.ticker.tell(format!("{}: {because}", self.bus.shown), true);
+                    }
+                    trouble = Some(because);
+                }
+                Some(None) => {}
+            }
+            let is_there = self.is_there.as_ref().is_none_or(|is_there| *is_there.borrow());
+            if is_there != was_there {
+                was_there = is_there;
+                let how = if is_there { "is back" } else { "is away, trying again" };
+                self.feeder.ticker.tell(format!("{} {how}", self.bus.shown), !is_there);
+            }
+            if !is_silent && silence > SILENCE {
+                is_silent = true;
+                self.feeder.ticker.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
+            }
+            if !self.hand_over().await {
+                return;
+            }
+        }
+    }
+
+    /// Hands over what is whole; whether to go on.
+    async fn hand_over(&mut self) -> bool {
+        if self.gather.is_in_doubt() && self.asked.elapsed() > Duration::from_secs(1) {
+            self.asked = Instant::now();
+            if let Ok(stream) = self.bus.jetstream.get_stream(PACKETS).await {
+                let info = stream.cached_info();
+                self.first = (nanos(info.created), info.state.first_sequence);
+            }
+        }
+        loop {
+            let mut batch = match self.gather.next(self.first) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return true,
+                Err(_) => {
+                    let what =
+                        format!("{}: it is another boot, with another clock; connect anew", self.info.host);
+                    self.feeder.ticker.tell(what, true);
+                    return false;
+                }
+            };
+            if let Some(sieve) = &mut self.sieve {
+                sieve.sift(&mut batch, &self.info);
+            }
+            if self.gather.take_end() {
+                self.feeder.ticker.tell(format!("{}: its agent has ended", self.info.host), true);
+            }
+            if !self.feeder.hand_over(batch).await {
+                return false;
+            }
+        }
+    }
+}
+
+/// What comes next by any way that is to be read on; nothing where none is left.
+async fn next_of(ways: &mut [mpsc::Receiver<Came>], gather: &Gather) -> Option<Came> {
+    poll_fn(|cx| {
+        let mut is_over = true;
+        for (way, came) in ways.iter_mut().enumerate() {
+            if !gather.wants(way) {
+                is_over = false;
+                continue;
+            }
+            match came.poll_recv(cx) {
+                Poll::Ready(Some(came)) => return Poll::Ready(Some(came)),
+                Poll::Ready(None) => {}
+                Poll::Pending => is_over = false,
+            }
+        }
+        if is_over { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
+}
+
+/// One way by which messages come, taken up again where it broke off.
+struct Tail {
+    bus: Bus,
+    token: String,
+    way: usize,
+    filter: String,
+    each: usize,
+    /// The next message to ask for, of the stream that was made then.
+    next: Option<u64>,
+    created: Option<DateTime>,
+    give: mpsc::Sender<Came>,
+}
+
+impl Tail {
+    async fn run(mut self, policy: DeliverPolicy) {
+        while !self.give.is_closed() {
+            let because = match self.follow(policy).await {
+                Ok(()) => None,
+                Err(error) => Some(said(&*error)),
+            };
+            if let Some(because) = because
+                && self.give.send(Came::Trouble(because)).await.is_err()
+            {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn follow(&mut self, policy: DeliverPolicy) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let stream = self.bus.jetstream.get_stream(PACKETS).await?;
+        let info = stream.cached_info();
+        // One that was made anew is read from its beginning.
+        if self.created.is_some_and(|created| created != info.created) {
+            self.next = Some(1);
+        }
+        let created = info.created;
+        self.created = Some(created);
+        let deliver_policy =
+            self.next.map_or(policy, |start_sequence| DeliverPolicy::ByStartSequence { start_sequence });
+        let consumer: jetstream::consumer::PullConsumer = self.consumer(&stream, deliver_policy).await?;
+        let messages =
+            consumer.stream().max_messages_per_batch(self.each).heartbeat(SILENCE).expires(SILENCE * 4);
+        let mut messages = messages.messages().await?;
+        loop {
+            let message = tokio::select! {
+                message = messages.next() => message,
+                () = self.give.closed() => None,
+            };
+            let Some(message) = message else { return Ok(()) };
+            let message = message?;
+            let (at, published_ns) = {
+                let info = message.info()?;
+                ((nanos(created), info.stream_sequence), nanos(info.published))
+            };
+            let came = match read(&self.token, &message, at, published_ns) {
+                Ok(message) => Came::Message(Box::new(message)),
+                Err(because) => Came::Other(self.way, at, because),
+            };
+            if self.give.send(came).await.is_err() {
+                return Ok(());
+            }
+            // Only what was handed over was read.
+            self.next = Some(at.1 + 1);
+        }
+    }
+
+    async fn consumer(
+        &self,
+        stream: &stream::Stream,
+        deliver_policy: DeliverPolicy,
+    ) -> Result<jetstream::consumer::PullConsumer, Box<dyn Error + Send + Sync>> {
+        let config = pull::Config {
+            deliver_policy,
+            ack_policy: AckPolicy::None,
+            filter_subject: self.filter.clone(),
+            inactive_threshold: IDLE,
+            memory_storage: true,
+            description: Some("magnet-scope".to_owned()),
+            ..pull::Config::default()
+        };
+        Ok(stream.create_consumer(config).await?)
+    }
+}
+
+/// A message of ours, or why it is none. Whoever may publish there may have written it.
+fn read(token: &str, message: &jetstream::Message, at: At, published_ns: i128) -> Result<Message, String> {
+    let part = subject::part(token, &message.subject).ok_or("a message has no subject of ours")?;
+    let headers = message.headers.as_ref().ok_or("a message has no headers")?;
+    let run = headers.get(RUN).map(|run| run.as_str()).filter(|run| run.len() <= LONGEST_RUN);
+    let run = run.ok_or("a message does not say which run it is of")?.to_owned();
+    let round = headers.get(ROUND).map(|round| Round::read(round.as_str()).ok_or("a round is not understood"));
+    let round = round.transpose()?;
+    if round.is_some() && part != Part::COMMON {
+        return Err("a round is ended by another part than the last".to_owned());
+    }
+    let mut batch = Batch::default();
+    let (metadata, body) = parts(&message.payload).ok_or("a message is no packet")?;
+    let place = unpack(&metadata, &Buffer::from(body), &mut batch)
+        .map_err(|error| format!("a message is no packet: {error}"))?;
+    Ok(Message { at, published_ns, run, part, round, place, batch })
+}

@@ -1,0 +1,396 @@
+//! Agents that publish on a bus, and viewers that take it from there: a real NATS server between two hosts.
+
+#[path = "common/agents.rs"]
+mod agents;
+mod common;
+#[path = "common/talk.rs"]
+mod talk;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use agents::{AgentChild, Running, on, run_on, scene};
+use common::{eventually, is_root, run, skipped, stderr};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use talk::{DATAGRAMS, Talk, came, connections, events, info, journeys, locally, recordings, traffic};
+use wired::{Hosts, RecorderChild, in_namespace};
+
+/// Where the bus is: on the router, as each host sees it.
+const BUS: [&str; 2] = ["tls://10.77.1.1:4222", "tls://10.77.2.1:4222"];
+const CONNECTIONS: usize = 40;
+
+/// A NATS server on the router. A test that fails leaves none running.
+struct Server {
+    child: Child,
+    namespace: String,
+    configuration: PathBuf,
+    log: PathBuf,
+}
+
+impl Server {
+    /// One that lets in who has a certificate of the authority, and keeps what comes below `dir`; nothing where there is no such program.
+    fn start(test: &str, hosts: &Hosts, dir: &Path, tls: &str) -> Option<Self> {
+        let made = run(&["agent", "init", tls, "--host", "bus,10.77.1.1,10.77.2.1,127.0.0.1"]);
+        assert!(made.status.success(), "{}", stderr(&made));
+        let store = dir.join("bus").display().to_string();
+        let text = format!(
+            "listen: \"0.0.0.0:4222\"\njetstream {{ store_dir: \"{store}\", max_mem: 64MB, max_file: 4GB }}\n\
+             tls {{ cert_file: \"{tls}/host-bus.pem\", key_file: \"{tls}/host-bus.key\", ca_file: \"{tls}/ca.pem\", \
+             verify: true, timeout: 10 }}\n"
+        );
+        Self::with(test, hosts, dir, "bus.conf", &text)
+    }
+
+    fn with(test: &str, hosts: &Hosts, dir: &Path, name: &str, text: &str) -> Option<Self> {
+        let configuration = dir.join(name);
+        fs::write(&configuration, text).expect("own directory");
+        let log = dir.join(format!("{name}.log"));
+        let namespace = hosts.names[1].clone();
+        let child = match spawn(&namespace, &configuration, &log) {
+            Ok(child) => child,
+            Err(_) => {
+                skipped(test, "there is no nats-server: scripts/setup-clients.sh installs it");
+                return None;
+            }
+        };
+        let server = Server { child, namespace, configuration, log };
+        server.is_ready();
+        Some(server)
+    }
+
+    fn is_ready(&self) {
+        let ready = || fs::read_to_string(&self.log).is_ok_and(|log| log.contains("Server is ready"));
+        assert!(eventually(ready), "{:?}", fs::read_to_string(&self.log));
+    }
+
+    /// Ends it as nothing should.
+    fn kill(&mut self) {
+        self.child.kill().expect("it is there");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts another in its place.
+    fn start_anew(&mut self) {
+        fs::remove_file(&self.log).expect("its log");
+        self.child = spawn(&self.namespace, &self.configuration, &self.log).expect("it was there");
+        self.is_ready();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(namespace: &str, configuration: &Path, log: &Path) -> std::io::Result<Child> {
+    let mut server = Command::new("nats-server");
+    server.arg("-c").arg(configuration).arg("-l").arg(log);
+    server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    in_namespace(namespace, || server.spawn())
+}
+
+/// An agent that publishes, as `client` or `server`.
+fn agent(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> AgentChild {
+    let name = if server { "server" } else { "client" };
+    let publish = ["--via", BUS[usize::from(server)], "--via-name", name, "--health", "200ms"];
+    let arguments: Vec<&str> = publish.iter().chain(more).copied().collect();
+    let agent = AgentChild::start(hosts, server, tls, dir, &arguments);
+    assert!(agent.says(&format!("publishing as {name} at {}", BUS[usize::from(server)])), "{:?}", agent.said());
+    agent
+}
+
+/// A viewer on the router that records what the bus has, and has begun to. Its directory.
+fn viewer(hosts: &Hosts, tls: &str, dir: &Path, name: &str, more: &[&str]) -> (Running, PathBuf) {
+    let far = dir.join(name);
+    let place = far.display().to_string();
+    let arguments = ["record", "--via", BUS[0], "--tls", tls, "-o", &place];
+    let arguments: Vec<&str> = arguments.iter().chain(more).copied().collect();
+    (on(&hosts.names[1], &arguments), far)
+}
+
+/// Waits until it records so many hosts.
+fn records(far: &Path, many: usize) {
+    assert!(eventually(|| recordings(far).len() == many), "{:?}", recordings(far));
+}
+
+fn both(far: &Path) -> Vec<PathBuf> {
+    let all = recordings(far);
+    assert_eq!(all.len(), 2, "{all:?}");
+    all
+}
+
+fn journeys_of(dirs: &[PathBuf]) -> BTreeMap<String, usize> {
+    journeys(&dirs.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+}
+
+/// Packets of an export, by hop: what workers count.
+fn packets(dirs: &[PathBuf], out: &Path) -> BTreeMap<String, usize> {
+    let mut arguments = vec!["export".to_owned()];
+    arguments.extend(dirs.iter().map(|dir| dir.display().to_string()));
+    let out = out.display().to_string();
+    arguments.extend(
+        ["--to", "jsonl", "--tables", "hops", "--where", "port = 7001 or port = 7002", "-o", &out]
+            .map(str::to_owned),
+    );
+    let output = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut counts = BTreeMap::new();
+    for line in fs::read_to_string(&out).expect("it was written").lines() {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        *counts.entry(row["hop"].to_string()).or_default() += 1;
+    }
+    counts
+}
+
+fn summed<const N: usize>(all: [BTreeMap<String, usize>; N]) -> BTreeMap<String, usize> {
+    let mut sum = BTreeMap::new();
+    for (what, count) in all.into_iter().flatten() {
+        *sum.entry(what).or_default() += count;
+    }
+    sum
+}
+
+#[test]
+fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
+    const TEST: &str = "a bus between hosts";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("bus") else { return };
+    let Some(_server) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
+    let client = agent(&hosts, false, &tls, dir.path(), &[]);
+    let server = agent(&hosts, true, &tls, dir.path(), &[]);
+    let own = ["own-client", "own-server"].map(|name| dir.path().join(name));
+    let recorders = [
+        RecorderChild::start(&hosts.names[0], &own[0].display().to_string()),
+        RecorderChild::start(&hosts.names[2], &own[1].display().to_string()),
+    ];
+    let (all, far) = viewer(&hosts, &tls, dir.path(), "far", &[]);
+    let (low, one) = viewer(&hosts, &tls, dir.path(), "w1", &["--buckets", "0-31"]);
+    let (high, two) =
+        viewer(&hosts, &tls, dir.path(), "w2", &["--buckets", "32-63", "--hosts", "client,server"]);
+    for far in [&far, &one, &two] {
+        records(far, 2);
+    }
+    traffic(&hosts, Duration::from_millis(3));
+    connections(&hosts, CONNECTIONS);
+    // Until the last journeys have been told.
+    std::thread::sleep(Duration::from_millis(500));
+    recorders.into_iter().for_each(RecorderChild::end);
+    let near = journeys_of(&own);
+    let parts = || [&one, &two].map(|far| journeys_of(&both(far)));
+    assert!(eventually(|| journeys_of(&both(&far)) == near), "{near:#?} and {:#?}", journeys_of(&both(&far)));
+    assert!(eventually(|| summed(parts()) == near), "{near:#?} and {:#?}", parts());
+    for viewer in [all, low, high] {
+        let ended = viewer.end();
+        assert!(ended.status.success(), "{}", stderr(&ended));
+    }
+    for dir in [&far, &one, &two].into_iter().flat_map(|far| both(far)) {
+        let info = info(&dir);
+        let losses: Vec<u64> =
+            info["losses"].as_object().into_iter().flatten().filter_map(|(_, n)| n.as_u64()).collect();
+        assert!(info["closed"] == true && !losses.is_empty() && losses.iter().all(|n| *n == 0), "{info}");
+    }
+    let whole = journeys_of(&both(&far));
+    let complete: usize =
+        whole.iter().filter(|(what, _)| what.contains("\"complete\"")).map(|(_, count)| count).sum();
+    assert!(complete >= DATAGRAMS * 2 + CONNECTIONS * 2, "{whole:#?}");
+    assert_eq!(near, whole);
+    let parts = parts();
+    assert!(parts.iter().all(|part| part.values().sum::<usize>() > 10), "each has its part: {parts:#?}");
+    assert_eq!(summed(parts), whole);
+    let counts = [&far, &one, &two].map(|far| packets(&both(far), &far.join("hops.jsonl")));
+    let [all, low, high] = counts;
+    assert_eq!(summed([low, high]), all);
+    assert!(client.says("; bus: ") && server.says(" 0 missed"), "they say how the bus stands");
+    // Nobody else can be that host meanwhile.
+    let socket = dir.path().join("twin.sock").display().to_string();
+    let twin = [
+        "agent",
+        "--socket",
+        &socket,
+        "--tls",
+        &tls,
+        "--identity",
+        "host-client",
+        "--via",
+        BUS[0],
+        "--via-name",
+        "client",
+    ];
+    let twin = run_on(&hosts.names[0], &twin);
+    let said = stderr(&twin);
+    assert!(!twin.status.success() && said.contains("another agent publishes as `client`"), "{said}");
+    assert!(said.contains("--via-name NAME"), "{said}");
+    client.end();
+    server.end();
+}
+
+#[test]
+fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
+    const TEST: &str = "a bus that goes away";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("gone") else { return };
+    let Some(mut bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
+    let server = agent(&hosts, true, &tls, dir.path(), &[]);
+    let (all, far) = viewer(&hosts, &tls, dir.path(), "far", &[]);
+    records(&far, 1);
+    let recording = recordings(&far)[0].clone();
+    traffic(&hosts, Duration::from_millis(1));
+    assert!(eventually(|| events(&recording) > 0));
+    // It is killed; what is captured meanwhile waits with the agent.
+    bus.kill();
+    assert!(server.says("the bus is away"));
+    locally(&hosts, 200);
+    bus.start_anew();
+    let came = |bytes| came(&recording, bytes);
+    assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
+    let missed = || info(&recording)["losses"]["missed"].as_u64();
+    assert_eq!(missed(), Some(0));
+
+    // Its disk is lost as well, with what of it was not read yet: the agent makes it again what it was.
+    bus.kill();
+    fs::remove_dir_all(dir.path().join("bus")).expect("its store");
+    locally(&hosts, 100);
+    bus.start_anew();
+    assert!(eventually(|| came(100) == DATAGRAMS), "{} of {DATAGRAMS}", came(100));
+
+    // The agent is killed, and another takes its place.
+    server.kill();
+    let server = agent(&hosts, true, &tls, dir.path(), &[]);
+    locally(&hosts, 50);
+    assert!(eventually(|| came(50) == DATAGRAMS), "{} of {DATAGRAMS}", came(50));
+    let ended = all.end();
+    let said = stderr(&ended);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("is away, trying again") && said.contains("is back"), "{said}");
+    assert_eq!((came(200), came(100), came(50)), (DATAGRAMS, DATAGRAMS, DATAGRAMS), "each once");
+    assert!(missed().is_some_and(|missed| missed >= 1), "what came between the two agents nobody has seen");
+    let exchanged: usize = journeys_of(&[recording]).values().sum();
+    assert_eq!(exchanged, DATAGRAMS * 2, "each once");
+    let ended = server.end();
+    assert!(ended.last().is_some_and(|line| line.contains(" 0 waiting, 0 missed")), "{ended:?}");
+}
+
+#[test]
+fn what_a_bus_forgets_before_it_is_read_is_counted() {
+    const TEST: &str = "a bus that forgets";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("small") else { return };
+    let Some(_bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
+    let server = agent(&hosts, true, &tls, dir.path(), &["--via-keep", "1M", "--filter", "udp"]);
+    // Both from the first thing that was published.
+    let (fast, quick) = viewer(&hosts, &tls, dir.path(), "quick", &["--back", "10m"]);
+    let (slow, late) = viewer(&hosts, &tls, dir.path(), "late", &["--back", "10m", "--buckets", "0-63"]);
+    for far in [&quick, &late] {
+        records(far, 1);
+    }
+    locally(&hosts, 30);
+    for far in [&quick, &late] {
+        assert!(eventually(|| events(&recordings(far)[0]) > 0));
+    }
+    slow.signal(Signal::STOP);
+    let talk = Talk::new(&hosts);
+    let seen = || info(&recordings(&quick)[0]);
+    let end_ns = |info: &Value| info["duration_ns"].as_u64().unwrap_or(0);
+    let (began_ns, mut exchanges) = (end_ns(&seen()), 0);
+    // More than the bus keeps, and in more messages than it has on the way to somebody who has asked for some.
+    while seen()["bytes"].as_u64().unwrap_or(0) < 4_000_000 || end_ns(&seen()) < began_ns + 12_000_000_000 {
+        talk.exchange(500, Duration::ZERO);
+        exchanges += 500;
+        assert!(exchanges < 1_000_000);
+    }
+    slow.signal(Signal::CONT);
+    locally(&hosts, 77);
+    let last = |far: &Path| came(&recordings(far)[0], 77);
+    assert!(
+        eventually(|| last(&quick) == DATAGRAMS && last(&late) == DATAGRAMS),
+        "{} {}",
+        last(&quick),
+        last(&late)
+    );
+    let ended = server.end().last().cloned().unwrap_or_default();
+    let sent = ended.split_once("; bus: ").and_then(|(_, bus)| bus.split_once(" sent")?.0.parse::<u64>().ok());
+    // Of all that was published each has every record, or knows that it has not. Nothing but events is counted: samples are TCP's.
+    let total = |far: &Path| {
+        let info = info(&recordings(far)[0]);
+        let losses: u64 =
+            info["losses"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        info["events"].as_u64().map(|events| events + losses)
+    };
+    assert!(sent.is_some() && ended.contains(" 0 missed"), "{ended}");
+    assert!(
+        eventually(|| total(&quick) == sent && total(&late) == sent),
+        "{ended}: {:?} {:?}",
+        total(&quick),
+        total(&late)
+    );
+    for viewer in [fast, slow] {
+        let ended = viewer.end();
+        assert!(ended.status.success() && stderr(&ended).contains("its agent has ended"), "{}", stderr(&ended));
+    }
+    assert_eq!((total(&quick), total(&late)), (sent, sent));
+    let losses = info(&recordings(&late)[0])["losses"].clone();
+    assert!(losses["missed"].as_u64().is_some_and(|missed| missed > 0), "{losses}");
+}
+
+#[test]
+fn who_may_not_use_a_bus_is_told_why() {
+    const TEST: &str = "a bus that lets nobody in";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("shut") else { return };
+    let Some(_bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
+    let other = dir.path().join("other").display().to_string();
+    let made = run(&["agent", "init", &other, "--host", "server,10.77.2.2", "--viewer", "me"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let out = dir.path().join("out").display().to_string();
+    let refused = |arguments: &[&str], words: &[&str]| {
+        let arguments: Vec<&str> = ["record", "-o", &out].iter().chain(arguments).copied().collect();
+        let output = run_on(&hosts.names[1], &arguments);
+        let said = stderr(&output);
+        assert!(!output.status.success(), "{arguments:?}: {said}");
+        for words in words {
+            assert!(said.contains(words), "{words} is not in: {said}");
+        }
+        assert!(!said.contains("s3cr3t"), "{said}");
+    };
+    let hint = ["likely cause:", "next step:"];
+    // Somebody else's authority: this end believes the server as little as that believes this end.
+    refused(&["--via", BUS[0], "--tls", &other], &["the bus cannot be used", "ertificate", hint[0], hint[1]]);
+    // Our authority, and a certificate of another.
+    let mixed = dir.path().join("mixed");
+    fs::create_dir(&mixed).expect("own directory");
+    fs::copy(Path::new(&tls).join("ca.pem"), mixed.join("ca.pem")).expect("it is there");
+    for file in ["viewer-me.pem", "viewer-me.key"] {
+        fs::copy(Path::new(&other).join(file), mixed.join(file)).expect("it is there");
+    }
+    let mixed = mixed.display().to_string();
+    refused(&["--via", BUS[0], "--tls", &mixed], &["the bus cannot be used", "does not let you in", hint[1]]);
+    // Nobody there; nobody who publishes; no JetStream; and what is no bus at all.
+    refused(&["--via", "tls://10.77.1.1:4999", "--tls", &tls], &["no NATS server listens there", hint[1]]);
+    refused(&["--via", BUS[0], "--tls", &tls], &["no host publishes there", "magnet-scope agent --via"]);
+    refused(&["--via", "nats://me:s3cr3t@10.77.1.1:4222"], &["for this host alone", "tls://"]);
+    refused(&["--via", "me:s3cr3t@10.77.1.1"], &["tls://HOST:4222"]);
+    refused(&["--via", BUS[0], "--buckets", "0-64"], &["no buckets"]);
+    let plain = "listen: \"127.0.0.1:4333\"\nauthorization { user: me, password: s3cr3t }\n";
+    let Some(_plain) = Server::with(TEST, &hosts, dir.path(), "plain.conf", plain) else { return };
+    refused(&["--via", "nats://me:s3cr3t@127.0.0.1:4333"], &["the server has no JetStream", hint[1]]);
+    refused(&["--via", "nats://me:s3cr3t-not@127.0.0.1:4333"], &["does not let you in", hint[1]]);
+    let socket = dir.path().join("agent.sock").display().to_string();
+    let nowhere = run_on(&hosts.names[2], &["agent", "--socket", &socket, "--via", "nats://127.0.0.1:4999"]);
+    let said = stderr(&nowhere);
+    assert!(!nowhere.status.success() && said.contains("no NATS server listens there"), "{said}");
+}
