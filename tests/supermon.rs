@@ -254,6 +254,11 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
     stands(&[up("a"), down("b"), up("c"), up("a-2")]);
     let b = Answers::at(&["mon", "--no-capture", "--name", "b"], &place);
     stands(&[up("a"), up("b"), up("c"), up("a-2")]);
+    // One hangs: it is down too, and does not hold up the others for good.
+    kill_process(Pid::from_child(&c.child), Signal::STOP).expect("it is there");
+    stands(&[up("a"), up("b"), down("c"), up("a-2")]);
+    kill_process(Pid::from_child(&c.child), Signal::CONT).expect("it is there");
+    stands(&[up("a"), up("b"), up("c"), up("a-2")]);
     // A whole branch.
     let place = right.at.to_string();
     drop(right);

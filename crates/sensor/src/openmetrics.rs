@@ -148,7 +148,12 @@ fn events(out: &mut Writer, sensed: &Sensed) {
     each_served(sensed, |labels, host, hop| {
         out.counter(labels, host, host.total.hop(hop).bytes);
     });
-    out.family("magnet_scope_tcp_retransmits", Kind::Counter, "", "Segments that TCP sent again.");
+    out.family(
+        "magnet_scope_tcp_retransmits",
+        Kind::Counter,
+        "",
+        "Times that TCP sent a packet again, which can be several segments.",
+    );
     for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
         out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).events);
     }

@@ -126,13 +126,14 @@ impl Sexp {
 
 /// A text up to its end, and what comes behind it.
 fn quoted(text: &str) -> Result<(String, &str), BadSexp> {
+    let plain = |c: char| if c.is_control() { Err(BadSexp::Character(c)) } else { Ok(c) };
     let mut out = String::new();
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
         match c {
             '"' => return Ok((out, &text[at + 1..])),
-            '\\' => out.push(chars.next().ok_or(BadSexp::Open)?.1),
-            c => out.push(c),
+            '\\' => out.push(plain(chars.next().ok_or(BadSexp::Open)?.1)?),
+            c => out.push(plain(c)?),
         }
     }
     Err(BadSexp::Open)
@@ -183,6 +184,7 @@ mod tests {
             ("\"a\\", BadSexp::Open),
             ("(1))", BadSexp::Closed),
             ("'a", BadSexp::Character('\'')),
+            ("\"a\tb\"", BadSexp::Character('\t')),
         ];
         for (text, bad) in all {
             assert_eq!(Sexp::parse(text), Err(bad), "{text}");

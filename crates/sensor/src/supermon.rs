@@ -297,6 +297,7 @@ pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn nodes() -> Vec<Node> {
         let cpuinfo = Category::numbers("cpuinfo", [("user", vec![1, 2]), ("nice", vec![0, 0])]);
@@ -366,5 +367,32 @@ mod tests {
         let mut all = ["a", "a", "b", "a", "a-2"].map(named);
         tell_apart(&mut all);
         assert_eq!(all.map(|node| node.name), ["a", "a-2", "b", "a-3", "a-2-2"]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_is_written_as_it_was(
+            words in proptest::collection::vec(
+                prop_oneof![
+                    proptest::sample::select(&["(", ")", "(sample", "(node", "(mask", "\"a\"", "(cpuinfo", "(user", "1", "x"][..])
+                        .prop_map(str::to_owned),
+                    "\\PC{0,6}",
+                ],
+                0..24,
+            )
+        ) {
+            let mut text = words.join(" ");
+            // Most of these end too early.
+            let open = text.matches('(').count().saturating_sub(text.matches(')').count());
+            text += &")".repeat(open);
+            if let Ok(Command::Mask(mask)) = Command::parse(&text) {
+                prop_assert_eq!(Command::parse(&mask.command()), Ok(Command::Mask(mask)));
+            }
+            if let Ok(nodes) = parse(&text) {
+                let written = sample(&nodes);
+                prop_assert!(!written.contains('\n') && !descriptors(&nodes).contains('\n'));
+                prop_assert_eq!(parse(&written).map(|again| sample(&again)), Ok(written));
+            }
+        }
     }
 }

@@ -52,14 +52,11 @@ impl Upstream {
         loop {
             if self.line.lock().await.link.is_none() {
                 // Not while the line is locked: who asks meanwhile is told that it is down, and does not wait.
-                let tried = tokio::time::timeout(PATIENCE, TcpStream::connect(&self.address)).await;
+                let tried = tokio::time::timeout(PATIENCE, Link::open(&self.address)).await;
                 let mut line = self.line.lock().await;
                 match tried {
-                    Ok(Ok(stream)) if stream.set_nodelay(true).is_ok() => {
-                        line.link = Some(Link { stream: BufReader::new(stream), mask: Mask::default() });
-                    }
-                    Ok(Ok(_)) => {}
-                    Ok(Err(error)) => line.down.1 = error.to_string(),
+                    Ok(Ok(link)) => line.link = Some(link),
+                    Ok(Err(because)) => line.down.1 = because,
                     Err(_) => "it does not answer".clone_into(&mut line.down.1),
                 }
             }
@@ -92,6 +89,15 @@ impl Upstream {
 }
 
 impl Link {
+    /// One that has answered: the kernel takes connections for a program that hangs, too.
+    async fn open(address: &str) -> Result<Self, String> {
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let mut link = Link { stream: BufReader::new(stream), mask: Mask::default() };
+        link.ask(&Mask::default()).await?;
+        Ok(link)
+    }
+
     async fn ask(&mut self, mask: &Mask) -> Result<Vec<Node>, String> {
         let mut command = String::new();
         let changed = self.mask != *mask;
