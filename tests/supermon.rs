@@ -45,7 +45,7 @@ fn read(python: &str, lines: &[String]) -> Vec<Value> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("python starts");
-    let text: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+    let text: String = lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect();
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}\n{text}", stderr(&output));

@@ -38,7 +38,7 @@ const SOFTIRQS: Duration = Duration::from_secs(1);
     Leaves with 0 if nothing is above its threshold, 1 if something is, 2 if it could not find out. docs/sensor.md says more."
 )]
 pub struct Args {
-    /// Ask this agent about its last minute [default: unix:/run/magnet-scope/agent.sock, where that is]
+    /// Ask this agent about its last minute [default: `unix:/run/magnet-scope/agent.sock`, where that is]
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "duration")]
     connect: Option<Address>,
     /// The folder with `ca.pem` and your certificate
@@ -64,42 +64,42 @@ pub struct Args {
 #[command(next_help_heading = "Thresholds")]
 struct ThresholdArgs {
     /// Of the bytes that TCP sends, so many are sent again at most
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%")]
-    max_retransmit: f64,
+    #[arg(long = "max-retransmit", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
+    retransmit: f64,
     /// Packets dropped a second, at most
-    #[arg(long, value_name = "N", value_parser = number, default_value = "10")]
-    max_drops: f64,
+    #[arg(long = "max-drops", value_name = "N", value_parser = number, default_value = "10")]
+    drops: f64,
     /// Of its time the busiest CPU spends so much in softirqs at most
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "80%")]
-    max_softirq: f64,
+    #[arg(long = "max-softirq", value_name = "PERCENT", value_parser = percent, default_value = "80%")]
+    softirq: f64,
     /// 99 in 100 readers are on their CPU so soon after their data is ready
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "5ms")]
-    max_wakeup: Duration,
+    #[arg(long = "max-wakeup", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "5ms")]
+    wakeup: Duration,
     /// Half of the readers
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
-    max_wakeup_median: Duration,
+    #[arg(long = "max-wakeup-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
+    wakeup_median: Duration,
     /// 99 in 100 packets are in the device's queue at most so long
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10ms")]
-    max_queue: Duration,
+    #[arg(long = "max-queue", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10ms")]
+    queue: Duration,
     /// Half of the packets
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
-    max_queue_median: Duration,
+    #[arg(long = "max-queue-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
+    queue_median: Duration,
     /// Of the capture's own records so many are missing at most
-    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%")]
-    max_lost: f64,
+    #[arg(long = "max-lost", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
+    lost: f64,
 }
 
 impl From<ThresholdArgs> for Thresholds {
     fn from(args: ThresholdArgs) -> Self {
         Thresholds {
-            retransmit: args.max_retransmit,
-            drops_per_s: args.max_drops,
-            softirq: args.max_softirq,
-            wakeup_p50_s: args.max_wakeup_median.as_secs_f64(),
-            wakeup_p99_s: args.max_wakeup.as_secs_f64(),
-            queue_p50_s: args.max_queue_median.as_secs_f64(),
-            queue_p99_s: args.max_queue.as_secs_f64(),
-            lost: args.max_lost,
+            retransmit: args.retransmit,
+            drops_per_s: args.drops,
+            softirq: args.softirq,
+            wakeup_p50_s: args.wakeup_median.as_secs_f64(),
+            wakeup_p99_s: args.wakeup.as_secs_f64(),
+            queue_p50_s: args.queue_median.as_secs_f64(),
+            queue_p99_s: args.queue.as_secs_f64(),
+            lost: args.lost,
         }
     }
 }

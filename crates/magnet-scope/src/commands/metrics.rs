@@ -1,4 +1,4 @@
-//! `magnet-scope metrics`: what a capture counts and measures, for Prometheus and whatever else reads OpenMetrics.
+//! `magnet-scope metrics`: what a capture counts and measures, for Prometheus and whatever else reads `OpenMetrics`.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;

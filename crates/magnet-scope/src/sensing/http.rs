@@ -38,7 +38,10 @@ pub struct Server {
 
 /// The last texts, so that a snapshot is written once however often it is asked for.
 #[derive(Default)]
-struct Texts(Mutex<[Option<(Arc<Sensed>, Bytes)>; 2]>);
+struct Texts(Mutex<[Option<Text>; 2]>);
+
+/// What was written, and of what.
+type Text = (Arc<Sensed>, Bytes);
 
 impl Texts {
     fn of(&self, board: &Board, format: Format) -> Bytes {

@@ -17,7 +17,7 @@ const CLIENTS: usize = 64;
 /// Longest command, bytes.
 const LONGEST_COMMAND: u64 = 16 << 10;
 /// A client that says nothing for so long has to go.
-const SILENCE: Duration = Duration::from_secs(300);
+const SILENCE: Duration = Duration::from_mins(5);
 /// And so has one that does not take its answer.
 const TAKING: Duration = Duration::from_secs(10);
 

@@ -161,7 +161,9 @@ fn net_dev_of(text: &str) -> Category {
     // A name can have a colon itself, and there is none behind it.
     for (name, counts) in text.lines().filter_map(|line| line.rsplit_once(':')) {
         let mut counts = counts.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0));
-        columns.iter_mut().for_each(|column| column.push(counts.next().unwrap_or(0)));
+        for column in &mut columns {
+            column.push(counts.next().unwrap_or(0));
+        }
         names.push(name.trim());
     }
     let mut columns = columns.into_iter();
