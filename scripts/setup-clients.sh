@@ -11,6 +11,8 @@ missing=()
 for name in tshark babeltrace2 zstd xdotool; do
     command -v "$name" >/dev/null || missing+=("$name")
 done
+# A Prometheus that scrapes, and checks what it scrapes.
+{ command -v prometheus && command -v promtool; } >/dev/null || missing+=(prometheus)
 # A display that nobody sees and pictures of it, for the window's tests.
 command -v Xvfb >/dev/null || missing+=(xvfb libgl1-mesa-dri)
 command -v import >/dev/null || missing+=(imagemagick)
@@ -20,14 +22,21 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
     say "installing ${missing[*]}"
-    policy=
-    if [ ! -e /usr/sbin/policy-rc.d ]; then
-        policy=/usr/sbin/policy-rc.d
-        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null && "${as_root[@]}" chmod +x "$policy"
+    # Programs are wanted, and no service: Debian asks this file before it starts one. One that is there already stays as it is.
+    policy=/usr/sbin/policy-rc.d
+    forbids=
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null &&
+            "${as_root[@]}" chmod 755 "$policy" && forbids=yes
     fi
+    trap '[ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"; exit 1' INT TERM
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2 ||
         say "could not install ${missing[*]}: their tests are skipped"
-    [ -z "$policy" ] || "${as_root[@]}" rm -f "$policy"
+    trap - INT TERM
+    [ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"
+    # Nor at the next boot.
+    [[ " ${missing[*]} " != *" prometheus "* ]] || ! command -v systemctl >/dev/null ||
+        "${as_root[@]}" systemctl -q disable prometheus.service >&2
 fi
 
 if [ ! -x "$clients/bin/python" ]; then
@@ -37,6 +46,10 @@ fi
 if ! "$clients/bin/python" -c 'import duckdb, polars, pyarrow, perfetto' 2>/dev/null; then
     say "installing pyarrow, duckdb, polars and Perfetto's definitions"
     "$clients/bin/pip" install -q pyarrow duckdb polars perfetto >&2 || say "could not: their tests are skipped"
+fi
+if ! "$clients/bin/python" -c 'import prometheus_client, sexpdata' 2>/dev/null; then
+    say "installing parsers of OpenMetrics and of s-expressions"
+    "$clients/bin/pip" install -q prometheus_client sexpdata >&2 || say "could not: their tests are skipped"
 fi
 # LBL's NetLogger parser lives on in Pegasus; only that part of it is wanted, without all that Pegasus needs.
 if ! "$clients/bin/python" -c 'import Pegasus.netlogger' 2>/dev/null; then

@@ -3,8 +3,8 @@
 #[cfg(feature = "query")]
 use crate::commands::query;
 use crate::commands::{
-    agent, align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys,
-    live, man, record, relay, replay, report, sched,
+    agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
+    journeys, live, man, metrics, mon, record, relay, replay, report, sched, supermon,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -46,6 +46,14 @@ pub enum Command {
     Agent(agent::Args),
     /// Reads agents, and is one to its own viewers
     Relay(relay::Args),
+    /// Says whether the network of this host is well, as JSON and by its exit code: for batch systems
+    Health(Box<health::Args>),
+    /// Answers Prometheus and its like: counters and histograms of this host or of agents
+    Metrics(Box<metrics::Args>),
+    /// Answers with this node's figures as Supermon's mon does: symbolic expressions, many times a second
+    Mon(Box<mon::Args>),
+    /// Asks many mons, and answers as one
+    Supermon(supermon::Args),
     /// Shows recordings or this host in a window: a time line across client and server
     #[cfg(feature = "gui")]
     Gui(Box<crate::commands::gui::Args>),
@@ -95,6 +103,10 @@ impl Command {
             Self::Replay(args) => replay::run(&args),
             Self::Agent(args) => agent::run(&args),
             Self::Relay(args) => relay::run(&args),
+            Self::Health(args) => health::run(&args),
+            Self::Metrics(args) => metrics::run(&args),
+            Self::Mon(args) => mon::run(&args),
+            Self::Supermon(args) => supermon::run(&args),
             #[cfg(feature = "gui")]
             Self::Gui(args) => crate::commands::gui::run(&args),
             Self::Info(args) => info::run(&args),

@@ -59,6 +59,11 @@ pub struct Usage(pub String);
 #[error("{0}")]
 pub struct Cancelled(pub String);
 
+/// All has been said, and the exit code is part of the answer.
+#[derive(Debug, thiserror::Error)]
+#[error("exit code {0}")]
+pub struct Exit(pub u8);
+
 /// Says on stderr what went wrong, and with which code to leave.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     // `magnet-scope report | head` is no failure: whoever reads has seen enough.
@@ -67,6 +72,9 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
     {
         return ExitCode::SUCCESS;
+    }
+    if let Some(Exit(code)) = error.downcast_ref::<Exit>() {
+        return ExitCode::from(*code);
     }
     let mut stderr = io::stderr().lock();
     // Nothing is left to be done if stderr is gone too.

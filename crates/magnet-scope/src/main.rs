@@ -23,6 +23,7 @@ mod recording;
 mod recordings;
 mod reporting;
 mod screen;
+mod sensing;
 mod sessions;
 mod signals;
 mod trigger;

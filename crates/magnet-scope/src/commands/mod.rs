@@ -11,12 +11,15 @@ pub mod doctor;
 pub mod export;
 #[cfg(feature = "gui")]
 pub mod gui;
+pub mod health;
 pub mod hops;
 pub mod import;
 pub mod info;
 pub mod journeys;
 pub mod live;
 pub mod man;
+pub mod metrics;
+pub mod mon;
 #[cfg(feature = "query")]
 pub mod query;
 pub mod record;
@@ -24,6 +27,7 @@ pub mod relay;
 pub mod replay;
 pub mod report;
 pub mod sched;
+pub mod supermon;
 
 use crate::cli::{Cli, Command};
 use anyhow::Result;

@@ -1,0 +1,287 @@
+//! `magnet-scope health`: is the network of this host well? For batch systems, in one line of a script.
+
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::connect::{address, credentials, explain};
+use crate::failure::{self, Exit, Hint, Usage};
+use crate::live_source::Live;
+use crate::sensing::{Softirqs, own};
+use crate::signals::Stop;
+use crate::{capture, control, namespaces, output};
+use anyhow::{Context, Result};
+use magscope_core::Batch;
+use magscope_core::join::OneClock;
+use magscope_core::journey::Limits;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::together::walk;
+use magscope_fleet::{Address, From as Begin, Remote, Terms, Wish, dial};
+use magscope_sensor::Sensor;
+use magscope_sensor::health::{self, Health, Thresholds};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Captured for so long where no agent is there to be asked.
+const CAPTURED: Duration = Duration::from_secs(10);
+/// What is asked of an agent: the window, and as much as its parts are long.
+const BACK: Duration = Duration::from_secs(65);
+/// An agent that sends nothing for so long will not answer any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Ticks of a CPU are a hundredth of a second: over a shorter time they tell little.
+const SOFTIRQS: Duration = Duration::from_secs(1);
+
+/// Arguments of `health`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "magnet-scope health && srun job          asks this host's agent about the last minute\n\
+    sudo magnet-scope health --duration 5s   captures itself\n\
+    Leaves with 0 if nothing is above its threshold, 1 if something is, 2 if it could not find out. docs/sensor.md says more."
+)]
+pub struct Args {
+    /// Ask this agent about its last minute [default: `unix:/run/magnet-scope/agent.sock`, where that is]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "duration")]
+    connect: Option<Address>,
+    /// The folder with `ca.pem` and your certificate
+    #[arg(long, value_name = "DIR", requires = "connect")]
+    tls: Option<PathBuf>,
+    /// Which certificate there says who you are: `viewer-NAME` [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "connect")]
+    identity: Option<String>,
+    /// What cannot be told is not well either
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    #[command(flatten)]
+    netns: NetnsArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(next_help_heading = "Thresholds")]
+struct ThresholdArgs {
+    /// Of the bytes that TCP sends, so many are sent again at most
+    #[arg(long = "max-retransmit", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
+    retransmit: f64,
+    /// Packets dropped a second, at most
+    #[arg(long = "max-drops", value_name = "N", value_parser = number, default_value = "10")]
+    drops: f64,
+    /// Of its time the busiest CPU spends so much in softirqs at most
+    #[arg(long = "max-softirq", value_name = "PERCENT", value_parser = percent, default_value = "80%")]
+    softirq: f64,
+    /// 99 in 100 readers are on their CPU so soon after their data is ready
+    #[arg(long = "max-wakeup", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "5ms")]
+    wakeup: Duration,
+    /// Half of the readers
+    #[arg(long = "max-wakeup-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
+    wakeup_median: Duration,
+    /// 99 in 100 packets are in the device's queue at most so long
+    #[arg(long = "max-queue", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10ms")]
+    queue: Duration,
+    /// Half of the packets
+    #[arg(long = "max-queue-median", value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1ms")]
+    queue_median: Duration,
+    /// Of the capture's own records so many are missing at most
+    #[arg(long = "max-lost", value_name = "PERCENT", value_parser = percent, default_value = "1%")]
+    lost: f64,
+}
+
+impl From<ThresholdArgs> for Thresholds {
+    fn from(args: ThresholdArgs) -> Self {
+        Thresholds {
+            retransmit: args.retransmit,
+            drops_per_s: args.drops,
+            softirq: args.softirq,
+            wakeup_p50_s: args.wakeup_median.as_secs_f64(),
+            wakeup_p99_s: args.wakeup.as_secs_f64(),
+            queue_p50_s: args.queue_median.as_secs_f64(),
+            queue_p99_s: args.queue.as_secs_f64(),
+            lost: args.lost,
+        }
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let bad =
+        || format!("`{}` is no share; write for instance `1%`", text.chars().take(40).collect::<String>());
+    let share = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok()).ok_or_else(bad)?;
+    if (0.0..=100.0).contains(&share) { Ok(share / 100.0) } else { Err(bad()) }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("`{}` is no number from 0 on", text.chars().take(40).collect::<String>()))
+}
+
+/// What is printed.
+#[derive(Debug, Serialize)]
+struct Answer {
+    healthy: bool,
+    hosts: Vec<Health>,
+}
+
+/// Looks, prints, and says by the exit code what came of it.
+pub fn run(args: &Args) -> Result<()> {
+    let answer = look(args).and_then(|hosts| {
+        let well = |host: &Health| host.healthy && !(args.strict && host.unknown > 0);
+        let answer = Answer { healthy: hosts.iter().all(well), hosts };
+        output::json(&answer)?;
+        Ok(answer.healthy)
+    });
+    match answer {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Exit(1).into()),
+        // 1 is an answer here.
+        Err(error) => {
+            failure::report(&error);
+            Err(Exit(2).into())
+        }
+    }
+}
+
+fn look(args: &Args) -> Result<Vec<Health>> {
+    let thresholds = Thresholds::from(args.thresholds);
+    let own_socket =
+        control::folders().into_iter().map(|folder| folder.join("agent.sock")).find(|path| path.exists());
+    let limits = args.limits.limits();
+    match (&args.connect, own_socket) {
+        (Some(address), _) => ask(args, address, &thresholds, limits),
+        (None, Some(path)) if args.capture.duration.is_none() => {
+            ask(args, &Address::Unix(path), &thresholds, limits)
+        }
+        _ => capture_here(args, &thresholds, limits).map(|health| vec![health]),
+    }
+}
+
+/// Captures for a while, with the hops that the checks need.
+fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<Health> {
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("health", namespaces.are_elsewhere())?;
+    let stop = Stop::on_signals()?;
+    let capture = capture::start_with(&args.capture, namespaces, super::metrics::hops())?;
+    let softirqs = Softirqs::new();
+    capture::drop_privileges()?;
+    let duration = args.capture.duration.unwrap_or(CAPTURED);
+    let mut live = Live::new(capture, Some(duration), stop);
+    let mut sensor = Sensor::new(std::slice::from_ref(live.info()), false);
+    walk(&mut [&mut live], &OneClock, limits, Duration::from_millis(100), |piece| sensor.add(&piece))
+        .map_err(anyhow::Error::from_boxed)?;
+    judged(&sensor, thresholds, &softirqs.busiest(SOFTIRQS))
+}
+
+/// Asks an agent, or a relay, for what it has kept of the last minute.
+fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) -> Result<Vec<Health>> {
+    let given = &args.capture;
+    if given.filter.is_some()
+        || given.pcap.is_some()
+        || given.container.is_some()
+        || !(given.sample.is_empty()
+            && given.probe.is_empty()
+            && given.snap.is_empty()
+            && args.netns.netns.is_empty())
+    {
+        let why = "what is captured is the agent's business; with `--duration 10s` this captures itself";
+        return Err(Usage(format!("{address} is asked, and {why}")).into());
+    }
+    let softirqs = Softirqs::new();
+    capture::drop_privileges()?;
+    let known = match address {
+        Address::Host { .. } => Some(credentials(args.tls.as_deref(), args.identity.as_deref())?),
+        _ => None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let about = runtime.block_on(dial(address, known.as_ref())).map_err(explain)?.about;
+    let wish =
+        Wish { address: address.clone(), credentials: known, from: Begin::Back(BACK), terms: Terms::default() };
+    let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut all = Vec::new();
+    for remote in Remote::connect(&wish).map_err(explain)? {
+        let info = remote.info().clone();
+        let kept =
+            about.hosts.iter().find(|host| host.node.host == info.host).and_then(|host| host.holds.range_ns);
+        let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
+        if let Some((_, to_ns)) = kept {
+            let mut until = Until { source: remote, to_ns, ended: false, came: Instant::now() };
+            walk(&mut [&mut until], &OneClock, limits, Duration::from_millis(100), |piece| sensor.add(&piece))
+                .map_err(anyhow::Error::from_boxed)
+                .with_context(|| {
+                    Hint::new(format!("cannot ask {address}"), "", "look at what the agent says")
+                })?;
+        }
+        let softirq = if info.boot_id == here.trim() {
+            softirqs.busiest(SOFTIRQS)
+        } else {
+            Err(format!("{} is another host than this, and its agent does not say", info.host))
+        };
+        all.push(judged(&sensor, thresholds, &softirq)?);
+    }
+    Ok(all)
+}
+
+fn judged(
+    sensor: &Sensor,
+    thresholds: &Thresholds,
+    softirq: &Result<health::Softirq, String>,
+) -> Result<Health> {
+    match sensor.sensed(own()).hosts.first() {
+        Some(host) if host.window_ns > 0 => Ok(health::of(host, thresholds, softirq)),
+        _ => Err(Hint::error(
+            "nothing is known of this host's network",
+            "the capture has just begun",
+            "ask again in some seconds",
+        )),
+    }
+}
+
+/// A source that ends with what was kept when it was asked.
+struct Until {
+    source: Remote,
+    to_ns: u64,
+    ended: bool,
+    came: Instant,
+}
+
+impl Source for Until {
+    fn info(&self) -> &NodeInfo {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        if self.ended {
+            batch.clear();
+            return Ok(Progress::End);
+        }
+        let progress = self.source.next(batch, timeout)?;
+        if batch.is_empty() {
+            if self.came.elapsed() > PATIENCE {
+                return Err("it has sent nothing for 10 s, and not yet all of what it had kept".into());
+            }
+            return Ok(progress);
+        }
+        self.came = Instant::now();
+        let newest = batch.events.last().map(|event| event.time_ns);
+        let sampled = batch.clock.last().map(magscope_core::clock::ClockSample::event_ns);
+        let watermark = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX);
+        // What it kept last may have nothing but a reading of its clocks.
+        self.ended = [newest, sampled, watermark].into_iter().flatten().any(|ns| ns >= self.to_ns);
+        Ok(progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_have_their_sign() {
+        assert_eq!(percent("1%"), Ok(0.01));
+        assert_eq!(percent("0.5 %"), Ok(0.005));
+        for bad in ["1", "", "%", "-1%", "101%", "NaN%", "inf%"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+        assert!(number("10").is_ok() && number("-1").is_err() && number("NaN").is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! `magnet-scope metrics`: what a capture counts and measures, for Prometheus and whatever else reads `OpenMetrics`.
+
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::connect::ConnectArgs;
+use crate::live_source::Live;
+use crate::screen::Followed;
+use crate::sensing::{self, Board, Server};
+use crate::signals::Stop;
+use crate::{capture, namespaces};
+use anyhow::Result;
+use magscope_core::Hop;
+use magscope_core::hop::HopSet;
+use magscope_probe::default_hops;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Arguments of `metrics`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "sudo magnet-scope metrics                       this host, at http://127.0.0.1:9464/metrics\n\
+    magnet-scope metrics --connect web-1,web-2      agents' hosts, each figure with its host\n\
+    docs/sensor.md says what each figure says, and what not"
+)]
+pub struct Args {
+    /// Where to answer
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
+    listen: SocketAddr,
+    /// Answer at an address that other hosts reach too: nobody is asked who it is
+    #[arg(long)]
+    unprotected: bool,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    #[command(flatten)]
+    netns: NetnsArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// The usual hops, and the one that the delay in a device's queue begins with.
+pub fn hops() -> HopSet {
+    default_hops().iter().chain([Hop::DevQueue]).collect()
+}
+
+/// Answers until a signal, or the end of `--duration`.
+pub fn run(args: &Args) -> Result<()> {
+    let listener = sensing::bind(args.listen, args.unprotected)?;
+    let board = Arc::new(Board::default());
+    let limits = args.limits.limits();
+    if !args.connect.connect.is_empty() {
+        let stop = Stop::on_signals()?;
+        let followed = Followed::connected(args.connect.open(&args.capture)?);
+        let server = Server::start(listener, board.clone())?;
+        let serves = || server.serves();
+        return sensing::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
+    }
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("metrics", namespaces.are_elsewhere())?;
+    let stop = Stop::on_signals()?;
+    let capture = capture::start_with(&args.capture, namespaces, hops())?;
+    let control = capture::bind();
+    capture::drop_privileges()?;
+    let live = Live::new(capture, args.capture.duration, stop).with_control(control);
+    let server = Server::start(listener, board.clone())?;
+    sensing::local(live, limits, &board, &|| server.serves())
+}

@@ -1,0 +1,74 @@
+//! `magnet-scope mon`: this node's figures as Supermon's mon answers them, many times a second.
+
+use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
+use crate::live_source::Live;
+use crate::sensing::{self, Board, LineServer, Nodes, Own};
+use crate::signals::Stop;
+use crate::{capture, namespaces};
+use anyhow::{Result, bail};
+use magscope_core::source::Source;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Arguments of `mon`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "magnet-scope mon --no-capture &\nprintf 's\\n' | nc -N 127.0.0.1 2709\ndocs/formats.md says what can be asked"
+)]
+pub struct Args {
+    /// Where to answer
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:2709")]
+    listen: SocketAddr,
+    /// Answer at an address that other hosts reach too: nobody is asked who it is
+    #[arg(long)]
+    unprotected: bool,
+    /// Tell what the kernel tells anybody, and capture nothing: needs no privilege
+    #[arg(long)]
+    no_capture: bool,
+    /// What the node is called [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    #[command(flatten)]
+    netns: NetnsArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// Answers until a signal, or the end of `--duration`.
+pub fn run(args: &Args) -> Result<()> {
+    let listener = sensing::bind(args.listen, args.unprotected)?;
+    let named = |host: &str| args.name.clone().unwrap_or_else(|| host.to_owned());
+    if args.no_capture {
+        let stop = Stop::on_signals()?;
+        capture::drop_privileges()?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let server = LineServer::start(listener, Nodes::Own(Own::new(named(&host), None)))?;
+        return wait(&server, args.capture.duration, &stop);
+    }
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("mon", namespaces.are_elsewhere())?;
+    let stop = Stop::on_signals()?;
+    let capture = capture::start_with(&args.capture, namespaces, super::metrics::hops())?;
+    let control = capture::bind();
+    capture::drop_privileges()?;
+    let live = Live::new(capture, args.capture.duration, stop).with_control(control);
+    let board = Arc::new(Board::default());
+    let own = Own::new(named(&live.info().host), Some(board.clone()));
+    let server = LineServer::start(listener, Nodes::Own(own))?;
+    sensing::local(live, args.limits.limits(), &board, &|| server.serves())
+}
+
+/// Waits for the end while others are answered.
+pub fn wait(server: &LineServer, duration: Option<Duration>, stop: &Stop) -> Result<()> {
+    let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    while !stop.is_raised() && end.is_none_or(|end| Instant::now() < end) {
+        if !server.serves() {
+            bail!("what answers has ended");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! Feeds a sensor until its source ends.
+
+use super::board::{Board, Publisher};
+use crate::output;
+use crate::reporting::note_evicted;
+use crate::screen::{Came, Followed};
+use crate::signals::Stop;
+use anyhow::{Result, bail};
+use magscope_core::join::OneClock;
+use magscope_core::journey::Limits;
+use magscope_core::source::{Progress, Source};
+use magscope_core::together::Walker;
+use magscope_sensor::Sensor;
+use std::time::{Duration, Instant};
+
+/// The longest a source may wait: what a signal waits at most before it is seen.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// This host's capture; `serves` says whether anybody can still ask.
+pub fn local(source: impl Source, limits: Limits, board: &Board, serves: &dyn Fn() -> bool) -> Result<()> {
+    let mut sensor = Sensor::new(std::slice::from_ref(source.info()), false);
+    let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PATIENCE);
+    let mut publisher = Publisher::new(board);
+    while walker.step(&mut |piece| sensor.add(&piece)).map_err(anyhow::Error::from_boxed)? == Progress::More {
+        publisher.offer(&sensor);
+        if !serves() {
+            bail!("what answers has ended");
+        }
+    }
+    publisher.put(&sensor);
+    note_evicted(&walker.walked());
+    Ok(())
+}
+
+/// Agents, for so long, or until a signal.
+pub fn agents(
+    mut followed: Followed,
+    limits: Limits,
+    duration: Option<Duration>,
+    stop: &Stop,
+    board: &Board,
+    serves: &dyn Fn() -> bool,
+) -> Result<()> {
+    let mut sensor = Sensor::new(followed.infos(), true);
+    let mut follower = followed.follower(limits);
+    let mut publisher = Publisher::new(board);
+    let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    loop {
+        let progress = follower.step(&mut |came| match came {
+            Came::Host(info) => {
+                output::note(&format!("{} is here", info.host));
+                sensor.join(info);
+            }
+            Came::Piece(piece) => sensor.add(&piece),
+        });
+        if progress.map_err(anyhow::Error::from_boxed)? == Progress::End {
+            break;
+        }
+        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+            follower.stop();
+        }
+        for news in follower.news() {
+            output::note(&news.text);
+        }
+        publisher.offer(&sensor);
+        if !serves() {
+            bail!("what answers has ended");
+        }
+    }
+    publisher.put(&sensor);
+    note_evicted(&follower.walked());
+    Ok(())
+}

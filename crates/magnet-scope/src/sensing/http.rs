@@ -1,0 +1,158 @@
+//! Answers `GET /metrics`. Whoever asks is served from the newest snapshot, in a thread of its own, one answer a connection: the capture
+//! does not know that anybody asks, and who is slow, says nothing or comes too often has a bounded place and a bounded time.
+
+use super::board::Board;
+use crate::output;
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use magscope_sensor::Sensed;
+use magscope_sensor::openmetrics::{Format, write};
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Connections at a time; others wait in the kernel's queue, which is bounded too.
+const CONNECTIONS: usize = 32;
+/// How long a connection may take, from its first byte to its last.
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long it may take to say what it wants.
+const ASKING: Duration = Duration::from_secs(5);
+/// Longest request, bytes.
+const LONGEST_REQUEST: usize = 16 << 10;
+
+/// What answers. It ends when it goes.
+pub struct Server {
+    thread: Option<JoinHandle<()>>,
+    end: Option<oneshot::Sender<()>>,
+}
+
+/// The last texts, so that a snapshot is written once however often it is asked for.
+#[derive(Default)]
+struct Texts(Mutex<[Option<Text>; 2]>);
+
+/// What was written, and of what.
+type Text = (Arc<Sensed>, Bytes);
+
+impl Texts {
+    fn of(&self, board: &Board, format: Format) -> Bytes {
+        let newest = board.newest();
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [open, plain] = &mut *texts;
+        let text = if format == Format::OpenMetrics { open } else { plain };
+        match text {
+            Some((of, text)) if Arc::ptr_eq(of, &newest) => text.clone(),
+            _ => {
+                let written = Bytes::from(write(&newest, format));
+                *text = Some((newest, written.clone()));
+                written
+            }
+        }
+    }
+}
+
+impl Server {
+    /// Begins to answer. To be called after privileges were given away.
+    pub fn start(listener: TcpListener, board: Arc<Board>) -> Result<Self> {
+        listener.set_nonblocking(true)?;
+        output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start what answers")?;
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("magnet-http".to_owned());
+        let thread = thread.spawn(move || {
+            if let Err(error) = runtime.block_on(serve(listener, board, ended)) {
+                output::note(&format!("cannot answer: {error}"));
+            }
+        })?;
+        Ok(Server { thread: Some(thread), end: Some(end) })
+    }
+
+    /// Whether it answers yet.
+    pub fn serves(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // Nobody is left who could be told that it failed.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    board: Arc<Board>,
+    mut ended: oneshot::Receiver<()>,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let texts = Arc::new(Texts::default());
+    loop {
+        let accepted = async {
+            let place = places.clone().acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! { came = accepted => came, _ = &mut ended => return Ok(()) };
+        let Ok((stream, _)) = accepted else {
+            // No file is left, or it went away again: later there may be.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let (board, texts) = (board.clone(), texts.clone());
+        tokio::spawn(async move {
+            let answer = service_fn(move |request| {
+                std::future::ready(Ok::<_, Infallible>(answer(&request, &board, &texts)))
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(ASKING)
+                .max_buf_size(LONGEST_REQUEST)
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), answer);
+            // What becomes of a connection is its peer's business.
+            let _ = tokio::time::timeout(LONGEST, connection).await;
+            drop(place);
+        });
+    }
+}
+
+fn answer(request: &Request<Incoming>, board: &Board, texts: &Texts) -> Response<Full<Bytes>> {
+    let said = |status: StatusCode, text: &'static str| {
+        let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+        *response.status_mut() = status;
+        response
+    };
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/metrics" => {
+            let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
+            let format = Format::accepted(accept.unwrap_or_default());
+            let mut response = Response::new(Full::new(texts.of(board, format)));
+            let content_type = hyper::header::HeaderValue::from_static(format.content_type());
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+            response
+        }
+        "/" => said(StatusCode::OK, "magnet-scope: /metrics\n"),
+        _ => said(StatusCode::NOT_FOUND, "there is /metrics and nothing else\n"),
+    }
+}

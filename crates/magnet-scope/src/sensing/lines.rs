@@ -1,0 +1,132 @@
+//! Answers Supermon's commands, a line each. Clients, lines and every wait are bounded.
+
+use super::nodes::Nodes;
+use crate::output;
+use anyhow::{Context, Result};
+use magscope_sensor::supermon::{Command, Mask, descriptors, masked, refusal, sample};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Clients at a time; one more is told so and has to go.
+const CLIENTS: usize = 64;
+/// Longest command, bytes.
+const LONGEST_COMMAND: u64 = 16 << 10;
+/// A client that says nothing for so long has to go.
+const SILENCE: Duration = Duration::from_mins(5);
+/// And so has one that does not take its answer.
+const TAKING: Duration = Duration::from_secs(10);
+
+/// What answers. It ends when it goes.
+pub struct LineServer {
+    thread: Option<JoinHandle<()>>,
+    end: Option<oneshot::Sender<()>>,
+}
+
+impl LineServer {
+    /// Begins to answer. To be called after privileges were given away.
+    pub fn start(listener: TcpListener, nodes: Nodes) -> Result<Self> {
+        listener.set_nonblocking(true)?;
+        output::note(&format!("listening at {}", listener.local_addr()?));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start what answers")?;
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("magnet-mon".to_owned());
+        let thread = thread.spawn(move || {
+            if let Err(error) = runtime.block_on(serve(listener, Arc::new(nodes), ended)) {
+                output::note(&format!("cannot answer: {error}"));
+            }
+        })?;
+        Ok(LineServer { thread: Some(thread), end: Some(end) })
+    }
+
+    /// Whether it answers yet.
+    pub fn serves(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for LineServer {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // Nobody is left who could be told that it failed.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    nodes: Arc<Nodes>,
+    mut ended: oneshot::Receiver<()>,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let places = Arc::new(Semaphore::new(CLIENTS));
+    nodes.clone().stand();
+    loop {
+        let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return Ok(()) };
+        let Ok((mut stream, _)) = accepted else {
+            // No file is left, or it went away again: later there may be.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            // Fits into the socket's buffer, or is of no use.
+            let _ = stream.try_write(format!("{}\n", refusal("too many clients are here")).as_bytes());
+            let _ = stream.shutdown().await;
+            continue;
+        };
+        let nodes = nodes.clone();
+        tokio::spawn(async move {
+            // What becomes of a connection is its peer's business.
+            let _ = client(stream, &nodes).await;
+            drop(place);
+        });
+    }
+}
+
+/// One client's commands, until it goes.
+async fn client(stream: TcpStream, nodes: &Nodes) -> std::io::Result<()> {
+    // Answers are one piece each, and whoever asks waits for them.
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    let (mut mask, mut line) = (Mask::default(), Vec::new());
+    loop {
+        line.clear();
+        let mut limited = (&mut stream).take(LONGEST_COMMAND);
+        let read = tokio::time::timeout(SILENCE, limited.read_until(b'\n', &mut line)).await??;
+        if read == 0 {
+            return Ok(());
+        }
+        let whole = line.ends_with(b"\n");
+        let command = match std::str::from_utf8(&line) {
+            Ok(text) if whole => Command::parse(text),
+            _ => Err("a command is a line of text, of 16 KiB at most".to_owned()),
+        };
+        let mut answer = match command {
+            Ok(Command::Sample) => {
+                let all = nodes.read(&mask).await;
+                sample(&all.iter().map(|node| mask.apply(node)).collect::<Vec<_>>())
+            }
+            Ok(Command::Descriptors) => descriptors(&nodes.read(&Mask::default()).await),
+            Ok(Command::Mask(new)) => {
+                mask = new;
+                masked()
+            }
+            Err(because) => refusal(&because),
+        };
+        answer.push('\n');
+        tokio::time::timeout(TAKING, stream.write_all(answer.as_bytes())).await??;
+        if !whole {
+            // What follows is the rest of it, and no command.
+            return Ok(());
+        }
+    }
+}

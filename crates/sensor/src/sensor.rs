@@ -1,0 +1,188 @@
+//! The sensor: fed by a walk over sources that run, asked for snapshots now and then.
+
+use crate::ring::Ring;
+use crate::sensed::{Began, HopState, HostSensed, LeftOut, Own, Sensed};
+use crate::sums::{Sums, clean};
+use magscope_core::node::{NodeInfo, Service, tell_apart_from};
+use magscope_core::sampled::Sampled;
+use magscope_core::together::Piece;
+use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
+use std::collections::BTreeMap;
+
+/// Hosts that are told apart; what others send is counted and left out.
+const MOST_HOSTS: usize = 1_024;
+
+/// What is kept of one host.
+struct Host {
+    info: NodeInfo,
+    sampled: Sampled,
+    counts: BTreeMap<Hop, HopCount>,
+    began_ns: Option<u64>,
+    fed_ns: u64,
+    /// UTC less the event clock, by the first and the last reading of its clocks.
+    to_utc_ns: Option<(i64, i64)>,
+    total: Sums,
+    ring: Ring,
+}
+
+/// Adds up batches and journeys of one host or of several. Memory grows with hosts, up to a bound, and not with time.
+pub struct Sensor {
+    named: bool,
+    hosts: Vec<Host>,
+}
+
+impl Sensor {
+    /// Of these hosts; `named` where figures have to say of which host they are.
+    pub fn new(infos: &[NodeInfo], named: bool) -> Self {
+        let mut sensor = Sensor { named, hosts: Vec::new() };
+        for info in infos {
+            sensor.join(info);
+        }
+        sensor
+    }
+
+    /// One host more.
+    pub fn join(&mut self, info: &NodeInfo) {
+        if self.hosts.len() >= MOST_HOSTS {
+            return;
+        }
+        let mut info = NodeInfo { host: clean(&info.host), kernel: clean(&info.kernel), ..info.clone() };
+        let others: Vec<NodeInfo> = self.hosts.iter().map(|host| host.info.clone()).collect();
+        tell_apart_from(&others, &mut info);
+        self.hosts.push(Host {
+            sampled: Sampled::of(&info),
+            info,
+            counts: BTreeMap::new(),
+            began_ns: None,
+            fed_ns: 0,
+            to_utc_ns: None,
+            total: Sums::default(),
+            ring: Ring::new(),
+        });
+    }
+
+    /// Takes what a walk found.
+    pub fn add(&mut self, piece: &Piece<'_>) {
+        match piece {
+            Piece::Batch(node, batch) => self.batch(*node, batch),
+            Piece::Journey(journey, ..) => self.journey(journey),
+        }
+    }
+
+    fn batch(&mut self, node: u16, batch: &Batch) {
+        let Some(host) = self.hosts.get_mut(usize::from(node)) else { return };
+        host.sampled.batch(batch);
+        for count in &batch.counts {
+            host.counts.insert(count.hop, *count);
+        }
+        if let Some(sample) = batch.clock.last() {
+            let to_utc_ns = sample.realtime_ns.wrapping_sub_unsigned(sample.event_ns());
+            host.to_utc_ns = Some((host.to_utc_ns.map_or(to_utc_ns, |(first, _)| first), to_utc_ns));
+        }
+        for event in &batch.events {
+            host.fed(event.time_ns);
+            host.total.event(event);
+            if let Some(part) = host.ring.at(event.time_ns) {
+                part.event(event);
+            }
+        }
+        for loss in &batch.losses {
+            host.total.lost(loss.cause, loss.count);
+            // What was lost between two instants was lost by the later one; some have no time of their own.
+            let at_ns = if matches!(loss.to_ns, 0 | u64::MAX) { host.fed_ns } else { loss.to_ns };
+            if let Some(part) = host.ring.at(at_ns) {
+                part.lost(loss.cause, loss.count);
+            }
+        }
+        // 0 and the last of all are no time
+        if !matches!(batch.watermark_ns, 0 | u64::MAX) {
+            host.fed(batch.watermark_ns);
+            host.ring.reach(host.fed_ns);
+        }
+        host.total.late(batch);
+        if batch.late > 0
+            && let Some(part) = host.ring.at(host.fed_ns)
+        {
+            part.late(batch);
+        }
+    }
+
+    fn journey(&mut self, journey: &Journey) {
+        let ended_ns = journey.end_ns();
+        // Where it ended: with its receiver, if that half was seen.
+        let last = if journey.rx_flow.is_none() { journey.tx_node } else { journey.rx_node };
+        self.count(last, ended_ns, |sums| sums.ended(journey));
+        if !journey.verdict.is_whole() {
+            return;
+        }
+        for latency in journey.latencies() {
+            let node = if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
+            self.count(node, ended_ns, |sums| sums.latency(latency.from, latency.to, latency.ns));
+        }
+        let woken = journey.rung(Hop::TaskWake).is_some();
+        if let Some(ns) = journey.between_ns(Hop::SockReady, Hop::TaskRun).filter(|_| woken) {
+            self.count(journey.rx_node, ended_ns, |sums| sums.wakeup(ns));
+        }
+        if let Some(ns) = journey.between_ns(Hop::DevQueue, Hop::DevXmit) {
+            self.count(journey.tx_node, ended_ns, |sums| sums.queue(ns));
+        }
+    }
+
+    /// Counts something of a journey in the total and, where it has a time, in its part of the window.
+    fn count(&mut self, node: u16, at_ns: Option<u64>, add: impl Fn(&mut Sums)) {
+        let Some(host) = self.hosts.get_mut(usize::from(node)) else { return };
+        add(&mut host.total);
+        if let Some(part) = host.ring.at(at_ns.unwrap_or(host.fed_ns)) {
+            add(part);
+        }
+    }
+
+    /// A snapshot.
+    pub fn sensed(&self, own: Own) -> Sensed {
+        // All times are on the time line of the first.
+        let to_utc_ns = self.hosts.first().and_then(|host| host.to_utc_ns);
+        let hosts = self.hosts.iter().map(|host| host.sensed(to_utc_ns)).collect();
+        Sensed { named: self.named, own, hosts }
+    }
+}
+
+impl Host {
+    fn fed(&mut self, ns: u64) {
+        self.began_ns.get_or_insert(ns);
+        self.fed_ns = self.fed_ns.max(ns);
+    }
+
+    fn sensed(&self, to_utc_ns: Option<(i64, i64)>) -> HostSensed {
+        let state = |hop: &Hop| HopState {
+            hop: *hop,
+            unserved: match self.info.coverage.of(*hop) {
+                Some(Service::Served { .. }) => None,
+                Some(Service::Off) => Some("it is not asked for".to_owned()),
+                Some(Service::Missing { because }) => Some(clean(because)),
+                None => Some("nobody says how it is served".to_owned()),
+            },
+            weight: self.sampled.weight(*hop),
+            left_out: self.counts.get(hop).map(|count| LeftOut {
+                filtered: count.filtered,
+                undecided: count.undecided,
+                sampled: count.sampled,
+            }),
+        };
+        let began = self.began_ns.map(|ns| Began { ns, to_utc_ns: to_utc_ns.map(|(first, _)| first) });
+        let from_ns = self.ring.begins_ns().max(self.began_ns.unwrap_or(0));
+        HostSensed {
+            host: self.info.host.clone(),
+            kernel: self.info.kernel.clone(),
+            boot_id: self.info.boot_id.clone(),
+            settings: self.info.settings.clone(),
+            began,
+            fed_ns: self.fed_ns,
+            to_utc_ns: to_utc_ns.map(|(_, last)| last),
+            hops: Hop::ALL.iter().map(state).collect(),
+            total: self.total.tally(&self.info),
+            window: self.ring.sums().tally(&self.info),
+            window_ns: self.fed_ns.saturating_sub(from_ns),
+            stragglers: self.ring.stragglers(),
+        }
+    }
+}

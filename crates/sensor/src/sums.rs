@@ -1,0 +1,157 @@
+//! What is added up, of all time or of a part of it.
+
+use crate::histogram::Histogram;
+use crate::sensed::{CauseCount, DropCount, HopTally, JourneyCount, PairTimes, Tally, cause_name};
+use magscope_core::node::NodeInfo;
+use magscope_core::stats::HopRate;
+use magscope_core::{Batch, Event, Hop, Journey, LossCause, Proto, Verdict};
+use std::collections::BTreeMap;
+
+/// One more than the largest number of a hop.
+const HOPS: usize = 64;
+/// Reasons for drops that are told apart; the kernel has some eighty.
+const MOST_REASONS: usize = 512;
+
+/// Characters of a name at most.
+const LONGEST_NAME: usize = 128;
+
+/// Counters and histograms. Memory is bounded by the number of hops, reasons and protocols that there can be.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    hops: Box<[HopRate; HOPS]>,
+    drops: BTreeMap<u32, u64>,
+    other_drops: u64,
+    losses: [u64; LossCause::ALL.len()],
+    late: u64,
+    journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
+    latencies: BTreeMap<(Hop, Hop), Histogram>,
+    wakeup: Histogram,
+    queue: Histogram,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Sums {
+            hops: Box::new([HopRate::default(); HOPS]),
+            drops: BTreeMap::new(),
+            other_drops: 0,
+            losses: [0; LossCause::ALL.len()],
+            late: 0,
+            journeys: BTreeMap::new(),
+            latencies: BTreeMap::new(),
+            wakeup: Histogram::default(),
+            queue: Histogram::default(),
+        }
+    }
+}
+
+impl Sums {
+    pub fn event(&mut self, event: &Event) {
+        self.hops[event.hop as usize % HOPS].count(u64::from(event.len));
+        if event.hop == Hop::SkbDrop {
+            self.dropped(event.detail, 1);
+        }
+    }
+
+    fn dropped(&mut self, reason: u32, n: u64) {
+        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
+            *self.drops.entry(reason).or_default() += n;
+        } else {
+            self.other_drops += n;
+        }
+    }
+
+    pub fn lost(&mut self, cause: LossCause, records: u64) {
+        let sum = &mut self.losses[cause as usize % LossCause::ALL.len()];
+        *sum = sum.saturating_add(records);
+    }
+
+    pub fn late(&mut self, batch: &Batch) {
+        self.late = self.late.saturating_add(batch.late);
+    }
+
+    /// How a journey ended.
+    pub fn ended(&mut self, journey: &Journey) {
+        self.journeys.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
+    }
+
+    /// The time between two neighbouring hops of a whole journey.
+    pub fn latency(&mut self, from: Hop, to: Hop, ns: u64) {
+        self.latencies.entry((from, to)).or_default().record(ns);
+    }
+
+    /// From data that was ready to the reader that was woken for it on its CPU.
+    pub fn wakeup(&mut self, ns: u64) {
+        self.wakeup.record(ns);
+    }
+
+    /// From the device's queue to its driver.
+    pub fn queue(&mut self, ns: u64) {
+        self.queue.record(ns);
+    }
+
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.hops.iter_mut().zip(other.hops.iter()).for_each(|(sum, rate)| sum.merge(*rate));
+        other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
+        self.other_drops += other.other_drops;
+        for (sum, n) in self.losses.iter_mut().zip(other.losses) {
+            *sum = sum.saturating_add(n);
+        }
+        self.late = self.late.saturating_add(other.late);
+        for (proto, kinds) in &other.journeys {
+            let sums = self.journeys.entry(*proto).or_default();
+            sums.iter_mut().zip(kinds).for_each(|(sum, n)| *sum += n);
+        }
+        for (pair, histogram) in &other.latencies {
+            self.latencies.entry(*pair).or_default().merge(histogram);
+        }
+        self.wakeup.merge(&other.wakeup);
+        self.queue.merge(&other.queue);
+    }
+
+    /// As plain data, in the words of this host.
+    pub fn tally(&self, info: &NodeInfo) -> Tally {
+        let seen = |hop: &&Hop| self.hops[**hop as usize].events > 0;
+        let hop = |hop: &Hop| {
+            let rate = self.hops[*hop as usize];
+            HopTally { hop: *hop, events: rate.events, bytes: rate.bytes }
+        };
+        // Two numbers can have one name, where the kernel's names are not known.
+        let mut drops: BTreeMap<String, u64> = BTreeMap::new();
+        for (reason, n) in &self.drops {
+            *drops.entry(clean(&info.drop_reason(*reason))).or_default() += n;
+        }
+        if self.other_drops > 0 {
+            *drops.entry("other reasons".to_owned()).or_default() += self.other_drops;
+        }
+        let journeys = self.journeys.iter().flat_map(|(proto, kinds)| {
+            let kinds = Verdict::NAMES.into_iter().zip(*kinds).filter(|(_, n)| *n > 0);
+            kinds.map(|(verdict, n)| JourneyCount { proto: proto.to_string(), verdict: verdict.to_owned(), n })
+        });
+        let pair = |((from, to), histogram): (&(Hop, Hop), &Histogram)| PairTimes {
+            from: *from,
+            to: *to,
+            times: histogram.times(),
+        };
+        let lost = |cause: LossCause| CauseCount {
+            cause: cause_name(cause).to_owned(),
+            records: self.losses[cause as usize % LossCause::ALL.len()],
+        };
+        Tally {
+            hops: Hop::ALL.iter().filter(seen).map(hop).collect(),
+            drops: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
+            losses: LossCause::ALL.into_iter().map(lost).collect(),
+            late: self.late,
+            journeys: journeys.collect(),
+            latencies: self.latencies.iter().map(pair).collect(),
+            wakeup: self.wakeup.times(),
+            queue: self.queue.times(),
+        }
+    }
+}
+
+/// A name from another host, for whoever reads it: not endless, and nothing that a terminal would obey.
+pub fn clean(name: &str) -> String {
+    name.chars().take(LONGEST_NAME).map(|c| if c.is_control() { '?' } else { c }).collect()
+}

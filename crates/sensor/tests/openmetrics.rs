@@ -1,0 +1,229 @@
+//! What Prometheus and its like read, held against a parser that is not ours.
+
+use magscope_core::join::OneClock;
+use magscope_core::journey::Limits;
+use magscope_core::node::DropReason;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::together::walk;
+use magscope_core::{Batch, Event, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
+use magscope_sensor::openmetrics::{Format, write};
+use magscope_sensor::{
+    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, LeftOut, Own, PairTimes,
+    Sensed, Sensor, Tally, Times,
+};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Generated traffic with what else a capture tells: drops, losses, what a sampler left out.
+struct Troubled(Generator, magscope_core::node::NodeInfo, bool);
+
+impl Source for Troubled {
+    fn info(&self) -> &magscope_core::node::NodeInfo {
+        &self.1
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.0.next(batch, timeout)?;
+        if !std::mem::replace(&mut self.2, true) {
+            let at_ns = batch.events.last().map_or(0, |event| event.time_ns);
+            for reason in [2, 2, 77] {
+                batch.events.push(Event { detail: reason, ..Event::at(Hop::SkbDrop, at_ns) });
+            }
+            batch.losses.push(Loss {
+                cpu: 1,
+                from_ns: at_ns,
+                to_ns: at_ns,
+                count: 7,
+                cause: LossCause::RingFull,
+            });
+            batch.late = 2;
+            let count = HopCount {
+                time_ns: at_ns,
+                hop: Hop::TcpState,
+                kept: 10,
+                filtered: 3,
+                undecided: 0,
+                sampled: 30,
+            };
+            batch.counts.push(count);
+        }
+        Ok(progress)
+    }
+}
+
+fn sensed() -> Sensed {
+    let options = GeneratorOptions { events: 20_000, lose_every: 50, ..GeneratorOptions::default() };
+    let generator = Generator::new(options);
+    let mut info = generator.info().clone();
+    info.drop_reasons = vec![DropReason { number: 2, name: "no \"socket\"\\\n\u{1b}[31m".to_owned() }];
+    let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
+    let mut source = Troubled(generator, info, false);
+    walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
+        .expect("a walk");
+    sensor.sensed(Own { version: "1.2.3".to_owned(), cpu_ns: 1_500_000_000 })
+}
+
+#[test]
+fn the_text_is_what_it_was() {
+    let sensed = sensed();
+    insta::assert_snapshot!("metrics", write(&sensed, Format::OpenMetrics));
+    insta::assert_snapshot!("metrics_plain", write(&sensed, Format::Prometheus));
+}
+
+#[test]
+fn sums_are_those_of_the_events() {
+    let mut generator =
+        Generator::new(GeneratorOptions { events: 20_000, lose_every: 50, ..GeneratorOptions::default() });
+    let (mut batch, mut events, mut bytes) = (Batch::default(), [0_u64; 64], [0_u64; 64]);
+    while generator.next(&mut batch, Duration::ZERO).expect("more") == Progress::More {
+        for event in &batch.events {
+            events[event.hop as usize] += 1;
+            bytes[event.hop as usize] += u64::from(event.len);
+        }
+    }
+    let sensed = sensed();
+    let host = &sensed.hosts[0];
+    for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::SkbDrop) {
+        let tally = host.total.hop(*hop);
+        assert_eq!((tally.events, tally.bytes), (events[*hop as usize], bytes[*hop as usize]), "{hop}");
+    }
+    assert!(events[Hop::TcpRetransmit as usize] > 0, "some are sent again");
+    assert_eq!(host.total.drops.iter().map(|drop| drop.n).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!((host.total.lost(), host.total.late), (7, 2));
+    assert_eq!(host.window, host.total, "all of it within a minute");
+    assert!(host.state(Hop::TcpState).is_some_and(|state| (state.weight - 4.0).abs() < 1e-9));
+    let journeys: u64 = host.total.journeys.iter().map(|journey| journey.n).sum();
+    assert!(journeys > 0 && host.total.queue.n > 0 && host.total.wakeup.n > 0, "{host:?}");
+    // as data, there and back
+    let json = serde_json::to_string(&sensed).expect("JSON");
+    assert_eq!(serde_json::from_str::<Sensed>(&json).expect("the same"), sensed);
+}
+
+fn hop() -> impl Strategy<Value = Hop> {
+    proptest::sample::select(Hop::ALL)
+}
+
+fn times() -> impl Strategy<Value = Times> {
+    (any::<u64>(), any::<u64>(), proptest::collection::vec(any::<u64>(), 0..40))
+        .prop_map(|(n, sum_ns, bounds)| Times { n, sum_ns, bounds, ..Times::default() })
+}
+
+/// Anything at all under names of its own.
+fn name() -> impl Strategy<Value = String> {
+    proptest::collection::vec(any::<char>(), 0..12).prop_map(String::from_iter)
+}
+
+fn tally() -> impl Strategy<Value = Tally> {
+    let hops = proptest::collection::btree_map(hop(), (any::<u64>(), any::<u64>()), 0..8);
+    let drops = proptest::collection::btree_map(name(), any::<u64>(), 0..5);
+    let losses = proptest::collection::btree_map(name(), any::<u64>(), 0..5);
+    let journeys = proptest::collection::btree_map((name(), name()), any::<u64>(), 0..5);
+    let pairs = proptest::collection::btree_map((hop(), hop()), times(), 0..5);
+    (hops, drops, losses, journeys, pairs, times(), any::<u64>()).prop_map(
+        |(hops, drops, losses, journeys, pairs, queue, late)| Tally {
+            hops: hops.into_iter().map(|(hop, (events, bytes))| HopTally { hop, events, bytes }).collect(),
+            drops: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
+            losses: losses.into_iter().map(|(cause, records)| CauseCount { cause, records }).collect(),
+            journeys: journeys
+                .into_iter()
+                .map(|((proto, verdict), n)| JourneyCount { proto, verdict, n })
+                .collect(),
+            latencies: pairs.into_iter().map(|((from, to), times)| PairTimes { from, to, times }).collect(),
+            late,
+            wakeup: queue.clone(),
+            queue,
+        },
+    )
+}
+
+fn any_sensed() -> impl Strategy<Value = Sensed> {
+    let state =
+        (proptest::option::of(name()), any::<f64>(), proptest::option::of((any::<u64>(), any::<u64>())));
+    let began = proptest::option::of((any::<u64>(), proptest::option::of(any::<i64>())));
+    let host = (tally(), name(), began, proptest::collection::btree_map(hop(), state, 0..8), any::<u64>());
+    let hosts = proptest::collection::btree_map(name(), host, 0..4);
+    (hosts, name(), any::<u64>()).prop_map(|(hosts, version, cpu_ns)| Sensed {
+        named: true,
+        own: Own { version, cpu_ns },
+        hosts: hosts
+            .into_iter()
+            .map(|(host, (total, kernel, began, hops, fed_ns))| HostSensed {
+                host,
+                kernel,
+                began: began.map(|(ns, to_utc_ns)| Began { ns, to_utc_ns }),
+                fed_ns,
+                hops: hops
+                    .into_iter()
+                    .map(|(hop, (unserved, weight, left_out))| HopState {
+                        hop,
+                        unserved,
+                        weight,
+                        left_out: left_out.map(|(filtered, sampled)| LeftOut {
+                            filtered,
+                            undecided: 0,
+                            sampled,
+                        }),
+                    })
+                    .collect(),
+                total,
+                ..HostSensed::default()
+            })
+            .collect(),
+    })
+}
+
+/// Reads texts from stdin as JSON and says how many samples each has, by the parsers of Prometheus' Python client.
+const PARSE: &str = r"
+import json, sys
+from prometheus_client.openmetrics import parser
+from prometheus_client import parser as plain
+texts = json.load(sys.stdin)
+for strict, old in texts:
+    families = list(parser.text_string_to_metric_families(strict))
+    again = list(plain.text_string_to_metric_families(old))
+    print(sum(len(family.samples) for family in families), len(again))
+";
+
+#[test]
+fn a_parser_of_others_takes_whatever_was_sensed() {
+    let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let python = home.unwrap_or_default().join("magnet-scope/clients/bin/python");
+    let there = Command::new(&python).args(["-c", "import prometheus_client"]).output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        let because = "prometheus_client is not there (scripts/setup-clients.sh)";
+        // Not `eprintln!`: the harness would swallow it for a test that passes.
+        let _ = writeln!(std::io::stderr(), "openmetrics: skipped, because {because}");
+        return;
+    }
+    let mut runner = TestRunner::deterministic();
+    let drawn = (0..200).map(|_| any_sensed().new_tree(&mut runner).expect("a value").current());
+    let all: Vec<Sensed> = drawn.chain([sensed(), Sensed::default()]).collect();
+    let texts: Vec<_> = all
+        .iter()
+        .map(|sensed| (write(sensed, Format::OpenMetrics), write(sensed, Format::Prometheus)))
+        .collect();
+    let mut child = Command::new(&python)
+        .args(["-c", PARSE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("python starts");
+    let json = serde_json::to_vec(&texts).expect("JSON");
+    child.stdin.take().expect("piped").write_all(&json).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let counts: Vec<&str> = said.lines().collect();
+    assert_eq!(counts.len(), all.len());
+    for ((text, _), line) in texts.iter().zip(counts) {
+        let samples = text.split('\n').filter(|line| line.starts_with("magnet_scope_")).count();
+        assert_eq!(line.split(' ').next(), Some(samples.to_string().as_str()), "{text}");
+    }
+}

@@ -1,0 +1,280 @@
+//! `magnet-scope metrics`, read by a real Prometheus: what it stores is what was sent.
+
+#[path = "common/agents.rs"]
+mod agents;
+mod common;
+#[path = "common/web.rs"]
+mod web;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use agents::{AgentChild, Running, on};
+use common::{eventually, is_root, run, skipped, stderr};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+use web::{Answer, connect, get};
+use wired::{CLIENT, SERVER, in_namespace, ip};
+
+const DATAGRAMS: usize = 137;
+const BYTES: usize = 311;
+
+/// A namespace of its own with nothing but a loopback device, and what is captured there is nobody else's.
+struct Alone(String);
+
+impl Alone {
+    fn new(test: &str) -> Option<Self> {
+        let name = format!("ms-{}-{test}", std::process::id());
+        if !ip(&["netns", "add", &name]) {
+            skipped(test, "`ip netns add` (iproute2) is not there or fails");
+            return None;
+        }
+        let alone = Alone(name);
+        assert!(ip(&["-n", &alone.0, "link", "set", "lo", "up"]));
+        Some(alone)
+    }
+
+    fn get(&self, port: u16, path: &str, headers: &str) -> Option<Answer> {
+        in_namespace(&self.0, || get(local(port), path, headers))
+    }
+
+    /// The answer, as soon as there is one.
+    fn metrics(&self, headers: &str) -> Answer {
+        let mut answer = None;
+        let there = eventually(|| {
+            answer = self.get(9464, "/metrics", headers).filter(|answer| answer.body.contains("hop_served"));
+            answer.is_some()
+        });
+        assert!(there, "it answers");
+        answer.expect("there is one")
+    }
+
+    /// A figure as it is told by now.
+    fn figure(&self, series: &str) -> Option<u64> {
+        let answer = self.get(9464, "/metrics", "")?;
+        let line = answer.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        line.parse().ok()
+    }
+
+    /// Datagrams that are read one by one by a reader that waits for them.
+    fn talk(&self) {
+        let (own, peer) = in_namespace(&self.0, || {
+            let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+            (bind(), bind())
+        });
+        own.connect(peer.local_addr().expect("bound")).expect("a peer");
+        peer.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+        for _ in 0..DATAGRAMS {
+            own.send(&[7; BYTES]).expect("sent");
+            assert_eq!(peer.recv(&mut [0; 400]).expect("read"), BYTES);
+        }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        ip(&["netns", "del", &self.0]);
+    }
+}
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A program of others that ends with the test.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// A Prometheus in a namespace, with its data below a directory.
+fn prometheus(namespace: &str, dir: &Path) -> Other {
+    let config = dir.join("prometheus.yml");
+    let text = "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: magnet-scope\n    \
+                static_configs:\n      - targets: ['127.0.0.1:9464']\n";
+    fs::write(&config, text).expect("a file");
+    let child = in_namespace(namespace, || {
+        Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
+            .args(["--web.listen-address=127.0.0.1:9090", "--log.level=error"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts")
+    });
+    Other(child)
+}
+
+/// What Prometheus answers to a query of one series.
+fn asked(alone: &Alone, query: &str) -> Option<String> {
+    let encoded: String = query.bytes().fold(String::new(), |all, byte| all + &format!("%{byte:02x}"));
+    let answer = alone.get(9090, &format!("/api/v1/query?query={encoded}"), "")?;
+    let answer: Value = serde_json::from_str(&answer.body).ok()?;
+    Some(answer["data"]["result"][0]["value"][1].as_str()?.to_owned())
+}
+
+#[test]
+fn prometheus_stores_what_was_sent() {
+    if !is_root("metrics") {
+        return;
+    }
+    if !is_there("prometheus") || !is_there("promtool") {
+        return skipped("metrics", "prometheus is not there (scripts/setup-clients.sh)");
+    }
+    let Some(alone) = Alone::new("metrics") else { return };
+    let dir = TempDir::new().expect("a directory");
+    let sensor = on(&alone.0, &["metrics"]);
+    let first = alone.metrics("");
+    assert_eq!(first.status, 200);
+    assert!(
+        first.head.contains("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        "{}",
+        first.head
+    );
+    assert!(first.body.ends_with("# EOF\n"), "{}", first.body);
+    let prometheus = prometheus(&alone.0, dir.path());
+    alone.talk();
+
+    let expected = [
+        ("magnet_scope_hop_events_total{hop=\"udp.recv\"}", DATAGRAMS),
+        ("magnet_scope_hop_bytes_total{hop=\"udp.recv\"}", DATAGRAMS * BYTES),
+        ("magnet_scope_journeys_total{proto=\"udp\",verdict=\"complete\"}", DATAGRAMS),
+        ("magnet_scope_lost_records_total{cause=\"ring_full\"}", 0),
+        ("magnet_scope_hop_sampling_weight{hop=\"udp.recv\"}", 1),
+    ];
+    for (series, count) in expected {
+        let mut stored = None;
+        let same = eventually(|| {
+            stored = asked(&alone, series);
+            stored.as_deref() == Some(count.to_string().as_str())
+        });
+        assert!(same, "{series}: {stored:?} is not {count}");
+    }
+    // A histogram is one: every datagram was measured from the socket's queue to its reader.
+    let bucket = "sum(magnet_scope_hop_latency_seconds_bucket{to=\"app.recv\",le=\"+Inf\"})";
+    assert!(eventually(
+        || asked(&alone, bucket).is_some_and(|n| n.parse().is_ok_and(|n: usize| n >= DATAGRAMS))
+    ));
+    let since = asked(&alone, "time() - magnet_scope_started_timestamp_seconds").expect("a time");
+    assert!((0.0..600.0).contains(&since.parse::<f64>().expect("a number")), "{since}");
+    drop(prometheus);
+
+    // Prometheus' own linter has nothing to say of the plain format.
+    let plain = alone.metrics("Accept: text/plain\r\n");
+    assert!(plain.head.contains("text/plain; version=0.0.4"), "{}", plain.head);
+    let mut lint = Command::new("promtool");
+    lint.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut lint = lint.spawn().expect("it starts");
+    lint.stdin.take().expect("piped").write_all(plain.body.as_bytes()).expect("it reads");
+    let lint = lint.wait_with_output().expect("it ends");
+    let said = format!("{}{}", String::from_utf8_lossy(&lint.stdout), stderr(&lint));
+    assert!(lint.status.success() && said.trim().is_empty(), "{said}\n{}", plain.body);
+    let ended = sensor.end();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+}
+
+#[test]
+fn who_asks_badly_is_answered_and_who_says_nothing_is_in_nobody_s_way() {
+    if !is_root("metrics of the hostile") {
+        return;
+    }
+    let Some(alone) = Alone::new("hostile") else { return };
+    let sensor = on(&alone.0, &["metrics"]);
+    alone.metrics("");
+    assert_eq!(alone.get(9464, "/", "").map(|answer| answer.status), Some(200));
+    assert_eq!(alone.get(9464, "/etc/passwd", "").map(|answer| answer.status), Some(404));
+    let raw = |request: Vec<u8>| {
+        in_namespace(&alone.0, || {
+            let mut stream = connect(local(9464)).expect("it listens");
+            // It may stop reading before all of it is written.
+            let _ = stream.write_all(&request);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            String::from_utf8_lossy(&answer).into_owned()
+        })
+    };
+    assert!(raw(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".to_vec()).contains(" 405 "));
+    for request in
+        [b"\x16\x03\x01 nonsense\r\n\r\n".to_vec(), [b"GET /", vec![b'x'; 1 << 20].as_slice()].concat()]
+    {
+        let answer = raw(request);
+        assert!(answer.is_empty() || answer.contains(" 4"), "{answer}");
+    }
+    // More of them than are served at a time, who connect and say nothing, or never read: events are counted all the same.
+    let silent: Vec<_> = (0..40)
+        .filter_map(|n| {
+            in_namespace(&alone.0, || {
+                let mut stream = connect(local(9464)).ok()?;
+                if n % 2 == 0 {
+                    stream.write_all(b"GET /metrics HTTP/1.1\r\n").ok()?;
+                }
+                Some(stream)
+            })
+        })
+        .collect();
+    assert!(!silent.is_empty());
+    alone.talk();
+    // Their time passes, and it answers again, with everything.
+    let series = "magnet_scope_hop_events_total{hop=\"udp.recv\"}";
+    assert!(eventually(|| alone.figure(series) == Some(DATAGRAMS as u64)), "{:?}", alone.figure(series));
+    assert_eq!(alone.figure("magnet_scope_lost_records_total{cause=\"ring_full\"}"), Some(0));
+    drop(silent);
+    let ended = sensor.end();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+}
+
+#[test]
+fn agents_hosts_have_their_names() {
+    if !is_root("metrics of agents") {
+        return;
+    }
+    let Some((hosts, dir, tls)) = agents::scene("sensed") else { return };
+    let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
+    let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
+    let router = &hosts.names[1];
+    let both = format!("{CLIENT},{SERVER}");
+    let sensor: Running = on(router, &["metrics", "--connect", &both, "--tls", &tls]);
+    assert!(client.says("me reads") && server.says("me reads"));
+    let sender = in_namespace(&hosts.names[0], || UdpSocket::bind((CLIENT, 7000)).expect("a port"));
+    let receiver = in_namespace(&hosts.names[2], || UdpSocket::bind((SERVER, 7001)).expect("a port"));
+    receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    for _ in 0..DATAGRAMS {
+        sender.send_to(&[7; BYTES], (SERVER, 7001)).expect("sent");
+        receiver.recv(&mut [0; 400]).expect("read");
+    }
+    // Both are of this machine, so each has a number; which came first is not said.
+    let complete = || -> Option<u64> {
+        let answer = in_namespace(router, || get(local(9464), "/metrics", ""))?;
+        let lines =
+            answer.body.lines().filter(|line| line.starts_with("magnet_scope_hop_events_total{host=\""));
+        let received = lines.filter(|line| line.contains(",hop=\"udp.recv\"}"));
+        Some(received.filter_map(|line| line.split(' ').next_back()?.parse::<u64>().ok()).sum())
+    };
+    assert!(eventually(|| complete() == Some(DATAGRAMS as u64)), "{:?}", complete());
+    let ended = sensor.end();
+    assert!(ended.status.success(), "{}", stderr(&ended));
+    client.end();
+    server.end();
+}
+
+#[test]
+fn other_addresses_than_this_host_s_own_are_refused_unless_meant() {
+    let output = run(&["metrics", "--listen", "0.0.0.0:0"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--unprotected"), "{}", stderr(&output));
+}
