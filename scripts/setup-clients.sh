@@ -35,8 +35,10 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     trap - INT TERM
     [ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"
     # Nor at the next boot.
-    [[ " ${missing[*]} " != *" prometheus "* ]] || ! command -v systemctl >/dev/null ||
-        "${as_root[@]}" systemctl -q disable prometheus.service >&2
+    for service in prometheus nats-server; do
+        [[ " ${missing[*]} " != *" $service "* ]] || ! command -v systemctl >/dev/null ||
+            "${as_root[@]}" systemctl -q disable "$service.service" >&2
+    done
 fi
 
 if [ ! -x "$clients/bin/python" ]; then
