@@ -51,12 +51,9 @@ impl Server {
         fs::write(&configuration, text).expect("own directory");
         let log = dir.join(format!("{name}.log"));
         let namespace = hosts.names[1].clone();
-        let child = match spawn(&namespace, &configuration, &log) {
-            Ok(child) => child,
-            Err(_) => {
-                skipped(test, "there is no nats-server: scripts/setup-clients.sh installs it");
-                return None;
-            }
+        let Ok(child) = spawn(&namespace, &configuration, &log) else {
+            skipped(test, "there is no nats-server: scripts/setup-clients.sh installs it");
+            return None;
         };
         let server = Server { child, namespace, configuration, log };
         server.is_ready();
