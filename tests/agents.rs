@@ -15,15 +15,14 @@ mod wired;
 use agents::{AgentChild, on, run_on, scene};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fs;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use talk::{DATAGRAMS, Talk, came, events, info, journeys, locally, recordings, traffic};
 use terminal::Terminal;
-use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
+use wired::{CLIENT, RecorderChild, SERVER, in_namespace};
 
 const BOTH: &str = "10.77.1.2,10.77.2.2";
 

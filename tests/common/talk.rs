@@ -109,12 +109,17 @@ pub fn events(dir: &Path) -> u64 {
 
 /// Whole journeys of so many bytes in a recording.
 pub fn came(dir: &Path, bytes: u64) -> usize {
+    seen(dir, bytes).1
+}
+
+/// Journeys of so many bytes in a recording, and those of them that are whole.
+pub fn seen(dir: &Path, bytes: u64) -> (usize, usize) {
     let filter = format!("bytes = {bytes}");
     let arguments =
         ["journeys", "--json", "--slowest", "100000", "--where", &filter, &dir.display().to_string()];
     let rows: Value = serde_json::from_slice(&run(&arguments).stdout).unwrap_or_default();
     let rows = rows.as_array().cloned().unwrap_or_default();
-    rows.iter().filter(|row| row["verdict"] == "complete").count()
+    (rows.len(), rows.iter().filter(|row| row["verdict"] == "complete").count())
 }
 
 /// So many connections from the client to the server, each with a message and an answer.

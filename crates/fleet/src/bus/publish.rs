@@ -45,7 +45,7 @@ const IN_FLIGHT: usize = 64;
 /// Between two tries: at first, and at most.
 const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// A message that came twice within this is known to the bus as the same.
-const SAME_FOR: Duration = Duration::from_secs(120);
+const SAME_FOR: Duration = Duration::from_mins(2);
 /// Bytes that all hosts together may say of themselves.
 const MOST_HOSTS_BYTES: i64 = 16 << 20;
 /// How long another agent of the same name is listened for.
@@ -442,7 +442,7 @@ impl Sending {
             if trouble.is_some() && !left.is_empty() {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(TRIES.1);
-                self.open_again().await;
+                Box::pin(self.open_again()).await;
             }
         }
     }
@@ -466,7 +466,7 @@ impl Sending {
             let streams = [PACKETS, HOSTS].map(|name| self.bus.jetstream.get_stream(name));
             for stream in streams {
                 if stream.await.is_err() {
-                    return self.open().await;
+                    return Box::pin(self.open()).await;
                 }
             }
             Ok(())

@@ -262,7 +262,9 @@ mod tests {
         let mut split = Split::default();
         let batches = generated(7, 100, 20_000);
         let flows: Vec<Flow> = batches.iter().flat_map(|batch| &batch.flows).copied().collect();
-        batches.iter().for_each(|batch| split.push(batch));
+        for batch in &batches {
+            split.push(batch);
+        }
         let mut parts: BTreeMap<u64, usize> = BTreeMap::new();
         let mut filled = BTreeSet::new();
         for part in all_parts() {
@@ -284,7 +286,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_common_until_it_is_announced() {
         let mut split = Split::default();
-        let batch = generated(3, 4, 100).remove(0);
+        let batch = generated(3, 4, 3_000).remove(0);
         let of_flow = batch.events.iter().find(|event| !event.flow.is_none()).copied().unwrap();
         split.push(&Batch { events: vec![of_flow], ..Batch::default() });
         assert_eq!(split.part(Part::COMMON).events, [of_flow]);

@@ -163,10 +163,10 @@ pub fn part(token: &str, subject: &str) -> Option<Part> {
 
 /// What to subscribe to for these buckets of a host: few filters, and for each part the one that it comes by. A server of version 2.9
 /// takes one filter a consumer.
-pub fn filters(token: &str, buckets: Buckets) -> (Vec<String>, [Option<usize>; PARTS]) {
-    let mut by = [None; PARTS];
+pub fn filters(token: &str, buckets: Buckets) -> (Vec<String>, Vec<Option<usize>>) {
+    let mut by = vec![None; PARTS];
     if buckets == Buckets::ALL {
-        return (vec![format!("magnet-scope.packets.{token}.>")], [Some(0); PARTS]);
+        return (vec![format!("magnet-scope.packets.{token}.>")], vec![Some(0); PARTS]);
     }
     let mut filters = vec![packets(token, Part::COMMON)];
     by[Part::COMMON.index()] = Some(0);
@@ -174,7 +174,9 @@ pub fn filters(token: &str, buckets: Buckets) -> (Vec<String>, [Option<usize>; P
         let mine: Vec<Part> =
             (0..EIGHTH).map(|n| Part(eighth * EIGHTH + n)).filter(|part| buckets.take(*part)).collect();
         if mine.len() == usize::from(EIGHTH) {
-            mine.iter().for_each(|part| by[part.index()] = Some(filters.len()));
+            for part in mine {
+                by[part.index()] = Some(filters.len());
+            }
             filters.push(format!("magnet-scope.packets.{token}.{eighth}.*"));
             continue;
         }

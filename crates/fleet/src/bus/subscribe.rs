@@ -39,7 +39,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Between two tries, and between two looks at what time it is.
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long the bus keeps a place for who does not ask.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 /// Bytes of a run's name at most.
 const LONGEST_RUN: usize = 256;
 
@@ -446,7 +446,7 @@ impl Tail {
 fn read(token: &str, message: &jetstream::Message, at: At, published_ns: i128) -> Result<Message, String> {
     let part = subject::part(token, &message.subject).ok_or("a message has no subject of ours")?;
     let headers = message.headers.as_ref().ok_or("a message has no headers")?;
-    let run = headers.get(RUN).map(|run| run.as_str()).filter(|run| run.len() <= LONGEST_RUN);
+    let run = headers.get(RUN).map(async_nats::HeaderValue::as_str).filter(|run| run.len() <= LONGEST_RUN);
     let run = run.ok_or("a message does not say which run it is of")?.to_owned();
     let round = headers.get(ROUND).map(|round| Round::read(round.as_str()).ok_or("a round is not understood"));
     let round = round.transpose()?;
