@@ -122,10 +122,24 @@ fn prometheus(namespace: &str, dir: &Path) -> Other {
 
 /// What Prometheus answers to a query of one series.
 fn asked(alone: &Alone, query: &str) -> Option<String> {
+    Some(answered(alone, query)?["data"]["result"][0]["value"][1].as_str()?.to_owned())
+}
+
+/// What Prometheus answers to a query.
+fn answered(alone: &Alone, query: &str) -> Option<Value> {
     let encoded: String = query.bytes().fold(String::new(), |all, byte| all + &format!("%{byte:02x}"));
     let answer = alone.get(9090, &format!("/api/v1/query?query={encoded}"), "")?;
-    let answer: Value = serde_json::from_str(&answer.body).ok()?;
-    Some(answer["data"]["result"][0]["value"][1].as_str()?.to_owned())
+    serde_json::from_str(&answer.body).ok()
+}
+
+/// The expressions of the dashboard, as Grafana would ask them.
+fn expressions() -> Vec<String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana-dashboard.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let asked = targets.map(|target| target["expr"].as_str().expect("an expression").to_owned());
+    asked.map(|text| text.replace("$__rate_interval", "1m").replace("$instance", ".*")).collect()
 }
 
 #[test]
@@ -172,6 +186,13 @@ fn prometheus_stores_what_was_sent() {
     ));
     let since = asked(&alone, "time() - magnet_scope_started_timestamp_seconds").expect("a time");
     assert!((0.0..600.0).contains(&since.parse::<f64>().expect("a number")), "{since}");
+    // What the dashboard asks is understood, and that of datagrams has an answer.
+    for expression in expressions() {
+        let answer = answered(&alone, &expression).expect("it answers");
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+    }
+    let events = expressions().into_iter().find(|text| text.contains("hop_events_total")).expect("one");
+    assert!(eventually(|| asked(&alone, &events).is_some()), "{events}");
     drop(prometheus);
 
     // Prometheus' own linter has nothing to say of the plain format.
