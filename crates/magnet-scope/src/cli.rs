@@ -4,7 +4,7 @@
 use crate::commands::query;
 use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, hops, import, info, journeys,
-    live, man, record, relay, replay, report, sched,
+    live, man, record, relay, replay, report, sched, ship,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -40,6 +40,8 @@ pub enum Command {
     Live(live::Args),
     /// Captures into a directory, without a screen
     Record(record::Args),
+    /// Copies recordings to a directory or a bucket; what has arrived there before is left alone
+    Ship(ship::Args),
     /// Plays a recording on the screen, or reports on a part of it
     Replay(replay::Args),
     /// Captures all the time, remembers the last minutes, and lets viewers on other hosts read them
@@ -92,6 +94,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args),
             Self::Live(args) => live::run(&args),
             Self::Record(args) => record::run(&args),
+            Self::Ship(args) => ship::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Agent(args) => agent::run(&args),
             Self::Relay(args) => relay::run(&args),

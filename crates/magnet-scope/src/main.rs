@@ -12,6 +12,7 @@ mod control;
 mod drawing;
 mod failure;
 mod growing;
+mod health;
 mod hosts;
 mod joint;
 mod live_source;
@@ -26,6 +27,7 @@ mod screen;
 mod sessions;
 mod signals;
 mod trigger;
+mod unattended;
 mod values;
 #[cfg(feature = "gui")]
 mod window;

@@ -24,6 +24,7 @@ pub mod relay;
 pub mod replay;
 pub mod report;
 pub mod sched;
+pub mod ship;
 
 use crate::cli::{Cli, Command};
 use anyhow::Result;
