@@ -53,6 +53,11 @@ if ! "$clients/bin/python" -c 'import prometheus_client, sexpdata' 2>/dev/null; 
     say "installing parsers of OpenMetrics and of s-expressions"
     "$clients/bin/pip" install -q prometheus_client sexpdata >&2 || say "could not: their tests are skipped"
 fi
+# An object store on this host, and Amazon's client for it.
+if ! "$clients/bin/python" -c 'import boto3, moto.server' 2>/dev/null; then
+    say "installing an S3 server and its client"
+    "$clients/bin/pip" install -q 'moto[s3,server]' boto3 >&2 || say "could not: their tests are skipped"
+fi
 # LBL's NetLogger parser lives on in Pegasus; only that part of it is wanted, without all that Pegasus needs.
 if ! "$clients/bin/python" -c 'import Pegasus.netlogger' 2>/dev/null; then
     say "installing LBL's NetLogger parser"

@@ -44,8 +44,8 @@ fn python() -> Option<PathBuf> {
     Some(cache.join("magnet-scope/clients/bin/python")).filter(|python| python.exists())
 }
 
-/// Runs a script of tests/clients; `None` if its client is not there.
-pub fn client(test: &str, module: &str, script: &str, arguments: &[&Path]) -> Option<Output> {
+/// The Python with the clients in it, if it has this module; if not, says which test is skipped.
+pub fn python_with(test: &str, module: &str) -> Option<PathBuf> {
     let Some(python) = python() else {
         skipped(test, "scripts/setup.sh could not install the Python clients");
         return None;
@@ -55,6 +55,12 @@ pub fn client(test: &str, module: &str, script: &str, arguments: &[&Path]) -> Op
         skipped(test, &format!("the Python module {module} is not installed"));
         return None;
     }
+    Some(python)
+}
+
+/// Runs a script of tests/clients; `None` if its client is not there.
+pub fn client(test: &str, module: &str, script: &str, arguments: &[&Path]) -> Option<Output> {
+    let python = python_with(test, module)?;
     let script = format!("{}/../../tests/clients/{script}", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(python).arg(script).args(arguments).output().expect("Python runs");
     assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));

@@ -72,8 +72,13 @@ pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Waits until `holds`, for at most 30 s; whether it did.
-pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + Duration::from_secs(30);
+pub fn eventually(holds: impl FnMut() -> bool) -> bool {
+    within(Duration::from_secs(30), holds)
+}
+
+/// Waits until `holds`, for at most this long; whether it did.
+pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + time;
     while Instant::now() < end {
         if holds() {
             return true;

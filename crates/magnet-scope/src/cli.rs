@@ -4,7 +4,7 @@
 use crate::commands::query;
 use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
-    journeys, live, man, metrics, mon, record, relay, replay, report, sched, supermon,
+    journeys, live, man, metrics, mon, record, relay, replay, report, sched, ship, supermon,
 };
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
@@ -40,6 +40,8 @@ pub enum Command {
     Live(live::Args),
     /// Captures into a directory, without a screen
     Record(record::Args),
+    /// Copies recordings to a directory or a bucket; what has arrived there before is left alone
+    Ship(ship::Args),
     /// Plays a recording on the screen, or reports on a part of it
     Replay(replay::Args),
     /// Captures all the time, remembers the last minutes, and lets viewers on other hosts read them
@@ -100,6 +102,7 @@ impl Command {
             Self::Demo(args) => demo::run(&args),
             Self::Live(args) => live::run(&args),
             Self::Record(args) => record::run(&args),
+            Self::Ship(args) => ship::run(&args),
             Self::Replay(args) => replay::run(&args),
             Self::Agent(args) => agent::run(&args),
             Self::Relay(args) => relay::run(&args),

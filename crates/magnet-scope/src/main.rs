@@ -12,6 +12,7 @@ mod control;
 mod drawing;
 mod failure;
 mod growing;
+mod health;
 mod hosts;
 mod joint;
 mod live_source;
@@ -27,6 +28,7 @@ mod sensing;
 mod sessions;
 mod signals;
 mod trigger;
+mod unattended;
 mod values;
 mod via;
 #[cfg(feature = "gui")]

@@ -43,7 +43,8 @@ impl Directory {
         &self.path
     }
 
-    fn record(mut self, info: &NodeInfo, options: RecordOptions) -> Result<Recorder> {
+    /// Makes sure that it can be written to without privileges.
+    pub fn check(&self) -> Result<()> {
         accessat(CWD, &self.path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).with_context(|| {
             Hint::new(
                 format!("cannot record into {}", self.path.display()),
@@ -51,7 +52,11 @@ impl Directory {
                  together with all others",
                 "name a directory that does not exist yet, or that belongs to the user who records",
             )
-        })?;
+        })
+    }
+
+    fn record(mut self, info: &NodeInfo, options: RecordOptions) -> Result<Recorder> {
+        self.check()?;
         let recorder = Recorder::create(&self.path, info, options)?;
         self.made = false;
         Ok(recorder)

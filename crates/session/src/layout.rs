@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Name of the file that says what the session is.
-pub(crate) const META: &str = "meta.toml";
+pub const META: &str = "meta.toml";
 
 /// The tables of a session: one Arrow IPC stream a table and segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,7 +93,8 @@ impl Table {
         dir.join(self.file_name(segment))
     }
 
-    fn parse(name: &str) -> Option<(Self, u32)> {
+    /// Which table and segment a file is of, by its name.
+    pub fn parse(name: &str) -> Option<(Self, u32)> {
         let (table, number) = name.strip_suffix(".arrows")?.split_once('-')?;
         let table = Self::ALL.into_iter().find(|t| t.name() == table)?;
         let segment = number.parse().ok()?;
@@ -103,7 +104,7 @@ impl Table {
 }
 
 /// The numbers of the segments in a directory, ascending. A segment is there when any of its files is.
-pub(crate) fn segments(dir: &Path) -> Result<Vec<u32>, SessionError> {
+pub fn segments(dir: &Path) -> Result<Vec<u32>, SessionError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(SessionError::io("list", dir))? {
         let entry = entry.map_err(SessionError::io("list", dir))?;

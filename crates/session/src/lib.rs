@@ -17,9 +17,11 @@ mod table;
 mod utc;
 
 pub use error::SessionError;
-pub use layout::Table;
-pub use meta::{Closed, Dropped, FORMAT, LossTotals, Meta, Retention};
+pub use layout::{META, Table, segments};
+pub use meta::{Closed, Dropped, Elsewhere, FORMAT, LossTotals, Meta, Retention};
 pub use packet::{BadPacket, Packer, Place, unpack};
 pub use read::{Damage, Replay, Session};
-pub use record::{Announcer, MAX_BATCH_ROWS, RecordOptions, Recorder, RecorderStatus};
+pub use record::{
+    Announcer, MAX_BATCH_ROWS, RecordOptions, Recorder, RecorderStatus, Shipped, is_being_recorded,
+};
 pub use summary::Summary;

@@ -2,6 +2,7 @@
 
 use crate::error::SessionError;
 use crate::layout::META;
+use crate::record::SegmentTotals;
 use crate::utc;
 use magscope_core::batch::LossCause;
 use magscope_core::node::NodeInfo;
@@ -40,6 +41,9 @@ pub struct Meta {
     /// What the limits made the recorder delete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Dropped>,
+    /// What was deleted here after it had been copied elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shipped: Option<Elsewhere>,
     /// Written at the clean end of a recording: without it the session is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,
@@ -81,6 +85,15 @@ pub struct Dropped {
     pub to_ns: Option<u64>,
     /// Which limit it was the last time: `size-limit`, `keep` or `keep-for`.
     pub by: String,
+    /// How many segments these are, where they were to be shipped: they were deleted before. The others below the number are kept
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unshipped: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Dropped {
@@ -93,7 +106,59 @@ impl Dropped {
             "keep-for" => "limit on their age",
             _ => "size limit",
         };
+        if self.unshipped > 0 {
+            let segments = self.unshipped;
+            let plural = if segments == 1 { "segment" } else { "segments" };
+            return format!(
+                "{segments} {plural} ({events} events) dropped by the {by} before they were shipped"
+            );
+        }
         format!("first {segments} {plural} ({events} events) dropped by the {by}")
+    }
+}
+
+/// Segments that were deleted here after they had been copied elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// Those of these numbers: below this one, but for what `dropped` has.
+    pub below: u32,
+    /// How many.
+    pub segments: u32,
+    /// Events in them.
+    pub events: u64,
+    /// Batches of events.
+    pub batches: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// First event, `CLOCK_MONOTONIC` nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// Last event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ns: Option<u64>,
+    /// Lost records by cause.
+    #[serde(default)]
+    pub losses: LossTotals,
+}
+
+impl Elsewhere {
+    pub(crate) fn add(&mut self, segment: &SegmentTotals) {
+        self.below = segment.number + 1;
+        self.segments += 1;
+        self.events += segment.events;
+        self.batches += segment.batches;
+        self.bytes += segment.bytes;
+        if let Some((from, to)) = segment.range_ns {
+            self.from_ns = Some(self.from_ns.unwrap_or(from).min(from).min(LARGEST));
+            self.to_ns = Some(self.to_ns.unwrap_or(to).max(to).min(LARGEST));
+        }
+        self.losses.add_all(&segment.losses);
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let plural = if self.segments == 1 { "segment" } else { "segments" };
+        format!("{} {plural} ({} events) were shipped and then deleted here", self.segments, self.events)
     }
 }
 
@@ -160,6 +225,13 @@ impl LossTotals {
         LossCause::ALL.into_iter().fold(0, |sum, cause| sum.saturating_add(self.of(cause)))
     }
 
+    /// Counts all that another has.
+    pub fn add_all(&mut self, other: &LossTotals) {
+        for cause in LossCause::ALL {
+            self.add(cause, other.of(cause));
+        }
+    }
+
     /// Counts some more.
     pub fn add(&mut self, cause: LossCause, count: u64) {
         let slot = match cause {
@@ -196,6 +268,7 @@ impl Meta {
             created_utc: utc::now(),
             retention,
             dropped: None,
+            shipped: None,
             closed: None,
             node: node.clone(),
         }
@@ -205,8 +278,7 @@ impl Meta {
     /// size in bytes.
     pub(crate) fn write(&self, dir: &Path) -> Result<u64, SessionError> {
         let path = dir.join(META);
-        let text = toml::to_string(self)
-            .map_err(|e| SessionError::Encode { path: path.clone(), because: e.to_string() })?;
+        let text = self.text(&path)?;
         let fresh = dir.join("meta.toml.tmp");
         let mut file = File::create(&fresh).map_err(SessionError::io("create", &fresh))?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
@@ -219,6 +291,48 @@ impl Meta {
         // The rename itself has to reach the disk as well.
         File::open(dir).and_then(|d| d.sync_all()).map_err(SessionError::io("sync", dir))?;
         Ok(text.len() as u64)
+    }
+
+    fn text(&self, path: &Path) -> Result<String, SessionError> {
+        toml::to_string(self)
+            .map_err(|e| SessionError::Encode { path: path.to_path_buf(), because: e.to_string() })
+    }
+
+    /// That of the recording in a directory. `None` where there is none, or none that makes sense.
+    ///
+    /// # Errors
+    /// What the operating system said, and a format that is newer than what is read here.
+    pub fn load(dir: &Path) -> Result<Option<Meta>, SessionError> {
+        Ok(match Self::read(dir)? {
+            MetaRead::Good(meta) => Some(*meta),
+            MetaRead::Unreadable(_) | MetaRead::Missing => None,
+        })
+    }
+
+    /// What `meta.toml` says beside a copy of all segments that the recording ever closed: what was deleted here after it was
+    /// shipped is there.
+    ///
+    /// # Errors
+    /// None but bugs.
+    pub fn of_copy(mut self) -> Result<String, SessionError> {
+        if let Some(elsewhere) = self.shipped.take()
+            && let Some(closed) = &mut self.closed
+        {
+            closed.segments += elsewhere.segments;
+            closed.events += elsewhere.events;
+            closed.batches += elsewhere.batches;
+            closed.bytes += elsewhere.bytes;
+            closed.from_ns = elsewhere.from_ns.into_iter().chain(closed.from_ns).min();
+            closed.to_ns = closed.to_ns.max(elsewhere.to_ns);
+            closed.losses.add_all(&elsewhere.losses);
+        }
+        self.text(Path::new(META))
+    }
+
+    /// The id of the recording that a text of `meta.toml` belongs to.
+    pub fn session_of(text: &str) -> Option<String> {
+        let table: toml::Table = text.parse().ok()?;
+        Some(table.get("session")?.as_str()?.to_owned())
     }
 
     pub(crate) fn read(dir: &Path) -> Result<MetaRead, SessionError> {

@@ -1,45 +1,42 @@
 //! The health line: what came, what was lost, what it costs.
 
+use crate::health::Pulse;
 use crate::joint::counted;
 use crate::output;
 use magscope_fleet::{BusStatus, Memory};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Says now and then how the agent stands.
 pub struct Health<'a> {
     memory: &'a Memory,
     bus: Option<Arc<BusStatus>>,
-    every: Duration,
-    said: Instant,
-    records: u64,
-    cpu: Duration,
+    pulse: Pulse,
 }
 
 impl<'a> Health<'a> {
     /// Begins now. With a bus, where it publishes on one.
     pub fn new(memory: &'a Memory, bus: Option<Arc<BusStatus>>, every: Duration) -> Self {
-        Health { memory, bus, every, said: Instant::now(), records: 0, cpu: crate::screen::cpu_time() }
+        Health { memory, bus, pulse: Pulse::new(every) }
     }
 
     /// Says it where it is time.
     pub fn tell(&mut self) {
-        let passed = self.said.elapsed();
-        if passed < self.every {
+        if !self.pulse.is_due() {
             return;
         }
-        let (holds, cpu) = (self.memory.holds(), crate::screen::cpu_time());
-        let rate = (holds.came_records - self.records) as f64 / passed.as_secs_f64();
-        let busy = cpu.saturating_sub(self.cpu).as_secs_f64() / passed.as_secs_f64() * 100.0;
+        let holds = self.memory.holds();
+        let beat = self.pulse.beat(holds.came_records);
         output::note(&format!(
-            "health: {} records ({rate:.0}/s), {} lost, {:.1} MiB kept, {}, {busy:.1} % of a CPU{}",
+            "health: {} records ({:.0}/s), {} lost, {:.1} MiB kept, {}, {:.1} % of a CPU{}",
             holds.came_records,
+            beat.rate,
             holds.came_lost,
             holds.bytes as f64 / f64::from(1 << 20),
             counted(self.memory.readers() as u64, "reader", "readers"),
+            beat.busy,
             self.bus(),
         ));
-        (self.said, self.records, self.cpu) = (Instant::now(), holds.came_records, cpu);
     }
 
     /// What it came to.

@@ -5,7 +5,7 @@ use crate::{output, sessions};
 use anyhow::Result;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::{Change, HopCount, LossCause};
-use magscope_session::{LossTotals, Session};
+use magscope_session::{LossTotals, Meta, Session};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -37,6 +37,12 @@ struct Info<'a> {
     bytes: u64,
     segments: u32,
     dropped_by_retention: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_unshipped_segments: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shipped_and_deleted: Option<u64>,
+    #[serde(skip)]
+    deleted: Vec<String>,
     losses: LossTotals,
     damage: Vec<String>,
     changes: Vec<Change>,
@@ -64,6 +70,13 @@ pub fn run(args: &Args) -> Result<()> {
         bytes: summary.bytes,
         segments: summary.segments,
         dropped_by_retention: summary.dropped.as_ref().map(|dropped| dropped.events),
+        dropped_unshipped_segments: summary
+            .dropped
+            .as_ref()
+            .map(|d| d.unshipped)
+            .filter(|segments| *segments > 0),
+        shipped_and_deleted: meta.shipped.as_ref().map(|shipped| shipped.events),
+        deleted: deleted(meta),
         losses: summary.losses,
         damage: damage.iter().map(ToString::to_string).collect(),
         changes,
@@ -96,8 +109,8 @@ fn text(info: &Info<'_>) -> String {
         "events",
         format!("{} in {} bytes, {each:.1} each, {} segments", info.events, info.bytes, info.segments),
     );
-    if let Some(dropped) = info.dropped_by_retention {
-        line("deleted", format!("{dropped} older events, to keep to the size limit"));
+    for deleted in &info.deleted {
+        line("deleted", deleted.clone());
     }
     line("lost", losses(&info.losses));
     line(
@@ -134,6 +147,11 @@ fn text(info: &Info<'_>) -> String {
     line("hops", hops(|service| matches!(service, Service::Served { .. })));
     line("missing", hops(|service| matches!(service, Service::Missing { .. })));
     text
+}
+
+fn deleted(meta: &Meta) -> Vec<String> {
+    let dropped = meta.dropped.as_ref().map(magscope_session::Dropped::describe);
+    dropped.into_iter().chain(meta.shipped.as_ref().map(magscope_session::Elsewhere::describe)).collect()
 }
 
 fn losses(losses: &LossTotals) -> String {

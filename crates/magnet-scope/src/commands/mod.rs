@@ -27,6 +27,7 @@ pub mod relay;
 pub mod replay;
 pub mod report;
 pub mod sched;
+pub mod ship;
 pub mod supermon;
 
 use crate::cli::{Cli, Command};

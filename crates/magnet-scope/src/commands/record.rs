@@ -1,5 +1,7 @@
 //! `magnet-scope record`: captures into a directory.
 
+mod stand;
+
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::connect::Connected;
@@ -9,6 +11,7 @@ use crate::recording::{Directory, Recorded};
 use crate::screen::below;
 use crate::signals::Stop;
 use crate::trigger::{TriggerArgs, Watched};
+use crate::unattended::UnattendedArgs;
 use crate::{capture, namespaces, output};
 use anyhow::{Result, anyhow};
 use magscope_core::Batch;
@@ -40,18 +43,24 @@ pub struct Args {
     /// Keep this many segments (of at most 256 MiB each), delete older ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
-    /// Delete segments this long after their end: `7days`
+    /// Delete segments this long after their end: `7d`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     keep_for: Option<Duration>,
     /// Begin a new segment this often at the least: `10m`
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     segment_time: Option<Duration>,
+    #[command(flatten)]
+    unattended: UnattendedArgs,
 }
 
 /// Records until Ctrl-C or the end of `--duration`.
 pub fn run(args: &Args) -> Result<()> {
     if args.connect.is_asked() {
+        args.unattended.not_of_agents()?;
         return agents(args);
+    }
+    if args.unattended.is_asked_for() {
+        return stand::run(args);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("record", namespaces.are_elsewhere())?;

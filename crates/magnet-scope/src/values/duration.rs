@@ -3,9 +3,17 @@
 use super::{leading_number, nearest, shown};
 use std::time::Duration;
 
-const UNITS: [(&str, f64); 7] =
-    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-const NAMES: [&str; 6] = ["s", "ms", "us", "ns", "m", "h"];
+const UNITS: [(&str, f64); 8] = [
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+];
+const NAMES: [&str; 7] = ["s", "ms", "us", "ns", "m", "h", "d"];
 /// Longer is a slip of the finger: a year.
 const LONGEST_SECS: f64 = 366.0 * 86_400.0;
 
@@ -73,6 +81,7 @@ mod tests {
             ("250ms", 250),
             ("1.5s", 1_500),
             ("2h", 7_200_000),
+            ("7d", 604_800_000),
             ("0s", 0),
             ("1m 5s", 65_000),
         ] {

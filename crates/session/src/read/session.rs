@@ -7,7 +7,7 @@ use super::scan::Piece;
 use super::segment::{SegmentMap, rows};
 use crate::error::SessionError;
 use crate::layout::{self, META, Table};
-use crate::meta::{Dropped, LossTotals, Meta, MetaRead};
+use crate::meta::{LossTotals, Meta, MetaRead};
 use crate::summary::Summary;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
@@ -66,7 +66,7 @@ impl Session {
             damage.push(Damage::of("", what.to_owned()));
         }
         let meta = meta.unwrap_or_default();
-        missing_segments(meta.dropped.as_ref(), &numbers, &mut damage);
+        missing_segments(&meta, &numbers, &mut damage);
         let last = numbers.last().copied();
         let open =
             |n: &u32| SegmentMap::open(dir, *n, &meta.session, unfinished && Some(*n) == last, &mut damage);
@@ -163,8 +163,9 @@ impl Session {
 const UNKNOWN_NODE: &str = "the node and its coverage are unknown, and so is whether the recording was closed";
 
 /// Segments are numbered without holes: a hole that retention does not explain is damage.
-fn missing_segments(dropped: Option<&Dropped>, numbers: &[u32], damage: &mut Vec<Damage>) {
-    let mut next = dropped.map_or(0, |d| d.segments);
+fn missing_segments(meta: &Meta, numbers: &[u32], damage: &mut Vec<Damage>) {
+    let dropped = meta.dropped.as_ref().map_or(0, |d| d.segments);
+    let mut next = dropped.max(meta.shipped.as_ref().map_or(0, |s| s.below));
     for number in numbers {
         if *number > next {
             let last = number - 1;

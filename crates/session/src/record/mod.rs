@@ -11,8 +11,11 @@ mod overflow;
 mod pace;
 mod recorder;
 mod segment;
+mod shipped;
 mod writer;
 
 pub use known::Announcer;
 pub use options::{MAX_BATCH_ROWS, RecordOptions};
-pub use recorder::{Recorder, RecorderStatus};
+pub use recorder::{Recorder, RecorderStatus, is_being_recorded};
+pub(crate) use segment::SegmentTotals;
+pub use shipped::Shipped;

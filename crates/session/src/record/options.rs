@@ -1,5 +1,6 @@
 //! How to record.
 
+use super::Shipped;
 use crate::error::SessionError;
 use crate::meta::Retention;
 use magscope_core::Event;
@@ -31,6 +32,9 @@ pub struct RecordOptions {
     pub queue_bytes: usize,
     /// Longest time an event waits for its batch to become full.
     pub flush_interval: Duration,
+    /// How far closed segments are kept elsewhere, where they are to be: only those are deleted for their number or age. The size
+    /// limit deletes others too, and counts them.
+    pub shipped: Option<Shipped>,
 }
 
 impl Default for RecordOptions {
@@ -44,6 +48,7 @@ impl Default for RecordOptions {
             keep_for: None,
             queue_bytes: 64 << 20,
             flush_interval: Duration::from_millis(250),
+            shipped: None,
         }
     }
 }

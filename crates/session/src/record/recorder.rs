@@ -10,12 +10,12 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Change, Event, Flow, HopCount, Loss, PayloadHead, ProbeHit, Task, TcpSample};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 
 /// What both ends of the queue count.
@@ -27,6 +27,12 @@ pub(super) struct Shared {
     pub(super) written: AtomicU64,
     /// Bytes on disk.
     pub(super) bytes: AtomicU64,
+    /// The segment being written.
+    pub(super) segment: AtomicU32,
+    /// Segments deleted.
+    pub(super) deleted: AtomicU32,
+    /// Those of them that were to be kept elsewhere and were not yet.
+    pub(super) deleted_unshipped: AtomicU32,
 }
 
 impl Shared {
@@ -61,6 +67,12 @@ pub struct RecorderStatus {
     pub lost: u64,
     /// Bytes waiting in the queue.
     pub queue_bytes: usize,
+    /// Segments with numbers below this one are closed.
+    pub segment: u32,
+    /// Closed segments that a limit made it delete.
+    pub deleted: u32,
+    /// Those of them that were to be kept elsewhere (see [`RecordOptions::shipped`]) and were not yet.
+    pub deleted_unshipped: u32,
 }
 
 /// Writes a session.
@@ -77,6 +89,14 @@ pub struct Recorder {
     thread: Option<JoinHandle<Result<Meta, SessionError>>>,
     overflow: Overflow,
     lost: u64,
+    /// Held for as long as it runs: see [`is_being_recorded`].
+    _lock: Option<File>,
+}
+
+/// Whether a recorder of any process writes into a directory now. Where the file system knows no locks nobody can tell, and it does
+/// not.
+pub fn is_being_recorded(dir: &Path) -> bool {
+    File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 impl Recorder {
@@ -84,6 +104,7 @@ impl Recorder {
     pub fn create(dir: &Path, info: &NodeInfo, options: RecordOptions) -> Result<Recorder, SessionError> {
         let options = options.fitted()?;
         prepare(dir)?;
+        let lock = File::open(dir).ok().filter(|dir| dir.try_lock().is_ok());
         let meta = Meta::new(info, options.retention());
         let meta_bytes = meta.write(dir)?;
         let shared = Arc::new(Shared::default());
@@ -105,6 +126,7 @@ impl Recorder {
             thread: Some(thread),
             overflow: Overflow::default(),
             lost: 0,
+            _lock: lock,
         })
     }
 
@@ -134,13 +156,21 @@ impl Recorder {
             bytes_on_disk: self.shared.bytes.load(Relaxed),
             lost: self.lost,
             queue_bytes: self.shared.queued.load(Relaxed),
+            segment: self.shared.segment.load(Acquire),
+            deleted: self.shared.deleted.load(Relaxed),
+            deleted_unshipped: self.shared.deleted_unshipped.load(Relaxed),
         }
     }
 
     /// Writes what is left, marks the session as complete and waits until it is on the disk.
-    pub fn close(mut self) -> Result<Summary, SessionError> {
+    pub fn close(self) -> Result<Summary, SessionError> {
+        Ok(self.finish()?.0)
+    }
+
+    /// The same, and how it was doing at last.
+    pub fn finish(mut self) -> Result<(Summary, RecorderStatus), SessionError> {
         let meta = self.end()?;
-        Ok(Summary::of_closed(&meta))
+        Ok((Summary::of_closed(&meta), self.status()))
     }
 
     fn offer(&mut self, batch: &Batch, events: &[Event], with_side: bool) -> Result<(), SessionError> {

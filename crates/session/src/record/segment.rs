@@ -77,13 +77,13 @@ impl Stream {
 
 /// What a segment has come to; kept for retention and totals.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SegmentTotals {
-    pub(super) number: u32,
-    pub(super) bytes: u64,
-    pub(super) events: u64,
-    pub(super) batches: u64,
-    pub(super) range_ns: Option<(u64, u64)>,
-    pub(super) losses: crate::meta::LossTotals,
+pub(crate) struct SegmentTotals {
+    pub(crate) number: u32,
+    pub(crate) bytes: u64,
+    pub(crate) events: u64,
+    pub(crate) batches: u64,
+    pub(crate) range_ns: Option<(u64, u64)>,
+    pub(crate) losses: crate::meta::LossTotals,
 }
 
 /// The segment being written.

@@ -8,7 +8,7 @@ use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
 use crate::error::SessionError;
 use crate::frame::{Codec, Encoder};
 use crate::layout::Table;
-use crate::meta::{Closed, Dropped, LARGEST, LossTotals, Meta};
+use crate::meta::{Closed, Dropped, Elsewhere, LARGEST, LossTotals, Meta};
 use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -17,7 +17,7 @@ use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, TcpSam
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// Rows of the small tables that go into one batch.
@@ -206,6 +206,7 @@ impl Writer {
         {
             self.rotate()?;
         }
+        self.drop_surplus()?;
         self.drop_aged()?;
         self.shared.bytes.store(self.bytes(), Relaxed);
         Ok(())
@@ -225,10 +226,23 @@ impl Writer {
         self.older.push_back(Older { totals, ended_ns: self.now_ns });
         self.began_ns = None;
         self.known.begin_segment(number);
-        if let Some(keep) = self.options.keep_segments {
-            while self.older.len() as u64 + 1 > u64::from(keep) {
-                self.drop_oldest("keep")?;
-            }
+        // Whoever reads the number finds whole files below it.
+        self.shared.segment.store(number, Release);
+        Ok(())
+    }
+
+    /// Whether a closed segment may be deleted though no limit of the disk asks for it: it is kept elsewhere, or need not be.
+    fn may_go(&self, number: u32) -> bool {
+        self.options.shipped.as_ref().is_none_or(|shipped| number < shipped.below())
+    }
+
+    /// Deletes segments beyond the number that is kept.
+    fn drop_surplus(&mut self) -> Result<(), SessionError> {
+        let Some(keep) = self.options.keep_segments else { return Ok(()) };
+        while self.older.len() as u64 + 1 > u64::from(keep)
+            && self.older.front().is_some_and(|oldest| self.may_go(oldest.totals.number))
+        {
+            self.drop_oldest("keep")?;
         }
         Ok(())
     }
@@ -237,7 +251,8 @@ impl Writer {
     fn drop_aged(&mut self) -> Result<(), SessionError> {
         let Some(keep_for) = self.options.keep_for else { return Ok(()) };
         let aged = |older: &Older| Duration::from_nanos(self.now_ns.saturating_sub(older.ended_ns)) > keep_for;
-        let count = self.older.iter().take_while(|older| aged(older)).count();
+        let count =
+            self.older.iter().take_while(|older| aged(older) && self.may_go(older.totals.number)).count();
         (0..count).try_for_each(|_| self.drop_oldest("keep-for"))
     }
 
@@ -260,16 +275,13 @@ impl Writer {
         let Some(Older { totals: oldest, .. }) = self.older.pop_front() else {
             return Ok(());
         };
-        let dropped = self.meta.dropped.get_or_insert_with(Dropped::default);
-        dropped.segments = oldest.number + 1;
-        dropped.events += oldest.events;
-        dropped.lost = dropped.lost.saturating_add(oldest.losses.total()).min(LARGEST);
-        dropped.bytes += oldest.bytes;
-        by.clone_into(&mut dropped.by);
-        if let Some((from, to)) = oldest.range_ns {
-            dropped.from_ns = Some(dropped.from_ns.unwrap_or(from).min(from).min(LARGEST));
-            dropped.to_ns = Some(dropped.to_ns.unwrap_or(to).max(to).min(LARGEST));
+        let to_be_shipped = self.options.shipped.is_some();
+        if to_be_shipped && self.may_go(oldest.number) {
+            self.meta.shipped.get_or_insert_with(Elsewhere::default).add(&oldest);
+        } else {
+            self.drop_for_good(&oldest, by, to_be_shipped);
         }
+        self.shared.deleted.fetch_add(1, Relaxed);
         self.meta_bytes = self.meta.write(&self.dir)?;
         for table in Table::ALL {
             let path = table.path(&self.dir, oldest.number);
@@ -280,6 +292,24 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Counts a segment that will be nowhere any more.
+    fn drop_for_good(&mut self, oldest: &SegmentTotals, by: &str, to_be_shipped: bool) {
+        let dropped = self.meta.dropped.get_or_insert_with(Dropped::default);
+        dropped.segments = oldest.number + 1;
+        dropped.events += oldest.events;
+        dropped.lost = dropped.lost.saturating_add(oldest.losses.total()).min(LARGEST);
+        dropped.bytes += oldest.bytes;
+        by.clone_into(&mut dropped.by);
+        if let Some((from, to)) = oldest.range_ns {
+            dropped.from_ns = Some(dropped.from_ns.unwrap_or(from).min(from).min(LARGEST));
+            dropped.to_ns = Some(dropped.to_ns.unwrap_or(to).max(to).min(LARGEST));
+        }
+        if to_be_shipped {
+            dropped.unshipped += 1;
+            self.shared.deleted_unshipped.fetch_add(1, Relaxed);
+        }
     }
 
     fn close(mut self) -> Result<Meta, SessionError> {
@@ -308,6 +338,8 @@ impl Writer {
             losses,
         });
         self.meta.write(&self.dir)?;
+        let all = self.segment.totals.number + u32::from(self.segment.totals.bytes > 0);
+        self.shared.segment.store(all, Release);
         Ok(self.meta)
     }
 }

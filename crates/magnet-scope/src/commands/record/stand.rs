@@ -1,0 +1,43 @@
+//! Recording with nobody there: one recording after the other, shipped, with a health line.
+
+use super::Args;
+use crate::failure::Usage;
+use crate::live_source::Live;
+use crate::signals::Stop;
+use crate::trigger::Watched;
+use crate::unattended::{Ground, Series};
+use crate::{capture, namespaces, output};
+use anyhow::Result;
+use magscope_core::journey::Limits;
+use std::time::Duration;
+
+/// Closed segments are shipped, so they have to close now and then, however little happens.
+const SEGMENT_TIME: Duration = Duration::from_mins(10);
+
+/// Records until Ctrl-C or the end of `--duration`.
+pub fn run(args: &Args) -> Result<()> {
+    if args.unattended.rotate.is_some_and(|every| every < Duration::from_secs(1)) {
+        return Err(Usage("--rotate: a recording takes a second at the least".to_owned()).into());
+    }
+    let namespaces = namespaces::find(&args.netns.netns)?;
+    capture::check_privileges("record", namespaces.are_elsewhere())?;
+    let stop = Stop::on_signals()?;
+    let ground = Ground::prepare(&args.output)?;
+    let kept = args.trigger.prepare()?;
+    let capture = capture::start(&args.capture, namespaces)?;
+    let control = capture::bind();
+    capture::drop_privileges()?;
+    let live = Live::new(capture, args.capture.duration, stop).with_control(control);
+    let mut options = args.options();
+    if args.unattended.ship.is_some() {
+        options.segment_time.get_or_insert(SEGMENT_TIME);
+    }
+    let series = Series::begin(live, ground, options, &args.unattended)?;
+    let mut watched = Watched::new(series, kept, &args.trigger, Limits::default())?;
+    let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
+    output::note(&format!("recording into {}{until}", args.output.display()));
+    let drained = super::drain(&mut watched);
+    // What went wrong first is what is worth telling.
+    let closed = watched.into_inner().close();
+    drained.and(closed)
+}

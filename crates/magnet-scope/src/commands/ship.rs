@@ -1,0 +1,50 @@
+//! `magnet-scope ship DIR URL`: recordings that lie around, copied to another place.
+
+use crate::failure::Hint;
+use crate::joint::counted;
+use crate::output;
+use crate::unattended::destination;
+use anyhow::{Context, Result};
+use magscope_ship::{Destination, Shelf, ship};
+use std::path::PathBuf;
+
+/// Arguments of `ship`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A recording, or a directory with recordings
+    dir: PathBuf,
+    /// A directory, or `s3://BUCKET/PREFIX`
+    #[arg(value_name = "URL", value_parser = destination)]
+    to: Destination,
+}
+
+/// Ships what has not been shipped there yet.
+pub fn run(args: &Args) -> Result<()> {
+    let shelf = if args.dir.join(magscope_session::META).is_file() {
+        Shelf::One(args.dir.clone())
+    } else {
+        Shelf::Below { dir: args.dir.clone(), ours: |_| true }
+    };
+    let lots = shelf.lots()?;
+    if lots.is_empty() {
+        return Err(Hint::error(
+            format!("there is no recording in {}", args.dir.display()),
+            "",
+            "give the directory that `magnet-scope record` made, or one that has such directories in it",
+        ));
+    }
+    let status = ship(&args.to, shelf, output::note).with_context(|| {
+        Hint::new(
+            format!("not all could be shipped to {}", args.to),
+            "",
+            "what has arrived stays there; the same command goes on where it was",
+        )
+    })?;
+    output::note(&format!(
+        "{} with {} bytes shipped to {}",
+        counted(status.segments, "segment", "segments"),
+        status.bytes,
+        args.to
+    ));
+    Ok(())
+}

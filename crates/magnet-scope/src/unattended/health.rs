@@ -1,0 +1,81 @@
+//! The recorder's health line.
+
+use crate::health::Pulse;
+use crate::output;
+use magscope_ship::Status;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// What it says, since the recorder was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records that came.
+    pub records: u64,
+    /// Records that were lost, wherever.
+    pub lost: u64,
+    /// Segments closed.
+    pub closed: u64,
+    /// Segments deleted.
+    pub deleted: u64,
+    /// Those of them that were to be shipped and had not been.
+    pub unshipped: u64,
+}
+
+/// Says now and then how the recorder stands.
+pub struct Health {
+    pulse: Pulse,
+}
+
+impl Health {
+    /// Begins now.
+    pub fn new(every: Duration) -> Self {
+        Health { pulse: Pulse::new(every) }
+    }
+
+    /// Whether it is time.
+    pub fn is_due(&self) -> bool {
+        self.pulse.is_due()
+    }
+
+    /// Says it.
+    pub fn tell(&mut self, tally: &Tally, shipping: Option<&Status>) {
+        let beat = self.pulse.beat(tally.records);
+        let trouble = shipping.and_then(|status| status.trouble.as_ref());
+        let trouble = trouble.map_or_else(String::new, |trouble| format!("; shipping waits: {trouble}"));
+        output::note(&format!(
+            "health: {} records ({:.0}/s), {}, {:.1} % of a CPU{trouble}",
+            tally.records,
+            beat.rate,
+            rest(tally, shipping),
+            beat.busy,
+        ));
+    }
+}
+
+/// What became of the records.
+pub fn rest(tally: &Tally, shipping: Option<&Status>) -> String {
+    let mut text = format!("{} lost; segments: {} closed", tally.lost, tally.closed);
+    // Writing into a String cannot fail.
+    if let Some(Status { segments, waiting, .. }) = shipping {
+        let _ = write!(text, ", {segments} shipped, {waiting} waiting");
+    }
+    let _ = write!(text, ", {} deleted", tally.deleted);
+    if shipping.is_some() {
+        let _ = write!(text, " ({} unshipped)", tally.unshipped);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_became_of_all() {
+        let tally = Tally { records: 9, lost: 1, closed: 5, deleted: 3, unshipped: 2 };
+        assert_eq!(rest(&tally, None), "1 lost; segments: 5 closed, 3 deleted");
+        let status = Status { segments: 2, waiting: 1, ..Status::default() };
+        let whole = "1 lost; segments: 5 closed, 2 shipped, 1 waiting, 3 deleted (2 unshipped)";
+        assert_eq!(rest(&tally, Some(&status)), whole);
+    }
+}

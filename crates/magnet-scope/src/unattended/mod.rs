@@ -1,0 +1,56 @@
+//! Recording for months: one recording after the other, limits over all of them, copies elsewhere, and a line now and then that says
+//! what was lost.
+
+mod health;
+mod names;
+mod retention;
+mod series;
+mod stream;
+
+pub use series::{Ground, Series};
+
+use crate::failure::Usage;
+use anyhow::Result;
+use clap::Args;
+use magscope_ship::Destination;
+use std::time::Duration;
+
+/// What a recorder is told that nobody sits at.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Unattended (docs/unattended.md)")]
+pub struct UnattendedArgs {
+    /// Make recordings below DIR, each named by the time of its beginning, and begin another this often: `1d`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    pub rotate: Option<Duration>,
+    /// Delete the oldest recordings below DIR when all of them get larger than this: `20G`
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, requires = "rotate")]
+    pub total_limit: Option<u64>,
+    /// Copy closed segments to a directory, or to `s3://BUCKET/PREFIX` with AWS_* of the environment
+    #[arg(long, value_name = "URL", value_parser = destination)]
+    pub ship: Option<Destination>,
+    /// Say this often how it stands: `1m`
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    pub health: Option<Duration>,
+}
+
+/// Where to ship to.
+pub fn destination(text: &str) -> Result<Destination, String> {
+    text.parse().map_err(|error: magscope_ship::ShipError| error.to_string())
+}
+
+impl UnattendedArgs {
+    /// Whether any of it is wanted.
+    pub fn is_asked_for(&self) -> bool {
+        self.rotate.is_some() || self.ship.is_some() || self.health.is_some()
+    }
+
+    /// An error where it is wanted: recordings of agents have nothing of it yet.
+    pub fn not_of_agents(&self) -> Result<()> {
+        if self.is_asked_for() {
+            let what = "--rotate, --ship and --health are for recordings of this host; of agents' recordings `magnet-scope ship \
+                        DIR URL` makes copies when they have ended";
+            return Err(Usage(what.to_owned()).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Limits over all recordings below a directory: the oldest go first. A thread of its own, because deleting takes long.
+
+use super::names;
+use crate::joint::counted;
+use crate::output;
+use anyhow::{Context, Result};
+use magscope_session::{META, Table, is_being_recorded};
+use magscope_ship::{LEDGER, Lot, Shelf, unshipped};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What there may be.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Below which directory.
+    pub dir: PathBuf,
+    /// Bytes of all recordings together.
+    pub total: Option<u64>,
+    /// How long a recording is kept after its end.
+    pub keep_for: Option<Duration>,
+    /// Where recordings are shipped to: they are kept until they have arrived, unless the bytes do not allow it.
+    pub shipped_to: Option<String>,
+}
+
+/// What was deleted.
+#[derive(Debug, Default)]
+pub struct Deleted {
+    /// Segments.
+    pub segments: AtomicU64,
+    /// Those of them that had not been shipped, and were to be.
+    pub unshipped: AtomicU64,
+}
+
+/// The thread.
+pub struct Retention {
+    deleted: Arc<Deleted>,
+    /// Of these one knows that they are being recorded, whatever the file system says.
+    running: Arc<Mutex<Vec<PathBuf>>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retention {
+    /// Begins, and looks at once. The recording in `first` is being written.
+    pub fn start(limits: Limits, first: &Path) -> Result<Self> {
+        let deleted = Arc::new(Deleted::default());
+        let running = Arc::new(Mutex::new(vec![first.to_path_buf()]));
+        let mut keeper = Keeper {
+            limits,
+            deleted: Arc::clone(&deleted),
+            running: Arc::clone(&running),
+            ended: HashMap::new(),
+            said: None,
+        };
+        let (stop, stopped) = channel();
+        let work = move || loop {
+            keeper.look();
+            if stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+        };
+        let thread = std::thread::Builder::new().name("magscope-keep".into()).spawn(work);
+        let thread = thread.context("cannot start the thread that holds recordings to their limits")?;
+        Ok(Retention { deleted, running, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Not to be touched, until [`Retention::ended`].
+    pub fn began(&self, dir: &Path) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(dir.to_path_buf());
+    }
+
+    /// It has been closed.
+    pub fn ended(&self, dir: &Path) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|running| running != dir);
+    }
+
+    /// What was deleted until now.
+    pub fn deleted(&self) -> &Deleted {
+        &self.deleted
+    }
+}
+
+impl Drop for Retention {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A recording that has ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    bytes: u64,
+    at: SystemTime,
+}
+
+struct Keeper {
+    limits: Limits,
+    deleted: Arc<Deleted>,
+    running: Arc<Mutex<Vec<PathBuf>>>,
+    /// Measured once: they do not change any more but for the ledger.
+    ended: HashMap<PathBuf, Ended>,
+    /// The last thing that went wrong, which is told once.
+    said: Option<String>,
+}
+
+impl Keeper {
+    fn look(&mut self) {
+        let said = match self.tidy() {
+            Ok(()) => None,
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if let Some(because) = said.as_ref().filter(|_| said != self.said) {
+            output::note(&format!("the limits on recordings cannot be kept to: {because}"));
+        }
+        self.said = said;
+    }
+
+    fn tidy(&mut self) -> Result<()> {
+        let shelf = Shelf::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
+        let lots = shelf.lots()?;
+        // Asked when the list is made: what began before is among them, and what begins later is not in the list.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.ended.retain(|dir, _| lots.iter().any(|lot| lot.dir == *dir));
+        let (mut total, mut ended) = (0, Vec::new());
+        for lot in lots {
+            if running.contains(&lot.dir) || is_being_recorded(&lot.dir) {
+                total += measure(&lot.dir)?.bytes;
+                continue;
+            }
+            let measured = match self.ended.get(&lot.dir) {
+                Some(known) => *known,
+                None => measure(&lot.dir)?,
+            };
+            self.ended.insert(lot.dir.clone(), measured);
+            total += measured.bytes;
+            ended.push((lot, measured));
+        }
+        for (lot, measured) in ended {
+            let is_too_much = self.limits.total.is_some_and(|limit| total > limit);
+            let age = SystemTime::now().duration_since(measured.at).unwrap_or_default();
+            let is_too_old = self.limits.keep_for.is_some_and(|longest| age > longest);
+            if !is_too_much && !is_too_old {
+                continue;
+            }
+            let missing =
+                self.limits.shipped_to.as_deref().map_or(Ok(0), |place| unshipped(&lot.dir, place))?;
+            if !is_too_much && missing > 0 {
+                continue;
+            }
+            self.delete(&lot, missing, if is_too_much { "--total-limit" } else { "--keep-for" })?;
+            total -= measured.bytes;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, lot: &Lot, unshipped: u64, by: &str) -> Result<()> {
+        let segments = lot.segments()?;
+        let remove = |name: &str| match fs::remove_file(lot.dir.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot delete {}", lot.dir.join(name).display()))
+            }
+            _ => Ok(()),
+        };
+        for (number, tables) in &segments {
+            tables.iter().try_for_each(|table: &Table| remove(&table.file_name(*number)))?;
+        }
+        remove(LEDGER)?;
+        remove("meta.toml.tmp")?;
+        // The last: as long as it is there the recording is one, and can be deleted by whoever comes next.
+        remove(META)?;
+        self.ended.remove(&lot.dir);
+        self.deleted.segments.fetch_add(segments.len() as u64, Relaxed);
+        self.deleted.unshipped.fetch_add(unshipped, Relaxed);
+        let what = counted(segments.len() as u64, "segment", "segments");
+        let told = if unshipped > 0 { format!(", {unshipped} OF THEM UNSHIPPED") } else { String::new() };
+        output::note(&format!("{} deleted, by {by}: {what}{told}", lot.dir.display()));
+        if let Err(error) = fs::remove_dir(&lot.dir) {
+            output::note(&format!("{} stays, with what is no part of a recording: {error}", lot.dir.display()));
+        }
+        Ok(())
+    }
+}
+
+/// Size and end of a recording, by its files.
+fn measure(dir: &Path) -> Result<Ended> {
+    let mut ended = Ended { bytes: 0, at: SystemTime::UNIX_EPOCH };
+    let listed = || format!("cannot list {}", dir.display());
+    for entry in fs::read_dir(dir).with_context(listed)? {
+        // A file may go while one looks: the recorder keeps to its own limits.
+        let Ok(found) = entry.with_context(listed)?.metadata() else { continue };
+        ended.bytes += found.len();
+        // When it was last written to; reading it or writing the ledger's lines changes little.
+        ended.at = found.modified().map_or(ended.at, |at| at.max(ended.at));
+    }
+    Ok(ended)
+}

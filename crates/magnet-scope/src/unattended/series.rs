@@ -1,0 +1,297 @@
+//! One capture, one recording after the other.
+//!
+//! The capture never stops: between two batches the writer is changed. The new one begins before the old one ends, which a thread
+//! of its own closes, so that nothing waits for a disk.
+
+use super::UnattendedArgs;
+use super::health::{Health, Tally, rest};
+use super::names;
+use super::retention::{Limits, Retention};
+use super::stream::Stream;
+use crate::output;
+use crate::recording::Directory;
+use anyhow::{Context, Result};
+use magscope_core::Batch;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
+use magscope_session::{RecordOptions, Recorder, RecorderStatus, SessionError, Shipped, Summary};
+use magscope_ship::{Shelf, Shipper, Status};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often something is looked at that needs no event: rotation, health.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The pause after a recording that could not be begun; the one before goes on meanwhile.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// What waits to be shipped at the end has so long to go.
+const FINISH: Duration = Duration::from_mins(1);
+
+/// Where recordings are made: prepared with all rights, used without.
+pub struct Ground {
+    directory: Directory,
+    /// Without links and dots: the shipper finds the same recordings by their names.
+    dir: PathBuf,
+}
+
+impl Ground {
+    /// Makes the directory if it is not there.
+    pub fn prepare(path: &Path) -> Result<Self> {
+        let directory = Directory::prepare(path)?;
+        let dir = fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()))?;
+        Ok(Ground { directory, dir })
+    }
+}
+
+/// The recording that is being written.
+struct Current {
+    recorder: Recorder,
+    dir: PathBuf,
+}
+
+/// One that is being closed.
+struct Closing {
+    thread: JoinHandle<Result<(Summary, RecorderStatus), SessionError>>,
+    name: String,
+}
+
+/// Who has to know which recordings are being written.
+struct Links {
+    shipper: Option<Arc<Shipper>>,
+    retention: Option<Arc<Retention>>,
+}
+
+impl Links {
+    /// It has been closed.
+    fn ended(&self, dir: &Path) {
+        if let Some(shipper) = &self.shipper {
+            shipper.ended(dir);
+        }
+        if let Some(retention) = &self.retention {
+            retention.ended(dir);
+        }
+    }
+}
+
+/// A source whose batches are recorded as they pass.
+pub struct Series<S> {
+    inner: S,
+    ground: Ground,
+    options: RecordOptions,
+    rotate: Option<Duration>,
+    next_at: Option<Instant>,
+    shipper: Option<Arc<Shipper>>,
+    retention: Option<Arc<Retention>>,
+    current: Option<Current>,
+    closing: Option<Closing>,
+    stream: Stream,
+    /// What came, and of the recordings that are closed the rest.
+    tally: Tally,
+    health: Option<Health>,
+}
+
+impl<S: Source> Series<S> {
+    /// Begins the first recording. To be called after privileges were given away.
+    pub fn begin(inner: S, ground: Ground, mut options: RecordOptions, args: &UnattendedArgs) -> Result<Self> {
+        ground.directory.check()?;
+        let rotates = args.rotate.is_some();
+        if let Some(total) = args.total_limit {
+            // The one that is being written keeps to it by itself, when all others have gone.
+            options.size_limit_bytes = Some(options.size_limit_bytes.map_or(total, |limit| limit.min(total)));
+        }
+        let shipper = args.ship.as_ref().map(|destination| {
+            let dir = ground.dir.clone();
+            let shelf = if rotates { Shelf::Below { dir, ours: names::is_ours } } else { Shelf::One(dir) };
+            Shipper::start(destination, shelf, |news: &str| output::note(news)).map(Arc::new)
+        });
+        let mut series = Series {
+            inner,
+            ground,
+            options,
+            rotate: args.rotate,
+            next_at: None,
+            shipper: shipper.transpose()?,
+            retention: None,
+            current: None,
+            closing: None,
+            stream: Stream::default(),
+            tally: Tally::default(),
+            health: args.health.map(Health::new),
+        };
+        let first = series.open()?;
+        // Nothing is deleted for the sake of a recording that could not be begun.
+        if rotates && (args.total_limit.is_some() || series.options.keep_for.is_some()) {
+            let limits = Limits {
+                dir: series.ground.dir.clone(),
+                total: args.total_limit,
+                keep_for: series.options.keep_for,
+                shipped_to: args.ship.as_ref().map(ToString::to_string),
+            };
+            series.retention = Some(Arc::new(Retention::start(limits, &first.dir)?));
+        }
+        series.current = Some(first);
+        Ok(series)
+    }
+
+    /// Begins a recording.
+    fn open(&mut self) -> Result<Current> {
+        let dir = if self.rotate.is_some() { names::fresh(&self.ground.dir) } else { self.ground.dir.clone() };
+        // Told before there is anything: whoever finds the directory knows that it is being written.
+        let shipped = self.shipper.as_ref().map(|shipper| {
+            let shipped = Shipped::default();
+            shipper.began(&dir, shipped.clone());
+            shipped
+        });
+        if let Some(retention) = &self.retention {
+            retention.began(&dir);
+        }
+        let options = RecordOptions { shipped, ..self.options.clone() };
+        let recorder =
+            Recorder::create(&dir, self.inner.info(), options).inspect_err(|_| self.links().ended(&dir))?;
+        self.stream.begin();
+        let now = Instant::now();
+        self.next_at = self.rotate.and_then(|every| now.checked_add(every));
+        Ok(Current { recorder, dir })
+    }
+
+    fn links(&self) -> Links {
+        Links { shipper: self.shipper.clone(), retention: self.retention.clone() }
+    }
+
+    /// Changes the writer where it is time.
+    fn turn(&mut self) {
+        if self.closing.as_ref().is_some_and(|closing| closing.thread.is_finished()) {
+            self.reap();
+        }
+        // One that takes longer to close than the next to be made is not overtaken by a third.
+        let is_due = self.next_at.is_some_and(|at| Instant::now() >= at) && self.closing.is_none();
+        if !is_due {
+            return;
+        }
+        match self.open() {
+            Ok(fresh) => {
+                if let Some(old) = self.current.replace(fresh) {
+                    self.close_beside(old);
+                }
+            }
+            Err(error) => {
+                output::note(&format!(
+                    "no new recording could be begun, and the one before goes on: {error:#}"
+                ));
+                self.next_at = Instant::now().checked_add(PAUSE);
+            }
+        }
+    }
+
+    fn close_beside(&mut self, Current { recorder, dir }: Current) {
+        let (links, name) = (self.links(), dir.display().to_string());
+        let close = move || {
+            let result = recorder.finish();
+            links.ended(&dir);
+            result
+        };
+        match std::thread::Builder::new().name("magscope-close".into()).spawn(close) {
+            Ok(thread) => self.closing = Some(Closing { thread, name }),
+            // What was to be run is gone by now, and the recorder in it has closed its recording.
+            Err(error) => output::note(&format!("{name} was closed without a thread of its own: {error}")),
+        }
+    }
+
+    /// Waits for the recording that is being closed.
+    fn reap(&mut self) {
+        let Some(Closing { thread, name }) = self.closing.take() else { return };
+        match thread.join() {
+            Ok(Ok((summary, status))) => self.closed(&name, &summary, status),
+            Ok(Err(error)) => output::note(&format!("{name} could not be closed: {error}")),
+            Err(_) => output::note(&format!("{name} could not be closed: its thread has failed")),
+        }
+    }
+
+    fn closed(&mut self, name: &str, summary: &Summary, status: RecorderStatus) {
+        add(&mut self.tally, status);
+        let lost = match summary.losses.total() {
+            0 => "nothing lost".to_owned(),
+            lost => format!("{lost} LOST (`magnet-scope info` says where)"),
+        };
+        output::note(&format!("{name}: {} events in {} bytes, {lost}", summary.events, summary.bytes));
+    }
+
+    /// How it stands, all recordings together.
+    fn tally(&self) -> Tally {
+        let mut tally = self.tally.clone();
+        if let Some(current) = &self.current {
+            add(&mut tally, current.recorder.status());
+        }
+        if let Some(retention) = &self.retention {
+            tally.deleted += retention.deleted().segments.load(Relaxed);
+            tally.unshipped += retention.deleted().unshipped.load(Relaxed);
+        }
+        tally
+    }
+
+    fn keep(&mut self, batch: &mut Batch) -> Result<(), SourceError> {
+        self.turn();
+        self.tally.records += batch.numbered();
+        self.tally.lost += batch.lost();
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let recorder = &mut current.recorder;
+        // A recorder that cannot write any more (a full disk) ends the source: what is there stays good, and whoever
+        // asked for a recording must not believe it goes on.
+        self.stream.with(batch, |batch| recorder.append(batch))?;
+        if let Some(shipper) = &self.shipper {
+            shipper.closed_below(&current.dir, recorder.status().segment);
+        }
+        if self.health.as_ref().is_some_and(Health::is_due) {
+            let (tally, shipping) = (self.tally(), self.shipper.as_ref().map(|shipper| shipper.status()));
+            self.health.iter_mut().for_each(|health| health.tell(&tally, shipping.as_ref()));
+        }
+        Ok(())
+    }
+
+    /// Ends the recording, ships what is left as long as the store takes it, and says what it came to.
+    pub fn close(mut self) -> Result<()> {
+        self.reap();
+        let mut result = Ok(());
+        if let Some(Current { recorder, dir }) = self.current.take() {
+            match recorder.finish() {
+                Ok((summary, status)) => self.closed(&dir.display().to_string(), &summary, status),
+                Err(error) => result = Err(error.into()),
+            }
+            self.links().ended(&dir);
+        }
+        let shipping = self.shipper.as_ref().map(|shipper| shipper.finish(FINISH));
+        let tally = self.tally();
+        output::note(&format!("ended: {} records, {}", tally.records, rest(&tally, shipping.as_ref())));
+        if let Some(Status { waiting: 1.., trouble, .. }) = shipping {
+            let because = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
+            output::note(&format!(
+                "what waits is shipped by the next recorder in the same place, or by `magnet-scope ship`{because}"
+            ));
+        }
+        result
+    }
+}
+
+fn add(tally: &mut Tally, status: RecorderStatus) {
+    tally.lost += status.lost;
+    tally.closed += u64::from(status.segment);
+    tally.deleted += u64::from(status.deleted);
+    tally.unshipped += u64::from(status.deleted_unshipped);
+}
+
+impl<S: Source> Source for Series<S> {
+    fn info(&self) -> &NodeInfo {
+        self.inner.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        let progress = self.inner.next(batch, timeout.min(LOOK))?;
+        self.keep(batch)?;
+        Ok(progress)
+    }
+}

@@ -1,0 +1,114 @@
+//! What a recording has to be told at its beginning when it is not the first of its capture: it is to be readable alone.
+
+use magscope_core::clock::ClockSample;
+use magscope_core::{Batch, Change, Hop, HopCount};
+use magscope_session::Announcer;
+use std::collections::BTreeMap;
+
+/// Changes that are kept: people make them, so they are few.
+const MOST_CHANGES: usize = 1_000;
+
+/// Remembers what the rest of the stream rests on.
+#[derive(Default)]
+pub struct Stream {
+    announcer: Announcer,
+    /// What was changed since the capture began.
+    changes: Vec<Change>,
+    clock: Option<ClockSample>,
+    /// Counts of the kernel, which run from the beginning of the capture: the last ones, and those of the beginning of this recording.
+    counts: BTreeMap<u8, HopCount>,
+    counts_before: BTreeMap<u8, HopCount>,
+    begins: bool,
+}
+
+impl Stream {
+    /// A recording begins with the next batch.
+    pub fn begin(&mut self) {
+        self.announcer.begin();
+        self.counts_before = self.counts.clone();
+        self.begins = true;
+    }
+
+    /// Hands `to` the batch as the recording is to have it, and leaves it as it was but for flows and tasks: of these it has those
+    /// that are new in this recording.
+    pub fn with<T>(&mut self, batch: &mut Batch, to: impl FnOnce(&Batch) -> T) -> T {
+        self.announcer.complete(batch);
+        let counts = batch.counts.iter().map(|count| self.since_beginning(count)).collect();
+        let counts = std::mem::replace(&mut batch.counts, counts);
+        let (changes, clock) = (batch.changes.len(), batch.clock.len());
+        if std::mem::take(&mut self.begins) {
+            batch.changes.splice(0..0, self.changes.iter().cloned());
+            batch.clock.splice(0..0, self.clock);
+        }
+        let result = to(batch);
+        batch.changes.drain(..batch.changes.len() - changes);
+        batch.clock.drain(..batch.clock.len() - clock);
+        batch.counts = counts;
+        self.remember(batch);
+        result
+    }
+
+    fn remember(&mut self, batch: &Batch) {
+        self.changes.extend_from_slice(&batch.changes);
+        self.changes.drain(..self.changes.len().saturating_sub(MOST_CHANGES));
+        self.clock = batch.clock.last().copied().or(self.clock);
+        for count in &batch.counts {
+            self.counts.insert(number(count.hop), *count);
+        }
+    }
+
+    fn since_beginning(&self, count: &HopCount) -> HopCount {
+        let Some(before) = self.counts_before.get(&number(count.hop)) else { return *count };
+        HopCount {
+            kept: count.kept.saturating_sub(before.kept),
+            filtered: count.filtered.saturating_sub(before.filtered),
+            undecided: count.undecided.saturating_sub(before.undecided),
+            sampled: count.sampled.saturating_sub(before.sampled),
+            ..*count
+        }
+    }
+}
+
+const fn number(hop: Hop) -> u8 {
+    hop as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::{Event, Flow, FlowId, Proto};
+
+    fn count(kept: u64, sampled: u64) -> HopCount {
+        HopCount { time_ns: 1, hop: Hop::DevXmit, kept, filtered: 0, undecided: 0, sampled }
+    }
+
+    #[test]
+    fn a_later_recording_has_what_it_needs_and_the_batch_is_left_as_it_was() {
+        let mut stream = Stream::default();
+        stream.begin();
+        let (local, remote) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        let flow = Flow { id: FlowId(7), netns: 1, proto: Proto::TCP, local, remote };
+        let change = Change { from_ns: 1, to_ns: 2, what: "disable dev.queue".to_owned() };
+        let event = Event { flow: FlowId(7), ..Event::at(Hop::DevXmit, 10) };
+        let mut first = Batch {
+            events: vec![event],
+            flows: vec![flow],
+            changes: vec![change.clone()],
+            counts: vec![count(10, 90)],
+            ..Batch::default()
+        };
+        stream.with(&mut first, |batch| assert_eq!(batch.counts, [count(10, 90)]));
+
+        stream.begin();
+        let mut second = Batch { events: vec![event], counts: vec![count(15, 130)], ..Batch::default() };
+        stream.with(&mut second, |batch| {
+            assert_eq!(batch.flows, [flow], "named again in the recording that uses it");
+            assert_eq!(batch.changes, std::slice::from_ref(&change));
+            assert_eq!(batch.counts, [count(5, 40)], "of this recording alone");
+        });
+        assert_eq!((second.counts, second.changes), (vec![count(15, 130)], vec![]));
+
+        let mut third = Batch { events: vec![event], ..Batch::default() };
+        stream.with(&mut third, |batch| assert_eq!((batch.flows.len(), batch.changes.len()), (0, 0)));
+    }
+}

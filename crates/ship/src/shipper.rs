@@ -1,0 +1,258 @@
+//! The thread that ships beside a recorder.
+
+use crate::carrier::{Carrier, Counts, Running};
+use crate::destination::Destination;
+use crate::error::ShipError;
+use crate::shelf::Shelf;
+use magscope_session::Shipped;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The pauses between tries: the first, and the longest that they grow to.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
+
+/// How often it looks by itself, and counts what waits.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Tries of [`ship`] before it gives up.
+const TRIES: u32 = 5;
+
+/// How shipping stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Segments that have arrived since it began.
+    pub segments: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Closed segments that have not, as last counted.
+    pub waiting: u64,
+    /// What keeps it from going on, while something does.
+    pub trouble: Option<String>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Vec<Running>,
+    /// No more comes: what is left goes, as long as the store takes it.
+    finishing: bool,
+    /// Not even that.
+    ending: bool,
+    trouble: Option<String>,
+    /// Something new has closed.
+    news: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+    counts: Counts,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            segments: self.counts.segments.load(Relaxed),
+            bytes: self.counts.bytes.load(Relaxed),
+            waiting: self.counts.waiting.load(Relaxed),
+            trouble: self.state().trouble.clone(),
+        }
+    }
+}
+
+/// Ships what is on a shelf, and what is closed of the recordings that run.
+pub struct Shipper {
+    shared: Arc<Shared>,
+    /// Disconnected when the thread has ended.
+    end: Mutex<Receiver<()>>,
+}
+
+impl Shipper {
+    /// Begins, with what lies there from before. `tell` gets a line when something keeps it from going on, and when it goes on.
+    ///
+    /// # Errors
+    /// A destination that cannot be one; one that is away is no error.
+    pub fn start(
+        destination: &Destination,
+        shelf: Shelf,
+        tell: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, ShipError> {
+        let carrier = Carrier::new(destination.open()?, destination.to_string(), shelf);
+        let shared = Arc::new(Shared::default());
+        let (ended, end) = channel();
+        let work = Work { carrier, shared: shared.clone(), tell: Box::new(tell), _ended: ended };
+        let started = std::thread::Builder::new().name("magscope-ship".into()).spawn(move || work.run());
+        started
+            .map_err(ShipError::local("start the thread that ships to", Path::new(&destination.to_string())))?;
+        Ok(Shipper { shared, end: Mutex::new(end) })
+    }
+
+    /// A recording has begun in `dir`. Told before its first segment.
+    pub fn began(&self, dir: &Path, shipped: Shipped) {
+        self.shared.state().running.push(Running { dir: dir.to_path_buf(), segment: 0, shipped });
+    }
+
+    /// Its segments below this number are closed.
+    pub fn closed_below(&self, dir: &Path, segment: u32) {
+        let mut state = self.shared.state();
+        if let Some(running) = state.running.iter_mut().find(|running| running.dir == dir)
+            && running.segment < segment
+        {
+            running.segment = segment;
+            state.news = true;
+            self.shared.wake.notify_all();
+        }
+    }
+
+    /// It has been closed.
+    pub fn ended(&self, dir: &Path) {
+        let mut state = self.shared.state();
+        state.running.retain(|running| running.dir != dir);
+        state.news = true;
+        self.shared.wake.notify_all();
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Ships what is left, as long as the store takes it and for at most this long, and ends.
+    pub fn finish(&self, at_most: Duration) -> Status {
+        self.shared.state().finishing = true;
+        self.shared.wake.notify_all();
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if end.recv_timeout(at_most) == Err(RecvTimeoutError::Timeout) {
+            // Between two files it hears that; in one, the end of the process ends it, and nobody sees a half.
+            self.shared.state().ending = true;
+            self.shared.wake.notify_all();
+        }
+        self.shared.status()
+    }
+}
+
+impl Drop for Shipper {
+    fn drop(&mut self) {
+        self.shared.state().ending = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+struct Work {
+    carrier: Carrier,
+    shared: Arc<Shared>,
+    tell: Box<dyn Fn(&str) + Send>,
+    _ended: Sender<()>,
+}
+
+impl Work {
+    fn run(mut self) {
+        let mut pause = PAUSES.0;
+        loop {
+            self.count();
+            self.shared.state().news = false;
+            let shared = &self.shared;
+            let running = || shared.state().running.clone();
+            let may_go_on = || !shared.state().ending;
+            let finishing = self.shared.state().finishing;
+            match self.carrier.walk(&running, &self.shared.counts, &may_go_on) {
+                Ok(()) => {
+                    pause = PAUSES.0;
+                    if self.shared.state().trouble.take().is_some() {
+                        (self.tell)("shipping goes on");
+                    }
+                    if finishing || self.shared.state().ending {
+                        break;
+                    }
+                    self.wait(LOOK, |state| state.news || state.finishing || state.ending);
+                }
+                Err(error) if error.is_for_good() => {
+                    // The others can be shipped all the same.
+                    (self.tell)(&error.to_string());
+                }
+                Err(error) => {
+                    let because = error.to_string();
+                    let told = self.shared.state().trouble.replace(because.clone());
+                    if told.as_ref() != Some(&because) {
+                        (self.tell)(&format!("shipping waits and tries again: {because}"));
+                    }
+                    if self.shared.state().ending {
+                        break;
+                    }
+                    let until = Instant::now() + if finishing { pause.min(LOOK) } else { pause };
+                    while Instant::now() < until {
+                        let left = until.saturating_duration_since(Instant::now());
+                        self.wait(left.min(LOOK), |state| state.ending || (state.finishing && !finishing));
+                        self.count();
+                        let state = self.shared.state();
+                        if state.ending || (state.finishing && !finishing) {
+                            break;
+                        }
+                    }
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+            }
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let running = self.shared.state().running.clone();
+        // A shelf that cannot be read is told by the walk.
+        let _ = self.carrier.count(&running, &self.shared.counts);
+    }
+
+    fn wait(&self, at_most: Duration, is_over: impl Fn(&State) -> bool) {
+        let state = self.shared.state();
+        // Whatever woke it, the loop around looks anew.
+        drop(self.shared.wake.wait_timeout_while(state, at_most, |state| !is_over(state)));
+    }
+}
+
+/// Ships recordings that nobody records any more, once. What has arrived before is left alone.
+///
+/// # Errors
+/// The first thing that keeps going wrong.
+pub fn ship(destination: &Destination, shelf: Shelf, tell: impl Fn(&str)) -> Result<Status, ShipError> {
+    let mut carrier = Carrier::new(destination.open()?, destination.to_string(), shelf);
+    let counts = Counts::default();
+    let (mut pause, mut tries) = (PAUSES.0, 0);
+    let mut refused = None;
+    loop {
+        carrier.count(&[], &counts)?;
+        let before = counts.segments.load(Relaxed);
+        match carrier.walk(&Vec::new, &counts, &|| true) {
+            Ok(()) => break,
+            Err(error) if error.is_for_good() => {
+                if let Some(earlier) = refused.replace(error) {
+                    tell(&earlier.to_string());
+                }
+            }
+            Err(error) => {
+                tries = if counts.segments.load(Relaxed) > before { 1 } else { tries + 1 };
+                if tries >= TRIES {
+                    return Err(error);
+                }
+                tell(&format!("{error}; trying again in {pause:?}"));
+                std::thread::sleep(pause);
+                pause *= 2;
+            }
+        }
+    }
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    Ok(Status {
+        segments: counts.segments.load(Relaxed),
+        bytes: counts.bytes.load(Relaxed),
+        waiting: 0,
+        trouble: None,
+    })
+}
