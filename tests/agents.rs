@@ -16,6 +16,7 @@ use agents::{AgentChild, on, run_on, scene};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};
 use serde_json::Value;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
