@@ -20,6 +20,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
@@ -403,6 +404,9 @@ fn recorded(dir: &Path) -> Result<(), String> {
 
 /// The same, or with agents where there are certificates.
 fn booted(dir: &Path, certificates: Option<&Path>) -> Result<(), String> {
+    // Three emulators at a time are enough; what they do to each other the kernels in them tell.
+    static THREE: Mutex<()> = Mutex::new(());
+    let _three = THREE.lock().unwrap_or_else(PoisonError::into_inner);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/machines.sh");
     let own = std::env::current_exe().expect("this program");
     let mut command = Command::new(script);
