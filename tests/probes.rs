@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{is_root, run, stderr, stdout};
+use common::{has_tracefs, is_root, run, stderr, stdout};
 use serde_json::Value;
 use tempfile::TempDir;
 
 #[test]
 fn probes_are_recorded_and_shown_as_what_they_are() {
-    if !is_root("custom probes in the demo") {
+    if !is_root("custom probes in the demo") || !has_tracefs("custom probes in the demo") {
         return;
     }
     let dir = TempDir::new().expect("a directory");

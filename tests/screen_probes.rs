@@ -4,7 +4,7 @@ mod common;
 #[path = "common/terminal.rs"]
 mod terminal;
 
-use common::{is_root, run, stderr};
+use common::{has_tracefs, is_root, run, stderr};
 use terminal::Terminal;
 
 /// A tracepoint of tracefs at a place in the stack, one without, and a value over time.
@@ -26,7 +26,7 @@ fn row(terminal: &Terminal, begins: &str) -> Option<(usize, String)> {
 
 #[test]
 fn a_recording_shows_its_probes_as_lanes_points_loadlines_and_rows() {
-    if !is_root("custom probes on the screen") {
+    if !is_root("custom probes on the screen") || !has_tracefs("custom probes on the screen") {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
@@ -84,7 +84,7 @@ fn a_recording_shows_its_probes_as_lanes_points_loadlines_and_rows() {
 
 #[test]
 fn a_live_view_draws_hits_as_they_come() {
-    if !is_root("custom probes on the live screen") {
+    if !is_root("custom probes on the live screen") || !has_tracefs("custom probes on the live screen") {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");

@@ -47,6 +47,17 @@ pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
 }
 
 /// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture.
+/// Whether tracepoints can be looked up here by their names.
+#[allow(dead_code)] // not every test looks one up
+pub fn has_tracefs(test: &str) -> bool {
+    let there = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+    let found = there.iter().any(|events| Path::new(events).is_dir());
+    if !found {
+        skipped(test, "tracefs is not mounted: `mount -t tracefs none /sys/kernel/tracing`");
+    }
+    found
+}
+
 pub fn is_root(test: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let effective = field(&status, "CapEff").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
