@@ -46,7 +46,6 @@ pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture.
 /// Whether tracepoints can be looked up here by their names.
 #[allow(dead_code)] // not every test looks one up
 pub fn has_tracefs(test: &str) -> bool {
@@ -58,6 +57,7 @@ pub fn has_tracefs(test: &str) -> bool {
     found
 }
 
+/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture.
 pub fn is_root(test: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let effective = field(&status, "CapEff").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
