@@ -10,6 +10,7 @@ use magscope_core::node::{Backend, Service};
 use magscope_core::{FlowId, Hop, Proto};
 use magscope_probe::plan::full_hops;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
@@ -37,12 +38,18 @@ fn pair(net: &Net, from: &str, to: &str, port: u16) -> (UdpSocket, UdpSocket) {
     client.connect(address(to, port)).expect("connect");
     // IPv6 looks for its neighbour first; what waits for that is let out by another packet than its own call.
     client.send(&[0]).expect("send");
-    server.recv(&mut [0; 1]).expect("recv");
+    recv(&server);
     (client, server)
 }
 
+/// One that is interrupted, as when the machine was stopped meanwhile, is tried again: with a time-out the kernel does not.
 fn recv(socket: &UdpSocket) -> usize {
-    socket.recv(&mut vec![0; 65536]).expect("recv")
+    loop {
+        match socket.recv(&mut vec![0; 65536]) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            got => return got.expect("recv"),
+        }
+    }
 }
 
 /// The journeys to a port, but for the single byte that goes ahead, in the order of their ends.
