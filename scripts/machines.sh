@@ -3,7 +3,8 @@
 # traffic; or, where certificates are given, two of them have agents and the third watches both live.
 #
 # usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC [CERTIFICATES]
-# TRAFFIC is a program of which `guest_asks`, `guest_serves`, `guest_mirrors` and `guest_watches` are ignored tests. Leaves the
+# TRAFFIC is a program of which `guest_asks`, `guest_serves`, `guest_mirrors`, `live::guest_watches` and `live::guest_is_watched` are
+# ignored tests. Leaves the
 # recordings in FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot. CERTIFICATES is a
 # folder with those of host-client, host-server and viewer-me. What the third machine has seen and recorded is in FOLDER/mirror then.
 #
@@ -49,14 +50,14 @@ done
 if [ -d /tls ]; then
     if [ $role = mirror ]; then
         $ip netns exec end /bin/traffic $test --ignored --exact --nocapture &
-        timeout 240 /bin/traffic guest_watches --ignored --exact --nocapture
+        timeout 240 /bin/traffic live::guest_watches --ignored --exact --nocapture
     else
         /bin/magnet-scope agent --netns end --hops all --listen 10.88.$me.1:6246 --tls /tls --identity host-$role &
         agent=$!
         until /bin/magnet-scope agent about unix:/run/magnet-scope/agent.sock >/dev/null 2>&1 || ! kill -0 $agent; do sleep 0.1; done
         timeout 240 $ip netns exec end /bin/traffic $test --ignored --exact --nocapture
         # the third has read all of it and powers off; until then it is there
-        timeout 120 /bin/traffic guest_is_watched --ignored --exact --nocapture
+        timeout 120 /bin/traffic live::guest_is_watched --ignored --exact --nocapture
         kill -INT $agent
         wait $agent
     fi

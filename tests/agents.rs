@@ -5,6 +5,8 @@ mod agents;
 mod common;
 #[path = "common/exports.rs"]
 mod exports;
+#[path = "common/service.rs"]
+mod service;
 #[path = "common/talk.rs"]
 mod talk;
 #[path = "common/terminal.rs"]
@@ -15,6 +17,7 @@ mod wired;
 use agents::{AgentChild, on, run_on, scene};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};
 use serde_json::Value;
+use service::Service;
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -385,24 +388,11 @@ fn journeys_and_sums_are_pushed_as_they_come() {
     server.end();
 }
 
-const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/magnet-scope-agent.service");
+const SERVICE: Service = Service::named("magnet-scope-agent");
 
 #[test]
 fn the_service_is_one_that_systemd_takes() {
-    if !exports::tool("the service", "systemd-analyze") {
-        return;
-    }
-    let dir = tempfile::tempdir().expect("a directory");
-    let unit = fs::read_to_string(UNIT).expect("the unit");
-    // Where the binary is here; the manual is not installed.
-    let unit = unit.replace("/usr/bin/magnet-scope", env!("CARGO_BIN_EXE_magnet-scope"));
-    let unit: String =
-        unit.lines().filter(|line| !line.starts_with("Documentation=")).flat_map(|l| [l, "\n"]).collect();
-    let path = dir.path().join("magnet-scope-agent.service");
-    fs::write(&path, unit).expect("a file");
-    let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().expect("it runs");
-    assert!(verified.status.success(), "{}", stderr(&verified));
-    assert!(!stderr(&verified).contains("magnet-scope-agent"), "{}", stderr(&verified));
+    SERVICE.is_one_that_systemd_takes();
 }
 
 #[test]
@@ -411,15 +401,10 @@ fn an_agent_needs_no_more_than_its_service_gives_it() {
     {
         return;
     }
-    let unit = fs::read_to_string(UNIT).expect("the unit");
-    let line = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a set");
-    let set: Vec<String> =
-        line.split_whitespace().map(|name| name.replacen("CAP_", "+", 1).to_lowercase()).collect();
     let dir = tempfile::tempdir().expect("a directory");
     let socket = dir.path().join("agent.sock").display().to_string();
-    let mut agent = Command::new("setpriv");
-    agent.arg("--bounding-set").arg(format!("-all,{}", set.join(","))).arg("--no-new-privs");
-    agent.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(["agent", "--socket", &socket, "--duration", "2s"]);
+    let mut agent = SERVICE.binary();
+    agent.args(["agent", "--socket", &socket, "--duration", "2s"]);
     let agent = agent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // Something to see, until it has ended.
     let (ended, own) = (AtomicBool::new(false), UdpSocket::bind("127.0.0.1:0").expect("a port"));

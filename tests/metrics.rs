@@ -299,3 +299,11 @@ fn other_addresses_than_this_host_s_own_are_refused_unless_meant() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("--unprotected"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_bus_that_is_away_is_an_error_and_not_this_host() {
+    let output =
+        run(&["metrics", "--via", "nats://127.0.0.1:1", "--listen", "127.0.0.1:0", "--duration", "1s"]);
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("the bus cannot be used"), "{said}");
+}

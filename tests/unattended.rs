@@ -10,6 +10,8 @@ mod exports;
 mod scene;
 #[path = "unattended/service.rs"]
 mod service;
+#[path = "common/service.rs"]
+mod units;
 #[path = "common/hosts.rs"]
 mod wired;
 

@@ -13,6 +13,7 @@ mod error;
 mod feed;
 mod grants;
 mod hosts;
+mod inbox;
 mod io;
 mod link;
 mod lobby;

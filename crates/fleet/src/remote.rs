@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::dial::{Broke, Credentials, Dialed, PATIENCE, dial};
 use crate::error::FleetError;
+use crate::inbox::{Feeder, Inbox};
 use crate::memory::Start;
 use crate::request::{Request, Terms};
 use arrow::buffer::Buffer;
@@ -12,14 +13,11 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Loss, LossCause};
 use magscope_session::{Place, unpack};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tonic::{Status, Streaming};
 
-/// Batches that wait to be looked at.
-const WAITING: usize = 16;
 /// Between two tries to connect: at first, and at most.
 const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Things to tell that nobody has asked for, at most.
@@ -49,11 +47,7 @@ pub struct Wish {
 
 /// An agent's stream.
 pub struct Remote {
-    info: NodeInfo,
-    batches: Receiver<Batch>,
-    ticker: Ticker,
-    /// Raised when nothing more comes of it, or nobody reads it.
-    ended: Arc<AtomicBool>,
+    inbox: Inbox,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -131,48 +125,36 @@ impl Remote {
         })?;
         let mut info = about.node.clone();
         info.settings.extend(wish.terms.settings());
-        let (give, batches) = sync_channel(WAITING);
-        let ended = Arc::new(AtomicBool::new(false));
         let after = match (wish.from, about.holds.range_ns) {
             (From::Back(back), Some((_, to_ns))) => {
                 Start::At(to_ns.saturating_sub(u64::try_from(back.as_nanos()).unwrap_or(u64::MAX)))
             }
             _ => Start::Now,
         };
-        let reading = Reading {
-            wish,
-            after,
-            boot_id: info.boot_id.clone(),
-            host: host.to_owned(),
-            stream: String::new(),
-            read_ns: 0,
-            give,
-            ticker: ticker.clone(),
-            ended: ended.clone(),
-        };
+        let boot_id = info.boot_id.clone();
+        let (inbox, feeder) = Inbox::new(info, ticker);
+        let reading =
+            Reading { wish, after, boot_id, host: host.to_owned(), stream: String::new(), read_ns: 0, feeder };
         let thread = std::thread::Builder::new().name("magnet-remote".to_owned());
-        let has_ended = ended.clone();
-        let thread = thread.spawn(move || {
-            runtime.block_on(reading.run(dialed));
-            has_ended.store(true, Ordering::Relaxed);
-        })?;
-        Ok(Remote { info, batches, ticker, ended, thread: Some(thread) })
+        let thread = thread.spawn(move || runtime.block_on(reading.run(dialed)))?;
+        Ok(Remote { inbox, thread: Some(thread) })
     }
 
     /// What tells of its connection.
     pub fn ticker(&self) -> Ticker {
-        self.ticker.clone()
+        self.inbox.ticker().clone()
     }
 
     /// What is raised when nothing more comes of it.
     pub fn ended(&self) -> Arc<AtomicBool> {
-        self.ended.clone()
+        self.inbox.over().clone()
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+        // Its thread sees that nobody reads it any more.
+        self.inbox.over().store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // Nobody is left who could be told that it failed.
             let _ = thread.join();
@@ -182,20 +164,11 @@ impl Drop for Remote {
 
 impl Source for Remote {
     fn info(&self) -> &NodeInfo {
-        &self.info
+        self.inbox.info()
     }
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
-        batch.clear();
-        if self.ticker.is_stopped() {
-            return Ok(Progress::End);
-        }
-        match self.batches.recv_timeout(timeout) {
-            Ok(came) => *batch = came,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(Progress::End),
-        }
-        Ok(Progress::More)
+        self.inbox.next(batch, timeout)
     }
 }
 
@@ -210,9 +183,7 @@ struct Reading {
     stream: String,
     /// The last instant that was read.
     read_ns: u64,
-    give: SyncSender<Batch>,
-    ticker: Ticker,
-    ended: Arc<AtomicBool>,
+    feeder: Feeder,
 }
 
 /// Why a stream was left.
@@ -230,7 +201,7 @@ impl Reading {
             self.tell(format!("{} is away, trying again: {because}", self.wish.address), true);
             let mut pause = TRIES.0;
             agent = loop {
-                if self.is_stopped() {
+                if self.feeder.is_stopped() {
                     return;
                 }
                 tokio::time::sleep(pause).await;
@@ -286,7 +257,7 @@ impl Reading {
                 unseen = false;
             }
             self.read_ns = batch.events.iter().map(|event| event.time_ns).fold(self.read_ns, u64::max);
-            if !self.hand_over(batch).await {
+            if !self.feeder.hand_over(batch).await {
                 return Left::ForGood;
             }
             // Only what was handed over was read.
@@ -303,7 +274,7 @@ impl Reading {
     ) -> Result<Option<(Batch, Place)>, Left> {
         let message: Result<Option<FlightData>, Status> = tokio::select! {
             message = stream.message() => message,
-            () = self.stopped() => return Err(Left::ForGood),
+            () = self.feeder.stopped() => return Err(Left::ForGood),
             // Clocks are sampled all the time, so silence means that the line is cut.
             () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
         };
@@ -322,34 +293,7 @@ impl Reading {
         Ok(Some((batch, place)))
     }
 
-    /// Gives a batch to the reader, as soon as there is room; whether there is a reader.
-    async fn hand_over(&self, mut batch: Batch) -> bool {
-        loop {
-            match self.give.try_send(batch) {
-                Ok(()) => return true,
-                Err(TrySendError::Disconnected(_)) => return false,
-                Err(TrySendError::Full(back)) => batch = back,
-            }
-            if self.is_stopped() {
-                return false;
-            }
-            // What the reader does not take stays with the agent.
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    }
-
-    /// Whether nobody reads it any more.
-    fn is_stopped(&self) -> bool {
-        self.ticker.is_stopped() || self.ended.load(Ordering::Relaxed)
-    }
-
-    async fn stopped(&self) {
-        while !self.is_stopped() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     fn tell(&self, text: String, bad: bool) {
-        self.ticker.tell(text, bad);
+        self.feeder.tell(text, bad);
     }
 }

@@ -3,15 +3,16 @@
 use crate::cli::CaptureArgs;
 use crate::failure::{Hint, Usage};
 use crate::screen::config_dir;
+use crate::signals::Stop;
 use crate::via::{self, ViaArgs};
 use crate::{capture, output};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Wish};
+use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Ticker, Wish};
 use magscope_probe::Setting;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where the agents are, and who asks.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,7 +20,7 @@ use std::time::Duration;
 pub struct ConnectArgs {
     /// Show these agents' hosts on one time line instead of capturing here: `web-1,10.0.0.2:6246`, `unix:PATH` (docs/agents.md)
     #[arg(long, value_name = "HOST,…", value_delimiter = ',', value_parser = address)]
-    pub connect: Vec<Address>,
+    connect: Vec<Address>,
     /// The folder with `ca.pem` and your certificate [default: ~/.config/magnet-scope/tls]
     #[arg(long, value_name = "DIR", requires = "agents")]
     tls: Option<PathBuf>,
@@ -47,6 +48,29 @@ pub struct Connected {
     pub hosts: Vec<Host>,
     /// Where others come in.
     pub lobby: Lobby,
+}
+
+/// For how long agents are read where no screen says so: so long, or until a signal.
+pub struct Until<'s> {
+    end: Option<Instant>,
+    stop: &'s Stop,
+}
+
+impl<'s> Until<'s> {
+    /// From now on.
+    pub fn new(duration: Option<Duration>, stop: &'s Stop) -> Self {
+        Until { end: duration.and_then(|duration| Instant::now().checked_add(duration)), stop }
+    }
+
+    /// Ends them where it is time, and says what happened to their connections.
+    pub fn look(&self, ticker: &Ticker) {
+        if self.stop.is_raised() || self.end.is_some_and(|end| Instant::now() >= end) {
+            ticker.stop();
+        }
+        for news in ticker.news() {
+            output::note(&news.text);
+        }
+    }
 }
 
 impl ConnectArgs {

@@ -1,5 +1,6 @@
 //! From a source to a report.
 
+use crate::connect::Until;
 use crate::joint::{Joint, counted};
 use crate::output;
 use crate::recordings::Recordings;
@@ -15,7 +16,7 @@ use magscope_core::{Report, ReportBuilder};
 use magscope_scope::look::ClockPair;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest a source may wait: what a signal waits at most before it is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -78,7 +79,7 @@ pub fn of_agents(
 ) -> Result<Findings> {
     let mut report = ReportBuilder::of_many(followed.infos());
     let mut follower = followed.follower(limits);
-    let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    let until = Until::new(duration, stop);
     let mut add = |came: Came<'_>| match came {
         Came::Host(info) => {
             output::note(&format!("{} is here", info.host));
@@ -87,12 +88,7 @@ pub fn of_agents(
         Came::Piece(piece) => add(&mut report, &piece),
     };
     while follower.step(&mut add).map_err(anyhow::Error::from_boxed)? == Progress::More {
-        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
-            follower.stop();
-        }
-        for news in follower.news() {
-            output::note(&news.text);
-        }
+        follower.ticker().inspect(|ticker| until.look(ticker));
     }
     for ClockPair { hosts: (a, b), state, .. } in follower.clocks() {
         let state = state.map_or_else(|| "one clock".to_owned(), |state| state.to_string());

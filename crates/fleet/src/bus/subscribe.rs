@@ -4,11 +4,12 @@ use super::gather::{At, Begin, Gather, Message};
 use super::publish::{STRETCH, Told};
 use super::round::{ROUND, RUN, Round};
 use super::server::{Bus, Via, said};
-use super::source::{Feeder, Subscribed};
+use super::source::Subscribed;
 use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
 use crate::error::{FleetError, Likely};
 use crate::feed::parts;
 use crate::grants::Grants;
+use crate::inbox::{Feeder, Inbox};
 use crate::remote::{From, Ticker};
 use crate::request::Terms;
 use crate::sieve::Sieve;
@@ -194,7 +195,7 @@ impl Subscriber {
         if buckets != Buckets::ALL {
             info.settings.push(format!("buckets {buckets}"));
         }
-        let (subscribed, feeder) = Subscribed::new(info.clone(), ticker, self.runtime.clone());
+        let (inbox, feeder) = Inbox::new(info.clone(), ticker);
         let (filters, by) = subject::filters(&host.token, buckets);
         let reading = Reading {
             bus: self.bus.clone(),
@@ -208,7 +209,7 @@ impl Subscriber {
             asked: Instant::now(),
         };
         self.runtime.spawn(reading.run(filters, policy));
-        Ok(subscribed)
+        Ok(Subscribed::new(inbox, self.runtime.clone()))
     }
 }
 
@@ -256,7 +257,7 @@ impl Reading {
         loop {
             let next = tokio::select! {
                 next = next_of(&mut ways, &self.gather) => next.map(Some),
-                () = self.feeder.ticker.stopped() => return,
+                () = self.feeder.stopped() => return,
                 () = tokio::time::sleep(PAUSE) => Some(None),
             };
             // Time in which nothing was looked at, because nobody took what came or this process was stopped, is nobody's silence.
@@ -269,20 +270,20 @@ impl Reading {
                 Some(Some(Came::Message(message))) => {
                     (silence, trouble) = (Duration::ZERO, None);
                     if std::mem::take(&mut is_silent) {
-                        self.feeder.ticker.tell(format!("{} is back", self.info.host), false);
+                        self.feeder.tell(format!("{} is back", self.info.host), false);
                     }
                     self.gather.push(*message);
                 }
                 Some(Some(Came::Other(way, at, because))) => {
                     self.gather.passed(way, at);
                     if refused == 0 {
-                        self.feeder.ticker.tell(format!("{}: {because}", self.info.host), true);
+                        self.feeder.tell(format!("{}: {because}", self.info.host), true);
                     }
                     refused += 1;
                 }
                 Some(Some(Came::Trouble(because))) => {
                     if was_there && trouble.as_ref() != Some(&because) {
-                        self.feeder.ticker.tell(format!("{}: {because}", self.bus.shown), true);
+                        self.feeder.tell(format!("{}: {because}", self.bus.shown), true);
                     }
                     trouble = Some(because);
                 }
@@ -292,11 +293,11 @@ impl Reading {
             if is_there != was_there {
                 was_there = is_there;
                 let how = if is_there { "is back" } else { "is away, trying again" };
-                self.feeder.ticker.tell(format!("{} {how}", self.bus.shown), !is_there);
+                self.feeder.tell(format!("{} {how}", self.bus.shown), !is_there);
             }
             if !is_silent && silence > SILENCE {
                 is_silent = true;
-                self.feeder.ticker.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
+                self.feeder.tell(format!("{}: nothing has come for 5 s", self.info.host), true);
             }
             if !self.hand_over().await {
                 return;
@@ -320,7 +321,7 @@ impl Reading {
                 Err(_) => {
                     let what =
                         format!("{}: it is another boot, with another clock; connect anew", self.info.host);
-                    self.feeder.ticker.tell(what, true);
+                    self.feeder.tell(what, true);
                     return false;
                 }
             };
@@ -328,7 +329,7 @@ impl Reading {
                 sieve.sift(&mut batch, &self.info);
             }
             if self.gather.take_end() {
-                self.feeder.ticker.tell(format!("{}: its agent has ended", self.info.host), true);
+                self.feeder.tell(format!("{}: its agent has ended", self.info.host), true);
             }
             if !self.feeder.hand_over(batch).await {
                 return false;

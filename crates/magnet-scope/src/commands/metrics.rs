@@ -4,7 +4,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::screen::Followed;
-use crate::sensing::{self, Board, Server};
+use crate::sensing::{self, Board};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::Result;
@@ -48,10 +48,10 @@ pub fn run(args: &Args) -> Result<()> {
     let listener = sensing::bind(args.listen, args.unprotected)?;
     let board = Arc::new(Board::default());
     let limits = args.limits.limits();
-    if !args.connect.connect.is_empty() {
+    if args.connect.is_asked() {
         let stop = Stop::on_signals()?;
         let followed = Followed::connected(args.connect.open(&args.capture)?);
-        let server = Server::start(listener, board.clone())?;
+        let server = sensing::answer_http(listener, board.clone())?;
         let serves = || server.serves();
         return sensing::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
     }
@@ -62,6 +62,6 @@ pub fn run(args: &Args) -> Result<()> {
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let server = Server::start(listener, board.clone())?;
+    let server = sensing::answer_http(listener, board.clone())?;
     sensing::local(live, limits, &board, &|| server.serves())
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
-use crate::sensing::{self, Board, LineServer, Nodes, Own};
+use crate::sensing::{self, Answering, Board, Nodes, Own};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::{Result, bail};
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
         let stop = Stop::on_signals()?;
         capture::drop_privileges()?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let server = LineServer::start(listener, Nodes::Own(Own::new(named(&host), None)))?;
+        let server = sensing::answer_lines(listener, Nodes::Own(Own::new(named(&host), None)))?;
         return wait(&server, args.capture.duration, &stop);
     }
     let namespaces = namespaces::find(&args.netns.netns)?;
@@ -57,12 +57,12 @@ pub fn run(args: &Args) -> Result<()> {
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
     let board = Arc::new(Board::default());
     let own = Own::new(named(&live.info().host), Some(board.clone()));
-    let server = LineServer::start(listener, Nodes::Own(own))?;
+    let server = sensing::answer_lines(listener, Nodes::Own(own))?;
     sensing::local(live, args.limits.limits(), &board, &|| server.serves())
 }
 
 /// Waits for the end while others are answered.
-pub fn wait(server: &LineServer, duration: Option<Duration>, stop: &Stop) -> Result<()> {
+pub fn wait(server: &Answering, duration: Option<Duration>, stop: &Stop) -> Result<()> {
     let end = duration.and_then(|duration| Instant::now().checked_add(duration));
     while !stop.is_raised() && end.is_none_or(|end| Instant::now() < end) {
         if !server.serves() {

@@ -4,7 +4,7 @@ mod stand;
 
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
-use crate::connect::Connected;
+use crate::connect::{Connected, Until};
 use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::recording::{Directory, Recorded};
@@ -21,7 +21,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_fleet::Host;
 use magscope_session::RecordOptions;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
@@ -122,7 +122,7 @@ fn agents(args: &Args) -> Result<()> {
         Recorded::new(host, own, args.options())
     };
     let recordings = hosts.into_iter().map(&mut begin).collect::<Result<Vec<_>>>()?;
-    let end = args.capture.duration.and_then(|duration| Instant::now().checked_add(duration));
+    let until = Until::new(args.capture.duration, &stop);
     std::thread::scope(|scope| {
         let record = |mut recorded: Recorded<Host>| {
             let drained = drain(&mut recorded);
@@ -136,17 +136,17 @@ fn agents(args: &Args) -> Result<()> {
         // A host that cannot be recorded any more ends by itself, and the others go on. One that has ended can come again.
         while !(threads.is_empty() && (lobby.ticker().is_stopped() || ended.is_err())) {
             std::thread::sleep(Duration::from_millis(50));
-            if begun.is_err() || stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
+            if begun.is_err() {
                 lobby.ticker().stop();
-            } else if let Some(host) = lobby.arrived() {
+            } else if !lobby.ticker().is_stopped()
+                && let Some(host) = lobby.arrived()
+            {
                 begun = begin(host).map(|recorded| threads.push(spawn(recorded)));
             }
             for thread in threads.extract_if(.., |thread| thread.is_finished()) {
                 ended = ended.and(thread.join().unwrap_or_else(failed));
             }
-            for news in lobby.ticker().news() {
-                output::note(&news.text);
-            }
+            until.look(lobby.ticker());
         }
         ended.and(begun)
     })

@@ -3,7 +3,7 @@
 //! Many viewers then take each host's stream from its agent once. Relays can stand behind relays.
 
 use crate::agent::ListenArgs;
-use crate::connect::{address, explain};
+use crate::connect::{Until, address, explain};
 use crate::signals::Stop;
 use crate::{capture, output};
 use anyhow::{Result, anyhow};
@@ -46,6 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
     let writers = writers.collect::<Result<Vec<_>>>()?;
     let talker = doors.serve(hosts.clone())?;
+    let until = Until::new(None, &stop);
     let result = std::thread::scope(|scope| {
         let spawn = |(host, writer)| scope.spawn(|| keep(host, writer));
         let mut threads: Vec<_> = writers.into_iter().map(spawn).collect();
@@ -54,17 +55,17 @@ pub fn run(args: &Args) -> Result<()> {
         // One that has ended can come again.
         while !(lobby.ticker().is_stopped() && threads.is_empty()) {
             std::thread::sleep(Duration::from_millis(50));
-            if taken.is_err() || kept.is_err() || stop.is_raised() || talker.has_ended() {
+            if taken.is_err() || kept.is_err() || talker.has_ended() {
                 lobby.ticker().stop();
-            } else if let Some(host) = lobby.arrived() {
+            } else if !lobby.ticker().is_stopped()
+                && let Some(host) = lobby.arrived()
+            {
                 taken = take_in(host, &hosts, args.memory).map(|host| threads.push(spawn(host)));
             }
             for thread in threads.extract_if(.., |thread| thread.is_finished()) {
                 kept = kept.and(thread.join().unwrap_or_else(failed));
             }
-            for news in lobby.ticker().news() {
-                output::note(&news.text);
-            }
+            until.look(lobby.ticker());
         }
         taken.and(kept)
     });

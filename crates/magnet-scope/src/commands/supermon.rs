@@ -2,7 +2,7 @@
 
 use super::mon::wait;
 use crate::capture;
-use crate::sensing::{self, LineServer, Nodes, Upstream};
+use crate::sensing::{self, Nodes, Upstream};
 use crate::signals::Stop;
 use anyhow::Result;
 use std::net::SocketAddr;
@@ -43,6 +43,6 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
     capture::drop_privileges()?;
     let others = args.ask.iter().map(|address| Upstream::new(address.clone())).collect();
-    let server = LineServer::start(listener, Nodes::Others(others))?;
+    let server = sensing::answer_lines(listener, Nodes::Others(others))?;
     wait(&server, args.duration, &stop)
 }

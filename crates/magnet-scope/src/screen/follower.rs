@@ -13,7 +13,7 @@ use magscope_core::journey::Limits;
 use magscope_core::node::{NodeInfo, tell_apart, tell_apart_from};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::together::{Piece, Walked, Walker};
-use magscope_fleet::{Lobby, News, Ticker};
+use magscope_fleet::{Lobby, Ticker};
 use magscope_scope::look::ClockPair;
 use magscope_scope::{Options, Scope, State};
 use magscope_tui::Pump;
@@ -123,21 +123,16 @@ impl Follower<'_> {
             self.infos.push(info);
         }
         let progress = self.walker.step(&mut |piece| visit(Came::Piece(piece)))?;
-        if progress == Progress::End && self.lobby.is_some_and(|lobby| !lobby.ticker().is_stopped()) {
+        if progress == Progress::End && self.ticker().is_some_and(|ticker| !ticker.is_stopped()) {
             std::thread::sleep(PATIENCE);
             return Ok(Progress::More);
         }
         Ok(progress)
     }
 
-    /// Ends what is read of agents.
-    pub fn stop(&self) {
-        self.lobby.map(Lobby::ticker).inspect(|ticker| ticker.stop());
-    }
-
-    /// What happened to connections since it was last asked.
-    pub fn news(&self) -> Vec<News> {
-        self.lobby.map(Lobby::ticker).map(Ticker::news).unwrap_or_default()
+    /// What tells of connections to agents, and ends them.
+    pub fn ticker(&self) -> Option<&Ticker> {
+        self.lobby.map(Lobby::ticker)
     }
 
     /// What was found on the way.
@@ -184,7 +179,7 @@ impl Follower<'_> {
         self.told = Some(Instant::now());
         let pairs = self.clocks();
         scope.hold(&mut |scope| scope.set_clock_pairs(pairs.clone()));
-        for news in self.news() {
+        for news in self.ticker().map(Ticker::news).unwrap_or_default() {
             scope.hold(&mut |scope| scope.tell(news.text.clone(), news.bad));
         }
     }

@@ -1,6 +1,7 @@
 //! Feeds a sensor until its source ends.
 
 use super::board::{Board, Publisher};
+use crate::connect::Until;
 use crate::output;
 use crate::reporting::note_evicted;
 use crate::screen::{Came, Followed};
@@ -11,7 +12,7 @@ use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source};
 use magscope_core::together::Walker;
 use magscope_sensor::Sensor;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest a source may wait: what a signal waits at most before it is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -44,7 +45,7 @@ pub fn agents(
     let mut sensor = Sensor::new(followed.infos(), true);
     let mut follower = followed.follower(limits);
     let mut publisher = Publisher::new(board);
-    let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    let until = Until::new(duration, stop);
     loop {
         let progress = follower.step(&mut |came| match came {
             Came::Host(info) => {
@@ -56,12 +57,7 @@ pub fn agents(
         if progress.map_err(anyhow::Error::from_boxed)? == Progress::End {
             break;
         }
-        if stop.is_raised() || end.is_some_and(|end| Instant::now() >= end) {
-            follower.stop();
-        }
-        for news in follower.news() {
-            output::note(&news.text);
-        }
+        follower.ticker().inspect(|ticker| until.look(ticker));
         publisher.offer(&sensor);
         if !serves() {
             bail!("what answers has ended");

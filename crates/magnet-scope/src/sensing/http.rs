@@ -1,9 +1,10 @@
 //! Answers `GET /metrics`. Whoever asks is served from the newest snapshot, in a thread of its own, one answer a connection: the capture
 //! does not know that anybody asks, and who is slow, says nothing or comes too often has a bounded place and a bounded time.
 
+use super::answering::Answering;
 use super::board::Board;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -17,7 +18,6 @@ use magscope_sensor::openmetrics::{Format, write};
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -29,12 +29,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const ASKING: Duration = Duration::from_secs(5);
 /// Longest request, bytes.
 const LONGEST_REQUEST: usize = 16 << 10;
-
-/// What answers. It ends when it goes.
-pub struct Server {
-    thread: Option<JoinHandle<()>>,
-    end: Option<oneshot::Sender<()>>,
-}
 
 /// The last texts, so that a snapshot is written once however often it is asked for.
 #[derive(Default)]
@@ -60,47 +54,13 @@ impl Texts {
     }
 }
 
-impl Server {
-    /// Begins to answer. To be called after privileges were given away.
-    pub fn start(listener: TcpListener, board: Arc<Board>) -> Result<Self> {
-        listener.set_nonblocking(true)?;
-        output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start what answers")?;
-        let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("magnet-http".to_owned());
-        let thread = thread.spawn(move || {
-            if let Err(error) = runtime.block_on(serve(listener, board, ended)) {
-                output::note(&format!("cannot answer: {error}"));
-            }
-        })?;
-        Ok(Server { thread: Some(thread), end: Some(end) })
-    }
-
-    /// Whether it answers yet.
-    pub fn serves(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
+/// Begins to answer there. To be called after privileges were given away.
+pub fn answer_http(listener: TcpListener, board: Arc<Board>) -> Result<Answering> {
+    output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
+    Answering::start(listener, |listener, ended| serve(listener, board, ended))
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn serve(
-    listener: TcpListener,
-    board: Arc<Board>,
-    mut ended: oneshot::Receiver<()>,
-) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: oneshot::Receiver<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let texts = Arc::new(Texts::default());
     loop {
@@ -108,7 +68,7 @@ async fn serve(
             let place = places.clone().acquire_owned().await;
             (listener.accept().await, place)
         };
-        let (accepted, place) = tokio::select! { came = accepted => came, _ = &mut ended => return Ok(()) };
+        let (accepted, place) = tokio::select! { came = accepted => came, _ = &mut ended => return };
         let Ok((stream, _)) = accepted else {
             // No file is left, or it went away again: later there may be.
             tokio::time::sleep(Duration::from_millis(100)).await;

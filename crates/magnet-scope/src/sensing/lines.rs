@@ -1,12 +1,12 @@
 //! Answers Supermon's commands, a line each. Clients, lines and every wait are bounded.
 
+use super::answering::Answering;
 use super::nodes::Nodes;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use magscope_sensor::supermon::{Command, Mask, descriptors, masked, refusal, sample};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -21,57 +21,17 @@ const SILENCE: Duration = Duration::from_mins(5);
 /// And so has one that does not take its answer.
 const TAKING: Duration = Duration::from_secs(10);
 
-/// What answers. It ends when it goes.
-pub struct LineServer {
-    thread: Option<JoinHandle<()>>,
-    end: Option<oneshot::Sender<()>>,
+/// Begins to answer there. To be called after privileges were given away.
+pub fn answer_lines(listener: TcpListener, nodes: Nodes) -> Result<Answering> {
+    output::note(&format!("listening at {}", listener.local_addr()?));
+    Answering::start(listener, |listener, ended| serve(listener, Arc::new(nodes), ended))
 }
 
-impl LineServer {
-    /// Begins to answer. To be called after privileges were given away.
-    pub fn start(listener: TcpListener, nodes: Nodes) -> Result<Self> {
-        listener.set_nonblocking(true)?;
-        output::note(&format!("listening at {}", listener.local_addr()?));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("cannot start what answers")?;
-        let (end, ended) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("magnet-mon".to_owned());
-        let thread = thread.spawn(move || {
-            if let Err(error) = runtime.block_on(serve(listener, Arc::new(nodes), ended)) {
-                output::note(&format!("cannot answer: {error}"));
-            }
-        })?;
-        Ok(LineServer { thread: Some(thread), end: Some(end) })
-    }
-
-    /// Whether it answers yet.
-    pub fn serves(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-}
-
-impl Drop for LineServer {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
-            let _ = thread.join();
-        }
-    }
-}
-
-async fn serve(
-    listener: TcpListener,
-    nodes: Arc<Nodes>,
-    mut ended: oneshot::Receiver<()>,
-) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+async fn serve(listener: tokio::net::TcpListener, nodes: Arc<Nodes>, mut ended: oneshot::Receiver<()>) {
     let places = Arc::new(Semaphore::new(CLIENTS));
     nodes.clone().stand();
     loop {
-        let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return Ok(()) };
+        let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
         let Ok((mut stream, _)) = accepted else {
             // No file is left, or it went away again: later there may be.
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,5 +1,6 @@
 //! A capture, or agents, as a sensor that other programs read: what feeds it, where its newest snapshot is, and where it is asked.
 
+mod answering;
 mod board;
 mod feed;
 mod http;
@@ -10,10 +11,11 @@ mod proc;
 mod softirq;
 mod upstream;
 
+pub use answering::Answering;
 pub use board::{Board, own};
 pub use feed::{agents, local};
-pub use http::Server;
-pub use lines::LineServer;
+pub use http::answer_http;
+pub use lines::answer_lines;
 pub use nodes::{Nodes, Own};
 pub use place::bind;
 pub use softirq::Softirqs;
