@@ -10,6 +10,10 @@ mod wired;
 
 use agents::{AgentChild, Running, on, run_on, scene};
 use common::{eventually, is_root, run, skipped, stderr};
+use magscope_core::node::NodeInfo;
+use magscope_core::source::Progress;
+use magscope_core::{Batch, Event, Hop};
+use magscope_fleet::{Buckets, BusWish, From, Host, Keep, Lobby, Memory, Publisher, Terms, Via};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -281,6 +285,117 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     assert_eq!(exchanged, DATAGRAMS * 2, "each once");
     let ended = server.end();
     assert!(ended.last().is_some_and(|line| line.contains(" 0 waiting, 0 missed")), "{ended:?}");
+}
+
+#[test]
+fn hosts_come_to_a_bus_while_others_are_read() {
+    const TEST: &str = "a bus to which hosts come";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("late") else { return };
+    let Some(_bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
+    let _client = agent(&hosts, false, &tls, dir.path(), &[]);
+    // One takes whoever comes, the other has been told of whom to wait for.
+    let (all, far) = viewer(&hosts, &tls, dir.path(), "far", &[]);
+    let (named, waiting) = viewer(&hosts, &tls, dir.path(), "named", &["--hosts", "client,server"]);
+    for far in [&far, &waiting] {
+        records(far, 1);
+    }
+    let _server = agent(&hosts, true, &tls, dir.path(), &[]);
+    for far in [&far, &waiting] {
+        records(far, 2);
+    }
+    traffic(&hosts, Duration::from_millis(3));
+    let complete = |far: &Path| -> usize {
+        let journeys = journeys_of(&both(far));
+        journeys.iter().filter(|(what, _)| what.contains("\"complete\"")).map(|(_, count)| count).sum()
+    };
+    for far in [&far, &waiting] {
+        assert!(eventually(|| complete(far) >= DATAGRAMS * 2), "{:#?}", journeys_of(&both(far)));
+    }
+    let said = [all, named].map(|viewer| {
+        let ended = viewer.end();
+        assert!(ended.status.success(), "{}", stderr(&ended));
+        stderr(&ended)
+    });
+    assert!(said.iter().all(|said| said.contains("recording server into")), "{said:?}");
+    assert!(said[1].contains("no host `server` publishes there yet, waiting for it"), "{}", said[1]);
+}
+
+#[test]
+fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
+    const TEST: &str = "a bus with a host that is booted anew";
+    const URL: &str = "nats://127.0.0.1:4334";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some((hosts, dir, _)) = scene("anew") else { return };
+    let store = dir.path().join("bus").display().to_string();
+    let text = format!("listen: \"127.0.0.1:4334\"\njetstream {{ store_dir: \"{store}\", max_file: 1GB }}\n");
+    let Some(_bus) = Server::with(TEST, &hosts, dir.path(), "plain.conf", &text) else { return };
+    let via = Via { servers: vec![URL.parse().expect("a server")], credentials: None, creds: None };
+    let keep = Keep { bytes: 1 << 26, time: None };
+    let publish = |boot_id: &str, from_ns: u64| {
+        let info = NodeInfo { host: "web-1".to_owned(), boot_id: boot_id.to_owned(), ..NodeInfo::default() };
+        let (memory, mut writer) = Memory::new(info, 1 << 26).expect("Arrow");
+        let events =
+            (0..100).map(|n| Event { record: n, ..Event::at(Hop::SchedSwitch, from_ns + u64::from(n)) });
+        let batch = Batch { events: events.collect(), watermark_ns: from_ns + 100, ..Batch::default() };
+        let publisher = Publisher::start(&via, &memory, "web-1", keep).expect("the bus is there");
+        writer.push(&batch).expect("kept");
+        (publisher, writer)
+    };
+    in_namespace(&hosts.names[1], || {
+        // What was before the first viewer is of the first boot; of the second it takes that boot alone, however far back it asks.
+        let (first, writer) = publish("one", 1_000_000);
+        let wish = BusWish {
+            via: via.clone(),
+            only: Vec::new(),
+            buckets: Buckets::ALL,
+            from: From::Back(Duration::from_mins(1)),
+            terms: Terms::default(),
+        };
+        let enter = || Lobby::enter(&[], Some(&wish)).expect("a host is there");
+        let (mut before, lobby) = enter();
+        let mut before = before.pop().expect("one");
+        assert_eq!(read(&mut before, 100), 100);
+        drop(writer);
+        first.end(Duration::from_secs(10)).expect("it was published");
+
+        let (second, writer) = publish("two", 500);
+        let mut came = None;
+        assert!(eventually(|| {
+            came = lobby.arrived();
+            came.is_some()
+        }));
+        let mut came = came.expect("it was there");
+        assert_eq!(came.info().boot_id, "two");
+        assert_eq!(read(&mut came, 100), 100, "nothing of it was lost until it was seen");
+        assert_eq!(
+            read(&mut before, usize::MAX),
+            0,
+            "and nothing more came of the one before, which has ended"
+        );
+        let (mut later, _lobby) = enter();
+        assert_eq!(later.len(), 1);
+        assert_eq!(read(&mut later[0], 100), 100);
+        drop(writer);
+        second.end(Duration::from_secs(10)).expect("it was published");
+    });
+}
+
+/// Reads until so many events have come, or the source ends; how many that were.
+fn read(host: &mut Host, events: usize) -> usize {
+    let (mut batch, mut came) = (Batch::default(), 0);
+    let over = eventually(|| {
+        let progress = host.next(&mut batch, Duration::from_millis(10)).expect("a source");
+        came += batch.events.len();
+        assert_eq!(batch.lost(), 0);
+        came >= events || progress == Progress::End
+    });
+    assert!(over, "{came} of {events} have come");
+    came
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn guest_watches() {
     };
     let wishes: Vec<Wish> = AGENTS.iter().map(wish).collect();
     let (hosts, lobby) = loop {
-        match Lobby::enter(&wishes) {
+        match Lobby::enter(&wishes, None) {
             Ok((hosts, lobby)) if hosts.len() == 2 => break (hosts, lobby),
             Ok(_) | Err(FleetError::Connect { likely: Likely::Nobody, .. }) => {} // it boots yet
             Err(error) => panic!("{error}"),

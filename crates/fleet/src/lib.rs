@@ -26,7 +26,7 @@ mod server;
 mod sieve;
 
 pub use address::{Address, PORT};
-pub use bus::{Buckets, BusHost, BusStatus, Keep, Publisher, Server, Subscribed, Subscriber, Via};
+pub use bus::{Buckets, BusHost, BusStatus, BusWish, Keep, Publisher, Server, Subscribed, Subscriber, Via};
 pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants};

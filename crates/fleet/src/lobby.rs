@@ -1,5 +1,6 @@
-//! Hosts as they come: those that answer at once, and later who was away then, was booted anew, or has joined a relay.
+//! Hosts as they come: those that answer at once, and later who was away then, was booted anew, or has joined a relay or a bus.
 
+use crate::bus::{BusPlace, BusWish};
 use crate::dial::{Dialed, dial};
 use crate::error::{FleetError, Likely};
 use crate::remote::{Remote, Ticker, Wish};
@@ -11,15 +12,28 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Between two looks at who is at an address.
+/// Between two looks at who is at a place.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Hosts of all addresses together, those that have gone as well: whoever is asked can name as many as it likes.
+/// Hosts of all places together, those that have gone as well: whoever is asked can name as many as it likes.
 const MOST_HOSTS: usize = 1024;
 /// Hosts that have come and were not yet taken in.
 const WAITING: usize = 16;
 
 /// A host that is read.
 pub type Host = Box<dyn Source + Send>;
+
+/// Somewhere that hosts are found: an agent's or a relay's address, a bus.
+pub trait Place: Send {
+    /// What it is called.
+    fn name(&self) -> String;
+    /// Asks who is there, and begins to read those who are not known. What it has to say beside that it tells the ticker.
+    fn look(
+        &mut self,
+        runtime: &Runtime,
+        guests: &mut Guests,
+        ticker: &Ticker,
+    ) -> Result<Vec<Host>, FleetError>;
+}
 
 /// Where hosts come in. It ends them all when it goes.
 pub struct Lobby {
@@ -29,35 +43,34 @@ pub struct Lobby {
 }
 
 impl Lobby {
-    /// Connects to all agents and relays, and gives the hosts of those that are there, in the order they were named; who does not answer
-    /// yet is waited for.
+    /// Connects to all agents and relays, and to a bus, and gives the hosts of those that are there, in the order they were named; who does
+    /// not answer yet is waited for.
     ///
     /// # Errors
     /// Nobody is there at all; or somebody does not let this viewer in, or cannot be trusted.
-    pub fn enter(wishes: &[Wish]) -> Result<(Vec<Host>, Self), FleetError> {
+    pub fn enter(wishes: &[Wish], bus: Option<&BusWish>) -> Result<(Vec<Host>, Self), FleetError> {
+        let agents = wishes.iter().map(|wish| Box::new(AgentPlace::new(wish.clone())) as Box<dyn Place>);
+        let bus = bus.map(|wish| Box::new(BusPlace::new(wish.clone())) as Box<dyn Place>);
         let ticker = Ticker::default();
         let (give, arrivals) = sync_channel(WAITING);
         let hosts = Arc::new(AtomicUsize::new(0));
         let mut lobby = Lobby { ticker: ticker.clone(), arrivals, threads: Vec::new() };
         let mut firsts = Vec::new();
-        for wish in wishes {
+        for place in agents.chain(bus) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (first, came) = channel();
-            let (ticker, give, hosts) = (ticker.clone(), give.clone(), hosts.clone());
-            let door =
-                Door { wish: wish.clone(), line: None, known: Vec::new(), hosts, ticker, give, said: None };
+            firsts.push((place.name(), came));
+            let guests = Guests { known: Vec::new(), hosts: hosts.clone() };
+            let door = Door { place, guests, ticker: ticker.clone(), give: give.clone(), said: None };
             let thread = std::thread::Builder::new().name("magnet-lobby".to_owned());
             lobby.threads.push(thread.spawn(move || door.stand(&runtime, &first))?);
-            firsts.push(came);
         }
         let (mut there, mut away) = (Vec::new(), Vec::new());
-        for (wish, came) in wishes.iter().zip(firsts) {
+        for (name, came) in firsts {
             // A thread that failed has nobody behind it.
             match came.recv().unwrap_or(Ok(Vec::new())) {
-                Ok(hosts) => there.extend(hosts.into_iter().map(|remote| Box::new(remote) as Host)),
-                Err(error @ FleetError::Connect { likely: Likely::Nobody, .. }) => {
-                    away.push((&wish.address, error));
-                }
+                Ok(hosts) => there.extend(hosts),
+                Err(error) if is_away(&error) => away.push((name, error)),
                 Err(error) => return Err(error),
             }
         }
@@ -66,9 +79,12 @@ impl Lobby {
         {
             return Err(error);
         }
-        for (address, error) in away {
-            let because = if let FleetError::Connect { because, .. } = error { because } else { String::new() };
-            ticker.tell(format!("{address} is not there yet, waiting for it: {because}"), true);
+        for (name, error) in away {
+            let because = match error {
+                FleetError::Connect { because, .. } | FleetError::Bus { because, .. } => because,
+                _ => String::new(),
+            };
+            ticker.tell(format!("{name} is not there yet, waiting for it: {because}"), true);
         }
         Ok((there, lobby))
     }
@@ -84,6 +100,15 @@ impl Lobby {
     }
 }
 
+/// Whether it can still come.
+fn is_away(error: &FleetError) -> bool {
+    matches!(
+        error,
+        FleetError::Connect { likely: Likely::Nobody, .. }
+            | FleetError::Bus { likely: Likely::Nobody | Likely::NoAgent, .. }
+    )
+}
+
 impl Drop for Lobby {
     fn drop(&mut self) {
         self.ticker.stop();
@@ -96,29 +121,103 @@ impl Drop for Lobby {
     }
 }
 
-/// One address.
-struct Door {
-    wish: Wish,
-    /// The connection over which it is asked.
-    line: Option<Dialed>,
+/// The hosts of one place that are being read.
+pub struct Guests {
     known: Vec<Known>,
-    /// Hosts that have come, at whatever address.
+    /// Hosts that have come, at whatever place.
     hosts: Arc<AtomicUsize>,
-    ticker: Ticker,
-    give: SyncSender<Host>,
-    /// What was told last to be the matter.
-    said: Option<String>,
 }
 
-/// A host that is being read.
 struct Known {
     host: String,
     boot_id: String,
     ended: Arc<AtomicBool>,
 }
 
+impl Guests {
+    /// Whether this boot of a host is being read.
+    pub fn knows(&self, host: &str, boot_id: &str) -> bool {
+        let mut reads = self.known.iter().filter(|known| !known.ended.load(Ordering::Relaxed));
+        reads.any(|known| known.host == host && known.boot_id == boot_id)
+    }
+
+    /// Makes room for one more of a place, or says that there is none.
+    pub fn make_room(&self, place: String, host: &str) -> Result<(), FleetError> {
+        if self.hosts.fetch_add(1, Ordering::Relaxed) < MOST_HOSTS {
+            return Ok(());
+        }
+        self.hosts.store(MOST_HOSTS, Ordering::Relaxed);
+        let because = format!("{host} is one more than the {MOST_HOSTS} hosts that fit in here");
+        Err(FleetError::Refused { address: place, because })
+    }
+
+    /// One is read, until it has ended.
+    pub fn add(&mut self, host: &str, boot_id: &str, ended: Arc<AtomicBool>) {
+        self.known.retain(|known| !known.ended.load(Ordering::Relaxed));
+        self.known.push(Known { host: host.to_owned(), boot_id: boot_id.to_owned(), ended });
+    }
+}
+
+/// One agent or relay.
+struct AgentPlace {
+    wish: Wish,
+    /// The connection over which it is asked.
+    line: Option<Dialed>,
+}
+
+impl AgentPlace {
+    fn new(wish: Wish) -> Self {
+        AgentPlace { wish, line: None }
+    }
+}
+
+impl Place for AgentPlace {
+    fn name(&self) -> String {
+        self.wish.address.to_string()
+    }
+
+    fn look(
+        &mut self,
+        runtime: &Runtime,
+        guests: &mut Guests,
+        ticker: &Ticker,
+    ) -> Result<Vec<Host>, FleetError> {
+        let (address, credentials) = (&self.wish.address, self.wish.credentials.as_ref());
+        let about = match self.line.take() {
+            Some(mut line) => {
+                let about = runtime.block_on(line.ask(address))?;
+                self.line = Some(line);
+                about
+            }
+            None => self.line.insert(runtime.block_on(dial(address, credentials))?).about.clone(),
+        };
+        let mut come: Vec<Host> = Vec::new();
+        for there in about.hosts.iter().filter(|there| !there.ended) {
+            let host = &there.node.host;
+            if guests.knows(host, &there.node.boot_id) {
+                continue;
+            }
+            guests.make_room(address.to_string(), host)?;
+            let remote = Remote::host(self.wish.clone(), host, ticker.clone())?;
+            guests.add(host, &remote.info().boot_id, remote.ended());
+            come.push(Box::new(remote));
+        }
+        Ok(come)
+    }
+}
+
+/// Where the hosts of one place come in.
+struct Door {
+    place: Box<dyn Place>,
+    guests: Guests,
+    ticker: Ticker,
+    give: SyncSender<Host>,
+    /// What was told last to be the matter.
+    said: Option<String>,
+}
+
 impl Door {
-    fn stand(mut self, runtime: &Runtime, first: &Sender<Result<Vec<Remote>, FleetError>>) {
+    fn stand(mut self, runtime: &Runtime, first: &Sender<Result<Vec<Host>, FleetError>>) {
         // Fails only where nobody wants to know any more.
         let _ = first.send(self.look(runtime));
         loop {
@@ -132,10 +231,8 @@ impl Door {
             match self.look(runtime) {
                 Ok(come) => {
                     self.said = None;
-                    for remote in come {
-                        if !self.let_in(Box::new(remote)) {
-                            return;
-                        }
+                    if !come.into_iter().all(|host| self.let_in(host)) {
+                        return;
                     }
                 }
                 Err(error) => self.tell(&error),
@@ -143,37 +240,8 @@ impl Door {
         }
     }
 
-    /// Asks who is there, and connects to those who are not known.
-    fn look(&mut self, runtime: &Runtime) -> Result<Vec<Remote>, FleetError> {
-        let (address, credentials) = (&self.wish.address, self.wish.credentials.as_ref());
-        let about = match self.line.take() {
-            Some(mut line) => {
-                let about = runtime.block_on(line.ask(address))?;
-                self.line = Some(line);
-                about
-            }
-            None => self.line.insert(runtime.block_on(dial(address, credentials))?).about.clone(),
-        };
-        self.known.retain(|known| !known.ended.load(Ordering::Relaxed));
-        let mut come = Vec::new();
-        for there in about.hosts.iter().filter(|there| !there.ended) {
-            let (host, boot_id) = (&there.node.host, &there.node.boot_id);
-            if self.known.iter().any(|known| known.host == *host && known.boot_id == *boot_id) {
-                continue;
-            }
-            if self.hosts.fetch_add(1, Ordering::Relaxed) >= MOST_HOSTS {
-                self.hosts.store(MOST_HOSTS, Ordering::Relaxed);
-                return Err(FleetError::Refused {
-                    address: address.to_string(),
-                    because: format!("{host} is one more than the {MOST_HOSTS} hosts that fit in here"),
-                });
-            }
-            let remote = Remote::host(self.wish.clone(), host, self.ticker.clone())?;
-            let (host, boot_id, ended) = (host.clone(), remote.info().boot_id.clone(), remote.ended());
-            self.known.push(Known { host, boot_id, ended });
-            come.push(remote);
-        }
-        Ok(come)
+    fn look(&mut self, runtime: &Runtime) -> Result<Vec<Host>, FleetError> {
+        self.place.look(runtime, &mut self.guests, &self.ticker)
     }
 
     /// Gives a host to whoever reads, as soon as there is room; whether anybody does.
@@ -194,7 +262,7 @@ impl Door {
     /// Says what is the matter, once. That a host is away its own connection tells.
     fn tell(&mut self, error: &FleetError) {
         let text = error.to_string();
-        let away = matches!(error, FleetError::Connect { likely: Likely::Nobody | Likely::Unknown, .. });
+        let away = matches!(error, FleetError::Connect { likely: Likely::Unknown, .. }) || is_away(error);
         if !away && self.said.as_ref() != Some(&text) {
             self.ticker.tell(text.clone(), true);
             self.said = Some(text);

@@ -44,7 +44,7 @@ fn who_was_away_comes_later() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, None);
     let (away, port) = nobody();
-    let (hosts, lobby) = Lobby::enter(&[wish(away), wish(serving.plain())]).expect("one is there");
+    let (hosts, lobby) = Lobby::enter(&[wish(away), wish(serving.plain())], None).expect("one is there");
     assert_eq!(hosts.len(), 1);
     assert!(lobby.ticker().news().iter().any(|news| news.text.contains("not there yet") && news.bad));
     assert!(lobby.arrived().is_none());
@@ -69,7 +69,7 @@ fn a_host_that_is_booted_anew_comes_as_another() {
     writer.push(&batch(0)).expect("kept");
     let serving = Serving::start(&memory, 0, None);
     let port = serving.port;
-    let (mut hosts, lobby) = Lobby::enter(&[wish(serving.plain())]).expect("it is there");
+    let (mut hosts, lobby) = Lobby::enter(&[wish(serving.plain())], None).expect("it is there");
     let mut first = hosts.remove(0);
     let mut came = Came::default();
     came.read(&mut first, 100, || {});
@@ -94,7 +94,7 @@ fn a_host_that_is_booted_anew_comes_as_another() {
 
 #[test]
 fn nobody_at_all_and_who_is_not_let_in_are_errors_at_once() {
-    let enter = |wishes: &[Wish]| Lobby::enter(wishes).map(|(hosts, _)| hosts.len());
+    let enter = |wishes: &[Wish]| Lobby::enter(wishes, None).map(|(hosts, _)| hosts.len());
     let none = enter(&[wish(nobody().0), wish(nobody().0)]);
     assert!(matches!(none, Err(FleetError::Connect { likely: Likely::Nobody, .. })), "{none:?}");
 
@@ -119,7 +119,7 @@ fn a_relay_of_many_hosts_is_read_whole() {
         writer.push(&batch(0)).expect("kept");
     }
     let serving = Serving::of(Hosts::of(memories), 0, None);
-    let (mut hosts, _lobby) = Lobby::enter(&[wish(serving.plain())]).expect("it is there");
+    let (mut hosts, _lobby) = Lobby::enter(&[wish(serving.plain())], None).expect("it is there");
     assert_eq!(hosts.len(), HOSTS);
     for host in &mut hosts {
         let mut came = Came::default();

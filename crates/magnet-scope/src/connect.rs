@@ -92,13 +92,12 @@ impl ConnectArgs {
             terms: terms.clone(),
         };
         let wishes: Vec<Wish> = self.connect.iter().map(wish).collect();
-        let (mut hosts, lobby) = Lobby::enter(&wishes).map_err(explain)?;
+        let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
+        let bus = self.via.wish(from, &terms, known)?;
+        let (hosts, lobby) = Lobby::enter(&wishes, bus.as_ref()).map_err(explain)?;
         for host in &hosts {
             output::note(&format!("{}, Linux {}", host.info().host, host.info().kernel));
         }
-        let known = || self::credentials(self.tls.as_deref(), self.identity.as_deref());
-        let published = self.via.open(from, &terms, lobby.ticker(), known)?;
-        hosts.extend(published.into_iter().map(|source| Box::new(source) as Host));
         Ok(Connected { hosts, lobby })
     }
 

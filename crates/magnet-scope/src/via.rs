@@ -2,13 +2,9 @@
 
 use crate::connect;
 use crate::failure::Hint;
-use crate::output;
 use anyhow::{Context, Result};
 use clap::Args;
-use magscope_core::source::Source;
-use magscope_fleet::{
-    Buckets, Credentials, FleetError, From, Likely, Server, Subscribed, Subscriber, Terms, Ticker, Via,
-};
+use magscope_fleet::{Buckets, BusWish, Credentials, FleetError, From, Likely, Server, Terms, Via};
 use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -56,28 +52,19 @@ impl ViaArgs {
         !self.via.is_empty()
     }
 
-    /// Connects, and reads each host from then on, until the ticker ends it. `known` tells the certificate, where one is wanted.
-    pub fn open(
+    /// The bus, if one is meant: where to begin, and what of it is wanted. `known` tells the certificate, where one is needed.
+    pub fn wish(
         &self,
         from: From,
         terms: &Terms,
-        ticker: &Ticker,
         known: impl Fn() -> Result<Credentials>,
-    ) -> Result<Vec<Subscribed>> {
+    ) -> Result<Option<BusWish>> {
         if !self.is_asked() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let via = via(&self.via, self.via_creds.as_deref(), known)?;
-        let subscriber = Subscriber::connect(&via).map_err(explain)?;
-        let mut sources = Vec::new();
-        for host in subscriber.hosts(&self.hosts).map_err(explain)? {
-            let buckets = self.buckets.unwrap_or_default();
-            let source = subscriber.read(&host, buckets, from, terms, ticker.clone()).map_err(explain)?;
-            let info = source.info();
-            output::note(&format!("{}: {}, Linux {}", via.shown(), info.host, info.kernel));
-            sources.push(source);
-        }
-        Ok(sources)
+        let (only, buckets) = (self.hosts.clone(), self.buckets.unwrap_or_default());
+        Ok(Some(BusWish { via, only, buckets, from, terms: terms.clone() }))
     }
 }
 

@@ -62,6 +62,8 @@ pub struct Gather {
     /// By which way each part comes.
     by: Vec<Option<usize>>,
     begin: Begin,
+    /// The boot that is read: another one's clock is another.
+    boot: String,
     /// The last that came by each way.
     delivered: Vec<At>,
     waiting: Vec<VecDeque<Message>>,
@@ -84,13 +86,14 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// For these buckets, of which each part comes by one way.
-    pub fn new(buckets: Buckets, by: Vec<Option<usize>>, begin: Begin) -> Self {
+    /// For these buckets, of which each part comes by one way, of this boot of a host.
+    pub fn new(buckets: Buckets, by: Vec<Option<usize>>, begin: Begin, boot: &str) -> Self {
         let ways = by.iter().flatten().max().map_or(0, |last| last + 1);
         Gather {
             buckets,
             by,
             begin,
+            boot: boot.to_owned(),
             delivered: vec![(0, 0); ways],
             waiting: (0..PARTS).map(|_| VecDeque::new()).collect(),
             records: 0,
@@ -123,6 +126,10 @@ impl Gather {
             return;
         };
         self.passed(way, message.at);
+        if self.run.is_none() && !self.is_of_boot(&message.run) {
+            // What the bus still has of a boot before.
+            return;
+        }
         if let Some(round) = message.round {
             self.rounds.push_back((message, round));
             return;
@@ -179,13 +186,16 @@ impl Gather {
         if !late && !self.taken().all(complete) {
             return Ok(None);
         }
-        let boot = |run: &str| run.split_once('.').map(|(_, boot)| boot.to_owned());
-        if self.run.as_ref().is_some_and(|run| boot(run) != boot(&message.run)) {
+        if !self.is_of_boot(&message.run) {
             return Err(AnotherBoot);
         }
         let Some((message, round)) = self.rounds.pop_front() else { return Ok(None) };
         self.waited = Duration::ZERO;
         Ok(Some(self.put_together(message, &round)))
+    }
+
+    fn is_of_boot(&self, run: &str) -> bool {
+        run.split_once('.').is_some_and(|(_, boot)| boot == self.boot)
     }
 
     /// Parts that are taken.
@@ -335,7 +345,7 @@ mod tests {
 
     fn gather(buckets: &str, begin: Begin) -> Gather {
         let buckets: Buckets = buckets.parse().unwrap();
-        Gather::new(buckets, subject::filters("a", buckets).1, begin)
+        Gather::new(buckets, subject::filters("a", buckets).1, begin, "boot")
     }
 
     /// What comes of messages: events, and records missed, a round.
@@ -465,6 +475,14 @@ mod tests {
         [host.round([1, 1, 1]), other.round([1, 1, 1])].concat_them().into_iter().for_each(|m| gather.push(m));
         assert!(gather.next((0, 0)).unwrap().is_some());
         assert_eq!(gather.next((0, 0)).unwrap_err(), AnotherBoot);
+    }
+
+    #[test]
+    fn of_a_boot_before_nothing_is_taken() {
+        let (mut before, mut host) = (Host { run: "a.before".to_owned(), ..Host::new("a") }, Host::new("b"));
+        (host.ns, host.sequence) = (1, 100);
+        let messages = [before.round([1, 1, 1]), host.round([5, 7, 1]), host.round([2, 2, 2])].concat_them();
+        assert_eq!(all(&mut gather("0-63", Begin::Oldest), messages), [(13, 0), (6, 0)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -19,6 +20,11 @@ impl Subscribed {
     /// One that is fed by what runs there.
     pub fn new(inbox: Inbox, runtime: Arc<Runtime>) -> Self {
         Subscribed { inbox, _runtime: runtime }
+    }
+
+    /// What is raised when nothing more comes of it, or is taken.
+    pub fn over(&self) -> Arc<AtomicBool> {
+        self.inbox.over().clone()
     }
 }
 

@@ -85,42 +85,43 @@ impl Subscriber {
         Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, told })
     }
 
-    /// The hosts of which the bus has something: those of these names, or all.
+    /// Whether the bus can be reached just now.
+    pub fn is_there(&self) -> bool {
+        *self.is_there.borrow()
+    }
+
+    /// Where it is, to be shown.
+    pub fn shown(&self) -> &str {
+        &self.bus.shown
+    }
+
+    /// The hosts of which the bus has something: those of these names, or all. Nothing where nobody has told anything of a host since
+    /// `mark`, which is moved on.
     ///
     /// # Errors
-    /// No agent has ever published there, or not under one of these names.
-    pub fn hosts(&self, only: &[String]) -> Result<Vec<BusHost>, FleetError> {
-        let found = self.runtime.block_on(self.ask_for_hosts(only))?;
-        for name in only {
-            if !found.iter().any(|host| host.node.host == *name) {
-                let names: Vec<&str> = found.iter().map(|host| host.node.host.as_str()).collect();
-                let of_them = if names.is_empty() {
-                    String::new()
-                } else {
-                    format!(", of those asked for only {}", names.join(", "))
-                };
-                return Err(self.nobody(format!("no host `{name}` publishes there{of_them}")));
-            }
-        }
-        if found.is_empty() { Err(self.nobody("no host publishes there".to_owned())) } else { Ok(found) }
+    /// The bus does not let them be read, or all there are make no sense.
+    pub fn hosts(&self, only: &[String], mark: &mut Option<u64>) -> Result<Option<Vec<BusHost>>, FleetError> {
+        self.runtime.block_on(self.ask_for_hosts(only, mark))
     }
 
-    fn nobody(&self, because: String) -> FleetError {
-        FleetError::Bus { address: self.bus.shown.clone(), because, likely: Likely::NoAgent }
-    }
-
-    async fn ask_for_hosts(&self, only: &[String]) -> Result<Vec<BusHost>, FleetError> {
+    async fn ask_for_hosts(
+        &self,
+        only: &[String],
+        mark: &mut Option<u64>,
+    ) -> Result<Option<Vec<BusHost>>, FleetError> {
         let what = "what hosts there are cannot be read";
-        let hosts = match self.bus.jetstream.get_stream_no_info(HOSTS).await {
+        let hosts = match self.bus.jetstream.get_stream(HOSTS).await {
             Ok(hosts) => hosts,
+            // Nobody has ever published there.
+            Err(error) if said(&error).contains("stream not found") => return Ok(Some(Vec::new())),
             Err(error) => return Err(self.via.refused(what, &error)),
         };
+        let last_told = hosts.cached_info().state.last_sequence;
+        if mark.replace(last_told) == Some(last_told) {
+            return Ok(None);
+        }
         let subjects = hosts.info_with_subjects(ALL_HOSTS).await;
-        let subjects = match subjects {
-            Ok(subjects) => subjects,
-            Err(error) if said(&error).contains("stream not found") => return Ok(Vec::new()),
-            Err(error) => return Err(self.via.refused(what, &error)),
-        };
+        let subjects = subjects.map_err(|error| self.via.refused(what, &error))?;
         let mut tokens: Vec<String> = subjects
             .take(MOST_HOSTS)
             .filter_map(|subject| async {
@@ -132,7 +133,7 @@ impl Subscriber {
         tokens.sort();
         let packets = self.bus.jetstream.get_stream_no_info(PACKETS).await;
         let packets = packets.map_err(|error| self.via.refused(what, &error))?;
-        let mut found = Vec::new();
+        let (mut found, mut odd) = (Vec::new(), None);
         for token in tokens {
             // What is no name of ours is somebody else's.
             let Some(name) = subject::host(&token) else { continue };
@@ -142,19 +143,32 @@ impl Subscriber {
             let Ok(told) = hosts.get_last_raw_message_by_subject(&subject::about(&token)).await else {
                 continue;
             };
-            let told: Told = serde_json::from_slice(&told.payload).map_err(|error| {
-                let because =
-                    format!("what {name} says of itself is not understood ({error}): is it another version?");
-                FleetError::Bus { address: self.bus.shown.clone(), because, likely: Likely::Unknown }
-            })?;
+            let told: Told = match serde_json::from_slice(&told.payload) {
+                Ok(told) => told,
+                Err(error) => {
+                    odd = Some(format!(
+                        "what {name} says of itself is not understood ({error}): is it another version?"
+                    ));
+                    continue;
+                }
+            };
             let last = packets.get_last_raw_message_by_subject(&subject::packets(&token, Part::COMMON)).await;
             let last = last.ok().map(|last| (last.sequence, last.time));
+            if last.is_none() {
+                // It may be about to begin.
+                *mark = None;
+            }
             // Of one that has gone for good the bus has forgotten everything but the name.
             if last.is_some() || !only.is_empty() {
                 found.push(BusHost { node: NodeInfo { host: name, ..told.node }, token, last });
             }
         }
-        Ok(found)
+        match odd {
+            Some(because) if found.is_empty() => {
+                Err(FleetError::Bus { address: self.bus.shown.clone(), because, likely: Likely::Unknown })
+            }
+            _ => Ok(Some(found)),
+        }
     }
 
     /// Reads a host from then on: of these buckets what these terms let through, until the ticker ends it.
@@ -201,7 +215,7 @@ impl Subscriber {
             bus: self.bus.clone(),
             token: host.token.clone(),
             info,
-            gather: Gather::new(buckets, by, begin),
+            gather: Gather::new(buckets, by, begin, &host.node.boot_id),
             sieve,
             feeder,
             is_there: (!self.told.swap(true, Ordering::Relaxed)).then(|| self.is_there.clone()),
@@ -320,7 +334,7 @@ impl Reading {
                 Ok(None) => return true,
                 Err(_) => {
                     let what =
-                        format!("{}: it is another boot, with another clock; connect anew", self.info.host);
+                        format!("{} was booted anew: what comes from now on is another host's", self.info.host);
                     self.feeder.tell(what, true);
                     return false;
                 }

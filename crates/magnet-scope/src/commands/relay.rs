@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
         terms: Terms::default(),
     };
     let wishes: Vec<Wish> = args.connect.iter().map(wish).collect();
-    let (first, lobby) = Lobby::enter(&wishes).map_err(explain)?;
+    let (first, lobby) = Lobby::enter(&wishes, None).map_err(explain)?;
     let hosts = Hosts::of(Vec::new());
     let writers = first.into_iter().map(|host| take_in(host, &hosts, args.memory));
     let writers = writers.collect::<Result<Vec<_>>>()?;

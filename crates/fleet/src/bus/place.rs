@@ -1,0 +1,97 @@
+//! A bus as a place that hosts come from.
+
+use super::server::Via;
+use super::subject::Buckets;
+use super::subscribe::Subscriber;
+use crate::error::{FleetError, Likely};
+use crate::lobby::{Guests, Host, Place};
+use crate::remote::{From, Ticker};
+use crate::request::Terms;
+use magscope_core::source::Source;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// A host that comes later is read from the look before on, and a little more: what it published until then is not lost.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// How to read a bus.
+#[derive(Clone)]
+pub struct BusWish {
+    /// Where it is, and who asks.
+    pub via: Via,
+    /// Only these hosts; all where none is named.
+    pub only: Vec<String>,
+    /// Only connections of these buckets.
+    pub buckets: Buckets,
+    /// Where to begin.
+    pub from: From,
+    /// What of it is wanted.
+    pub terms: Terms,
+}
+
+/// The place.
+pub struct BusPlace {
+    wish: BusWish,
+    subscriber: Option<Subscriber>,
+    /// When it was looked at last, and how much was told of hosts by then.
+    looked: Option<Instant>,
+    mark: Option<u64>,
+}
+
+impl BusPlace {
+    /// Not yet looked at.
+    pub fn new(wish: BusWish) -> Self {
+        BusPlace { wish, subscriber: None, looked: None, mark: None }
+    }
+}
+
+impl Place for BusPlace {
+    fn name(&self) -> String {
+        self.wish.via.shown()
+    }
+
+    fn look(&mut self, _: &Runtime, guests: &mut Guests, ticker: &Ticker) -> Result<Vec<Host>, FleetError> {
+        let wish = &self.wish;
+        let subscriber = match &mut self.subscriber {
+            Some(subscriber) => subscriber,
+            none => none.insert(Subscriber::connect(&wish.via)?),
+        };
+        // It connects again by itself, and who reads a host says that it is away.
+        if !subscriber.is_there() {
+            return Ok(Vec::new());
+        }
+        let (since, now) = (self.looked, Instant::now());
+        let found = subscriber.hosts(&wish.only, &mut self.mark)?;
+        if let (None, Some(found)) = (since, &found) {
+            let names: Vec<&str> = found.iter().map(|host| host.node.host.as_str()).collect();
+            let mut missing = wish.only.iter().filter(|name| !names.contains(&name.as_str()));
+            if names.is_empty() {
+                self.mark = None;
+                let host =
+                    missing.next().map_or_else(|| "no host".to_owned(), |name| format!("no host `{name}`"));
+                let because = format!("{host} publishes there");
+                return Err(FleetError::Bus { address: wish.via.shown(), because, likely: Likely::NoAgent });
+            }
+            missing.for_each(|name| {
+                ticker.tell(format!("no host `{name}` publishes there yet, waiting for it"), true)
+            });
+        }
+        self.looked = Some(now);
+        let from = match (since, wish.from) {
+            (None, from) => from,
+            (Some(since), _) => From::Back(now - since + SLACK),
+        };
+        let mut come: Vec<Host> = Vec::new();
+        for host in found.unwrap_or_default() {
+            let (name, boot_id) = (&host.node.host, &host.node.boot_id);
+            if guests.knows(name, boot_id) {
+                continue;
+            }
+            guests.make_room(wish.via.shown(), name)?;
+            let source = subscriber.read(&host, wish.buckets, from, &wish.terms, ticker.clone())?;
+            guests.add(name, &source.info().boot_id, source.over());
+            come.push(Box::new(source));
+        }
+        Ok(come)
+    }
+}
