@@ -52,7 +52,7 @@ if [ -d /tls ]; then
         $ip netns exec end /bin/traffic $test --ignored --exact --nocapture &
         timeout 240 /bin/traffic live::guest_watches --ignored --exact --nocapture
     else
-        /bin/magnet-scope agent --netns end --hops all --listen 10.88.$me.1:6246 --tls /tls --identity host-$role &
+        /bin/magnet-scope agent --netns end --hops all --max-overhead off --listen 10.88.$me.1:6246 --tls /tls --identity host-$role &
         agent=$!
         until /bin/magnet-scope agent about unix:/run/magnet-scope/agent.sock >/dev/null 2>&1 || ! kill -0 $agent; do sleep 0.1; done
         timeout 240 $ip netns exec end /bin/traffic $test --ignored --exact --nocapture

@@ -85,7 +85,7 @@ impl AgentChild {
         let socket = dir.join(format!("{name}.sock")).display().to_string();
         let (listen, identity) = (format!("{address}:6246"), format!("host-{name}"));
         let mut arguments = vec!["agent", "--listen", &listen, "--tls", tls, "--identity", &identity];
-        arguments.extend(["--socket", &socket, "--hops", "all"]);
+        arguments.extend(["--socket", &socket, "--hops", "all", "--max-overhead", "off"]);
         arguments.extend(more);
         let mut child =
             in_namespace(namespace, || magnet_scope(&arguments).spawn().expect("the binary starts"));

@@ -293,6 +293,9 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
         if let Some(own) = footer.overhead {
             fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
+            if let Some(budget) = own.budget.filter(|budget| !budget.is_whole) {
+                fact(format!("budget {}: {}", percent(budget.ratio).trim(), budget.captured), cx.c.bad);
+            }
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (on, words, name) in [

@@ -4,6 +4,7 @@ use crate::cli::{CaptureArgs, StampClock};
 use crate::control::server::Bound;
 use crate::failure::Hint;
 use crate::namespaces::Namespaces;
+use crate::values::budget::Budget;
 use crate::{output, privileges};
 use anyhow::{Context, Result, bail};
 use magscope_core::capture_filter::{Field, Test, Value};
@@ -11,6 +12,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
+use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
 use magscope_probe::plan::full_hops;
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, default_hops};
 use magscope_probe::{Setting, Watermark};
@@ -30,13 +32,81 @@ pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
     privileges::require(what, &needed)
 }
 
-/// Attaches the probes.
-pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Capture> {
-    start_with(args, namespaces, default_hops())
+/// What nobody has to ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Usual {
+    /// These hops.
+    pub hops: HopSet,
+    /// This part of the machine at most, and whose time is counted beside the probes'.
+    pub budget: Option<f64>,
+    /// See [`Reader`].
+    pub reader: Reader,
 }
 
-/// Attaches the probes, where these hops are those that nobody has to ask for.
-pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result<Capture> {
+impl Usual {
+    /// These hops, and no budget.
+    pub const fn of(hops: HopSet) -> Self {
+        Usual { hops, budget: None, reader: Reader::Process }
+    }
+}
+
+/// A capture, and what keeps it to its budget, where it has one.
+pub struct Started {
+    /// The capture.
+    pub capture: Capture,
+    /// What is to be asked now and then.
+    pub governor: Option<Governor>,
+}
+
+impl From<Capture> for Started {
+    fn from(capture: Capture) -> Self {
+        Started { capture, governor: None }
+    }
+}
+
+/// Attaches the probes.
+pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
+    start_with(args, namespaces, Usual::of(default_hops()))
+}
+
+/// Attaches the probes, where these are what nobody has to ask for.
+pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, usual: Usual) -> Result<Started> {
+    let governor = governor(args, usual, namespaces.every)?;
+    let capture = attach(args, namespaces, usual.hops)?;
+    Ok(Started { capture, governor })
+}
+
+/// What keeps a capture to its budget: it weighs what a hit costs before anything is attached.
+fn governor(args: &CaptureArgs, usual: Usual, every_netns: bool) -> Result<Option<Governor>> {
+    let budget = match args.max_overhead {
+        Some(Budget::Off) => None,
+        Some(Budget::Part(part)) => Some(part),
+        None => usual.budget,
+    };
+    let Some(budget) = budget else { return Ok(None) };
+    let what = Weighed { hops: args.hops.resolve(usual.hops), backend: args.backend };
+    let scale = HostFacts::read().and_then(|facts| Scale::start(&facts, what, give_up));
+    match scale {
+        Ok(scale) => Ok(Some(Governor::new(budget, scale, usual.reader, every_netns))),
+        Err(error) if args.max_overhead.is_some() => {
+            let next = "it takes CAP_SYS_ADMIN to make the namespace in which hits are weighed; or leave out `--max-overhead`";
+            Err(Hint::error(format!("the overhead cannot be measured: {error}"), "", next))
+        }
+        Err(error) => {
+            output::note(&format!("no overhead budget, because the overhead cannot be measured: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// What the thread that weighs does with its privileges.
+fn give_up() -> std::io::Result<()> {
+    #[cfg(feature = "gui")]
+    privileges::become_the_caller().map_err(std::io::Error::other)?;
+    privileges::drop_all().map_err(std::io::Error::other)
+}
+
+fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result<Capture> {
     let hops = args.hops.resolve(default);
     let ring_bytes = u32::try_from(args.ring_size).unwrap_or(1 << 31);
     let watermark = match (args.latency, args.bulk) {

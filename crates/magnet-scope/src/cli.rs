@@ -6,6 +6,7 @@ use crate::commands::{
     agent, align, compare, completions, ctl, demo, demo_host, doctor, export, health, hops, import, info,
     journeys, live, man, metrics, mon, record, relay, replay, report, sched, ship, supermon,
 };
+use crate::values::budget::Budget;
 use crate::values::hops::HopSelection;
 use crate::values::instant::Instant;
 use clap::{Args, Parser, Subcommand};
@@ -172,6 +173,10 @@ pub struct CaptureArgs {
     /// (docs/probes.md); can be given several times
     #[arg(long, value_name = "PLACE", value_parser = probe)]
     pub probe: Vec<CustomProbe>,
+    /// Take no more than this part of the machine, of all CPUs and of the busiest one: above it less is captured, step by step down to
+    /// histograms, and more again when it can be; every step is told. `off` for none (docs/overhead.md) [default: off; agents 2%]
+    #[arg(long, value_name = "PART", value_parser = crate::values::budget::parse)]
+    pub max_overhead: Option<Budget>,
     /// React at once: wake up at every event, at a cost to the traffic
     #[arg(long, conflicts_with = "bulk")]
     pub latency: bool,

@@ -1,5 +1,6 @@
 //! A live capture with its ends: a time, a signal, and the demo's hosts.
 
+use crate::capture::Started;
 use crate::control::server::{Bound, Questions};
 use crate::control::{ANSWERS_A_BATCH, answer};
 use crate::hosts::Hosts;
@@ -8,12 +9,15 @@ use crate::signals::Stop;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
+use magscope_probe::governor::{Governor, Level};
 use magscope_probe::{Capture, ProbeError};
+use magscope_scope::Budget;
 use std::time::{Duration, Instant};
 
 /// A capture that detaches after a time or at a signal, and then gives what is still in the rings.
 pub struct Live {
     capture: Capture,
+    governor: Option<Governor>,
     /// The demo's hosts, which have to live as long as they are captured.
     hosts: Option<Hosts>,
     end: Option<Instant>,
@@ -24,11 +28,12 @@ pub struct Live {
 }
 
 impl Live {
-    /// Ends `capture` after `duration`, if there is one, or when `stop` is raised.
-    pub fn new(capture: Capture, duration: Option<Duration>, stop: Stop) -> Self {
+    /// Ends a capture after `duration`, if there is one, or when `stop` is raised.
+    pub fn new(started: impl Into<Started>, duration: Option<Duration>, stop: Stop) -> Self {
         // A duration beyond what the clock can hold is no end at all.
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
-        Live { capture, hosts: None, end, stop, stopped: false, hit_ns: None, questions: None }
+        let Started { capture, governor } = started.into();
+        Live { capture, governor, hosts: None, end, stop, stopped: false, hit_ns: None, questions: None }
     }
 
     /// The same, answering at its socket. To be called after privileges were given away.
@@ -76,6 +81,9 @@ impl Source for Live {
             self.stopped = true;
             self.capture.stop();
         }
+        if let Some(governor) = self.governor.as_mut().filter(|_| !self.stopped) {
+            governor.turn(&mut self.capture)?;
+        }
         self.capture.next(batch, left.map_or(timeout, |left| left.min(timeout)))
     }
 }
@@ -91,5 +99,16 @@ impl Feed for Live {
 
     fn ring_fill_ratio(&self) -> f64 {
         self.capture.ring_fill_ratio()
+    }
+
+    fn budget(&self) -> Option<Budget> {
+        let steps = self.governor.as_ref()?.steps();
+        let (ratio, used_ratio) = (steps.budget(), steps.share().most());
+        Some(Budget {
+            ratio,
+            used_ratio,
+            captured: steps.level().name(),
+            is_whole: steps.level() == Level::Full,
+        })
     }
 }

@@ -118,6 +118,10 @@ impl<S: Feed> Feed for Recorded<S> {
         self.inner.hits()
     }
 
+    fn budget(&self) -> Option<magscope_scope::Budget> {
+        self.inner.budget()
+    }
+
     fn hit_ns(&self) -> Option<f64> {
         self.inner.hit_ns()
     }

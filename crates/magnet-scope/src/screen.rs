@@ -22,7 +22,7 @@ use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_scope::{Options, Overhead, Recording, Scope, State};
+use magscope_scope::{Budget, Options, Overhead, Recording, Scope, State};
 use magscope_tui::{Exit, Pump, TuiError};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -42,6 +42,11 @@ pub trait Feed: Source {
 
     /// What one of them was measured to cost in the kernel, nanoseconds.
     fn hit_ns(&self) -> Option<f64> {
+        None
+    }
+
+    /// What it may take of the machine, where that is limited.
+    fn budget(&self) -> Option<Budget> {
         None
     }
 
@@ -163,7 +168,8 @@ impl<'a, F: Feed> Feeder<'a, F> {
         if self.meter.is_due() {
             if let Some(hits) = self.feed.hits() {
                 let overhead = self.meter.read(hits, self.feed.hit_ns());
-                scope.set_overhead(Overhead { ring_fill_ratio: self.feed.ring_fill_ratio(), ..overhead });
+                let (ring_fill_ratio, budget) = (self.feed.ring_fill_ratio(), self.feed.budget());
+                scope.set_overhead(Overhead { ring_fill_ratio, budget, ..overhead });
             }
             if let Some(busy) = self.host_cpu.read() {
                 scope.set_host_cpu(busy);

@@ -94,6 +94,11 @@ impl Capture {
             && ways.any(|way| self.links.iter().any(|(program, _)| *program == way.program))
     }
 
+    /// One in so many flows is kept.
+    pub fn flow_one_in(&self) -> u32 {
+        self.control.flow_one_in()
+    }
+
     /// What leaves events out or brings more along, as settings that would bring it about again.
     pub fn in_force(&self) -> Vec<String> {
         let mut settings = Vec::new();

@@ -4,13 +4,16 @@
 //! without probes in turns, and divides the difference by the number of hits. `run_time_ns` of the kernel's BPF
 //! statistics would leave out being called, which is a third of the cost.
 
+mod traffic;
+
+pub(crate) use traffic::Traffic;
+
 use crate::capture::{Capture, CaptureOptions};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -64,22 +67,13 @@ pub fn measure_so(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, 
     run.join().unwrap_or_else(|_| Err(failed(io::Error::other("the measuring thread panicked"))))
 }
 
-fn failed(cause: io::Error) -> ProbeError {
+pub(crate) fn failed(cause: io::Error) -> ProbeError {
     ProbeError::Read { path: PathBuf::from("the namespace for measuring cost"), cause }
 }
 
 fn measure_here(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, ProbeError> {
-    // SAFETY: this thread was made for it and ends after; no other thread changes namespace.
-    #[allow(unsafe_code)]
-    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) }
-        .map_err(|e| failed(e.into()))?;
-    raise_loopback().map_err(failed)?;
-    let mut cpus = rustix::thread::CpuSet::new();
-    cpus.set(rustix::thread::sched_getcpu());
-    // staying on one CPU only makes the figure steadier
-    let _unpinned = rustix::thread::sched_setaffinity(None, &cpus);
-    let mut traffic = Traffic::new().map_err(failed)?;
-    traffic.round().map_err(failed)?;
+    let mut traffic = Traffic::apart().map_err(failed)?;
+    traffic.round(MESSAGES).map_err(failed)?;
 
     let (mut costs, mut bares, mut hits_seen) = (Vec::new(), Vec::new(), 0.0);
     let options = CaptureOptions {
@@ -93,10 +87,10 @@ fn measure_here(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, Pr
         if round > 0 && begin.elapsed() > what.at_most {
             break;
         }
-        let bare = traffic.round().map_err(failed)?;
+        let bare = traffic.round(MESSAGES).map_err(failed)?;
         let mut capture = Capture::start_on(facts, options.clone())?;
         let before = capture.counters()?.hits;
-        let probed = traffic.round().map_err(failed)?;
+        let probed = traffic.round(MESSAGES).map_err(failed)?;
         let hits = (capture.counters()?.hits - before) as f64 / MESSAGES as f64;
         capture.stop();
         if hits < 0.5 {
@@ -115,62 +109,4 @@ fn measure_here(facts: &HostFacts, what: Measurement) -> Result<Option<Cost>, Pr
         hits: hits_seen,
         bare_ns: at(&bares, 2),
     }))
-}
-
-/// Sockets that this thread sends to itself through.
-struct Traffic {
-    udp: UdpSocket,
-    near: TcpStream,
-    far: TcpStream,
-}
-
-impl Traffic {
-    fn new() -> io::Result<Self> {
-        let udp = UdpSocket::bind("127.0.0.1:0")?;
-        udp.connect(udp.local_addr()?)?;
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let near = TcpStream::connect(listener.local_addr()?)?;
-        near.set_nodelay(true)?;
-        let (far, _) = listener.accept()?;
-        Ok(Traffic { udp, near, far })
-    }
-
-    /// Nanoseconds for one message of each kind, there and read: the median, because another task takes the CPU from few messages, and
-    /// from those for long.
-    fn round(&mut self) -> io::Result<f64> {
-        let mut buffer = [0u8; 64];
-        let mut each_ns = [0; MESSAGES];
-        for ns in &mut each_ns {
-            let start = Instant::now();
-            self.udp.send(&buffer)?;
-            self.udp.recv(&mut buffer)?;
-            self.near.write_all(&buffer)?;
-            self.far.read_exact(&mut buffer)?;
-            *ns = start.elapsed().as_nanos() as u64;
-        }
-        let (_, median_ns, _) = each_ns.select_nth_unstable(MESSAGES / 2);
-        Ok(*median_ns as f64)
-    }
-}
-
-/// Brings up `lo` in a new namespace, where it is down.
-fn raise_loopback() -> io::Result<()> {
-    let socket = UdpSocket::bind("0.0.0.0:0")?;
-    // SAFETY: an all-zero `ifreq` is valid; the name is shorter than its field; the kernel reads and writes only the
-    // structure that the pointer leads to, which outlives both calls.
-    #[allow(unsafe_code)]
-    unsafe {
-        let mut request: libc::ifreq = std::mem::zeroed();
-        request.ifr_name[0] = b'l' as libc::c_char;
-        request.ifr_name[1] = b'o' as libc::c_char;
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        if libc::ioctl(fd, libc::SIOCGIFFLAGS, &raw mut request) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
-        if libc::ioctl(fd, libc::SIOCSIFFLAGS, &raw mut request) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
 }

@@ -18,6 +18,7 @@ pub mod error;
 pub mod facts;
 pub mod filter;
 pub mod gaps;
+pub mod governor;
 mod messages;
 pub mod netns;
 pub mod order;

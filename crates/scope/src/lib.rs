@@ -72,7 +72,7 @@ pub use look::Room;
 pub use math::{Math, MathError};
 pub use measure::Over;
 pub use names::Seat;
-pub use overhead::{Overhead, Recording};
+pub use overhead::{Budget, Overhead, Recording};
 pub use persistence::Persistence;
 pub use pick::Pick;
 pub use probes::{Probe, ProbeId};

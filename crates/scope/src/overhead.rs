@@ -13,6 +13,21 @@ pub struct Overhead {
     pub hits: u64,
     /// How full the fullest ring buffer was when last read, 0.0 to 1.0.
     pub ring_fill_ratio: f64,
+    /// What it is kept to, where it is.
+    pub budget: Option<Budget>,
+}
+
+/// What the instrument may take of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Part of all CPUs, and of the busiest one: 0.02 for 2 %.
+    pub ratio: f64,
+    /// What it took lately.
+    pub used_ratio: f64,
+    /// What is therefore captured, in words.
+    pub captured: &'static str,
+    /// Whether that is all that was asked for.
+    pub is_whole: bool,
 }
 
 /// A recording that runs beside the scope.

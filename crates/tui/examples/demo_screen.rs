@@ -27,6 +27,7 @@ impl Pump for MadeUp {
             kernel_cpu_ratio_estimate: Some(0.012),
             hits: self.world.hits(),
             ring_fill_ratio: 0.03,
+            budget: None,
         });
         Ok(Progress::More)
     }

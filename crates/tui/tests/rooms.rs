@@ -22,6 +22,7 @@ fn busy() -> Scope {
             kernel_cpu_ratio_estimate: Some(0.012),
             hits: world.hits(),
             ring_fill_ratio: 0.03,
+            budget: None,
         });
     }
     scope

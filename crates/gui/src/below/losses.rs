@@ -72,6 +72,14 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
             ("this program, of a core", percent(own.reader_cpu_ratio)),
             ("probes, of a core (est.)", or_dot(own.kernel_cpu_ratio_estimate.map(percent))),
             ("a hit", or_dot(own.kernel_ns_per_hit.map(|ns| format!("{ns:.0} ns")))),
+            (
+                "of the machine, budget",
+                or_dot(
+                    own.budget
+                        .map(|b| format!("{} of {}", percent(b.used_ratio).trim(), percent(b.ratio).trim())),
+                ),
+            ),
+            ("so it captures", or_dot(own.budget.map(|b| b.captured.to_owned()))),
             ("hits", count(own.hits)),
             ("fullest ring", percent(own.ring_fill_ratio)),
         ] {

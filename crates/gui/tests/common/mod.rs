@@ -114,6 +114,7 @@ pub fn busy() -> Scope {
             kernel_cpu_ratio_estimate: Some(0.012),
             hits: world.hits(),
             ring_fill_ratio: 0.03,
+            budget: None,
         });
     }
     MadeUp::lose(&mut scope, 3 * SECOND, 12);

@@ -1,6 +1,7 @@
 //! `magnet-scope agent`: a capture that stands, its last minutes in memory, and viewers that read them.
 
 use crate::agent::{BusArgs, Health, ListenArgs};
+use crate::capture::Usual;
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
 use crate::failure::Usage;
@@ -15,6 +16,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Hop};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{About, AboutHost, Address, Grants, Hosts, Memory, Publisher, dial};
+use magscope_probe::governor::Reader;
 use magscope_scope::format::count;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -34,6 +36,9 @@ const STANDING: [Hop; 10] = [
     Hop::SkbDrop,
     Hop::SockFull,
 ];
+
+/// What part of the machine it may take unless it is told otherwise. What it does for viewers is theirs, and limited otherwise.
+const BUDGET: f64 = 0.02;
 
 /// How long the bus has at the end to take what is left.
 const PARTING: Duration = Duration::from_secs(3);
@@ -200,7 +205,8 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let via = args.bus.via(&args.listen)?;
     let doors = args.listen.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
-    let capture = capture::start_with(&args.capture, namespaces, standing)?;
+    let usual = Usual { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
+    let capture = capture::start_with(&args.capture, namespaces, usual)?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let mut live = Live::new(capture, args.capture.duration, stop).with_control(control);

@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("mon", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
-    let capture = capture::start_with(&args.capture, namespaces, super::metrics::hops())?;
+    let capture = capture::start_with(&args.capture, namespaces, capture::Usual::of(super::metrics::hops()))?;
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);

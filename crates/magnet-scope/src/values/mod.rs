@@ -1,6 +1,7 @@
 //! What people type: durations, sizes, sets of hops, instants, windows. Every error names the nearest thing that would do.
 
 pub mod backend;
+pub mod budget;
 pub mod duration;
 pub mod hops;
 pub mod instant;

@@ -1,6 +1,7 @@
 //! What the kernel side counted.
 
 use crate::error::ProbeError;
+use crate::governor::CpuHits;
 use crate::record::{mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HEADS, mag_hop_MAG_HOPS};
 use libbpf_rs::{MapCore, MapFlags, Object};
 use magscope_core::{Hop, HopCount};
@@ -16,6 +17,8 @@ pub struct Counters {
     pub hops: Vec<HopCount>,
     /// Of those, how many found no room, by hop.
     pub lost_by_hop: BTreeMap<Hop, u64>,
+    /// What became of the hits of each CPU.
+    pub cpus: Vec<CpuHits>,
     /// Payload heads that should have become records, and how many of them found no room.
     pub heads: (u64, u64),
     /// What became of every hit of a custom probe, in their order.
@@ -73,6 +76,16 @@ impl OfCpu<'_> {
         }
     }
 
+    /// Over all hops, custom probes among them.
+    fn hits(&self) -> CpuHits {
+        let all = |offset| (0..mag_hop_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
+        CpuHits {
+            kept: all(offset_of!(mag_cpu, kept)),
+            sampled: all(offset_of!(mag_cpu, sampled)),
+            filtered: all(offset_of!(mag_cpu, filtered)) + all(offset_of!(mag_cpu, undecided)),
+        }
+    }
+
     fn probe(&self, number: usize) -> ProbeCount {
         let of = |offset| self.word(offset, mag_hop_MAG_CUSTOM as usize + number);
         ProbeCount {
@@ -103,6 +116,7 @@ impl Counters {
     }
 
     fn add(&mut self, cpu: &OfCpu<'_>, time_ns: u64) {
+        self.cpus.push(cpu.hits());
         self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
         self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_hop_MAG_HEADS as usize);

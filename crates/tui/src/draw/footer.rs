@@ -72,7 +72,12 @@ fn own_cost(theme: &Theme, frame: &Frame) -> (String, Style) {
         (None, None) => words.push_str(", kernel not measured"),
     }
     _ = write!(words, " · ring {}", percent(own.ring_fill_ratio).trim_start());
-    (words, theme.plain)
+    match own.budget {
+        Some(budget) if !budget.is_whole => {
+            (format!("BUDGET {}: {}", percent(budget.ratio).trim(), budget.captured), theme.bad)
+        }
+        _ => (words, theme.plain),
+    }
 }
 
 /// The keys of the commands that have a short name. Neighbours with the same one share it: `+- timebase`.

@@ -134,6 +134,11 @@ fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
             fact("probes, of a core (est.)", format!("{kernel:>11}"));
             let hit = own.kernel_ns_per_hit.map_or_else(|| "·".to_owned(), |ns| format!("{ns:.0} ns"));
             fact("a hit", format!("{hit:>11}"));
+            if let Some(budget) = own.budget {
+                let (used, most) = (percent(budget.used_ratio), percent(budget.ratio));
+                fact("of the machine, budget", format!("{used:>11} of {}", most.trim()));
+                fact("so it captures", format!("  {}", budget.captured));
+            }
             fact("hits", format!("{:>11}", count(own.hits)));
             fact("fullest ring", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
         }

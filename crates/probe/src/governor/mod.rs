@@ -1,0 +1,185 @@
+//! The overhead budget: a capture that steps down when it takes more of the machine than it may, and up again.
+//!
+//! `steps` chooses (pure), `scale` weighs what a hit costs, `level` has the rungs, and [`Governor`] reads what was hit, asks, and changes the
+//! capture. Every step is a change of the capture, with what it took before.
+
+mod level;
+mod scale;
+mod steps;
+
+pub use level::Level;
+pub use scale::{Scale, Weighed};
+pub use steps::{CpuHits, Prices, Reading, Share, Step, Steps};
+
+use crate::capture::Capture;
+use crate::error::ProbeError;
+use crate::setting::Setting;
+use magscope_core::Change;
+use magscope_core::hop::HopSet;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_secs(1);
+/// At rest: how often it looks, and how long.
+const REST: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(250);
+/// How often hits are weighed anew.
+const WEIGH: Duration = Duration::from_secs(30);
+
+/// Whose processor time counts beside that of the probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// The whole process's.
+    Process,
+    /// That of the thread alone that reads the capture: what the rest does is done for others, as an agent does for its viewers.
+    Thread,
+}
+
+impl Reader {
+    fn cpu_time(self) -> Duration {
+        let time = clock_gettime(match self {
+            Self::Process => ClockId::ProcessCPUTime,
+            Self::Thread => ClockId::ThreadCPUTime,
+        });
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    }
+}
+
+/// Keeps a capture to its budget.
+pub struct Governor {
+    steps: Steps,
+    scale: Scale,
+    reader: Reader,
+    /// Whether hits can be weighed while the capture runs without being seen by it.
+    weighs_on: bool,
+    weighed: Instant,
+    /// Where the stretch began that is looked at.
+    began: Instant,
+    cpu: Duration,
+    hits: Option<Vec<CpuHits>>,
+    /// The flows that were asked for, and what was made of it.
+    asked_one_in: u32,
+    set_one_in: Option<u32>,
+    resting: Option<Resting>,
+}
+
+/// Nothing is attached.
+struct Resting {
+    /// What was, before.
+    hops: HopSet,
+    looks: bool,
+}
+
+impl Governor {
+    /// Within a part of the machine, 0.02 for 2 %; `every_netns` where the capture sees every namespace.
+    pub fn new(budget: f64, scale: Scale, reader: Reader, every_netns: bool) -> Self {
+        let now = Instant::now();
+        Governor {
+            steps: Steps::new(budget),
+            scale,
+            reader,
+            weighs_on: !every_netns,
+            weighed: now,
+            began: now,
+            cpu: reader.cpu_time(),
+            hits: None,
+            asked_one_in: 1,
+            set_one_in: None,
+            resting: None,
+        }
+    }
+
+    /// Where it stands.
+    pub fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    /// Looks, where it is time for it, and changes the capture where it takes too much, or less than it may. To be called often, by the
+    /// thread that reads the capture.
+    ///
+    /// # Errors
+    /// The capture cannot be changed, or the kernel does not give its counters.
+    pub fn turn(&mut self, capture: &mut Capture) -> Result<(), ProbeError> {
+        let now = Instant::now();
+        let due = match &self.resting {
+            Some(Resting { looks: true, .. }) => LOOK,
+            Some(_) => REST,
+            None => PERIOD,
+        };
+        if self.hits.is_some() && now - self.began < due {
+            return Ok(());
+        }
+        if self.weighs_on && self.weighed.elapsed() >= WEIGH {
+            self.weighed = now;
+            self.scale.ask();
+        }
+        let hits: Vec<CpuHits> = capture.counters()?.cpus;
+        let (began, cpu) = (std::mem::replace(&mut self.began, now), self.reader.cpu_time());
+        let reader = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
+        let Some(before) = self.hits.replace(hits.clone()) else { return Ok(()) };
+        if let Some(resting) = &mut self.resting
+            && !resting.looks
+        {
+            resting.looks = true;
+            let hops = resting.hops;
+            capture.change(&Setting::Enable(hops))?;
+            // The look begins when everything is attached.
+            self.hits = None;
+            return Ok(());
+        }
+        let reading = Reading {
+            elapsed: now - began,
+            reader,
+            cpus: hits.iter().zip(&before).map(|(now, before)| now.since(*before)).collect(),
+        };
+        let Some(prices) = self.scale.prices() else { return Ok(()) };
+        match self.steps.take(&reading, &prices) {
+            Some(step) => self.go(step, capture)?,
+            None => self.rest_on(capture)?,
+        }
+        // What the change itself took belongs to nobody's stretch.
+        self.hits = None;
+        Ok(())
+    }
+
+    fn go(&mut self, step: Step, capture: &mut Capture) -> Result<(), ProbeError> {
+        let from_ns = capture.event_clock.now_ns();
+        if let Some(resting) = self.resting.take() {
+            let hops = HopSet(resting.hops.0 | capture.hops().0);
+            if hops != capture.hops() {
+                capture.change(&Setting::Enable(hops))?;
+            }
+        }
+        if self.set_one_in != Some(capture.flow_one_in()) {
+            self.asked_one_in = capture.flow_one_in();
+        }
+        let one_in = match step.to {
+            Level::Flows(one_in) => self.asked_one_in.saturating_mul(one_in),
+            _ => self.asked_one_in,
+        };
+        if capture.flow_one_in() != one_in {
+            capture.change(&Setting::SampleFlows(one_in))?;
+        }
+        self.set_one_in = Some(one_in);
+        if step.to == Level::Rest {
+            self.resting = Some(Resting { hops: capture.hops(), looks: false });
+            capture.change(&Setting::Disable(capture.hops()))?;
+        }
+        let what = format!(
+            "governor: {} ({:.1} % of {:.1} %)",
+            step.to,
+            step.share.most() * 100.0,
+            self.steps.budget() * 100.0
+        );
+        capture.changes.push(Change { from_ns, to_ns: capture.event_clock.now_ns(), what });
+        Ok(())
+    }
+
+    /// After a look that has led to nothing.
+    fn rest_on(&mut self, capture: &mut Capture) -> Result<(), ProbeError> {
+        let Some(resting) = &mut self.resting else { return Ok(()) };
+        resting.looks = false;
+        capture.change(&Setting::Disable(capture.hops()))
+    }
+}

@@ -1,0 +1,342 @@
+//! Which rung is the right one: pure, told what was measured, and asked once a second.
+//!
+//! Down at once to where the budget is expected to hold, up when it has held for a while and is expected to hold there too. A step up
+//! that has to be taken back makes the next one wait longer, so that a load between two rungs does not make it swing.
+
+use super::level::Level;
+use std::time::Duration;
+
+/// What a hit costs, nanoseconds, being called included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// One that becomes a record.
+    pub full: f64,
+    /// One that becomes a compact record.
+    pub compact: f64,
+    /// One that is added up in the kernel.
+    pub histograms: f64,
+    /// One that a filter or a sampler leaves out.
+    pub left_out: f64,
+}
+
+impl Prices {
+    /// Of a hit that is kept at a rung.
+    fn kept(&self, level: Level) -> f64 {
+        match level {
+            Level::Full => self.full,
+            Level::Compact | Level::Flows(_) => self.compact,
+            Level::Histograms | Level::Rest => self.histograms,
+        }
+    }
+}
+
+/// Hits of one CPU in a stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuHits {
+    /// Became records, or were added up in the kernel.
+    pub kept: u64,
+    /// Left out by a sampler.
+    pub sampled: u64,
+    /// Left out by a filter.
+    pub filtered: u64,
+}
+
+impl CpuHits {
+    /// What came between two readings of the counters.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        CpuHits {
+            kept: self.kept.saturating_sub(before.kept),
+            sampled: self.sampled.saturating_sub(before.sampled),
+            filtered: self.filtered.saturating_sub(before.filtered),
+        }
+    }
+}
+
+/// What was measured in a stretch of time in which one rung held.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// How long that was.
+    pub elapsed: Duration,
+    /// Processor time that reading took: what is to be paid beside the probes.
+    pub reader: Duration,
+    /// Every CPU of the host.
+    pub cpus: Vec<CpuHits>,
+}
+
+/// What part of the machine the instrument takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    /// Of the processor time of all CPUs, with the reader.
+    pub of_cpus: f64,
+    /// Of the busiest CPU's time, probes alone: what a stream that keeps a CPU busy is slowed by at most.
+    pub of_stream: f64,
+}
+
+impl Share {
+    /// The larger: what the budget is for.
+    pub fn most(self) -> f64 {
+        self.of_cpus.max(self.of_stream)
+    }
+
+    /// At prices.
+    fn of(reading: &Reading, level: Level, prices: &Prices) -> Self {
+        let ns = reading.elapsed.as_nanos().max(1) as f64;
+        let cost = |cpu: &CpuHits| {
+            cpu.kept as f64 * prices.kept(level) + (cpu.sampled + cpu.filtered) as f64 * prices.left_out
+        };
+        let costs = || reading.cpus.iter().map(cost);
+        let cpus = reading.cpus.len().max(1) as f64;
+        Share {
+            of_cpus: (costs().sum::<f64>() + reading.reader.as_nanos() as f64) / (ns * cpus),
+            of_stream: costs().fold(0.0, f64::max) / ns,
+        }
+    }
+}
+
+/// A step that is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// To where.
+    pub to: Level,
+    /// What was taken before it.
+    pub share: Share,
+}
+
+/// Of the budget, what a rung may be expected to take to be chosen on the way down, and on the way up.
+const DOWN_TO: f64 = 0.9;
+const UP_TO: f64 = 0.7;
+/// So much over the budget is acted upon at once, less when it was so twice.
+const AT_ONCE: f64 = 2.0;
+/// How long the load has to be small before a step up: at first, and at most.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
+/// A step up that is taken back within this was wrong.
+const SOON: Duration = Duration::from_secs(15);
+/// Fewer records in a stretch say nothing about what reading one costs.
+const ENOUGH_RECORDS: u64 = 2_000;
+
+/// Chooses rungs.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    budget: f64,
+    level: Level,
+    share: Share,
+    /// What reading a record takes at most.
+    record_ns: Option<f64>,
+    over_before: bool,
+    calm: Duration,
+    patience: Duration,
+    /// Since the last step up.
+    up: Option<Duration>,
+}
+
+impl Steps {
+    /// From the top, within a part of the machine: 0.02 for 2 %.
+    pub fn new(budget: f64) -> Self {
+        Steps {
+            budget,
+            level: Level::Full,
+            share: Share::default(),
+            record_ns: None,
+            over_before: false,
+            calm: Duration::ZERO,
+            patience: PATIENCE.0,
+            up: None,
+        }
+    }
+
+    /// Where it is.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What it may take.
+    pub fn budget(&self) -> f64 {
+        self.budget
+    }
+
+    /// What it took when it was told last.
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
+    /// Takes what was measured since the last time; the step that follows from it. At rest it is told of looks, in which histograms were
+    /// made; then it stays or climbs.
+    pub fn take(&mut self, reading: &Reading, prices: &Prices) -> Option<Step> {
+        self.share = Share::of(reading, self.level, prices);
+        self.learn(reading);
+        self.up = self.up.map(|up| up + reading.elapsed);
+        let is_over = self.level != Level::Rest && self.share.most() > self.budget;
+        if is_over {
+            self.calm = Duration::ZERO;
+            let is_so = std::mem::replace(&mut self.over_before, true);
+            if !is_so && self.share.most() < self.budget * AT_ONCE {
+                return None;
+            }
+            if self.up.take().is_some_and(|up| up < SOON) {
+                self.patience = (self.patience * 2).min(PATIENCE.1);
+            }
+            let below = &Level::LADDER[self.level.depth() + 1..];
+            let fits = |level: &&Level| self.expected(reading, prices, **level) <= self.budget * DOWN_TO;
+            return self.go(below.iter().find(fits).copied().unwrap_or(Level::Rest));
+        }
+        self.over_before = false;
+        if self.up.is_some_and(|up| up >= SOON) {
+            (self.up, self.patience) = (None, PATIENCE.0);
+        }
+        let above = &Level::LADDER[..self.level.depth()];
+        let fits = |level: &&Level| self.expected(reading, prices, **level) <= self.budget * UP_TO;
+        let Some(best) = above.iter().find(fits).copied() else {
+            self.calm = Duration::ZERO;
+            return None;
+        };
+        self.calm += reading.elapsed;
+        // Looks are short and far apart: one is as good as some seconds.
+        if self.calm < self.patience && self.level != Level::Rest {
+            return None;
+        }
+        self.up = Some(Duration::ZERO);
+        self.go(best)
+    }
+
+    fn go(&mut self, to: Level) -> Option<Step> {
+        (self.level, self.calm, self.over_before) = (to, Duration::ZERO, false);
+        Some(Step { to, share: self.share })
+    }
+
+    /// What reading takes.
+    fn learn(&mut self, reading: &Reading) {
+        let records: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
+        if self.level.kept() > 0.0 && records >= ENOUGH_RECORDS {
+            let each = reading.reader.as_nanos() as f64 / records as f64;
+            self.record_ns = Some(self.record_ns.map_or(each, |known| known * 0.7 + each * 0.3));
+        }
+    }
+
+    /// What another rung would have taken of the same traffic.
+    fn expected(&self, reading: &Reading, prices: &Prices, level: Level) -> f64 {
+        let mut there = reading.clone();
+        let now = if self.level.kept() > 0.0 { reading.cpus.iter().map(|cpu| cpu.kept).sum() } else { 0 };
+        let mut then = 0;
+        for cpu in &mut there.cpus {
+            let passed = cpu.kept + cpu.sampled;
+            cpu.kept = match level {
+                Level::Histograms => passed,
+                // Of the same flows as now, if as many; of more of them, if chance has it.
+                _ if level == self.level => cpu.kept,
+                _ => (passed as f64 * level.kept()).round() as u64,
+            };
+            cpu.sampled = passed - cpu.kept.min(passed);
+            if level.kept() > 0.0 {
+                then += cpu.kept;
+            }
+        }
+        let more = (then as f64 - now as f64) * self.record_ns.unwrap_or(0.0);
+        there.reader = Duration::from_nanos((reading.reader.as_nanos() as f64 + more).max(0.0) as u64);
+        if level == Level::Rest { 0.0 } else { Share::of(&there, level, prices).most() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRICES: Prices = Prices { full: 200.0, compact: 170.0, histograms: 120.0, left_out: 80.0 };
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Traffic that is made of flows of equal weight, on one of two CPUs; reading a record takes 100 ns.
+    struct Machine {
+        hits_per_s: u64,
+    }
+
+    impl Machine {
+        fn reading(&self, level: Level) -> Reading {
+            let passed = if level == Level::Rest { self.hits_per_s / 4 } else { self.hits_per_s };
+            let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
+            let records = (passed as f64 * level.kept()) as u64;
+            let kept = if level.kept() > 0.0 { records } else { passed };
+            let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0 };
+            let reader = Duration::from_nanos(records * 100 + 1_000_000);
+            Reading { elapsed, reader, cpus: vec![cpu, CpuHits::default()] }
+        }
+
+        /// So many seconds; the rungs it was on.
+        fn run(&self, steps: &mut Steps, seconds: usize) -> Vec<Level> {
+            let mut levels = Vec::new();
+            for _ in 0..seconds {
+                steps.take(&self.reading(steps.level()), &PRICES);
+                levels.push(steps.level());
+            }
+            levels
+        }
+    }
+
+    #[test]
+    fn a_load_within_the_budget_is_captured_whole() {
+        let mut steps = Steps::new(0.02);
+        let levels = Machine { hits_per_s: 90_000 }.run(&mut steps, 60);
+        assert!(levels.iter().all(|level| *level == Level::Full), "{levels:?}");
+        assert!((steps.share().of_stream - 0.018).abs() < 1e-9, "{:?}", steps.share());
+    }
+
+    #[test]
+    fn it_steps_down_to_where_the_budget_holds_and_up_again() {
+        let mut steps = Steps::new(0.02);
+        Machine { hits_per_s: 50_000 }.run(&mut steps, 20);
+        for hits_per_s in [110_000, 160_000, 240_000, 300_000, 3_000_000] {
+            let machine = Machine { hits_per_s };
+            let levels = machine.run(&mut steps, 60);
+            assert!(steps.share().most() <= 0.02 || steps.level() == Level::Rest, "{levels:?}");
+            let settled = &levels[40..];
+            assert!(settled.iter().all(|level| *level == settled[0]), "it swings at {hits_per_s}: {levels:?}");
+        }
+        assert_eq!(steps.level(), Level::Rest);
+        let up = Machine { hits_per_s: 50_000 }.run(&mut steps, 20);
+        assert_eq!(up.last(), Some(&Level::Full), "{up:?}");
+    }
+
+    #[test]
+    fn twice_the_budget_is_left_at_once_and_a_little_more_than_it_after_two_seconds() {
+        let mut steps = Steps::new(0.02);
+        assert_eq!(Machine { hits_per_s: 250_000 }.run(&mut steps, 1).len(), 1);
+        assert_ne!(steps.level(), Level::Full);
+        let mut steps = Steps::new(0.02);
+        assert_eq!(Machine { hits_per_s: 103_000 }.run(&mut steps, 2), [Level::Full, Level::Compact]);
+    }
+
+    #[test]
+    fn a_load_that_doubles_and_halves_again_and_again_makes_it_ever_more_patient() {
+        let mut steps = Steps::new(0.02);
+        let mut changes = Vec::new();
+        for round in 0..40 {
+            for hits_per_s in [60_000, 120_000] {
+                let levels = Machine { hits_per_s }.run(&mut steps, 8);
+                changes.push((round, levels.windows(2).filter(|two| two[0] != two[1]).count()));
+            }
+        }
+        let of = |rounds: std::ops::Range<usize>| {
+            changes.iter().filter(|(round, _)| rounds.contains(round)).map(|(_, n)| n).sum::<usize>()
+        };
+        assert!(of(0..10) > of(30..40), "{changes:?}");
+    }
+
+    #[test]
+    fn one_flow_that_is_kept_where_few_are_does_not_stop_it() {
+        // All traffic is one flow that every sampling keeps.
+        let mut steps = Steps::new(0.02);
+        for _ in 0..20 {
+            let kept = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
+            let elapsed = if steps.level() == Level::Rest { SECOND / 4 } else { SECOND };
+            let cpus = vec![CpuHits { kept, ..CpuHits::default() }];
+            steps.take(&Reading { elapsed, reader: Duration::from_millis(100), cpus }, &PRICES);
+        }
+        assert_eq!(steps.level(), Level::Rest);
+    }
+
+    #[test]
+    fn nothing_measured_is_nothing_done() {
+        let mut steps = Steps::new(0.02);
+        assert_eq!(steps.take(&Reading::default(), &PRICES), None);
+        assert_eq!(steps.level(), Level::Full);
+    }
+}
