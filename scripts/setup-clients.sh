@@ -53,6 +53,11 @@ if ! "$clients/bin/python" -c 'import prometheus_client, sexpdata' 2>/dev/null; 
     say "installing parsers of OpenMetrics and of s-expressions"
     "$clients/bin/pip" install -q prometheus_client sexpdata >&2 || say "could not: their tests are skipped"
 fi
+# A collector of OpenTelemetry.
+if ! "$clients/bin/python" -c 'import rotel' 2>/dev/null; then
+    say "installing a collector of OpenTelemetry"
+    "$clients/bin/pip" install -q rotel >&2 || say "could not: its test is skipped"
+fi
 # An object store on this host, and Amazon's client for it.
 if ! "$clients/bin/python" -c 'import boto3, moto.server' 2>/dev/null; then
     say "installing an S3 server and its client"

@@ -3,6 +3,8 @@
 #[path = "common/agents.rs"]
 mod agents;
 mod common;
+#[path = "common/exports.rs"]
+mod exports;
 #[path = "common/web.rs"]
 mod web;
 #[path = "common/hosts.rs"]
@@ -10,11 +12,12 @@ mod wired;
 
 use agents::{AgentChild, Running, on};
 use common::{eventually, is_root, run, skipped, stderr};
+use exports::python_with;
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -209,6 +212,99 @@ fn prometheus_stores_what_was_sent() {
     assert!(ended.status.success(), "{}", stderr(&ended));
 }
 
+/// A collector of OpenTelemetry in a namespace, which writes down everything that it gets.
+struct Collector {
+    other: Option<Other>,
+    namespace: String,
+    program: String,
+    log: PathBuf,
+}
+
+impl Collector {
+    fn new(test: &str, namespace: &str, dir: &Path) -> Option<Self> {
+        let python = python_with(test, "rotel")?;
+        let place =
+            "import rotel, os; print(os.path.join(os.path.dirname(rotel.__file__), 'rotel-agent'), end='')";
+        let output = Command::new(python).args(["-c", place]).output().expect("Python runs");
+        let program = String::from_utf8(output.stdout).expect("a path");
+        Some(Collector {
+            other: None,
+            namespace: namespace.to_owned(),
+            program,
+            log: dir.join("collector.log"),
+        })
+    }
+
+    fn start(&mut self) {
+        let log = fs::File::create(&self.log).expect("own directory");
+        let errors = log.try_clone().expect("a file");
+        let child = in_namespace(&self.namespace, || {
+            Command::new(&self.program)
+                .args(["start", "--exporter", "blackhole", "--debug-log", "metrics"])
+                .args(["--debug-log-verbosity", "detailed"])
+                .args(["--otlp-grpc-endpoint", "127.0.0.1:4317", "--otlp-http-endpoint", "127.0.0.1:4318"])
+                .stdin(Stdio::null())
+                .stdout(log)
+                .stderr(errors)
+                .spawn()
+                .expect("it starts")
+        });
+        self.other = Some(Other(child));
+    }
+
+    /// The last value of a figure at a hop, as the collector understood it.
+    fn value(&self, name: &str, hop: &str) -> Option<u64> {
+        let log = fs::read_to_string(&self.log).ok()?;
+        let last = log.rsplit_once(&format!("-> Name: {name}\n"))?.1;
+        let last = last.split("-> Name: ").next()?;
+        let point = last.split_once(&format!("-> hop: Str({hop})\n"))?.1;
+        point.split_once("Value: ")?.1.lines().next()?.trim().parse().ok()
+    }
+
+    fn got(&self, words: &str) -> bool {
+        fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
+    }
+}
+
+#[test]
+fn a_collector_gets_what_was_sent_also_when_it_was_away() {
+    const TEST: &str = "metrics for a collector";
+    if !is_root(TEST) {
+        return;
+    }
+    let Some(alone) = Alone::new("otlp") else { return };
+    let dir = TempDir::new().expect("a directory");
+    let Some(mut collector) = Collector::new(TEST, &alone.0, dir.path()) else { return };
+    let sensor = on(&alone.0, &["metrics", "--otlp", "http://127.0.0.1:4317", "--otlp-every", "1s"]);
+    alone.metrics("");
+    alone.talk();
+    // It is away until then.
+    std::thread::sleep(Duration::from_millis(1500));
+    collector.start();
+    let is = |name: &str, value: usize| {
+        let same = || collector.value(name, "udp.recv") == Some(value as u64);
+        assert!(eventually(same), "{name}: {:?} is not {value}", collector.value(name, "udp.recv"));
+    };
+    is("magnet_scope_hop_events", DATAGRAMS);
+    is("magnet_scope_hop_bytes", DATAGRAMS * BYTES);
+    for words in
+        ["-> host.name: Str(", "-> service.name: Str(magnet-scope)", "Name: magnet_scope_hop_latency_seconds"]
+    {
+        assert!(collector.got(words), "{words}");
+    }
+    // And again, with another in its place.
+    collector.other = None;
+    alone.talk();
+    std::thread::sleep(Duration::from_millis(1500));
+    collector.start();
+    let is_twice = || collector.value("magnet_scope_hop_events", "udp.recv") == Some(2 * DATAGRAMS as u64);
+    assert!(eventually(is_twice), "{:?}", collector.value("magnet_scope_hop_events", "udp.recv"));
+    let ended = sensor.end();
+    let said = stderr(&ended);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("does not take the figures") && said.contains("takes the figures"), "{said}");
+}
+
 #[test]
 fn who_asks_badly_is_answered_and_who_says_nothing_is_in_nobody_s_way() {
     if !is_root("metrics of the hostile") {
@@ -298,6 +394,13 @@ fn other_addresses_than_this_host_s_own_are_refused_unless_meant() {
     let output = run(&["metrics", "--listen", "0.0.0.0:0"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("--unprotected"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_collector_elsewhere_is_refused() {
+    let output = run(&["metrics", "--otlp", "http://10.0.0.9:4317"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("on this host"), "{}", stderr(&output));
 }
 
 #[test]

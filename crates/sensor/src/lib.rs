@@ -7,9 +7,11 @@
 //! No number stands alone: what was lost, what a sampler or a filter left out and which hops nothing serves travel with every
 //! snapshot and are in every format.
 
+mod figures;
 pub mod health;
 mod histogram;
 pub mod openmetrics;
+pub mod otlp;
 mod ring;
 mod sensed;
 mod sensor;

@@ -4,7 +4,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::screen::Followed;
-use crate::sensing::{self, Board};
+use crate::sensing::{self, Board, Collector, Pushing};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::Result;
@@ -13,6 +13,7 @@ use magscope_core::hop::HopSet;
 use magscope_probe::default_hops;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Arguments of `metrics`.
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,12 @@ pub struct Args {
     /// Answer at an address that other hosts reach too: nobody is asked who it is
     #[arg(long)]
     unprotected: bool,
+    /// Push to this collector of OpenTelemetry as well, on this host: `http://127.0.0.1:4317` (OTLP over gRPC)
+    #[arg(long, value_name = "URL")]
+    otlp: Option<Collector>,
+    /// How often
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10s", requires = "otlp")]
+    otlp_every: Duration,
     #[command(flatten)]
     capture: CaptureArgs,
     #[command(flatten)]
@@ -36,6 +43,14 @@ pub struct Args {
     connect: ConnectArgs,
     #[command(flatten)]
     limits: LimitArgs,
+}
+
+impl Args {
+    /// What pushes to a collector, if that is wanted.
+    fn pushing(&self, board: &Arc<Board>) -> Result<Option<Pushing>> {
+        let every = self.otlp_every.max(Duration::from_secs(1));
+        self.otlp.as_ref().map(|to| Pushing::start(to, every, board.clone())).transpose()
+    }
 }
 
 /// The usual hops, and the one that the delay in a device's queue begins with.
@@ -52,6 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
         let stop = Stop::on_signals()?;
         let followed = Followed::connected(args.connect.open(&args.capture)?);
         let server = sensing::answer_http(listener, board.clone())?;
+        let _pushing = args.pushing(&board)?;
         let serves = || server.serves();
         return sensing::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
     }
@@ -63,5 +79,6 @@ pub fn run(args: &Args) -> Result<()> {
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
     let server = sensing::answer_http(listener, board.clone())?;
+    let _pushing = args.pushing(&board)?;
     sensing::local(live, limits, &board, &|| server.serves())
 }

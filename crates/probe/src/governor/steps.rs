@@ -121,7 +121,8 @@ pub struct Steps {
     budget: f64,
     level: Level,
     share: Share,
-    /// What reading a record takes at most.
+    /// What reading takes of one CPU's time however little there is to read, and what each record takes.
+    idle: Option<f64>,
     record_ns: Option<f64>,
     over_before: bool,
     calm: Duration,
@@ -137,6 +138,7 @@ impl Steps {
             budget,
             level: Level::Full,
             share: Share::default(),
+            idle: None,
             record_ns: None,
             over_before: false,
             calm: Duration::ZERO,
@@ -207,8 +209,12 @@ impl Steps {
     /// What reading takes.
     fn learn(&mut self, reading: &Reading) {
         let records: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
+        let (ns, reader) = (reading.elapsed.as_nanos().max(1) as f64, reading.reader.as_nanos() as f64);
+        // The least there was, which is slowly forgotten.
+        let idle = self.idle.map_or(reader / ns, |idle| (idle * 1.01).min(reader / ns));
+        self.idle = Some(idle);
         if self.level.kept() > 0.0 && records >= ENOUGH_RECORDS {
-            let each = reading.reader.as_nanos() as f64 / records as f64;
+            let each = (reader - idle * ns).max(0.0) / records as f64;
             self.record_ns = Some(self.record_ns.map_or(each, |known| known * 0.7 + each * 0.3));
         }
     }

@@ -1,0 +1,275 @@
+//! Every figure that monitors are told, one after the other: what it is called, what it says, and its values. A format is what these are
+//! told to.
+
+use crate::histogram::Times;
+use crate::sensed::{HopState, HostSensed, Sensed};
+use magscope_core::Hop;
+
+/// What becomes of a figure over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows.
+    Counter,
+    /// It is what it is now.
+    Gauge,
+    /// It is always 1; its labels say something.
+    Info,
+    /// How times are distributed.
+    Histogram,
+}
+
+/// Labels: names and values.
+pub type Pairs<'a> = [(&'a str, &'a str)];
+
+/// Takes figures. Values belong to the family that was told last.
+pub trait Figures {
+    /// A figure; `unit` is `seconds`, `bytes` or nothing.
+    fn family(&mut self, name: &'static str, kind: Kind, unit: &'static str, help: &'static str);
+    /// A whole number.
+    fn number(&mut self, labels: &Pairs<'_>, n: u64);
+    /// A number.
+    fn float(&mut self, labels: &Pairs<'_>, value: f64);
+    /// A time, nanoseconds.
+    fn seconds(&mut self, labels: &Pairs<'_>, ns: u64);
+    /// A counter of a host, which has counted since that began.
+    fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64);
+    /// A distribution of a host.
+    fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times);
+}
+
+/// All of them.
+pub fn tell(out: &mut impl Figures, sensed: &Sensed) {
+    own(out, sensed);
+    of_hosts(out, sensed);
+}
+
+/// Those of hosts.
+pub fn of_hosts(out: &mut impl Figures, sensed: &Sensed) {
+    about(out, sensed);
+    hops(out, sensed);
+    events(out, sensed);
+    journeys(out, sensed);
+}
+
+/// Those of the program itself.
+pub fn own(out: &mut impl Figures, sensed: &Sensed) {
+    out.family("magnet_scope_build", Kind::Info, "", "The program that says all this.");
+    out.number(&[("version", &sensed.own.version)], 1);
+    out.family(
+        "magnet_scope_cpu_seconds",
+        Kind::Counter,
+        "seconds",
+        "Processor time of this program: what looking costs, without what its probes cost in the \
+         kernel.",
+    );
+    out.seconds(&[], sensed.own.cpu_ns);
+}
+
+fn about(out: &mut impl Figures, sensed: &Sensed) {
+    out.family("magnet_scope_host", Kind::Info, "", "A host that is watched.");
+    for (labels, host) in hosts(sensed) {
+        out.number(&labels.with(&[("kernel", &host.kernel)]), 1);
+    }
+    out.family(
+        "magnet_scope_started_timestamp_seconds",
+        Kind::Gauge,
+        "seconds",
+        "When a host began to be watched, UTC; absent until its clocks have been read.",
+    );
+    for (labels, host) in hosts(sensed) {
+        if let Some(utc_ns) = began_utc_ns(host) {
+            out.seconds(&labels.0, utc_ns);
+        }
+    }
+    out.family(
+        "magnet_scope_last_fed_timestamp_seconds",
+        Kind::Gauge,
+        "seconds",
+        "Up to when a host's events are in these figures, UTC. Where this stands still, nothing is \
+         known of what happened since.",
+    );
+    for (labels, host) in hosts(sensed) {
+        if let Some(utc_ns) = host.to_utc_ns.and_then(|to_utc_ns| host.fed_ns.checked_add_signed(to_utc_ns)) {
+            out.seconds(&labels.0, utc_ns);
+        }
+    }
+}
+
+fn hops(out: &mut impl Figures, sensed: &Sensed) {
+    out.family(
+        "magnet_scope_hop_served",
+        Kind::Gauge,
+        "",
+        "Whether events are taken at a hop; where they are not, its other figures are absent.",
+    );
+    each_hop(sensed, |labels, state| out.number(labels, u64::from(state.unserved.is_none())));
+    out.family(
+        "magnet_scope_hop_sampling_weight",
+        Kind::Gauge,
+        "",
+        "How many events each counted one stands for: 1 unless a sampler leaves some out.",
+    );
+    each_hop(sensed, |labels, state| {
+        if state.unserved.is_none() {
+            out.float(labels, state.weight);
+        }
+    });
+    out.family(
+        "magnet_scope_hop_left_out_events",
+        Kind::Counter,
+        "",
+        "Events that the kernel counted and left out, by the filter, the sampler, or because what \
+         the filter asks could not be known.",
+    );
+    each_hop(sensed, |labels, state| {
+        let Some(left_out) = state.left_out else { return };
+        let by =
+            [("filter", left_out.filtered), ("sampler", left_out.sampled), ("undecided", left_out.undecided)];
+        for (by, n) in by {
+            let labels: Vec<_> = labels.iter().copied().chain([("by", by)]).collect();
+            out.number(&labels, n);
+        }
+    });
+}
+
+fn events(out: &mut impl Figures, sensed: &Sensed) {
+    out.family(
+        "magnet_scope_hop_events",
+        Kind::Counter,
+        "",
+        "Events at a hop that came; see the sampling weight for what each stands for.",
+    );
+    each_served(sensed, |labels, host, hop| {
+        out.counter(labels, host, host.total.hop(hop).events);
+    });
+    out.family("magnet_scope_hop_bytes", Kind::Counter, "bytes", "Payload of those events.");
+    each_served(sensed, |labels, host, hop| {
+        out.counter(labels, host, host.total.hop(hop).bytes);
+    });
+    out.family(
+        "magnet_scope_tcp_retransmits",
+        Kind::Counter,
+        "",
+        "Times that TCP sent a packet again, which can be several segments.",
+    );
+    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+        out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).events);
+    }
+    out.family("magnet_scope_tcp_retransmitted_bytes", Kind::Counter, "bytes", "Payload that TCP sent again.");
+    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TcpRetransmit).is_none()) {
+        out.counter(&labels.0, host, host.total.hop(Hop::TcpRetransmit).bytes);
+    }
+    out.family("magnet_scope_drops", Kind::Counter, "", "Packets that the kernel dropped, by its own reason.");
+    for (labels, host) in hosts(sensed) {
+        for drop in &host.total.drops {
+            out.counter(&labels.with(&[("reason", &drop.reason)]), host, drop.n);
+        }
+    }
+    out.family(
+        "magnet_scope_lost_records",
+        Kind::Counter,
+        "",
+        "Records of events that are missing here, by where they were lost. While this grows the \
+         other figures are too low.",
+    );
+    for (labels, host) in hosts(sensed) {
+        for lost in &host.total.losses {
+            out.counter(&labels.with(&[("cause", &lost.cause)]), host, lost.records);
+        }
+    }
+    out.family("magnet_scope_late_events", Kind::Counter, "", "Events that came too late to be put in order.");
+    for (labels, host) in hosts(sensed) {
+        out.counter(&labels.0, host, host.total.late);
+    }
+}
+
+fn journeys(out: &mut impl Figures, sensed: &Sensed) {
+    out.family(
+        "magnet_scope_journeys",
+        Kind::Counter,
+        "",
+        "Journeys of byte ranges and datagrams, by how they ended.",
+    );
+    for (labels, host) in hosts(sensed) {
+        for journey in &host.total.journeys {
+            let labels = labels.with(&[("proto", &journey.proto), ("verdict", &journey.verdict)]);
+            out.counter(&labels, host, journey.n);
+        }
+    }
+    out.family(
+        "magnet_scope_hop_latency_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from one hop to the next that a journey passed, of journeys that were seen to their \
+         end.",
+    );
+    for (labels, host) in hosts(sensed) {
+        for pair in &host.total.latencies {
+            out.histogram(
+                &labels.with(&[("from", pair.from.name()), ("to", pair.to.name())]),
+                host,
+                &pair.times,
+            );
+        }
+    }
+    out.family(
+        "magnet_scope_receiver_wakeup_delay_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from data that was ready (sock.ready) to its reader, woken for it, on a CPU \
+         (task.run).",
+    );
+    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::TaskRun).is_none()) {
+        out.histogram(&labels.0, host, &host.total.wakeup);
+    }
+    out.family(
+        "magnet_scope_queue_delay_seconds",
+        Kind::Histogram,
+        "seconds",
+        "Time from the device's queue (dev.queue) to its driver (dev.xmit).",
+    );
+    for (labels, host) in hosts(sensed).filter(|(_, host)| host.unserved(Hop::DevQueue).is_none()) {
+        out.histogram(&labels.0, host, &host.total.queue);
+    }
+}
+
+/// Labels that every figure of a host has.
+struct Labels<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Labels<'a> {
+    fn with(&self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        self.0.iter().chain(more).copied().collect()
+    }
+}
+
+fn hosts(sensed: &Sensed) -> impl Iterator<Item = (Labels<'_>, &HostSensed)> {
+    sensed
+        .hosts
+        .iter()
+        .map(|host| (Labels(if sensed.named { vec![("host", host.host.as_str())] } else { Vec::new() }), host))
+}
+
+fn each_hop(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HopState)) {
+    for (labels, host) in hosts(sensed) {
+        for state in &host.hops {
+            visit(&labels.with(&[("hop", state.hop.name())]), state);
+        }
+    }
+}
+
+/// Hops that are served, or that were before: what was counted stays.
+fn each_served(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HostSensed, Hop)) {
+    for (labels, host) in hosts(sensed) {
+        for hop in Hop::ALL {
+            if host.unserved(*hop).is_none() || host.total.hop(*hop).events > 0 {
+                visit(&labels.with(&[("hop", hop.name())]), host, *hop);
+            }
+        }
+    }
+}
+
+/// When a host began, UTC, nanoseconds since 1970; nothing before anything is known of its clocks.
+pub fn began_utc_ns(host: &HostSensed) -> Option<u64> {
+    let began = host.began?;
+    began.ns.checked_add_signed(began.to_utc_ns?)
+}

@@ -1,0 +1,138 @@
+//! Captures that keep to a budget: real probes, a load that is too much for it and one that is not, and figures that stay true.
+
+mod common;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use common::{eventually, is_root, magnet_scope, run, stderr};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use wired::{Hosts, in_namespace};
+
+/// Flows of the load.
+const FLOWS: usize = 16;
+
+/// Datagrams within a host, as fast as they go or a few, until told otherwise; how many there were of each kind.
+struct Load {
+    fast: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(namespace: &str) -> Self {
+        let [fast, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let sent = Arc::new(AtomicU64::new(0));
+        let load = (fast.clone(), stop.clone(), sent.clone());
+        let pairs: Vec<(UdpSocket, UdpSocket)> = in_namespace(namespace, || {
+            (0..FLOWS)
+                .map(|_| {
+                    let [own, peer] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+                    own.connect(peer.local_addr().expect("bound")).expect("a peer");
+                    (own, peer)
+                })
+                .collect()
+        });
+        let thread = std::thread::spawn(move || {
+            let (fast, stop, sent) = load;
+            for (own, peer) in pairs.iter().cycle() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                own.send(&[7; 100]).expect("sent");
+                peer.recv(&mut [0; 200]).expect("read");
+                sent.fetch_add(1, Ordering::Relaxed);
+                if !fast.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            }
+        });
+        Load { fast, stop, sent, thread: Some(thread) }
+    }
+
+    fn go_fast(&self, fast: bool) {
+        self.fast.store(fast, Ordering::Relaxed);
+    }
+
+    /// Ends it; how many there were.
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("once").join().expect("no panic");
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn recorder(hosts: &Hosts, dir: &Path, budget: &str) -> Child {
+    let place = dir.display().to_string();
+    let arguments = ["record", "-o", &place, "--max-overhead", budget, "--filter", "udp"];
+    let child = in_namespace(&hosts.names[0], || magnet_scope(&arguments).spawn().expect("the binary starts"));
+    assert!(eventually(|| recorded(dir).is_some()), "it records");
+    child
+}
+
+fn end(child: Child) {
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+fn recorded(dir: &Path) -> Option<Value> {
+    let output = run(&["info", &dir.display().to_string(), "--json"]);
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// What the governor did, in its words.
+fn steps(dir: &Path) -> Vec<String> {
+    let info = recorded(dir).unwrap_or_default();
+    let changes = info["changes"].as_array().cloned().unwrap_or_default();
+    let words = changes.iter().filter_map(|change| change["what"].as_str());
+    words.filter(|what| what.starts_with("governor: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_capture_that_takes_too_much_steps_down_and_up_again_and_says_so() {
+    if !is_root("a capture with a budget") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("budget") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let place = dir.path().join("session");
+    let load = Load::start(&hosts.names[0]);
+    // Less than a load that keeps a CPU busy takes with any kernel and any build.
+    let recorder = recorder(&hosts, &place, "3%");
+    assert_eq!(steps(&place), Vec::<String>::new(), "a few datagrams are within the budget");
+    load.go_fast(true);
+    assert!(eventually(|| !steps(&place).is_empty()), "{:?}", recorded(&place));
+    load.go_fast(false);
+    let whole = || steps(&place).last().is_some_and(|step| step.starts_with("governor: everything asked for"));
+    // It looks now and then only, and the more patiently the more often it was wrong.
+    assert!((0..4).any(|_| eventually(whole)), "{:?}", steps(&place));
+    // What is whole again is captured again.
+    let events = || recorded(&place).map_or(0, |info| info["events"].as_u64().unwrap_or(0));
+    let before = events();
+    assert!(eventually(|| events() > before + 10));
+    end(recorder);
+    let sent = load.end();
+    let info = recorded(&place).expect("it was closed");
+    let down = &steps(&place)[0];
+    assert!(down.contains("% of 3.0 %)"), "it says what it took: {down}");
+    let dev_xmit =
+        info["counts"].as_array().into_iter().flatten().find(|row| row["hop"] == "dev.xmit").cloned();
+    let seen = |row: &Value| {
+        ["kept", "sampled", "synthesised"].iter().filter_map(|what| row[what].as_u64()).sum::<u64>()
+    };
+    assert!(dev_xmit.as_ref().is_some_and(|row| seen(row) <= sent), "{dev_xmit:?} of {sent}");
+}
