@@ -18,6 +18,7 @@ pub mod event;
 pub mod filter;
 pub mod flow;
 pub mod generator;
+pub mod governed;
 pub mod hash;
 pub mod head;
 pub mod hop;

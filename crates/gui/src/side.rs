@@ -286,6 +286,9 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let mut fact = |words: String, colour: Color32| ui.label(RichText::new(words).color(colour).small());
         let alarm = |n: u64| if n > 0 { cx.c.bad } else { cx.c.dim };
         fact(frame.header.nodes.clone(), cx.c.text);
+        for words in &footer.governed {
+            fact(format!("BUDGET: {words}"), cx.c.bad);
+        }
         // Red where a journey ended so: kernels also drop what was of no use to anybody.
         fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
         fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
@@ -293,9 +296,6 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
         if let Some(own) = footer.overhead {
             fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
-            if let Some(budget) = own.budget.filter(|budget| !budget.is_whole) {
-                fact(format!("budget {}: {}", percent(budget.ratio).trim(), budget.captured), cx.c.bad);
-            }
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             for (on, words, name) in [

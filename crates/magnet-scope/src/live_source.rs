@@ -9,7 +9,7 @@ use crate::signals::Stop;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::{Batch, Hop};
-use magscope_probe::governor::{Governor, Level};
+use magscope_probe::governor::Governor;
 use magscope_probe::{Capture, ProbeError};
 use magscope_scope::Budget;
 use std::time::{Duration, Instant};
@@ -104,11 +104,6 @@ impl Feed for Live {
     fn budget(&self) -> Option<Budget> {
         let steps = self.governor.as_ref()?.steps();
         let (ratio, used_ratio) = (steps.budget(), steps.share().most());
-        Some(Budget {
-            ratio,
-            used_ratio,
-            captured: steps.level().name(),
-            is_whole: steps.level() == Level::Full,
-        })
+        Some(Budget { ratio, used_ratio, captured: steps.level().name() })
     }
 }

@@ -72,6 +72,8 @@ pub struct Footer<'a> {
     pub in_flight: usize,
     /// How long the window is.
     pub window: Duration,
+    /// What captures leave out to keep to their budgets, a host each, in words.
+    pub governed: Vec<String>,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// The recording that runs.

@@ -26,8 +26,6 @@ pub struct Budget {
     pub used_ratio: f64,
     /// What is therefore captured, in words.
     pub captured: &'static str,
-    /// Whether that is all that was asked for.
-    pub is_whole: bool,
 }
 
 /// A recording that runs beside the scope.

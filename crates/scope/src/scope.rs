@@ -41,12 +41,13 @@ use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
 
 use crate::view::{Route, Shown, View};
+use magscope_core::governed::Level;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::places::Places;
 use magscope_core::sampled::Sampled;
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bucket edges a picture is held for: a second.
 const HOLD_EDGES: u64 = 2;
@@ -125,6 +126,8 @@ pub struct Scope {
     losses: Vec<LossRow>,
     routes: Vec<Route>,
     // What was told from outside.
+    /// What captures are down to that keep to a budget.
+    governed: BTreeMap<u16, Level>,
     overhead: Option<Overhead>,
     own: VecDeque<(u64, Overhead)>,
     host_cpu: VecDeque<(u64, f64)>,
@@ -199,6 +202,7 @@ impl Scope {
             drops: HashMap::new(),
             losses: LossCause::ALL.map(|cause| LossRow { cause, count: 0, last_ns: None }).to_vec(),
             routes: Vec::new(),
+            governed: BTreeMap::new(),
             overhead: None,
             own: VecDeque::new(),
             host_cpu: VecDeque::new(),

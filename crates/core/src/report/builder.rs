@@ -2,6 +2,7 @@
 
 use super::blame::BlameSum;
 use super::custom::Customs;
+use super::governed::Stretches;
 use super::groups::{self, By, FlowEnds, Groups, Label};
 use super::running::Receives;
 use super::throughput::Throughput;
@@ -83,6 +84,7 @@ pub struct ReportBuilder {
     layers: Option<Layers>,
     receives: Option<Receives>,
     customs: Customs,
+    governed: Stretches,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
     blame: BTreeMap<Proto, BlameSum>,
@@ -117,6 +119,7 @@ impl ReportBuilder {
             layers: None,
             receives: None,
             customs: Customs::default(),
+            governed: Stretches::default(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
@@ -186,6 +189,9 @@ impl ReportBuilder {
         }
         if let Some((sampled, _)) = self.sampled.get_mut(usize::from(node)) {
             sampled.batch(batch);
+        }
+        if let Some(info) = self.infos.get(usize::from(node)) {
+            batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
         }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
@@ -358,6 +364,7 @@ impl ReportBuilder {
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             losses,
+            governed: self.governed.all(),
             missing: missing.collect(),
             denominator,
         }

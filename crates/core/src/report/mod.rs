@@ -7,6 +7,7 @@ mod blame;
 mod builder;
 mod custom;
 mod figures;
+mod governed;
 mod groups;
 mod running;
 mod text;
@@ -15,6 +16,7 @@ mod throughput;
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use custom::{PointRow, ProbeRow, ValueRow};
+pub use governed::{Governed, GovernedStretch};
 pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
@@ -71,6 +73,9 @@ pub struct Report {
     pub probes: Vec<ProbeRow>,
     /// Records that were lost.
     pub losses: Losses,
+    /// What was left out to keep to a budget, and when.
+    #[serde(skip_serializing_if = "Governed::is_empty")]
+    pub governed: Governed,
     /// Hops that no probe serves here, and why.
     pub missing: Vec<MissingHop>,
     /// What the latencies are about.

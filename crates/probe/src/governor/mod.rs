@@ -1,20 +1,18 @@
 //! The overhead budget: a capture that steps down when it takes more of the machine than it may, and up again.
 //!
-//! `steps` chooses (pure), `scale` weighs what a hit costs, `level` has the rungs, and [`Governor`] reads what was hit, asks, and changes the
+//! `steps` chooses (pure), `scale` weighs what a hit costs, and [`Governor`] reads what was hit, asks, and changes the
 //! capture. Every step is a change of the capture, with what it took before.
 
-mod level;
 mod scale;
 mod steps;
 
-pub use level::Level;
+pub use magscope_core::governed::Level;
 pub use scale::{Scale, Weighed};
 pub use steps::{CpuHits, Prices, Reading, Share, Step, Steps};
 
 use crate::capture::Capture;
 use crate::error::ProbeError;
 use crate::setting::Setting;
-use magscope_core::Change;
 use magscope_core::hop::HopSet;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -166,13 +164,8 @@ impl Governor {
             self.resting = Some(Resting { hops: capture.hops(), looks: false });
             capture.change(&Setting::Disable(capture.hops()))?;
         }
-        let what = format!(
-            "governor: {} ({:.1} % of {:.1} %)",
-            step.to,
-            step.share.most() * 100.0,
-            self.steps.budget() * 100.0
-        );
-        capture.changes.push(Change { from_ns, to_ns: capture.event_clock.now_ns(), what });
+        let (to_ns, used) = (capture.event_clock.now_ns(), step.share.most());
+        capture.changes.push(step.to.told(from_ns, to_ns, used, self.steps.budget()));
         Ok(())
     }
 

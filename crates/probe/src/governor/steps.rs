@@ -3,7 +3,7 @@
 //! Down at once to where the budget is expected to hold, up when it has held for a while and is expected to hold there too. A step up
 //! that has to be taken back makes the next one wait longer, so that a load between two rungs does not make it swing.
 
-use super::level::Level;
+use magscope_core::governed::Level;
 use std::time::Duration;
 
 /// What a hit costs, nanoseconds, being called included.
@@ -106,14 +106,16 @@ pub struct Step {
 /// Of the budget, what a rung may be expected to take to be chosen on the way down, and on the way up.
 const DOWN_TO: f64 = 0.9;
 const UP_TO: f64 = 0.7;
+/// What of it there always is for what a rung can change.
+const LEAST_ROOM: f64 = 0.25;
 /// So much over the budget is acted upon at once, less when it was so twice.
 const AT_ONCE: f64 = 2.0;
 /// How long the load has to be small before a step up: at first, and at most.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
 /// A step up that is taken back within this was wrong.
 const SOON: Duration = Duration::from_secs(15);
-/// Fewer records in a stretch say nothing about what reading one costs.
-const ENOUGH_RECORDS: u64 = 2_000;
+/// Fewer records a second are as good as none.
+const FEW_RECORDS: f64 = 1_000.0;
 
 /// Chooses rungs.
 #[derive(Clone, Debug)]
@@ -121,9 +123,10 @@ pub struct Steps {
     budget: f64,
     level: Level,
     share: Share,
-    /// What reading takes of one CPU's time however little there is to read, and what each record takes.
+    /// What reading takes of one CPU's time however little there is to read, known once there was little.
     idle: Option<f64>,
-    record_ns: Option<f64>,
+    /// What it took of it when there was something to read, and how many records a second those were.
+    busy: Option<(f64, f64)>,
     over_before: bool,
     calm: Duration,
     patience: Duration,
@@ -139,7 +142,7 @@ impl Steps {
             level: Level::Full,
             share: Share::default(),
             idle: None,
-            record_ns: None,
+            busy: None,
             over_before: false,
             calm: Duration::ZERO,
             patience: PATIENCE.0,
@@ -167,19 +170,21 @@ impl Steps {
     pub fn take(&mut self, reading: &Reading, prices: &Prices) -> Option<Step> {
         self.share = Share::of(reading, self.level, prices);
         self.learn(reading);
+        let room = self.room(reading);
+        let taken = self.expected(reading, prices, self.level);
         self.up = self.up.map(|up| up + reading.elapsed);
-        let is_over = self.level != Level::Rest && self.share.most() > self.budget;
+        let is_over = self.level != Level::Rest && taken > room;
         if is_over {
             self.calm = Duration::ZERO;
             let is_so = std::mem::replace(&mut self.over_before, true);
-            if !is_so && self.share.most() < self.budget * AT_ONCE {
+            if !is_so && taken < room * AT_ONCE {
                 return None;
             }
             if self.up.take().is_some_and(|up| up < SOON) {
                 self.patience = (self.patience * 2).min(PATIENCE.1);
             }
             let below = &Level::LADDER[self.level.depth() + 1..];
-            let fits = |level: &&Level| self.expected(reading, prices, **level) <= self.budget * DOWN_TO;
+            let fits = |level: &&Level| self.expected(reading, prices, **level) <= room * DOWN_TO;
             return self.go(below.iter().find(fits).copied().unwrap_or(Level::Rest));
         }
         self.over_before = false;
@@ -187,7 +192,7 @@ impl Steps {
             (self.up, self.patience) = (None, PATIENCE.0);
         }
         let above = &Level::LADDER[..self.level.depth()];
-        let fits = |level: &&Level| self.expected(reading, prices, **level) <= self.budget * UP_TO;
+        let fits = |level: &&Level| self.expected(reading, prices, **level) <= room * UP_TO;
         let Some(best) = above.iter().find(fits).copied() else {
             self.calm = Duration::ZERO;
             return None;
@@ -208,18 +213,41 @@ impl Steps {
 
     /// What reading takes.
     fn learn(&mut self, reading: &Reading) {
-        let records: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
-        let (ns, reader) = (reading.elapsed.as_nanos().max(1) as f64, reading.reader.as_nanos() as f64);
-        // The least there was, which is slowly forgotten.
-        let idle = self.idle.map_or(reader / ns, |idle| (idle * 1.01).min(reader / ns));
-        self.idle = Some(idle);
-        if self.level.kept() > 0.0 && records >= ENOUGH_RECORDS {
-            let each = (reader - idle * ns).max(0.0) / records as f64;
-            self.record_ns = Some(self.record_ns.map_or(each, |known| known * 0.7 + each * 0.3));
+        let seconds = reading.elapsed.as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        let kept: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
+        let records = if self.level.kept() > 0.0 { kept as f64 / seconds } else { 0.0 };
+        let taken = reading.reader.as_secs_f64() / seconds;
+        let mix = |known: f64, new: f64| known * 0.7 + new * 0.3;
+        if records < FEW_RECORDS {
+            // The least there was, which is slowly forgotten.
+            self.idle = Some(self.idle.map_or(taken, |idle| (idle * 1.01).min(taken)));
+        } else {
+            let (before, so_many) = self.busy.unwrap_or((taken, records));
+            self.busy = Some((mix(before, taken), mix(so_many, records)));
         }
     }
 
-    /// What another rung would have taken of the same traffic.
+    /// What reading a record takes, nanoseconds.
+    fn record_ns(&self) -> f64 {
+        let each = |(taken, records): (f64, f64)| (taken - self.idle.unwrap_or(0.0)).max(0.0) / records * 1e9;
+        self.busy.map_or(0.0, each)
+    }
+
+    /// What the reader takes however little there is to read.
+    fn idle_ns(&self, reading: &Reading) -> f64 {
+        self.idle.unwrap_or(0.0) * reading.elapsed.as_nanos() as f64
+    }
+
+    /// What of the budget is left for what a rung can change. A reader that takes much by itself does not make it give everything up.
+    fn room(&self, reading: &Reading) -> f64 {
+        let idle = self.idle.unwrap_or(0.0) / reading.cpus.len().max(1) as f64;
+        (self.budget - idle).max(self.budget * LEAST_ROOM)
+    }
+
+    /// What a rung would have taken of the same traffic, beside what the reader takes in any case.
     fn expected(&self, reading: &Reading, prices: &Prices, level: Level) -> f64 {
         let mut there = reading.clone();
         let now = if self.level.kept() > 0.0 { reading.cpus.iter().map(|cpu| cpu.kept).sum() } else { 0 };
@@ -237,8 +265,9 @@ impl Steps {
                 then += cpu.kept;
             }
         }
-        let more = (then as f64 - now as f64) * self.record_ns.unwrap_or(0.0);
-        there.reader = Duration::from_nanos((reading.reader.as_nanos() as f64 + more).max(0.0) as u64);
+        let more = (then as f64 - now as f64) * self.record_ns();
+        let reader = reading.reader.as_nanos() as f64 - self.idle_ns(reading) + more;
+        there.reader = Duration::from_nanos(reader.max(0.0) as u64);
         if level == Level::Rest { 0.0 } else { Share::of(&there, level, prices).most() }
     }
 }
@@ -337,6 +366,21 @@ mod tests {
             steps.take(&Reading { elapsed, reader: Duration::from_millis(100), cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Rest);
+    }
+
+    #[test]
+    fn a_reader_that_takes_much_by_itself_gives_nothing_up_for_it() {
+        // Of two CPUs, 3 % of one: three quarters of the budget.
+        let mut steps = Steps::new(0.02);
+        for _ in 0..30 {
+            let level = steps.level();
+            let kept = if level.kept() > 0.0 { 1_600 } else { 0 };
+            let cpus = vec![CpuHits { kept, ..CpuHits::default() }, CpuHits::default()];
+            let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
+            let reader = elapsed * 42 / 1_000;
+            steps.take(&Reading { elapsed, reader, cpus }, &PRICES);
+        }
+        assert_eq!(steps.level(), Level::Full);
     }
 
     #[test]

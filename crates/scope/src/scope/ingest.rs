@@ -11,6 +11,7 @@ use crate::stats::payload;
 use crate::view::Route;
 use crate::window::BUCKET_NS;
 use magscope_core::context::Context;
+use magscope_core::governed::Level;
 use magscope_core::{Batch, Direction, Event, Journey, Loss};
 
 /// Reasons of drops counted apart.
@@ -77,6 +78,12 @@ impl Scope {
             self.fires(fires, sample.time_ns, None);
         }
         batch.losses.iter().for_each(|loss| self.take_loss(loss));
+        for level in batch.changes.iter().filter_map(Level::of) {
+            match level {
+                Level::Full => self.governed.remove(&node),
+                below => self.governed.insert(node, below),
+            };
+        }
         Mark::beside(batch).for_each(|mark| self.journal.mark(mark));
         edges
     }

@@ -8,6 +8,7 @@ use crate::lifeline::Lifeline;
 use crate::names::Seat;
 use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
+use magscope_core::governed::Level;
 use magscope_core::{Direction, Hop};
 use std::time::Duration;
 
@@ -140,6 +141,17 @@ impl Scope {
         Some(Inspector { line, route, verdict, rungs, blame: self.blame(line), passes, payload })
     }
 
+    /// Of more than one host each with its name.
+    fn governed(&self) -> Vec<String> {
+        let infos = self.names.infos();
+        let of = |(node, level): (&u16, &Level)| match infos.get(usize::from(*node)) {
+            Some(info) if infos.len() > 1 => format!("{}: {level}", info.host),
+            _ => level.to_string(),
+        };
+        // Of a recording, what held at its end says nothing of what is shown.
+        self.governed.iter().filter(|_| !self.is_recorded()).map(of).collect()
+    }
+
     fn footer(&self) -> Footer<'_> {
         Footer {
             totals: self.totals,
@@ -151,6 +163,7 @@ impl Scope {
             journeys_estimated: self.sampled.journey_weight().is_some_and(|weight| weight > 1.0),
             in_flight: self.correlator.in_flight(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
+            governed: self.governed(),
             overhead: self.overhead,
             recording: self.recording.as_ref(),
         }

@@ -44,7 +44,9 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     if let Some(cause) = totals.main_cause() {
         _ = write!(words, " ({cause})");
     }
-    let mut facts = vec![(words, alarm(lost))];
+    let mut facts: Vec<_> =
+        footer.governed.iter().map(|words| (format!("BUDGET: {words}"), theme.bad)).collect();
+    facts.push((words, alarm(lost)));
     // Red where a journey ended so: kernels also drop what was of no use to anybody.
     facts.push((format!("dropped {}", count(totals.kernel_drops)), alarm(totals.dropped())));
     if totals.vanished() > 0 {
@@ -72,12 +74,7 @@ fn own_cost(theme: &Theme, frame: &Frame) -> (String, Style) {
         (None, None) => words.push_str(", kernel not measured"),
     }
     _ = write!(words, " · ring {}", percent(own.ring_fill_ratio).trim_start());
-    match own.budget {
-        Some(budget) if !budget.is_whole => {
-            (format!("BUDGET {}: {}", percent(budget.ratio).trim(), budget.captured), theme.bad)
-        }
-        _ => (words, theme.plain),
-    }
+    (words, theme.plain)
 }
 
 /// The keys of the commands that have a short name. Neighbours with the same one share it: `+- timebase`.
