@@ -64,6 +64,8 @@ pub struct Gather {
     begin: Begin,
     /// The boot that is read: another one's clock is another.
     boot: String,
+    /// Something of it has come.
+    has_come: bool,
     /// The last that came by each way.
     delivered: Vec<At>,
     waiting: Vec<VecDeque<Message>>,
@@ -94,6 +96,7 @@ impl Gather {
             by,
             begin,
             boot: boot.to_owned(),
+            has_come: false,
             delivered: vec![(0, 0); ways],
             waiting: (0..PARTS).map(|_| VecDeque::new()).collect(),
             records: 0,
@@ -126,7 +129,8 @@ impl Gather {
             return;
         };
         self.passed(way, message.at);
-        if self.run.is_none() && !self.is_of_boot(&message.run) {
+        self.has_come |= self.is_of_boot(&message.run);
+        if !self.has_come {
             // What the bus still has of a boot before.
             return;
         }
