@@ -1,79 +1,18 @@
 //! Captures that keep to a budget: real probes, a load that is too much for it and one that is not, and figures that stay true.
 
 mod common;
+#[path = "common/load.rs"]
+mod load;
 #[path = "common/hosts.rs"]
 mod wired;
 
 use common::{eventually, is_root, magnet_scope, run, stderr};
+use load::Load;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Child;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 use wired::{Hosts, in_namespace};
-
-/// Flows of the load.
-const FLOWS: usize = 16;
-
-/// Datagrams within a host, as fast as they go or a few, until told otherwise; how many there were of each kind.
-struct Load {
-    fast: Arc<AtomicBool>,
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Load {
-    fn start(namespace: &str) -> Self {
-        let [fast, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let sent = Arc::new(AtomicU64::new(0));
-        let load = (fast.clone(), stop.clone(), sent.clone());
-        let pairs: Vec<(UdpSocket, UdpSocket)> = in_namespace(namespace, || {
-            (0..FLOWS)
-                .map(|_| {
-                    let [own, peer] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
-                    own.connect(peer.local_addr().expect("bound")).expect("a peer");
-                    (own, peer)
-                })
-                .collect()
-        });
-        let thread = std::thread::spawn(move || {
-            let (fast, stop, sent) = load;
-            for (own, peer) in pairs.iter().cycle() {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                own.send(&[7; 100]).expect("sent");
-                peer.recv(&mut [0; 200]).expect("read");
-                sent.fetch_add(1, Ordering::Relaxed);
-                if !fast.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            }
-        });
-        Load { fast, stop, sent, thread: Some(thread) }
-    }
-
-    fn go_fast(&self, fast: bool) {
-        self.fast.store(fast, Ordering::Relaxed);
-    }
-
-    /// Ends it; how many there were.
-    fn end(mut self) -> u64 {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().expect("once").join().expect("no panic");
-        self.sent.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
 
 fn recorder(hosts: &Hosts, dir: &Path, budget: &str) -> Child {
     let place = dir.display().to_string();
@@ -110,13 +49,13 @@ fn a_capture_that_takes_too_much_steps_down_and_up_again_and_says_so() {
     let Some(hosts) = Hosts::new("budget") else { return };
     let dir = tempfile::tempdir().expect("a directory");
     let place = dir.path().join("session");
-    let load = Load::start(&hosts.names[0]);
+    let load = Load::start(&hosts.names[0], 50);
     // Less than a load that keeps a CPU busy takes with any kernel and any build.
     let recorder = recorder(&hosts, &place, "3%");
     assert_eq!(steps(&place), Vec::<String>::new(), "a few datagrams are within the budget");
-    load.go_fast(true);
+    load.pace(1_000_000);
     assert!(eventually(|| !steps(&place).is_empty()), "{:?}", recorded(&place));
-    load.go_fast(false);
+    load.pace(50);
     let whole = || steps(&place).last().is_some_and(|step| step.starts_with("governor: everything asked for"));
     // It looks now and then only, and the more patiently the more often it was wrong.
     assert!((0..4).any(|_| eventually(whole)), "{:?}", steps(&place));

@@ -45,6 +45,11 @@ impl Running {
         self.wait()
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.0.as_ref().expect("it was started").id()
+    }
+
     /// Stops it, or lets it go on.
     pub fn signal(&self, signal: Signal) {
         let child = self.0.as_ref().expect("it was started");

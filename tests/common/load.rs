@@ -1,0 +1,84 @@
+//! A load of datagrams within a host: as many a second as are asked for.
+#![allow(dead_code)] // each test file uses its part
+
+use crate::wired::in_namespace;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Flows of the load.
+const FLOWS: usize = 16;
+
+/// Datagrams that are read as they come, one after the other, until it ends.
+pub struct Load {
+    a_second: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Load {
+    /// So many a second, as far as this machine can.
+    pub fn start(namespace: &str, a_second: u64) -> Self {
+        let a_second = Arc::new(AtomicU64::new(a_second));
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let load = (a_second.clone(), stop.clone(), sent.clone());
+        let pairs: Vec<(UdpSocket, UdpSocket)> = in_namespace(namespace, || {
+            (0..FLOWS)
+                .map(|_| {
+                    let [own, peer] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+                    own.connect(peer.local_addr().expect("bound")).expect("a peer");
+                    (own, peer)
+                })
+                .collect()
+        });
+        let thread = std::thread::spawn(move || {
+            let (a_second, stop, sent) = load;
+            let (mut began, mut since, mut pace) = (Instant::now(), 0_u64, 0);
+            for (own, peer) in pairs.iter().cycle() {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                own.send(&[7; 100]).expect("sent");
+                peer.recv(&mut [0; 200]).expect("read");
+                sent.fetch_add(1, Ordering::Relaxed);
+                let asked = a_second.load(Ordering::Relaxed).max(1);
+                if asked != pace {
+                    (began, since, pace) = (Instant::now(), 0, asked);
+                }
+                since += 1;
+                let due = Duration::from_secs_f64(since as f64 / asked as f64);
+                let ahead = due.saturating_sub(began.elapsed());
+                if ahead > Duration::from_millis(1) {
+                    std::thread::sleep(ahead.min(Duration::from_millis(100)));
+                }
+            }
+        });
+        Load { a_second, stop, sent, thread: Some(thread) }
+    }
+
+    /// So many a second from now on.
+    pub fn pace(&self, a_second: u64) {
+        self.a_second.store(a_second, Ordering::Relaxed);
+    }
+
+    /// How many there were until now.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Ends it; how many there were.
+    pub fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().expect("once").join().expect("no panic");
+        self.sent()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,119 @@
+//! An agent, and a sensor that reads it, for long under load: memory and files stay what they are, and nothing is lost without being counted.
+//!
+//! `MAGNET_SOAK=10m` says how long; it is 20 s unless that is set.
+
+#[path = "common/agents.rs"]
+mod agents;
+mod common;
+#[path = "common/load.rs"]
+mod load;
+#[path = "common/web.rs"]
+mod web;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use agents::{Running, on};
+use common::{eventually, is_root, stderr};
+use load::Load;
+use rustix::process::Signal;
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use web::get;
+use wired::{Hosts, in_namespace};
+
+/// A dozen hops make more than 200,000 events a second of them.
+const DATAGRAMS_A_SECOND: u64 = 18_000;
+/// What a process may hold on to as its heap settles.
+const SETTLING: u64 = 16 << 20;
+
+fn asked_for() -> Duration {
+    let text = std::env::var("MAGNET_SOAK").unwrap_or_else(|_| "20s".to_owned());
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = number.parse().expect("MAGNET_SOAK is a time, as in 10m");
+    match unit {
+        "s" => Duration::from_secs(number),
+        "m" => Duration::from_mins(number),
+        "h" => Duration::from_hours(number),
+        _ => panic!("MAGNET_SOAK is a time, as in 10m"),
+    }
+}
+
+/// Resident memory, bytes, and open files.
+fn holds(process: &Running) -> (u64, usize) {
+    let pid = process.pid();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    (kib << 10, fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count())
+}
+
+/// A figure that the sensor tells.
+fn figure(namespace: &str, series: &str) -> Option<u64> {
+    let at = SocketAddr::from(([127, 0, 0, 1], 9464));
+    let answer = in_namespace(namespace, || get(at, "/metrics", ""))?;
+    let lines = answer.body.lines().filter(|line| line.starts_with(series));
+    let numbers = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+    Some(numbers.sum())
+}
+
+#[test]
+fn memory_stays_what_it_is_and_every_event_is_there_or_counted() {
+    if !is_root("a soak") {
+        return;
+    }
+    let Some(hosts) = Hosts::new("soak") else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let namespace = &hosts.names[0];
+    let socket = dir.path().join("agent.sock").display().to_string();
+    let agent = on(
+        namespace,
+        &["agent", "--socket", &socket, "--memory", "32MiB", "--max-overhead", "off", "--hops", "all", "--filter", "udp"],
+    );
+    assert!(eventually(|| std::path::Path::new(&socket).exists()), "it listens");
+    let sensor = on(namespace, &["metrics", "--connect", &format!("unix:{socket}")]);
+    let served = "magnet_scope_hop_served";
+    assert!(eventually(|| figure(namespace, served).is_some_and(|n| n > 0)), "it answers");
+
+    let load = Load::start(namespace, DATAGRAMS_A_SECOND);
+    let (began, long) = (Instant::now(), asked_for());
+    let mut seen: Vec<[(u64, usize); 2]> = Vec::new();
+    while began.elapsed() < long {
+        std::thread::sleep((long / 200).max(Duration::from_millis(100)));
+        seen.push([&agent, &sensor].map(holds));
+    }
+    let sent = load.end();
+    // Half of the time is for what is kept to be full; from then on there is nothing more to hold on to.
+    let (early, late) = (&seen[seen.len() / 4..seen.len() / 2], &seen[seen.len() / 2..]);
+    let most = |of: &[[(u64, usize); 2]], which: usize| {
+        of.iter().map(|at| at[which]).fold((0, 0), |most, now| (most.0.max(now.0), most.1.max(now.1)))
+    };
+    for (which, name) in ["agent", "sensor"].into_iter().enumerate() {
+        let (before, after) = (most(early, which), most(late, which));
+        println!("{name}: {} to {} kB, {} to {} files", before.0 >> 10, after.0 >> 10, before.1, after.1);
+        assert!(after.0 <= before.0 + before.0 / 10 + SETTLING, "{name}: {before:?} and then {after:?}");
+        assert!(after.1 <= before.1 + 8, "{name}: {before:?} and then {after:?}");
+    }
+    // Whatever came too late for the sensor is in what it says that it missed.
+    let events = "magnet_scope_hop_events_total{host=";
+    let of = |hop: &str| -> Option<u64> {
+        let at = SocketAddr::from(([127, 0, 0, 1], 9464));
+        let answer = in_namespace(namespace, || get(at, "/metrics", ""))?;
+        let line = answer.body.lines().find(|line| line.starts_with(events) && line.contains(hop))?.to_owned();
+        line.rsplit_once(' ')?.1.parse().ok()
+    };
+    let lost = || figure(namespace, "magnet_scope_lost_records_total").unwrap_or(0);
+    let all = || of("hop=\"udp.recv\"").unwrap_or(0) + lost();
+    assert!(eventually(|| all() >= sent), "{sent} datagrams, {} and {} lost", all(), lost());
+    if lost() == 0 {
+        assert_eq!(of("hop=\"udp.recv\""), Some(sent));
+    }
+    let came = figure(namespace, events).unwrap_or(0);
+    let a_second = (came + lost()) / long.as_secs().max(1);
+    println!("{sent} datagrams: {a_second} records a second, {} lost and counted", lost());
+    for process in [sensor, agent] {
+        process.signal(Signal::INT);
+        let ended = process.wait();
+        assert!(ended.status.success(), "{}", stderr(&ended));
+    }
+}
