@@ -54,9 +54,10 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 	if (!parse_tx(skb, dev, &p))
 		return 0;
 	__u64 cookie = sender_of(skb);
+	struct handover *h = NULL;
 	if (wanted(MAG_DEV_DONE)) {
 		__u32 zero = 0;
-		struct handover *h = bpf_map_lookup_elem(&handovers, &zero);
+		h = bpf_map_lookup_elem(&handovers, &zero);
 		if (h) {
 			h->skb = (__u64)skb;
 			h->cookie = cookie;
@@ -66,8 +67,12 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 			h->packet.skb_at = h->packet.ip_at = h->packet.payload_at = 0;
 		}
 	}
-	if (wanted(MAG_DEV_XMIT))
-		log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
+	if (wanted(MAG_DEV_XMIT)) {
+		now = log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
+		/* the receiver may have moved it on before the driver is back */
+		if (h && now)
+			h->packet.before = MARK(MAG_DEV_XMIT, now);
+	}
 	return 0;
 }
 

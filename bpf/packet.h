@@ -7,7 +7,7 @@
 #ifndef MAGNET_PACKET_H
 #define MAGNET_PACKET_H
 
-#include "sample.h"
+#include "synthesis.h"
 #include <bpf/bpf_endian.h>
 
 /* One end's view of a conversation. IPv4 addresses stand in the first four bytes. */
@@ -31,6 +31,7 @@ struct packet {
 	__u64 ip_at;
 	__u64 payload_at;
 	__u64 head;       /* of its buffer; whole, because the verifier lets no part of a pointer lie in memory */
+	__u64 before;     /* where it was before, as MARK, where the hop itself knows */
 	__u32 seq;
 	__u32 len;
 	__u32 ack;
@@ -144,6 +145,7 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	p->tcp_flags = 0;
 	p->ip_id = 0;
 	p->head = (__u64)READ(skb, head);
+	p->before = 0;
 	__builtin_memset(p->pad, 0, sizeof(p->pad));
 	p->skb_at = (__u64)skb;
 	p->ip_at = (__u64)at;
@@ -483,12 +485,34 @@ __noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cook
 	return 0;
 }
 
-/* Logs a packet at a hop. */
-INLINE void log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
+/* A packet at a hop, to be added up. One that the host made itself comes from its socket's last call. */
+__noinline int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!p || !state)
+		return 0;
+	__u32 way = way_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
+	__u64 last = p->before, mark = MARK(hop, now);
+	if (hop != MAG_DEV_DONE && hop != MAG_TCP_RETRANSMIT)
+		last = move_on(PACKET_KEY(p->head), wire, mark);
+	if (!last && cookie && p->len && way == WAY_TX) {
+		__u64 key = CALL_KEY(cookie, WAY_TX);
+		struct passing *call = bpf_map_lookup_elem(&passings, &key);
+		if (call && call->wire == (__u32)cookie)
+			last = call->last;
+	}
+	if (cookie && (hop == MAG_TCP_RECV || hop == MAG_UDP_RECV))
+		move_on(CALL_KEY(cookie, WAY_RX), cookie, mark);
+	arrive(state, last, hop, now);
+	return 0;
+}
+
+/* Logs a packet at a hop; says when, if it was let through. */
+INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !socket_hop(hop))
-		return;
+		return 0;
 	bool gate = control.gate;
 	/* where sockets are remembered, two hops have something to remember even of what is left out */
 	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
@@ -496,7 +520,7 @@ INLINE void log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, 
 	if (gate && !remembers)
 		glance = at_a_glance(&p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
 	if (glance == OUT)
-		return;
+		return 0;
 	if (!now)
 		now = clock_now();
 	if (gate && glance == OPEN) {
@@ -506,20 +530,35 @@ INLINE void log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, 
 			remember(&s, 1); /* the one packet hop that runs within the sender's call */
 		if (!wanted(hop)) {
 			recall(&s);
-			return;
+			return 0;
 		}
 		if (!admit(&s, NULL, now))
-			return;
+			return 0;
 	}
-	__u64 flow = flow_of(&p->t, now);
+	__u64 flow = 0;
+	if (gate && adds_up()) {
+		pass_packet(p, cookie, hop, now);
+		if (control.rated >> hop & 1) {
+			flow = flow_of(&p->t, now);
+			bool drop = hop == MAG_SKB_DROP;
+			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
+		}
+		if (only_adds_up()) {
+			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
+			return now;
+		}
+	}
+	if (!flow)
+		flow = flow_of(&p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
-		return;
+		return now;
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
 	if (control.snap[hop & (MAG_HOPS - 1)])
 		log_head(p, flow, number, hop, now);
+	return now;
 }
 
 /* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the
@@ -547,6 +586,16 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 			remember(&s, pid_tgid != 0);
 		if (!wanted(hop) || !admit(&s, NULL, now))
 			return;
+	}
+	if (gate && adds_up()) {
+		pass_socket(cookie, hop, flags & MAG_F_AT_RETURN, now);
+		/* here the process is the one whose bytes these are */
+		if (pid_tgid && control.rated >> hop & 1)
+			count_rate(bpf_get_current_cgroup_id(), MAG_RATE_CGROUP, hop, 1, len);
+		if (only_adds_up()) {
+			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
+			return;
+		}
 	}
 	if (peer)
 		flow = flow_of(&t, now);

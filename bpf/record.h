@@ -188,6 +188,44 @@ struct mag_hit {
 	unsigned long long value[MAG_VALUES];
 };
 
+/*
+ * What is added up where events would be too many: times between two hops, and packets of a flow at a hop.
+ *
+ * A time is counted in a cell: its step, of which there are sixteen to each doubling, plus the number of bounds below it. Both grow with
+ * the time, so that a cell knows one step and between which bounds; where steps and bounds are is core's (magscope_core::steps).
+ */
+#define MAG_STEP_BITS 4
+#define MAG_STEPS_OF_TIME 1024 /* a power of two above the longest time's step */
+#define MAG_BOUNDS 22
+#define MAG_CELLS 560
+#define MAG_LONGEST_NS 100000000000ULL
+struct mag_pair {
+	unsigned long long sum_ns;
+	unsigned int cells[MAG_CELLS]; /* they may wrap: they are read often enough to tell how far they came */
+};
+enum mag_rate_kind {
+	MAG_RATE_FLOW = 1,
+	MAG_RATE_CGROUP = 2,
+	MAG_RATE_REASON = 3, /* of drops */
+};
+struct mag_rate_key {
+	unsigned long long id;
+	unsigned int kind; /* enum mag_rate_kind */
+	unsigned int hop;
+};
+struct mag_rate {
+	unsigned long long packets; /* segments on the wire; at the socket layer calls */
+	unsigned long long bytes;
+};
+
+/* What becomes of a hit. */
+enum mag_detail {
+	MAG_DETAIL_FULL = 0,
+	MAG_DETAIL_COMPACT = 1,
+	MAG_DETAIL_HISTOGRAMS = 2, /* no record, only sums */
+	MAG_DETAIL_BOTH = 3,       /* a full record and the sums, to hold them against each other */
+};
+
 /* How a custom probe's program comes by its values: user space looks the types up and writes down where to go. It is
  * read-only once the program is loaded, so the verifier knows every step and drops what is not there. */
 #define MAG_STEPS 8
@@ -250,6 +288,9 @@ struct mag_config {
 	unsigned int tsc_shift;
 	unsigned long long tsc_origin_ns;  /* what the first cycle counted stands for */
 	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
+	unsigned long long bounds_ns[MAG_BOUNDS];
+	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* how many bounds are below the shortest time of a step */
+	unsigned char rank[MAG_HOPS]; /* of those hops that times are taken between, from 1 on; 0 for others */
 };
 
 /*
@@ -344,6 +385,9 @@ struct mag_control {
 	unsigned long long last_ns[MAG_HOPS]; /* when the last event in an interval was kept */
 	unsigned int snap[MAG_HOPS];	      /* bytes of payload to keep at a hop */
 	unsigned int pcap;		      /* slot of the pcap program in force, plus 1; 0 for none */
+	unsigned int detail;		      /* enum mag_detail; looked at behind the gate */
+	unsigned long long rated;	      /* bit per enum mag_hop: where packets are added up by flow, cgroup or reason */
+	unsigned int rate_slot;		      /* which of the two maps of rates is written to */
 	unsigned int pad;
 	unsigned long long page_base; /* from a struct page to its memory; 0 where that was not found */
 };
@@ -378,12 +422,18 @@ struct mag_cpu {
 	unsigned long long unread_bytes;
 	unsigned long long nested; /* programs on this CPU that are putting bytes together, one inside the other */
 	unsigned long long lost_by_hop[MAG_HOPS];
-	/* Every hit of a hop that is on is counted in one of these four: kept (records, lost ones too), left out by the
-	 * filter, left out because something that it takes could not be known here, left out by a sampler. */
+	/* Every hit of a hop that is on is counted in one of these five: kept (records, lost ones too), left out by the
+	 * filter, left out because something that it takes could not be known here, left out by a sampler, added up without a
+	 * record. */
 	unsigned long long kept[MAG_HOPS];
 	unsigned long long filtered[MAG_HOPS];
 	unsigned long long undecided[MAG_HOPS];
 	unsigned long long sampled[MAG_HOPS];
+	unsigned long long synthesised[MAG_HOPS];
+	/* Where sums are made: hits that nothing of theirs came before, and packets for which the map of rates had no room. */
+	unsigned long long began[MAG_HOPS];
+	unsigned long long rest_packets[MAG_HOPS];
+	unsigned long long rest_bytes[MAG_HOPS];
 	unsigned long long turn[MAG_HOPS]; /* hits that came to the sampler */
 };
 

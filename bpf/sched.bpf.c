@@ -36,8 +36,16 @@ INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 oth
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
 		return;
-	if (control.gate && !admit_task(task, cookie, hop, now))
-		return;
+	if (control.gate) {
+		if (!admit_task(task, cookie, hop, now))
+			return;
+		if (adds_up())
+			pass_socket(cookie, hop, 0, now);
+		if (only_adds_up()) {
+			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
+			return;
+		}
+	}
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return;

@@ -157,7 +157,9 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 			log_packet(MAG_TCP_RECV, &p, cookie, 0, 0, 0, now);
 		}
 	}
-	if (wanted(MAG_TCP_STATE))
+	/* a sample is worth a record, which only the modes with full ones write */
+	bool scant = control.gate && (control.detail == MAG_DETAIL_COMPACT || only_adds_up());
+	if (wanted(MAG_TCP_STATE) && !scant)
 		log_state(sk, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags), now);
 	return 0;
 }

@@ -100,6 +100,7 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["filter", "port 443 and not comm = sshd"], "filter port = 443 and not comm = sshd"),
         (&["sample", "1/10", "dev.xmit"], "sample 1/10 dev.xmit"),
         (&["sample", "flows", "1/16"], "sample flows 1/16"),
+        (&["detail", "histograms"], "detail histograms"),
         (&["watermark", "latency"], "watermark 1 events 0 bytes 20ms"),
     ] {
         let answer = running.ctl(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
@@ -113,13 +114,20 @@ fn every_word(running: &Running) -> Vec<String> {
     );
     assert!(names(&after["on"]).contains(&"dev.done"), "{after}");
     let settings = names(&after["settings"]).join("; ");
-    for part in ["filter port = 443 and not comm = sshd", "sample 1/10 dev.xmit", "sample flows 1/16"] {
+    for part in [
+        "filter port = 443 and not comm = sshd",
+        "sample 1/10 dev.xmit",
+        "sample flows 1/16",
+        "detail histograms",
+    ] {
         assert!(settings.contains(part), "{settings}");
     }
     for (words, told) in [
         (&["filter", "off"][..], "filter off"),
         (&["sample", "off"], "sample off all"),
         (&["sample", "flows", "1/1"], "sample flows 1/1"),
+        (&["detail", "compact"], "detail compact"),
+        (&["detail", "full"], "detail full"),
         (&["watermark", "screen"], "watermark 0 events 0 bytes 20ms"),
         (&["enable", "dev.recv"], "enable dev.recv"),
     ] {
@@ -132,6 +140,7 @@ fn every_word(running: &Running) -> Vec<String> {
         (&["enable", "dev.xmitt"], "dev.xmit"),
         (&["enable", "udp.send"], "udp.send"),
         (&["sample", "2/3"], "1/N"),
+        (&["detail", "less"], "histograms"),
         (&["filter", "iface = no-such-interface"], "no-such-interface"),
         (&["detach", "all"], "detach"),
     ] {

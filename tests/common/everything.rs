@@ -141,8 +141,15 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     });
     batch.watermark_ns = last + 1;
     let [sampled, filtered] = LEFT_OUT;
-    batch.counts =
-        vec![HopCount { time_ns: last, hop: Hop::DevXmit, kept: 10, filtered, undecided: 0, sampled }];
+    batch.counts = vec![HopCount {
+        time_ns: last,
+        hop: Hop::DevXmit,
+        kept: 10,
+        filtered,
+        undecided: 0,
+        sampled,
+        synthesised: 0,
+    }];
 }
 
 /// Records are missing amid the events.

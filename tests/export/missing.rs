@@ -14,7 +14,15 @@ fn what_was_lost_or_left_out_is_said() {
     let sampled = dir.path().join("sampled");
     let mut recorder =
         Recorder::create(&sampled, &NodeInfo::default(), RecordOptions::default()).expect("an empty directory");
-    let count = HopCount { time_ns: 9, hop: Hop::IpIn, kept: 10, filtered: 5, undecided: 1, sampled: 90 };
+    let count = HopCount {
+        time_ns: 9,
+        hop: Hop::IpIn,
+        kept: 10,
+        filtered: 5,
+        undecided: 1,
+        sampled: 90,
+        synthesised: 0,
+    };
     let events = (1..10).map(|ns| Event::at(Hop::IpIn, ns)).collect();
     recorder.append(&Batch { events, counts: vec![count], ..Batch::default() }).expect("room");
     recorder.close().expect("room");

@@ -6,6 +6,7 @@ use crate::custom::ProbeHit;
 use crate::event::Event;
 use crate::flow::{Flow, Task, TcpSample};
 use crate::head::PayloadHead;
+use crate::synthesis::Synthesis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -33,6 +34,8 @@ pub struct Batch {
     pub changes: Vec<Change>,
     /// What the kernel counted at hops, where a filter or a sampler leaves events out; later ones replace earlier ones.
     pub counts: Vec<HopCount>,
+    /// What the kernel added up in place of events or beside them, in order of the intervals' ends.
+    pub synthesis: Vec<Synthesis>,
     /// No later batch has an event before this time, but for those counted in its `late`.
     pub watermark_ns: u64,
     /// Events in this batch older than the watermark of the batch before: the bounded sort window was too short
@@ -53,6 +56,7 @@ impl Batch {
         self.clock.clear();
         self.changes.clear();
         self.counts.clear();
+        self.synthesis.clear();
         self.late = 0;
     }
 
@@ -68,6 +72,7 @@ impl Batch {
             && self.clock.is_empty()
             && self.changes.is_empty()
             && self.counts.is_empty()
+            && self.synthesis.is_empty()
     }
 
     /// Records that carry a number of their CPU's stream: events, TCP samples, hits and heads.

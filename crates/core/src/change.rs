@@ -15,7 +15,7 @@ pub struct Change {
     pub what: String,
 }
 
-/// What the kernel counted at one hop since the capture began. Every hit while the hop is on is in one of the four.
+/// What the kernel counted at one hop since the capture began. Every hit while the hop is on is in one of the five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopCount {
     /// When it was read, `CLOCK_MONOTONIC`.
@@ -30,12 +30,18 @@ pub struct HopCount {
     pub undecided: u64,
     /// Left out by a sampler.
     pub sampled: u64,
+    /// Added up in the kernel without a record.
+    pub synthesised: u64,
 }
 
 impl HopCount {
     /// Hits of the hop.
     pub const fn seen(&self) -> u64 {
-        self.kept.saturating_add(self.filtered).saturating_add(self.undecided).saturating_add(self.sampled)
+        self.kept
+            .saturating_add(self.filtered)
+            .saturating_add(self.undecided)
+            .saturating_add(self.sampled)
+            .saturating_add(self.synthesised)
     }
 
     /// How many events each kept one stands for: 1 where nothing was sampled out.

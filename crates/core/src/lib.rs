@@ -31,7 +31,9 @@ pub mod sampled;
 pub mod size;
 pub mod source;
 pub mod stats;
+pub mod steps;
 pub mod switches;
+pub mod synthesis;
 pub mod together;
 pub mod words;
 
@@ -48,3 +50,4 @@ pub use head::PayloadHead;
 pub use hop::{Direction, Hop, HopSet, Layer};
 pub use journey::{Correlator, Journey, Limits, Verdict};
 pub use report::{Report, ReportBuilder};
+pub use synthesis::Synthesis;

@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn counts(hop: Hop, kept: u64, sampled: u64) -> Batch {
-        let count = HopCount { time_ns: 0, hop, kept, filtered: 1_000, undecided: 7, sampled };
+        let count = HopCount { time_ns: 0, hop, kept, filtered: 1_000, undecided: 7, sampled, synthesised: 0 };
         Batch { counts: vec![count], ..Batch::default() }
     }
 

@@ -303,6 +303,10 @@ fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));
     batch.heads.iter_mut().for_each(|head| shift(&mut head.time_ns));
     batch.counts.iter_mut().for_each(|count| shift(&mut count.time_ns));
+    for sum in &mut batch.synthesis {
+        shift(&mut sum.from_ns);
+        shift(&mut sum.to_ns);
+    }
     for loss in &mut batch.losses {
         shift(&mut loss.from_ns);
         shift(&mut loss.to_ns);

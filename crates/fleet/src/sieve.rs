@@ -4,6 +4,7 @@ use crate::grants::Grants;
 use crate::request::Terms;
 use magscope_core::capture_filter::Sight;
 use magscope_core::node::NodeInfo;
+use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto, Task};
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -94,6 +95,15 @@ impl Sieve {
         if let Some(snap) = self.snap {
             batch.heads.iter_mut().for_each(|head| head.bytes.truncate(snap as usize));
         }
+        batch.synthesis.retain(|sum| {
+            let asked = Asked { hop: sum.hop, ..Asked::default() };
+            if let Sum::Flow(flow) = sum.of {
+                let proto = self.flows.get(&flow).map_or(Proto::TCP, |known| known.what.proto);
+                return self.keeps(&Asked { flow, proto, ..asked }, info) == Some(true);
+            }
+            // sums over everybody's packets, from which nobody's can be taken out again
+            self.filters.is_empty() && self.one_in <= 1 && self.keeps(&asked, info) == Some(true)
+        });
         self.at_its_rate(batch);
         self.announce(batch);
     }
@@ -179,13 +189,18 @@ impl Sieve {
     fn announce(&mut self, batch: &mut Batch) {
         let mut flow = |flows: &mut Vec<Flow>, id: FlowId| tell(&mut self.flows, &id, flows);
         let mut task = |tasks: &mut Vec<Task>, tid: u32| tell(&mut self.tasks, &tid, tasks);
-        let Batch { events, flows, tasks, tcp, hits, heads, .. } = batch;
+        let Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. } = batch;
         for event in events.iter() {
             flow(flows, event.flow);
             task(tasks, event.tid);
         }
         for id in tcp.iter().map(|sample| sample.flow).chain(heads.iter().map(|head| head.flow)) {
             flow(flows, id);
+        }
+        for sum in synthesis.iter() {
+            if let Sum::Flow(id) = sum.of {
+                flow(flows, id);
+            }
         }
         for hit in hits.iter() {
             flow(flows, hit.flow);

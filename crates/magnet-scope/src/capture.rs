@@ -130,6 +130,7 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result
         samplers,
         flow_one_in,
         watermark,
+        sums: magscope_probe::SUMS,
         switchable: full_hops(),
         hops,
         netns: namespaces.targets,

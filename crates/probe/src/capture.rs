@@ -9,11 +9,12 @@ mod load;
 mod options;
 mod refused;
 mod rings;
+mod synthesis;
 
 pub(crate) use attach::{Links, attach};
 pub use counters::{Counters, ProbeCount};
 pub(crate) use load::bytes_of_config;
-pub use options::CaptureOptions;
+pub use options::{CaptureOptions, SUMS};
 
 use crate::candidates::is_at_function;
 use crate::change::{put_in_force, teachers};
@@ -67,6 +68,7 @@ pub struct Capture {
     pub(crate) info: NodeInfo,
     pub(crate) options: CaptureOptions,
     last_counts: Option<Instant>,
+    pub(crate) synthesis: synthesis::Reader,
     clock: ClockSampler,
     pub(crate) event_clock: EventClock,
     clock_fallback: Option<String>,
@@ -167,6 +169,7 @@ impl Capture {
             control.set_page_base(base);
         }
         let mut capture = Capture {
+            synthesis: synthesis::Reader::new(&object, loaded.served(), event_clock.now_ns())?,
             links,
             customs,
             rings,
@@ -324,6 +327,10 @@ impl Source for Capture {
         if due && leaves_out {
             self.last_counts = Some(Instant::now());
             batch.counts = self.counters().map(|counters| counters.hops).unwrap_or_default();
+        }
+        if self.options.sums > 0 {
+            let now = self.event_clock.now_ns();
+            self.synthesis.read(&self.control, now, self.finished, &mut batch.synthesis)?;
         }
         Ok(Progress::More)
     }

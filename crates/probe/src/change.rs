@@ -15,7 +15,7 @@ use crate::filter::Program;
 use crate::netns::NetnsTarget;
 use crate::plan::plan_by;
 use crate::record::mag_insn;
-use crate::setting::Setting;
+use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
@@ -35,6 +35,10 @@ pub(crate) fn put_in_force(
     control.set_watermark(options.watermark);
     control.set_flow_sampling(options.flow_one_in);
     options.samplers.iter().for_each(|(hop, sampler)| control.set_sampler(*hop, *sampler));
+    if options.detail.adds_up() && options.sums == 0 {
+        return Err(ProbeError::NoRoom);
+    }
+    control.set_detail(options.detail);
     options.snap.iter().for_each(|(hop, bytes)| control.set_snap(*hop, *bytes));
     if program.is_some() {
         control.set_filter(program)?;
@@ -67,6 +71,7 @@ impl Capture {
                 hops.iter().for_each(|hop| self.control.set_sampler(hop, *sampler));
             }
             Setting::SampleFlows(one_in) => self.control.set_flow_sampling(*one_in),
+            Setting::Detail(detail) => self.set_detail(*detail)?,
             Setting::Probe(name, on) => self.switch_probe(name, *on)?,
             Setting::Watermark(watermark) => {
                 self.options.watermark = *watermark;
@@ -108,6 +113,9 @@ impl Capture {
         settings.extend(self.options.pcap.clone().map(|text| Setting::Pcap(Some(text))));
         if self.control.flow_one_in() > 1 {
             settings.push(Setting::SampleFlows(self.control.flow_one_in()));
+        }
+        if self.control.detail() != Detail::Full {
+            settings.push(Setting::Detail(self.control.detail()));
         }
         for hop in Hop::ALL {
             let (sampler, only) = (self.control.sampler(*hop), [*hop].into_iter().collect());
@@ -165,6 +173,18 @@ impl Capture {
         self.control.set_hops(on);
         self.cover(on);
         self.rewire(on)
+    }
+
+    fn set_detail(&mut self, detail: Detail) -> Result<(), ProbeError> {
+        if detail.adds_up() && self.options.sums == 0 {
+            return Err(ProbeError::NoRoom);
+        }
+        if detail.adds_up() {
+            self.synthesis.expect();
+        }
+        self.control.set_detail(detail);
+        self.options.detail = detail;
+        Ok(())
     }
 
     fn set_filter(&mut self, filter: Option<&CaptureFilter>) -> Result<(), ProbeError> {

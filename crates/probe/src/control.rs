@@ -10,9 +10,11 @@ use crate::record::{
     MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_hop_MAG_CUSTOM, mag_insn,
     mag_pcap,
 };
+use crate::setting::Detail;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
+use magscope_core::synthesis::rated;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -67,6 +69,7 @@ pub(crate) struct Control {
     ring: MapHandle,
     program: Option<Program>,
     flow_one_in: u32,
+    left_out: bool,
     /// Bits of custom probes that are on.
     custom: u64,
 }
@@ -89,6 +92,7 @@ impl Control {
             ring: MapHandle::try_from(ring).map_err(|e| failed("rings", format!("{e:#}")))?,
             program: None,
             flow_one_in: 1,
+            left_out: false,
             custom: 0,
         };
         control.memory.word32(std::mem::offset_of!(mag_control, flow_limit)).store(u32::MAX, SeqCst);
@@ -100,6 +104,7 @@ impl Control {
     }
 
     pub(crate) fn set_hops(&self, hops: HopSet) {
+        self.memory.word64(std::mem::offset_of!(mag_control, rated)).store(rated(hops).0, SeqCst);
         // what a filter needs to be known comes before the first event that it is needed for
         if self.learning(hops) {
             self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
@@ -180,6 +185,23 @@ impl Control {
         self.word(std::mem::offset_of!(mag_control, pcap)).load(SeqCst) != 0
     }
 
+    /// What becomes of hits, from now on.
+    pub(crate) fn set_detail(&self, detail: Detail) {
+        self.word(std::mem::offset_of!(mag_control, detail)).store(detail as u32, SeqCst);
+        self.settle();
+    }
+
+    pub(crate) fn detail(&self) -> Detail {
+        let now = self.word(std::mem::offset_of!(mag_control, detail)).load(SeqCst);
+        Detail::ALL.into_iter().find(|detail| *detail as u32 == now).unwrap_or_default()
+    }
+
+    /// Which map rates are written to. When this returns, no program writes to the other one any more.
+    pub(crate) fn set_rate_slot(&self, slot: u32) -> Result<(), ProbeError> {
+        self.word(std::mem::offset_of!(mag_control, rate_slot)).store(slot, SeqCst);
+        self.wait_for_programs()
+    }
+
     /// Keeps so many bytes of payload at a hop.
     pub(crate) fn set_snap(&self, hop: Hop, bytes: u32) {
         self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).store(bytes, SeqCst);
@@ -218,12 +240,14 @@ impl Control {
         self.settle();
     }
 
-    /// Whether a filter or a sampler leaves events out.
-    pub(crate) fn leaves_out(&self) -> bool {
-        self.program.is_some()
+    /// Whether a filter, a sampler or the want of detail leaves events out, or ever did: what was counted of it is told to the end.
+    pub(crate) fn leaves_out(&mut self) -> bool {
+        self.left_out |= self.program.is_some()
             || self.has_pcap()
             || self.flow_one_in > 1
-            || Hop::ALL.iter().any(|hop| self.sampler(*hop).samples())
+            || self.detail() == Detail::Histograms
+            || Hop::ALL.iter().any(|hop| self.sampler(*hop).samples());
+        self.left_out
     }
 
     pub(crate) fn flow_one_in(&self) -> u32 {
@@ -249,6 +273,7 @@ impl Control {
         let learn = self.learning(self.hops());
         let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(Sampler::samples);
         let gate = learn || special || self.program.is_some() || self.has_pcap() || self.flow_one_in > 1;
+        let gate = gate || self.detail() != Detail::Full;
         self.word(std::mem::offset_of!(mag_control, learn)).store(u32::from(learn), SeqCst);
         self.word(std::mem::offset_of!(mag_control, gate)).store(u32::from(gate), SeqCst);
     }

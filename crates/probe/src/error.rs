@@ -43,6 +43,9 @@ pub enum ProbeError {
         /// How many at most.
         most: usize,
     },
+    /// Histograms are asked for, and nothing was allocated for them.
+    #[error("this capture has no room for what the kernel adds up: it was not started with any")]
+    NoRoom,
     /// A network namespace that could not be found or entered.
     #[error("cannot enter network namespace {name} ({}): {cause}; does it still exist, and is CAP_SYS_ADMIN there?", path.display())]
     Namespace {

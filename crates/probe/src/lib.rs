@@ -32,10 +32,10 @@ mod trial;
 pub mod tsc;
 pub mod utc;
 
-pub use capture::{Capture, CaptureOptions, Counters, ProbeCount};
+pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS};
 pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;
 pub use netns::NetnsTarget;
 pub use plan::{Plan, default_hops, plan, plan_by};
-pub use setting::Setting;
+pub use setting::{Detail, Setting};

@@ -1,7 +1,10 @@
 //! One change, in words: what a person types, what goes over the control socket, and what a session tells of it later.
 
 use crate::control::{Sampler, Watermark};
-use crate::record::MAG_SNAP_MAX;
+use crate::record::{
+    MAG_SNAP_MAX, mag_detail_MAG_DETAIL_BOTH, mag_detail_MAG_DETAIL_COMPACT, mag_detail_MAG_DETAIL_FULL,
+    mag_detail_MAG_DETAIL_HISTOGRAMS,
+};
 use magscope_core::hop::{HopSet, UnknownHop};
 use magscope_core::{CaptureFilter, Hop};
 use std::fmt;
@@ -25,10 +28,47 @@ pub enum Setting {
     Sample(HopSet, Sampler),
     /// One in so many flows.
     SampleFlows(u32),
+    /// What becomes of a hit that is let through.
+    Detail(Detail),
     /// A custom probe to switch on or off, by its name.
     Probe(String, bool),
     /// When the reader comes.
     Watermark(Watermark),
+}
+
+/// What becomes of a hit that is let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Detail {
+    /// A record of everything that the hop knows.
+    #[default]
+    Full = mag_detail_MAG_DETAIL_FULL,
+    /// At hops that see packets a shorter record, and nothing beside the events: see docs/probes.md.
+    Compact = mag_detail_MAG_DETAIL_COMPACT,
+    /// No record: the kernel adds up times from hop to hop, and packets.
+    Histograms = mag_detail_MAG_DETAIL_HISTOGRAMS,
+    /// A full record, and the sums as well, so that one can be held against the other.
+    Both = mag_detail_MAG_DETAIL_BOTH,
+}
+
+impl Detail {
+    /// Every one.
+    pub const ALL: [Detail; 4] = [Self::Full, Self::Compact, Self::Histograms, Self::Both];
+
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Compact => "compact",
+            Self::Histograms => "histograms",
+            Self::Both => "both",
+        }
+    }
+
+    /// Whether the kernel adds up.
+    pub const fn adds_up(self) -> bool {
+        matches!(self, Self::Histograms | Self::Both)
+    }
 }
 
 /// Why a text is no change.
@@ -36,7 +76,7 @@ pub enum Setting {
 pub enum BadSetting {
     /// Neither of the words.
     #[error(
-        "`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `probe` and `watermark`"
+        "`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `detail`, `probe` and `watermark`"
     )]
     Word(String),
     /// A name that is no hop.
@@ -63,6 +103,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
 const SNAP: &str = "up to 1024 bytes or `off`, and hops, as in `64 dev.recv` or `dev.recv=64`";
+const DETAIL: &str = "`full`, `compact`, `histograms`, or `both` for full records and histograms";
 const PROBE: &str = "`on` or `off` and the name of a custom probe, as in `off refill`";
 const WATERMARK: &str = "`latency`, `screen` or numbers as in `1000 events 65536 bytes 100ms`";
 
@@ -82,6 +123,7 @@ impl FromStr for Setting {
             "pcap" => Ok(Self::Pcap(Some(rest.split_whitespace().collect::<Vec<_>>().join(" ")))),
             "snap" => snap(rest),
             "sample" => sample(rest),
+            "detail" => detail(rest),
             "probe" => probe(rest),
             "watermark" => watermark(rest).map(Self::Watermark),
             _ => Err(BadSetting::Word(shown(word))),
@@ -173,6 +215,11 @@ fn sample(rest: &str) -> Result<Setting, BadSetting> {
     Ok(Setting::Sample(hops_or_all(hops)?, sampler))
 }
 
+fn detail(rest: &str) -> Result<Setting, BadSetting> {
+    let found = Detail::ALL.into_iter().find(|detail| detail.word() == rest);
+    found.map(Setting::Detail).ok_or_else(|| expected(DETAIL, rest))
+}
+
 fn probe(rest: &str) -> Result<Setting, BadSetting> {
     let mut words = rest.split_whitespace();
     match (words.next(), words.next(), words.next()) {
@@ -240,6 +287,7 @@ impl fmt::Display for Setting {
                 write!(f, " {}", list(hops))
             }
             Self::SampleFlows(one_in) => write!(f, "sample flows 1/{}", one_in.max(&1)),
+            Self::Detail(detail) => write!(f, "detail {}", detail.word()),
             Self::Probe(name, on) => write!(f, "probe {} {name}", if *on { "on" } else { "off" }),
             Self::Watermark(Watermark { events, bytes, time }) => {
                 write!(f, "watermark {events} events {bytes} bytes ")?;
@@ -281,6 +329,7 @@ mod tests {
             ("sample 1/1", "sample off all"),
             ("sample off all", "sample off all"),
             ("sample flows 1/16", "sample flows 1/16"),
+            ("detail  histograms", "detail histograms"),
             ("probe  off refill", "probe off refill"),
             ("probe on refill", "probe on refill"),
             ("watermark latency", "watermark 1 events 0 bytes 20ms"),
@@ -295,6 +344,8 @@ mod tests {
             "probe refill",
             "probe off",
             "probe off a b",
+            "detail",
+            "detail less",
             "",
             "enable",
             "enable nothing",
@@ -320,7 +371,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_a_setting_that_prints_as_itself_or_an_error(
-            text in "(enable|disable|filter|pcap|snap|sample|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
+            text in "(enable|disable|filter|pcap|snap|sample|detail|watermark) [a-z0-9./, ]{0,40}|\\PC{0,40}",
         ) {
             if let Ok(setting) = text.parse::<Setting>() {
                 prop_assert_eq!(setting.to_string().parse(), Ok(setting));

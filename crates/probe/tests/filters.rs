@@ -14,7 +14,7 @@ fn filter(text: &str) -> CaptureFilter {
 }
 
 fn of(counters: &Counters, hop: Hop) -> HopCount {
-    let none = HopCount { time_ns: 0, hop, kept: 0, filtered: 0, undecided: 0, sampled: 0 };
+    let none = HopCount { time_ns: 0, hop, kept: 0, filtered: 0, undecided: 0, sampled: 0, synthesised: 0 };
     counters.hops.iter().find(|count| count.hop == hop).copied().unwrap_or(none)
 }
 

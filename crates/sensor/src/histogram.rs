@@ -1,37 +1,8 @@
 //! Distributions of times: sixteen steps to each doubling, and exact counts at the bounds that monitors are told.
 
+pub use magscope_core::steps::BOUNDS_NS as LE_NS;
+use magscope_core::steps::{self, LONGEST_NS, longest, step};
 use serde::{Deserialize, Serialize};
-
-/// A value's step tells it to within one part in sixteen of itself.
-const SUB_BITS: u32 = 4;
-/// Longer times are counted as this: 100 s, nanoseconds.
-const MAX_NS: u64 = 100_000_000_000;
-
-/// Upper bounds of what monitors are told, nanoseconds: 1 µs to 10 s, three to each power of ten. Longer ones are beyond all of them.
-pub const LE_NS: [u64; 22] = [
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_500_000_000,
-    5_000_000_000,
-    10_000_000_000,
-];
 
 /// Counts times. As large as its longest one needs, 5 kB at most.
 #[derive(Clone, Debug, Default)]
@@ -60,25 +31,10 @@ pub struct Times {
     pub bounds: Vec<u64>,
 }
 
-/// The step of a time.
-const fn step(ns: u64) -> usize {
-    if ns < 1 << SUB_BITS {
-        return ns as usize;
-    }
-    let shift = ns.ilog2() - SUB_BITS;
-    (((shift + 1) << SUB_BITS) as u64 + (ns >> shift) - (1 << SUB_BITS)) as usize
-}
-
-/// The longest time of a step.
-const fn longest(step: usize) -> u64 {
-    let (row, place) = ((step >> SUB_BITS) as u32, step as u64 & ((1 << SUB_BITS) - 1));
-    if row == 0 { place } else { (((1 << SUB_BITS) + place + 1) << (row - 1)) - 1 }
-}
-
 impl Histogram {
     /// Counts one time, nanoseconds.
     pub fn record(&mut self, ns: u64) {
-        let counted = ns.min(MAX_NS);
+        let counted = ns.min(LONGEST_NS);
         let at = step(counted);
         if self.steps.len() <= at {
             self.steps.resize(at + 1, 0);
@@ -87,6 +43,25 @@ impl Histogram {
         self.bounds[LE_NS.partition_point(|le| *le < counted)] += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// Counts times that are known by their cells alone (see [`magscope_core::steps`]), and their sum. The longest is then known to
+    /// its step.
+    pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
+        for (cell, n) in cells {
+            let Some((at, below)) = steps::of_cell(usize::from(*cell)) else { continue };
+            // a cell beyond the longest time is nobody's
+            if at > step(LONGEST_NS) {
+                continue;
+            }
+            if self.steps.len() <= at {
+                self.steps.resize(at + 1, 0);
+            }
+            self.steps[at] += u64::from(*n);
+            self.bounds[below] += u64::from(*n);
+            self.max_ns = self.max_ns.max(longest(at).min(LONGEST_NS));
+        }
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 
     /// Counts all that `other` has counted.
@@ -133,15 +108,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    #[test]
-    fn steps_follow_each_other_without_a_gap() {
-        for at in 0..step(MAX_NS) {
-            assert_eq!(step(longest(at)), at);
-            assert_eq!(step(longest(at) + 1), at + 1);
-        }
-        assert!(step(MAX_NS) < 640 && step(u64::MAX) < 1_024);
-    }
-
     proptest! {
         #[test]
         fn quantiles_are_right_to_a_sixteenth_and_bounds_exactly(
@@ -155,7 +121,7 @@ mod tests {
             odd.merge(&even);
             all.sort_unstable();
             let rank = ((q * all.len() as f64).ceil() as usize).clamp(1, all.len());
-            let (truth, told) = (all[rank - 1].min(MAX_NS), odd.quantile_ns(all.len() as u64, q).min(MAX_NS));
+            let (truth, told) = (all[rank - 1].min(LONGEST_NS), odd.quantile_ns(all.len() as u64, q).min(LONGEST_NS));
             prop_assert!(told >= truth && told - truth <= truth / 16 + 1, "{} for {}", told, truth);
             let times = odd.times();
             prop_assert_eq!((times.n, times.sum_ns, times.max_ns), (all.len() as u64, all.iter().sum(), all[all.len() - 1]));
@@ -165,6 +131,23 @@ mod tests {
                 prop_assert_eq!(below, all.iter().filter(|ns| **ns <= le).count() as u64);
             }
         }
+    }
+
+    #[test]
+    fn cells_count_as_their_times_do() {
+        let all = [0, 3, 17, 999, 1_000, 1_001, 2_500, 2_501, 77_777, 5_000_000_000, 99_999_999_999];
+        let (mut by_time, mut by_cell) = (Histogram::default(), Histogram::default());
+        for ns in all {
+            by_time.record(ns);
+            by_cell.cells(&[(steps::cell(ns) as u16, 1)], ns);
+        }
+        let (by_time, by_cell) = (by_time.times(), by_cell.times());
+        assert_eq!((by_cell.n, by_cell.sum_ns, &by_cell.bounds), (by_time.n, by_time.sum_ns, &by_time.bounds));
+        assert_eq!(by_cell.p50_ns, by_time.p50_ns);
+        by_cell.max_ns.checked_sub(by_time.max_ns).expect("no shorter than the longest");
+        let mut wild = Histogram::default();
+        wild.cells(&[(u16::MAX, 9), (560, 1)], 0);
+        assert_eq!(wild.times().n, 0);
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Source for Troubled {
                 filtered: 3,
                 undecided: 0,
                 sampled: 30,
+                synthesised: 0,
             };
             batch.counts.push(count);
         }

@@ -33,11 +33,13 @@ pub enum Table {
     Hits = 9,
     /// First bytes of payload, where they were asked for.
     Heads = 10,
+    /// What the kernel added up in place of events.
+    Synthesis = 11,
 }
 
 impl Table {
     /// Every table, the index last: it is written after what it points at.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Self::Events,
         Self::Flows,
         Self::Tasks,
@@ -48,6 +50,7 @@ impl Table {
         Self::Counts,
         Self::Hits,
         Self::Heads,
+        Self::Synthesis,
         Self::Index,
     ];
 
@@ -58,7 +61,8 @@ impl Table {
             Self::Counts => 7,
             Self::Hits => 8,
             Self::Heads => 9,
-            Self::Index => 10,
+            Self::Synthesis => 10,
+            Self::Index => 11,
             _ => self as usize,
         }
     }
@@ -77,6 +81,7 @@ impl Table {
             Self::Counts => "counts",
             Self::Hits => "hits",
             Self::Heads => "heads",
+            Self::Synthesis => "synthesis",
         }
     }
 

@@ -15,8 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The session format this library writes, and the newest it reads.
 ///
 /// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads; 3 has the clock of the events in
-/// the clock table.
-pub const FORMAT: u32 = 3;
+/// the clock table; 4 has the table of what the kernel added up, and the hits that it did so with in the table of counts.
+pub const FORMAT: u32 = 4;
 
 /// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;

@@ -142,6 +142,7 @@ impl Packer {
             Table::Counts => self.side(&batch.counts),
             Table::Hits => self.side(&batch.hits),
             Table::Heads => self.side(&batch.heads),
+            Table::Synthesis => self.side(&batch.synthesis),
             Table::Index => Ok(None),
         }
     }
@@ -230,6 +231,7 @@ fn append(table: Table, rows: &RecordBatch, batch: &mut Batch) -> Result<(), Bad
         Table::Counts => read(rows, &mut batch.counts),
         Table::Hits => read(rows, &mut batch.hits),
         Table::Heads => read(rows, &mut batch.heads),
+        Table::Synthesis => read(rows, &mut batch.synthesis),
         Table::Index => Ok(()),
     }
 }

@@ -27,7 +27,15 @@ fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> 
         batch.heads.push(head(now));
         batch.changes.push(Change { from_ns: now - 1, to_ns: now, what: "filter port = 443".to_owned() });
         let hop = Hop::DevXmit;
-        batch.counts.push(HopCount { time_ns: now, hop, kept: now, filtered: 2, undecided: 3, sampled: 4 });
+        batch.counts.push(HopCount {
+            time_ns: now,
+            hop,
+            kept: now,
+            filtered: 2,
+            undecided: 3,
+            sampled: 4,
+            synthesised: 5,
+        });
         recorder.append(&batch).unwrap();
         all.hits.extend_from_slice(&batch.hits);
         all.heads.extend_from_slice(&batch.heads);

@@ -490,8 +490,8 @@ impl Sending {
 }
 
 fn rows(batch: &Batch) -> usize {
-    let Batch { events, flows, tasks, tcp, hits, heads, .. } = batch;
-    events.len() + flows.len() + tasks.len() + tcp.len() + hits.len() + heads.len()
+    let Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. } = batch;
+    events.len() + flows.len() + tasks.len() + tcp.len() + hits.len() + heads.len() + synthesis.len()
 }
 
 /// So much of a batch as fits into a message; nothing where there is nothing left.
@@ -514,6 +514,7 @@ fn some(whole: &mut Batch) -> Option<Batch> {
         tcp: first(&mut whole.tcp, MAX_ROWS),
         hits: first(&mut whole.hits, MAX_ROWS),
         heads: first(&mut whole.heads, fitting),
+        synthesis: first(&mut whole.synthesis, MAX_ROWS),
         ..Batch::default()
     })
 }
@@ -541,6 +542,7 @@ fn halve(batch: &mut Batch) -> Batch {
         tcp: half(&mut batch.tcp),
         hits: half(&mut batch.hits),
         heads: half(&mut batch.heads),
+        synthesis: half(&mut batch.synthesis),
         ..Batch::default()
     }
 }

@@ -82,6 +82,7 @@ impl Split {
         common.clock.extend_from_slice(&batch.clock);
         common.changes.extend_from_slice(&batch.changes);
         common.counts.extend_from_slice(&batch.counts);
+        common.synthesis.extend_from_slice(&batch.synthesis);
         common.watermark_ns = common.watermark_ns.max(batch.watermark_ns);
         common.late = common.late.saturating_add(batch.late);
     }
@@ -179,6 +180,7 @@ pub fn add(part: &mut Batch, to: &mut Batch) {
     to.clock.append(&mut part.clock);
     to.changes.append(&mut part.changes);
     to.counts.append(&mut part.counts);
+    to.synthesis.append(&mut part.synthesis);
     to.late = to.late.saturating_add(part.late);
 }
 

@@ -4,7 +4,7 @@ use super::{Kept, MAX_ROWS, Memory, STRETCHES, Stretch};
 use arrow::error::ArrowError;
 use bytes::Bytes;
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Event, Flow, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_core::{Batch, Event, Flow, PayloadHead, ProbeHit, Synthesis, Task, TcpSample};
 use magscope_session::{Announcer, Packer, Place};
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ struct Rest<'b> {
     tcp: &'b [TcpSample],
     hits: &'b [ProbeHit],
     heads: &'b [PayloadHead],
+    synthesis: &'b [Synthesis],
 }
 
 impl<'b> Rest<'b> {
-    fn of(Batch { events, flows, tasks, tcp, hits, heads, .. }: &'b Batch) -> Self {
-        Rest { events, flows, tasks, tcp, hits, heads }
+    fn of(Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. }: &'b Batch) -> Self {
+        Rest { events, flows, tasks, tcp, hits, heads, synthesis }
     }
 
     /// Moves so much of it as fits into one packet, and says whether that was not all.
@@ -38,6 +39,7 @@ impl<'b> Rest<'b> {
         some(&mut self.tasks, &mut piece.tasks, MAX_ROWS);
         some(&mut self.tcp, &mut piece.tcp, MAX_ROWS);
         some(&mut self.hits, &mut piece.hits, MAX_ROWS);
+        some(&mut self.synthesis, &mut piece.synthesis, MAX_ROWS);
         let mut bytes = 0;
         let fits = self.heads.iter().take(MAX_ROWS).take_while(|head| {
             bytes += head.bytes.len();
@@ -51,7 +53,8 @@ impl<'b> Rest<'b> {
             && self.tasks.is_empty()
             && self.tcp.is_empty()
             && self.hits.is_empty()
-            && self.heads.is_empty())
+            && self.heads.is_empty()
+            && self.synthesis.is_empty())
     }
 }
 

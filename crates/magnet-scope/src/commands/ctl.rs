@@ -17,6 +17,7 @@ use std::fmt::Write;
     magnet-scope ctl snap 64 dev.recv\n  \
     magnet-scope ctl sample 1/100 dev.xmit,dev.recv\n  \
     magnet-scope ctl sample flows 1/16\n  \
+    magnet-scope ctl detail histograms\n  \
     magnet-scope ctl probe off refill\n  \
     magnet-scope ctl watermark latency")]
 pub struct Args {
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// `list`, `stats`, or a change: `enable HOPS`, `disable HOPS`, `filter EXPR|off`, `pcap EXPR|off`, `snap BYTES|off [HOPS]`,
-    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `probe on|off NAME`, `watermark latency|screen|N events|...`
+    /// `sample 1/N|TIME|off [HOPS]`, `sample flows 1/N`, `detail full|compact|histograms`, `probe on|off NAME`, `watermark latency|screen|N events|...`
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
     words: Vec<String>,
 }
@@ -91,19 +92,20 @@ fn list_text(pid: u32, list: &List) -> String {
 
 fn stats_text(stats: &Stats) -> String {
     let mut text = format!(
-        "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
-        "hop", "seen", "kept", "filtered", "undecided", "sampled out"
+        "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
+        "hop", "seen", "kept", "filtered", "undecided", "sampled out", "added up"
     );
     for hop in &stats.hops {
         let _ = writeln!(
             text,
-            "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            "{:<16}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}",
             hop.hop.name(),
             hop.seen(),
             hop.kept,
             hop.filtered,
             hop.undecided,
-            hop.sampled
+            hop.sampled,
+            hop.synthesised
         );
     }
     let _ = writeln!(text, "{} records, {} lost because a ring was full", stats.records, stats.lost);

@@ -108,6 +108,7 @@ impl Keeper {
                 clock: batch.clock.clone(),
                 changes: batch.changes.clone(),
                 counts: batch.counts.clone(),
+                synthesis: batch.synthesis.iter().filter(|sum| inside(sum.to_ns)).cloned().collect(),
                 watermark_ns: batch.watermark_ns.min(capture.to_ns),
                 ..Batch::default()
             };

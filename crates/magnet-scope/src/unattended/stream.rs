@@ -64,6 +64,7 @@ impl Stream {
             filtered: count.filtered.saturating_sub(before.filtered),
             undecided: count.undecided.saturating_sub(before.undecided),
             sampled: count.sampled.saturating_sub(before.sampled),
+            synthesised: count.synthesised.saturating_sub(before.synthesised),
             ..*count
         }
     }
@@ -79,7 +80,7 @@ mod tests {
     use magscope_core::{Event, Flow, FlowId, Proto};
 
     fn count(kept: u64, sampled: u64) -> HopCount {
-        HopCount { time_ns: 1, hop: Hop::DevXmit, kept, filtered: 0, undecided: 0, sampled }
+        HopCount { time_ns: 1, hop: Hop::DevXmit, kept, filtered: 0, undecided: 0, sampled, synthesised: 0 }
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl OfCpu<'_> {
             filtered: of(offset_of!(mag_cpu, filtered)),
             undecided: of(offset_of!(mag_cpu, undecided)),
             sampled: of(offset_of!(mag_cpu, sampled)),
+            synthesised: of(offset_of!(mag_cpu, synthesised)),
         }
     }
 
@@ -144,6 +145,7 @@ impl Counters {
                     known.filtered += count.filtered;
                     known.undecided += count.undecided;
                     known.sampled += count.sampled;
+                    known.synthesised += count.synthesised;
                 }
                 None => self.hops.push(count),
             }

@@ -10,9 +10,13 @@ use crate::symbols;
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
 use magscope_core::node::Backend;
+use magscope_core::steps::{BOUNDS_NS, bounds_below, shortest};
 use std::os::fd::AsRawFd;
 
-use super::CaptureOptions;
+use super::{CaptureOptions, synthesis};
+
+/// Buffers and sockets whose last hop is remembered. A packet is on its way for microseconds.
+const PASSINGS: u32 = 16_384;
 
 /// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
 #[repr(align(8))]
@@ -67,6 +71,8 @@ pub(super) fn load(
         let name = map.name().to_string_lossy().into_owned();
         if ["rings", "tsc_counters", "tsc_bases"].contains(&name.as_str()) {
             map.set_max_entries(facts.cpus).map_err(refused)?;
+        } else if let Some(most) = room(&name, plan, options) {
+            map.set_max_entries(most).map_err(refused)?;
         } else if name.ends_with(".rodata.config") || name == ".rodata.config" {
             write_config(&mut map, &config)?;
         }
@@ -76,6 +82,17 @@ pub(super) fn load(
         tell_counters(&object, tsc)?;
     }
     Ok(object)
+}
+
+/// How many entries a map of sums has; what it has anyway, where no sums are made.
+fn room(map: &str, plan: &Plan, options: &CaptureOptions) -> Option<u32> {
+    let entries = match map {
+        "pairs" => synthesis::pairs(synthesis::ranked(plan.served()).len()) as u32,
+        "passings" => PASSINGS,
+        "rates_0" | "rates_1" => options.sums,
+        _ => return None,
+    };
+    Some(if options.sums == 0 { 1 } else { entries.max(1) })
 }
 
 pub(super) fn config(
@@ -91,6 +108,15 @@ pub(super) fn config(
         epoll_callback: symbols::of_kernel().epoll_callback,
         ..mag_config::default()
     };
+    config.bounds_ns = BOUNDS_NS;
+    for (step, below) in config.bounds_below.iter_mut().enumerate() {
+        *below = bounds_below(shortest(step)) as u8;
+    }
+    if options.sums > 0 {
+        for (rank, hop) in (1..).zip(synthesis::ranked(plan.served())) {
+            config.rank[hop as usize] = rank;
+        }
+    }
     if let Some(Tsc { rate, .. }) = tsc {
         (config.tsc_mult, config.tsc_shift, config.tsc_origin_ns) = (rate.mult, rate.shift, rate.origin_ns);
     }

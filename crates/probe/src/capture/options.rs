@@ -4,10 +4,14 @@ use crate::control::{Sampler, Watermark};
 use crate::error::ProbeError;
 use crate::netns::NetnsTarget;
 use crate::record::MAG_MAX_NETNS;
+use crate::setting::Detail;
 use magscope_core::custom::CustomProbe;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
 use magscope_core::{CaptureFilter, Hop};
+
+/// Room for sums that is enough for most hosts: 3 MB.
+pub const SUMS: u32 = 16_384;
 
 /// What to capture and how.
 #[derive(Clone, Debug)]
@@ -38,6 +42,11 @@ pub struct CaptureOptions {
     /// Stamp events with the TSC itself, where this host's can be read; else with `CLOCK_MONOTONIC`, see
     /// [`Capture::clock_fallback`](super::Capture::clock_fallback).
     pub tsc: bool,
+    /// What becomes of hits at first.
+    pub detail: Detail,
+    /// Room for what the kernel adds up under [`Detail::Histograms`]: so many flows, cgroups and reasons for drops in a second. 0
+    /// allocates nothing, and there are no histograms then. What finds no room is added up as the rest.
+    pub sums: u32,
     /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
     pub switchable: HopSet,
     /// Probes that a person named.
@@ -59,6 +68,8 @@ impl Default for CaptureOptions {
             samplers: Vec::new(),
             flow_one_in: 1,
             tsc: false,
+            detail: Detail::Full,
+            sums: 0,
             switchable: HopSet::EMPTY,
             probes: Vec::new(),
         }

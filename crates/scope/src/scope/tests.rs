@@ -65,7 +65,15 @@ pub(super) fn busy() -> Scope {
 #[test]
 fn rates_of_a_sampled_capture_are_of_all_there_was_and_say_so() {
     let mut scope = busy();
-    let count = |hop, kept, sampled| HopCount { time_ns: 0, hop, kept, filtered: 0, undecided: 0, sampled };
+    let count = |hop, kept, sampled| HopCount {
+        time_ns: 0,
+        hop,
+        kept,
+        filtered: 0,
+        undecided: 0,
+        sampled,
+        synthesised: 0,
+    };
     let counts = vec![count(Hop::DevRecv, 200, 600), count(Hop::DevXmit, 200, 0)];
     scope.ingest(&Batch { counts, watermark_ns: 1_991 * MS, ..Batch::default() });
     scope.end();

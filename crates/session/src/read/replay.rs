@@ -11,7 +11,9 @@ use crate::table::Announced;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_core::{Batch, Change, Flow, HopCount, Loss, LossCause, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_core::{
+    Batch, Change, Flow, HopCount, Loss, LossCause, PayloadHead, ProbeHit, Synthesis, Task, TcpSample,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +46,7 @@ struct Open {
     clock: Cursor<ClockSample>,
     changes: Cursor<Change>,
     counts: Cursor<HopCount>,
+    synthesis: Cursor<Synthesis>,
 }
 
 impl Open {
@@ -66,6 +69,7 @@ impl Open {
             clock: Cursor::new(segment.table(Table::Clock), damage),
             changes: Cursor::new(segment.table(Table::Changes), damage),
             counts: Cursor::new(segment.table(Table::Counts), damage),
+            synthesis: Cursor::new(segment.table(Table::Synthesis), damage),
         }
     }
 }
@@ -169,6 +173,12 @@ impl Replay {
         open.clock.until(until_ns, damage, |c| batch.clock.push(c), |_| {});
         open.changes.until(until_ns, damage, |c| batch.changes.push(c), |_| {});
         open.counts.until(until_ns, damage, |c| batch.counts.push(c), |_| {});
+        let keep_sum = |sum: Synthesis| {
+            if window.contains(&sum.to_ns) {
+                batch.synthesis.push(sum);
+            }
+        };
+        open.synthesis.until(until_ns, damage, keep_sum, |_| {});
         let keep_tcp = |t: TcpSample| {
             if window.contains(&t.time_ns) {
                 batch.tcp.push(t);

@@ -6,7 +6,8 @@
 //! what was forgotten comes back.
 
 use crate::table::Announced;
-use magscope_core::{Batch, Event, Flow, FlowId, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_core::synthesis::Sum;
+use magscope_core::{Batch, Event, Flow, FlowId, PayloadHead, ProbeHit, Synthesis, Task, TcpSample};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -123,6 +124,14 @@ impl Known {
     pub(super) fn used_by_tcp(&mut self, samples: &[TcpSample]) {
         for TcpSample { flow: FlowId(flow), time_ns, .. } in samples {
             self.flows.used(*flow, *time_ns, self.segment);
+        }
+    }
+
+    pub(super) fn used_by_synthesis(&mut self, sums: &[Synthesis]) {
+        for sum in sums {
+            if let Sum::Flow(FlowId(flow)) = sum.of {
+                self.flows.used(flow, sum.to_ns, self.segment);
+            }
         }
     }
 

@@ -9,7 +9,9 @@ use crate::summary::Summary;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Change, Event, Flow, HopCount, Loss, PayloadHead, ProbeHit, Task, TcpSample};
+use magscope_core::{
+    Batch, Change, Event, Flow, HopCount, Loss, PayloadHead, ProbeHit, Synthesis, Task, TcpSample,
+};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +55,13 @@ impl Shared {
             + batch.clock.len() * size_of::<ClockSample>()
             + batch.changes.iter().map(|change| size_of::<Change>() + change.what.len()).sum::<usize>()
             + batch.counts.len() * size_of::<HopCount>()
+            + batch.synthesis.iter().map(synthesis_bytes).sum::<usize>()
     }
+}
+
+/// Bytes that one sum takes.
+pub(super) fn synthesis_bytes(sum: &Synthesis) -> usize {
+    size_of::<Synthesis>() + size_of_val(&sum.cells[..])
 }
 
 /// How a recording is doing.
@@ -187,6 +195,7 @@ impl Recorder {
             piece.clock.extend_from_slice(&batch.clock);
             piece.changes.extend_from_slice(&batch.changes);
             piece.counts.extend_from_slice(&batch.counts);
+            piece.synthesis.extend_from_slice(&batch.synthesis);
         }
         let queued = self.shared.queued.load(Relaxed);
         let limit = self.options.queue_bytes;

@@ -3,7 +3,7 @@
 use super::RecordOptions;
 use super::known::Known;
 use super::pace::Pace;
-use super::recorder::Shared;
+use super::recorder::{Shared, synthesis_bytes};
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
 use crate::error::SessionError;
 use crate::frame::{Codec, Encoder};
@@ -13,7 +13,7 @@ use crate::table::{EventColumns, Row};
 use crate::utc;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, TcpSample};
+use magscope_core::{Batch, Change, HopCount, Loss, PayloadHead, ProbeHit, Synthesis, TcpSample};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ pub(super) struct Writer {
     clock: Vec<ClockSample>,
     changes: Vec<Change>,
     counts: Vec<HopCount>,
+    synthesis: Vec<Synthesis>,
     /// Latest time seen: the place of what has no time of its own.
     now_ns: u64,
     /// When what waits has to be written.
@@ -87,6 +88,7 @@ impl Writer {
             clock: Vec::new(),
             changes: Vec::new(),
             counts: Vec::new(),
+            synthesis: Vec::new(),
             now_ns: 0,
             due: None,
         })
@@ -126,6 +128,8 @@ impl Writer {
         self.clock.extend_from_slice(&batch.clock);
         self.changes.extend_from_slice(&batch.changes);
         self.counts.extend_from_slice(&batch.counts);
+        self.known.used_by_synthesis(&batch.synthesis);
+        self.synthesis.extend_from_slice(&batch.synthesis);
         if self.due.is_none() {
             self.due = Some(Instant::now() + self.options.flush_interval);
         }
@@ -153,7 +157,8 @@ impl Writer {
             + size_of_val(&self.clock[..])
             + size_of_val(&self.changes[..])
             + self.changes.iter().map(|change| change.what.len()).sum::<usize>()
-            + size_of_val(&self.counts[..]);
+            + size_of_val(&self.counts[..])
+            + self.synthesis.iter().map(synthesis_bytes).sum::<usize>();
         if side_bytes > self.options.side_bytes() { self.flush() } else { Ok(()) }
     }
 
@@ -173,6 +178,7 @@ impl Writer {
         side(encoder, out, &self.clock).map_err(encode)?;
         side(encoder, out, &self.changes).map_err(encode)?;
         side(encoder, out, &self.counts).map_err(encode)?;
+        side(encoder, out, &self.synthesis).map_err(encode)?;
         if let Some(range_ns) = self.events.range_ns() {
             let behind = self.shared.queued.load(Relaxed) > self.options.queue_bytes / 2;
             let codec = self.pace.codec(behind);
@@ -198,6 +204,7 @@ impl Writer {
         self.clock.clear();
         self.changes.clear();
         self.counts.clear();
+        self.synthesis.clear();
         self.shared.written.fetch_add(self.segment.totals.events - before, Relaxed);
         let began_ns = *self.began_ns.get_or_insert(self.now_ns);
         let is_long = |most: Duration| Duration::from_nanos(self.now_ns.saturating_sub(began_ns)) >= most;

@@ -41,6 +41,7 @@ impl Row for Change {
 
 impl Row for HopCount {
     const TABLE: Table = Table::Counts;
+    const COLUMNS_ONCE: &[usize] = &[6];
 
     fn fields() -> Vec<Field> {
         use DataType::{Int64, UInt8, UInt64};
@@ -51,6 +52,7 @@ impl Row for HopCount {
             field("filtered", UInt64),
             field("undecided", UInt64),
             field("sampled", UInt64),
+            field("synthesised", UInt64),
         ]
     }
 
@@ -62,6 +64,7 @@ impl Row for HopCount {
             column::<UInt64Type>(rows.iter().map(|r| r.filtered)),
             column::<UInt64Type>(rows.iter().map(|r| r.undecided)),
             column::<UInt64Type>(rows.iter().map(|r| r.sampled)),
+            column::<UInt64Type>(rows.iter().map(|r| r.synthesised)),
         ]
     }
 
@@ -72,6 +75,9 @@ impl Row for HopCount {
         let filtered = values::<UInt64Type>(batch, 3)?;
         let undecided = values::<UInt64Type>(batch, 4)?;
         let sampled = values::<UInt64Type>(batch, 5)?;
+        let none = vec![0; batch.num_rows()];
+        let once = Self::COLUMNS_ONCE.contains(&batch.num_columns());
+        let synthesised = if once { &none[..] } else { values::<UInt64Type>(batch, 6)? };
         let mut wrong = 0;
         for i in 0..batch.num_rows() {
             let Some(hop) = Hop::from_id(hop[i]) else {
@@ -85,6 +91,7 @@ impl Row for HopCount {
                 filtered: filtered[i],
                 undecided: undecided[i],
                 sampled: sampled[i],
+                synthesised: synthesised[i],
             });
         }
         Some(wrong)

@@ -99,7 +99,7 @@ impl Row for ProbeHit {
 }
 
 /// The byte strings of a column, if it is one of them.
-fn binary(batch: &RecordBatch, column: usize) -> Option<&BinaryArray> {
+pub(super) fn binary(batch: &RecordBatch, column: usize) -> Option<&BinaryArray> {
     let array = batch.columns().get(column)?.as_binary_opt::<i32>()?;
     (array.null_count() == 0).then_some(array)
 }

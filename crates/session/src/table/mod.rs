@@ -9,6 +9,7 @@ mod custom;
 pub(crate) mod event;
 mod index;
 mod side;
+mod synthesis;
 
 pub(crate) use event::EventColumns;
 pub(crate) use index::IndexRow;
@@ -72,6 +73,7 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
             Table::Counts => magscope_core::HopCount::fields(),
             Table::Hits => magscope_core::ProbeHit::fields(),
             Table::Heads => magscope_core::PayloadHead::fields(),
+            Table::Synthesis => magscope_core::Synthesis::fields(),
             Table::Index => IndexRow::fields(),
         };
         Table::ALL.iter().map(|t| Arc::new(Schema::new(fields(t)))).collect()
@@ -93,6 +95,7 @@ fn columns_once(table: Table) -> &'static [usize] {
         Table::Clock => magscope_core::clock::ClockSample::COLUMNS_ONCE,
         Table::Events => magscope_core::Event::COLUMNS_ONCE,
         Table::Tcp => magscope_core::TcpSample::COLUMNS_ONCE,
+        Table::Counts => magscope_core::HopCount::COLUMNS_ONCE,
         _ => &[],
     }
 }

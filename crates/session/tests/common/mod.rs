@@ -224,7 +224,15 @@ pub fn change(to_ns: u64) -> Change {
 }
 
 pub fn hop_count(time_ns: u64) -> HopCount {
-    HopCount { time_ns, hop: Hop::DevXmit, kept: time_ns / 1_000, filtered: 3, undecided: 0, sampled: 7 }
+    HopCount {
+        time_ns,
+        hop: Hop::DevXmit,
+        kept: time_ns / 1_000,
+        filtered: 3,
+        undecided: 0,
+        sampled: 7,
+        synthesised: 5,
+    }
 }
 
 pub fn hit(time_ns: u64) -> ProbeHit {

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sums made in the kernel, where events would be too many to be handed over.
+ *
+ * Times: what passes a hop is looked up by what it is, a packet by its buffer and a call by its socket, and the time since the hop that the
+ * same one passed before is counted in the cells of that pair of hops. Buffers are used again at once, so a packet is the same one only
+ * where its wire identity is the same too, and only on its way: at a hop that comes before the last one it begins anew. What nothing
+ * came before is counted as having begun, so that times to a hop and beginnings at it are all of its hits.
+ *
+ * Rates: packets and bytes of a flow at a hop. There are two maps of them, one written to and one being read, so that what is read does not change.
+ * What finds no room is added up as the rest of its hop: nothing is evicted.
+ *
+ * Interrupts nest: a counter is changed by one atomic instruction, and the last hop with its time is one word.
+ */
+#ifndef MAGNET_SYNTHESIS_H
+#define MAGNET_SYNTHESIS_H
+
+#include "sample.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1); /* user space sets the number of pairs, and the sizes below, where they may be needed */
+	__type(key, __u32);
+	__type(value, struct mag_pair);
+} pairs SEC(".maps");
+
+/* Where something was last. */
+struct passing {
+	__u64 last; /* time << 8 | hop */
+	__u32 wire; /* identity */
+	__u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u64); /* PACKET_KEY, CALL_KEY */
+	__type(value, struct passing);
+} passings SEC(".maps");
+
+struct rates {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct mag_rate_key);
+	__type(value, struct mag_rate);
+};
+struct rates rates_0 SEC(".maps"), rates_1 SEC(".maps");
+
+#define PACKET_KEY(head) ((__u64)(__u32)((head) >> 6) << 2)
+#define CALL_KEY(cookie, way) ((cookie) << 2 | (way))
+#define MARK(hop, now) ((now) << 8 | (hop))
+
+/* What a packet keeps from one end of this host to the other, as long as nobody cuts it or puts it together. */
+INLINE __u32 wire_of(__u32 seq, __u32 len, __u16 ip_id, __u8 proto)
+{
+	return seq ^ (len << 16 | len >> 16) ^ (proto == IPPROTO_TCP ? 0 : (__u32)ip_id << 8) ^ (__u32)proto << 24;
+}
+
+/* Whether hits are added up, and whether that is all that becomes of them. Only asked behind the gate. */
+INLINE bool adds_up(void)
+{
+	return control.detail >= MAG_DETAIL_HISTOGRAMS;
+}
+
+INLINE bool only_adds_up(void)
+{
+	return control.detail == MAG_DETAIL_HISTOGRAMS;
+}
+
+INLINE __u32 step_of(__u64 ns)
+{
+	if (ns < 1 << MAG_STEP_BITS)
+		return ns;
+	__u64 rest = ns;
+	__u32 log = 0;
+#pragma unroll
+	for (__u32 half = 32; half; half /= 2)
+		if (rest >> half) {
+			rest >>= half;
+			log += half;
+		}
+	log -= MAG_STEP_BITS;
+	return ((log + 1) << MAG_STEP_BITS) + (__u32)(ns >> (log & 63)) - (1 << MAG_STEP_BITS);
+}
+
+/* Counts the time from a hop to another; false for two that no times are taken between. */
+INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
+{
+	__u32 low = config.rank[from & (MAG_HOPS - 1)], high = config.rank[to & (MAG_HOPS - 1)];
+	if (!low || low >= high)
+		return false;
+	__u32 at = (high - 1) * (high - 2) / 2 + low - 1;
+	struct mag_pair *pair = bpf_map_lookup_elem(&pairs, &at);
+	if (!pair)
+		return false;
+	if (ns < 0) /* two CPUs' clocks */
+		ns = 0;
+	__sync_fetch_and_add(&pair->sum_ns, ns);
+	if (ns > MAG_LONGEST_NS)
+		ns = MAG_LONGEST_NS;
+	__u32 cell = step_of(ns) & (MAG_STEPS_OF_TIME - 1);
+	__u32 below = config.bounds_below[cell];
+	/* at most one bound is within a step */
+	if (below < MAG_BOUNDS && ns > config.bounds_ns[below])
+		below++;
+	cell += below;
+	if (cell < MAG_CELLS)
+		__sync_fetch_and_add(&pair->cells[cell], 1);
+	return true;
+}
+
+/* Adds packets to a flow's, a cgroup's or a reason's. */
+__noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 bytes)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state)
+		return 0;
+	struct mag_rate_key key = { .id = id, .kind = kind, .hop = hop };
+	/* once, so that both look-ups are made in one map */
+	bool second = control.rate_slot & 1;
+	struct mag_rate *rate = second ? bpf_map_lookup_elem(&rates_1, &key) : bpf_map_lookup_elem(&rates_0, &key);
+	if (!rate) {
+		struct mag_rate none = {};
+		if (second) {
+			bpf_map_update_elem(&rates_1, &key, &none, BPF_NOEXIST);
+			rate = bpf_map_lookup_elem(&rates_1, &key);
+		} else {
+			bpf_map_update_elem(&rates_0, &key, &none, BPF_NOEXIST);
+			rate = bpf_map_lookup_elem(&rates_0, &key);
+		}
+	}
+	if (rate) {
+		__sync_fetch_and_add(&rate->packets, packets);
+		__sync_fetch_and_add(&rate->bytes, bytes);
+	} else {
+		__sync_fetch_and_add(&state->rest_packets[hop & (MAG_HOPS - 1)], packets);
+		__sync_fetch_and_add(&state->rest_bytes[hop & (MAG_HOPS - 1)], bytes);
+	}
+	return 0;
+}
+
+/* Notes that something is at a hop now, and says where it was before on its way: 0 nowhere. */
+INLINE __u64 move_on(__u64 key, __u32 wire, __u64 mark)
+{
+	struct passing *p = bpf_map_lookup_elem(&passings, &key);
+	if (!p) {
+		struct passing fresh = { .last = mark, .wire = wire };
+		bpf_map_update_elem(&passings, &key, &fresh, BPF_ANY);
+		return 0;
+	}
+	__u64 last = p->last;
+	if (p->wire != wire || (last & 0xff) >= (mark & 0xff))
+		last = 0;
+	p->last = mark;
+	p->wire = wire;
+	return last;
+}
+
+/* The end of it: how long since it was at the last hop, or that it began here. */
+INLINE void arrive(struct mag_cpu *state, __u64 last, __u32 hop, __u64 now)
+{
+	if (!last || !count_time(last & 0xff, hop, now - (last >> 8)))
+		__sync_fetch_and_add(&state->began[hop & (MAG_HOPS - 1)], 1);
+}
+
+/* A call of the socket layer, or a task that is woken for a socket. `alone` where nothing can be said of what came before. */
+__noinline int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state)
+		return 0;
+	__u64 last = 0;
+	__u32 way = way_of(hop);
+	/* below 32 they are on a path */
+	if (cookie && !alone && hop < 32 && way)
+		last = move_on(CALL_KEY(cookie, way), cookie, MARK(hop, now));
+	arrive(state, last, hop, now);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,131 @@
+//! How times are counted: sixteen steps to each doubling, and exactly at the bounds that monitors are told.
+//!
+//! The kernel counts by the same rule (`bpf/synthesis.h`): a time's *cell* is its step plus the number of bounds below it. Both grow with the time, so
+//! a cell knows one step, and between which two bounds.
+
+/// A time's step tells it to within one part in sixteen of itself.
+pub const STEP_BITS: u32 = 4;
+/// Longer times are counted as this: 100 s, nanoseconds.
+pub const LONGEST_NS: u64 = 100_000_000_000;
+
+/// Upper bounds of what monitors are told, nanoseconds: 1 µs to 10 s, three to each power of ten. Longer ones are beyond all of them.
+pub const BOUNDS_NS: [u64; 22] = [
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
+/// The step of a time.
+pub const fn step(ns: u64) -> usize {
+    if ns < 1 << STEP_BITS {
+        return ns as usize;
+    }
+    let shift = ns.ilog2() - STEP_BITS;
+    (((shift + 1) << STEP_BITS) as u64 + (ns >> shift) - (1 << STEP_BITS)) as usize
+}
+
+/// The longest time of a step.
+pub const fn longest(step: usize) -> u64 {
+    let (row, place) = ((step >> STEP_BITS) as u32, step as u64 & ((1 << STEP_BITS) - 1));
+    match row {
+        0 => place,
+        // beyond all times that there are
+        61.. => u64::MAX,
+        // the last of all ends where numbers do
+        _ => (((1 << STEP_BITS) + place + 1) << (row - 1)).wrapping_sub(1),
+    }
+}
+
+/// The shortest time of a step.
+pub const fn shortest(step: usize) -> u64 {
+    if step == 0 { 0 } else { longest(step - 1).saturating_add(1) }
+}
+
+/// How many bounds are below a time.
+pub fn bounds_below(ns: u64) -> usize {
+    BOUNDS_NS.partition_point(|bound| *bound < ns)
+}
+
+/// The cell that a time is counted in.
+pub fn cell(ns: u64) -> usize {
+    let ns = ns.min(LONGEST_NS);
+    step(ns) + bounds_below(ns)
+}
+
+/// What a cell says: the step, and how many bounds are below its times; nothing where it can have no times.
+pub fn of_cell(cell: usize) -> Option<(usize, usize)> {
+    (0..=BOUNDS_NS.len().min(cell)).map(|below| (cell - below, below)).find(|(step, below)| {
+        let first = bounds_below(shortest(*step));
+        // at most one bound is within a step
+        first == *below || first + 1 == *below && BOUNDS_NS[first] < longest(*step)
+    })
+}
+
+/// The shortest and the longest time of a cell.
+pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
+    let (step, below) = of_cell(cell)?;
+    let least = below.checked_sub(1).map_or(0, |bound| BOUNDS_NS[bound] + 1).max(shortest(step));
+    let most = BOUNDS_NS.get(below).copied().unwrap_or(u64::MAX).min(longest(step));
+    Some((least, most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn steps_follow_each_other_without_a_gap() {
+        for at in 0..step(LONGEST_NS) {
+            assert_eq!((step(shortest(at)), step(longest(at))), (at, at));
+            assert_eq!(step(longest(at) + 1), at + 1);
+        }
+        assert!(step(LONGEST_NS) < 640 && step(u64::MAX) < 1_024);
+    }
+
+    #[test]
+    fn cells_follow_each_other_too_and_a_bound_ends_one() {
+        let mut next_ns = 0;
+        for at in 0..cell(LONGEST_NS) {
+            // not every number is a cell's: where a bound is the last time of a step, one is left out
+            let Some((least, most)) = range_of_cell(at) else { continue };
+            assert_eq!((least, cell(least), cell(most)), (next_ns, at, at));
+            next_ns = most + 1;
+        }
+        assert_eq!(cell(next_ns), cell(LONGEST_NS));
+        BOUNDS_NS.iter().for_each(|bound| assert_ne!(cell(*bound), cell(bound + 1)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_is_in_its_cell(ns in 0..LONGEST_NS) {
+            let (least, most) = range_of_cell(cell(ns)).unwrap_or_default();
+            prop_assert!(least <= ns && ns <= most);
+            prop_assert_eq!(of_cell(cell(ns)), Some((step(ns), bounds_below(ns))));
+        }
+
+        #[test]
+        fn any_cell_is_one_or_none(cell in any::<usize>()) {
+            let _ = range_of_cell(cell);
+        }
+    }
+}

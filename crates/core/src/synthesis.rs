@@ -1,0 +1,118 @@
+//! Sums that the kernel made itself, in place of events or beside them: how long from hop to hop, and how much of whom.
+//!
+//! A time here is not a journey's. It is the time since the hop that *the same thing* passed before on this host: the same packet, known by its
+//! buffer and what of it does not change on its way, or the same socket's last call. A journey follows bytes; this follows what carries them. What
+//! was cut, put together or copied on its way begins anew.
+
+use crate::flow::FlowId;
+use crate::hop::Hop;
+use serde::{Deserialize, Serialize};
+
+/// One sum over an interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Synthesis {
+    /// What came before this is not in it, `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// What came after this is not in it.
+    pub to_ns: u64,
+    /// Where.
+    pub hop: Hop,
+    /// What was added up there.
+    pub of: Sum,
+    /// How often: passes; packets on the wire; calls.
+    pub n: u64,
+    /// All together: nanoseconds of passes, payload bytes of packets.
+    pub sum: u64,
+    /// Of passes, how many in each cell (see [`crate::steps`]), in order; those without any are left out.
+    pub cells: Vec<(u16, u32)>,
+}
+
+/// What was added up at a hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Sum {
+    /// Times from this hop.
+    Since(Hop),
+    /// Hits that nothing of theirs was known to come before.
+    Begun,
+    /// Packets of a flow.
+    Flow(FlowId),
+    /// Calls by the processes of a cgroup.
+    Cgroup(u64),
+    /// Packets that were dropped for this reason, in the kernel's number.
+    Reason(u32),
+    /// Packets or calls for which there was no room in the kernel's map of the last three.
+    Rest,
+}
+
+impl Sum {
+    /// The numbers that it has in files.
+    pub const fn numbers(self) -> (u8, u64) {
+        match self {
+            Self::Since(hop) => (0, hop as u64),
+            Self::Begun => (1, 0),
+            Self::Flow(flow) => (2, flow.0),
+            Self::Cgroup(id) => (3, id),
+            Self::Reason(reason) => (4, reason as u64),
+            Self::Rest => (5, 0),
+        }
+    }
+
+    /// What has these numbers.
+    pub fn from_numbers(kind: u8, id: u64) -> Option<Self> {
+        Some(match kind {
+            0 => Self::Since(Hop::from_id(u8::try_from(id).ok()?)?),
+            1 => Self::Begun,
+            2 => Self::Flow(FlowId(id)),
+            3 => Self::Cgroup(id),
+            4 => Self::Reason(u32::try_from(id).ok()?),
+            5 => Self::Rest,
+            _ => return None,
+        })
+    }
+}
+
+/// Where packets are added up by flow: at one hop each way, the nearest to the wire of those that are on. Calls by
+/// cgroup and drops by reason where those are.
+pub fn rated(on: crate::hop::HopSet) -> crate::hop::HopSet {
+    use Hop::{
+        AppRecv, AppSend, DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit,
+        UdpRecv,
+    };
+    let first = |ways: &[&[Hop]]| {
+        let way = ways.iter().find(|way| way.iter().any(|hop| on.contains(*hop)));
+        way.map_or(Vec::new(), |way| way.to_vec())
+    };
+    let tx = first(&[&[DevXmit], &[DevQueue], &[IpPost], &[IpOut], &[TcpXmit]]);
+    let rx = first(&[&[DevRecv], &[IpPre], &[IpIn], &[TcpRecv, UdpRecv]]);
+    let all = tx.into_iter().chain(rx).chain([AppSend, AppRecv, SkbDrop]);
+    all.filter(|hop| on.contains(*hop)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_have_their_numbers() {
+        let all = [
+            Sum::Since(Hop::IpOut),
+            Sum::Begun,
+            Sum::Flow(FlowId(7)),
+            Sum::Cgroup(9),
+            Sum::Reason(2),
+            Sum::Rest,
+        ];
+        for sum in all {
+            let (kind, id) = sum.numbers();
+            assert_eq!(Sum::from_numbers(kind, id), Some(sum));
+        }
+        assert_eq!((Sum::from_numbers(6, 0), Sum::from_numbers(0, 999)), (None, None));
+    }
+
+    #[test]
+    fn flows_are_rated_at_one_hop_each_way() {
+        let on = [Hop::IpOut, Hop::DevQueue, Hop::IpPre, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
+        let at: Vec<Hop> = rated(on).iter().collect();
+        assert_eq!(at, [Hop::DevQueue, Hop::IpPre, Hop::AppRecv]);
+    }
+}

@@ -1,0 +1,399 @@
+//! What the kernel adds up, held against the same sums made of the events that the same hits became: every cell of every pair of hops, every
+//! packet and byte of every flow.
+
+mod common;
+
+use common::{CLIENT, Net, Pair, Recording, SERVER, address, can_capture, finish, quiet, undisturbed};
+use magscope_core::synthesis::{Sum, Synthesis, rated};
+use magscope_core::{CaptureFilter, Event, EventFlags, Hop, HopCount, Proto, Task, steps};
+use magscope_probe::plan::full_hops;
+use magscope_probe::{CaptureOptions, Counters, Detail, ProbeError, Setting};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Hops where the kernel knows more of the order than times tell: a socket's own, which two CPUs may be at together.
+fn is_call(hop: Hop) -> bool {
+    use Hop::{AppCopy, AppRecv, AppSend, SockReady, TaskRun, TaskWake, TcpSend, UdpSend};
+    matches!(hop, AppSend | TcpSend | UdpSend | SockReady | TaskWake | TaskRun | AppCopy | AppRecv)
+}
+
+/// Sums of one capture, over all its intervals.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sums {
+    cells: BTreeMap<(Hop, Hop), BTreeMap<u16, u64>>,
+    sum_ns: BTreeMap<(Hop, Hop), u64>,
+    begun: BTreeMap<Hop, u64>,
+    rates: BTreeMap<(Hop, Sum), (u64, u64)>,
+}
+
+impl Sums {
+    fn of_kernel<'a>(all: impl Iterator<Item = &'a Synthesis>) -> Self {
+        let mut sums = Sums::default();
+        for row in all {
+            assert!(row.from_ns <= row.to_ns, "{row:?}");
+            match row.of {
+                Sum::Since(from) => {
+                    assert_eq!(row.n, row.cells.iter().map(|(_, n)| u64::from(*n)).sum::<u64>());
+                    let cells = sums.cells.entry((from, row.hop)).or_default();
+                    row.cells.iter().for_each(|(cell, n)| *cells.entry(*cell).or_default() += u64::from(*n));
+                    *sums.sum_ns.entry((from, row.hop)).or_default() += row.sum;
+                }
+                Sum::Begun => *sums.begun.entry(row.hop).or_default() += row.n,
+                of => {
+                    let rate = sums.rates.entry((row.hop, of)).or_default();
+                    (rate.0, rate.1) = (rate.0 + row.n, rate.1 + row.sum);
+                }
+            }
+        }
+        sums
+    }
+
+    fn passed(&mut self, last: Option<(Hop, u64)>, event: &Event) {
+        let Some((from, at_ns)) = last else {
+            *self.begun.entry(event.hop).or_default() += 1;
+            return;
+        };
+        let ns = event.time_ns.saturating_sub(at_ns);
+        let cells = self.cells.entry((from, event.hop)).or_default();
+        *cells.entry(steps::cell(ns) as u16).or_default() += 1;
+        *self.sum_ns.entry((from, event.hop)).or_default() += ns;
+    }
+
+    /// The rule of `bpf/synthesis.h`, on events.
+    fn of_events(events: &[Event], rated_hops: &[Hop], cgroups: &HashMap<u32, u64>) -> Self {
+        let mut sums = Sums::default();
+        let mut packets: HashMap<u32, (u32, Hop, u64)> = HashMap::new();
+        let mut calls: HashMap<(u64, bool), (Hop, u64)> = HashMap::new();
+        let mut handed: HashMap<u16, (u32, u32, u64)> = HashMap::new();
+        for e in events {
+            let rx = e.hop.direction() == magscope_core::Direction::Rx;
+            let mark = (e.hop, e.time_ns);
+            let later = |last: &(Hop, u64)| last.0 < e.hop;
+            if rated_hops.contains(&e.hop) {
+                let (of, n) = match e.hop {
+                    Hop::AppSend | Hop::AppRecv => (Sum::Cgroup(cgroups[&e.tid]), 1),
+                    Hop::SkbDrop => (Sum::Reason(e.detail), u64::from(e.segs)),
+                    _ => (Sum::Flow(e.flow), u64::from(e.segs)),
+                };
+                let rate = sums.rates.entry((e.hop, of)).or_default();
+                (rate.0, rate.1) = (rate.0 + n, rate.1 + u64::from(e.len));
+            }
+            if is_call(e.hop) || matches!(e.hop, Hop::TcpRetransmit | Hop::SockFull) {
+                let alone = e.flags.contains(EventFlags::AT_RETURN) || e.socket == 0 || !is_call(e.hop);
+                let last = if alone { None } else { calls.insert((e.socket, rx), mark) };
+                sums.passed(last.filter(later), e);
+                continue;
+            }
+            let ip_id = if e.proto == Proto::TCP { 0 } else { u32::from(e.ip_id) << 8 };
+            let wire = e.seq ^ e.len.rotate_left(16) ^ ip_id ^ u32::from(e.proto.0) << 24;
+            let mut last = if e.hop == Hop::DevDone {
+                let handed = handed.remove(&e.cpu).filter(|(skb, of, _)| (*skb, *of) == (e.skb, wire));
+                handed.map(|(_, _, ns)| (Hop::DevXmit, ns))
+            } else {
+                let before = packets.insert(e.skb, (wire, e.hop, e.time_ns));
+                before.filter(|(of, hop, _)| *of == wire && *hop < e.hop).map(|(_, hop, ns)| (hop, ns))
+            };
+            if e.hop == Hop::DevXmit {
+                handed.insert(e.cpu, (e.skb, wire, e.time_ns));
+            }
+            let tx = e.hop.direction() == magscope_core::Direction::Tx;
+            if last.is_none() && e.socket != 0 && e.len > 0 && tx {
+                last = calls.get(&(e.socket, false)).copied();
+            }
+            if e.socket != 0 && matches!(e.hop, Hop::TcpRecv | Hop::UdpRecv) {
+                calls.insert((e.socket, true), mark);
+            }
+            sums.passed(last, e);
+        }
+        sums
+    }
+
+    /// Hits that were added up at a hop.
+    fn hits(&self, hop: Hop) -> u64 {
+        let since = self.cells.iter().filter(|((_, to), _)| *to == hop);
+        since.flat_map(|(_, cells)| cells.values()).sum::<u64>() + self.begun.get(&hop).copied().unwrap_or(0)
+    }
+
+    /// Without what a socket's calls have to do with.
+    fn of_packets(mut self) -> Self {
+        self.cells.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
+        self.sum_ns.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
+        self.begun.clear();
+        self
+    }
+}
+
+fn capture(net: &Net, detail: Detail, sums: u32) -> Recording {
+    let options = CaptureOptions {
+        hops: full_hops(),
+        detail,
+        sums,
+        ring_bytes_per_cpu: 32 << 20,
+        ..CaptureOptions::default()
+    };
+    net.capture_with(options)
+}
+
+fn told(recording: &Recording) -> Sums {
+    Sums::of_kernel(recording.batches.iter().flat_map(|batch| &batch.synthesis))
+}
+
+fn from_events(recording: &Recording) -> Sums {
+    let tasks = recording.batches.iter().flat_map(|batch| &batch.tasks);
+    let cgroups = tasks.map(|Task { tid, cgroup, .. }| (*tid, *cgroup)).collect();
+    let rated_hops: Vec<Hop> = rated(recording.served).iter().collect();
+    Sums::of_events(&recording.events, &rated_hops, &cgroups)
+}
+
+fn count(counters: &Counters, hop: Hop) -> HopCount {
+    let none = HopCount { time_ns: 0, hop, kept: 0, filtered: 0, undecided: 0, sampled: 0, synthesised: 0 };
+    counters.hops.iter().find(|count| count.hop == hop).copied().unwrap_or(none)
+}
+
+/// Requests and answers over one connection, each a segment that is read before the next is sent: nothing happens to a socket in two places at
+/// once.
+fn requests(net: &Net, port: u16, count: usize) {
+    let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
+    let near = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
+    let (far, _) = listener.accept().expect("accept");
+    let mut buffer = vec![5; 1_400];
+    for nth in 0..count {
+        let size = 1 + nth * 7919 % 1_400;
+        for (mut from, mut to) in [(&near, &far), (&far, &near)] {
+            from.write_all(&buffer[..size]).expect("write");
+            to.read_exact(&mut buffer[..size]).expect("read");
+        }
+    }
+}
+
+#[test]
+fn every_cell_and_every_sum_is_that_of_the_events() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let recording = capture(&net, Detail::Both, 1_000);
+        let pair = Pair::new(&net, CLIENT, SERVER, 5800);
+        for size in [0, 1, 64, 700, 1_400] {
+            pair.send(200, size);
+        }
+        requests(&net, 5810, 150);
+        let (recording, counters) = finish(recording);
+        assert_eq!(recording.outside(), 0, "nothing went on before and after");
+        let (kernel, events) = (told(&recording), from_events(&recording));
+        assert!(kernel.cells.len() > 8 && kernel.rates.len() >= 8, "{kernel:?}");
+        for (pair, cells) in &events.cells {
+            assert_eq!(kernel.cells.get(pair), Some(cells), "{} to {}", pair.0, pair.1);
+        }
+        assert_eq!(kernel, events);
+        for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::TcpState) {
+            let counted = count(&counters, *hop);
+            assert_eq!((kernel.hits(*hop), counted.synthesised), (counted.kept, 0), "{hop}");
+        }
+        let flows = kernel.rates.iter().filter(|((hop, _), _)| *hop == Hop::DevXmit);
+        assert_eq!(
+            flows.filter(|((_, of), _)| matches!(of, Sum::Flow(_))).count(),
+            3,
+            "one of UDP, two of TCP"
+        );
+    });
+}
+
+/// Sends from two threads until it is told to end: datagrams that are read, and a stream.
+fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pair = Pair::new(net, CLIENT, SERVER, port);
+            while !done.load(Relaxed) {
+                pair.send(5, 100);
+                sent.fetch_add(5, Relaxed);
+                // all events are kept for counting: some ten thousand datagrams a second are load enough
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        scope.spawn(|| {
+            let listener = net.server.run(|| TcpListener::bind(address(SERVER, port + 5)).expect("bind"));
+            let mut near = net.client.run(|| TcpStream::connect(address(SERVER, port + 5)).expect("connect"));
+            let (mut far, _) = listener.accept().expect("accept");
+            let reader = std::thread::spawn(move || while far.read(&mut [0; 30_000]).expect("read") > 0 {});
+            while !done.load(Relaxed) {
+                near.write_all(&[1; 9_000]).expect("write");
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            drop(near);
+            reader.join().expect("read to the end");
+        });
+    });
+}
+
+/// Runs `work` while there is load on all CPUs; how many datagrams were sent.
+fn under_load(net: &Net, port: u16, work: impl FnOnce()) -> u64 {
+    let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| load(net, port, &done, &sent));
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        done.store(true, Relaxed);
+        loading.join().expect("the load ends");
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    sent.load(Relaxed)
+}
+
+#[test]
+fn under_load_on_all_cpus_every_hit_is_added_up_once() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let mut recording = capture(&net, Detail::Both, 1_000);
+        let sent = under_load(&net, 5820, || recording.drain(Duration::from_millis(1_500)));
+        let (recording, counters) = finish(recording);
+        let (kernel, events) = (told(&recording), from_events(&recording));
+        for hop in Hop::ALL.iter().filter(|hop| **hop != Hop::TcpState) {
+            assert_eq!(kernel.hits(*hop), count(&counters, *hop).kept, "{hop}");
+        }
+        assert_eq!(kernel.rates, events.rates, "to the last packet and byte");
+        let datagrams = kernel.hits(Hop::UdpRecv);
+        assert_eq!(datagrams, sent);
+        assert_eq!(kernel.of_packets(), events.of_packets(), "a packet is at one place at a time");
+    });
+}
+
+#[test]
+fn no_record_is_written_and_all_hits_are_accounted_for() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let filter = Some(CaptureFilter::parse("udp").expect("a filter"));
+        let options = CaptureOptions {
+            hops: full_hops(),
+            detail: Detail::Histograms,
+            sums: 100,
+            filter,
+            ..CaptureOptions::default()
+        };
+        let mut recording = net.capture_with(options);
+        let sent = under_load(&net, 5830, || recording.drain(Duration::from_millis(1_200)));
+        let (recording, counters) = finish(recording);
+        assert_eq!((recording.events.len(), recording.numbered(), counters.hits), (0, 0, 0));
+        assert_eq!(recording.batches.iter().map(|batch| batch.tcp.len()).sum::<usize>(), 0);
+        let kernel = told(&recording);
+        for hop in [Hop::IpOut, Hop::DevQueue, Hop::DevXmit, Hop::DevDone, Hop::DevRecv, Hop::IpPre, Hop::IpIn]
+        {
+            if recording.served.contains(hop) {
+                let of = count(&counters, hop);
+                assert_eq!((of.synthesised, of.kept, kernel.hits(hop)), (sent, 0, sent), "{hop}");
+                assert!(of.filtered > 100, "the stream is not wanted: {of:?}");
+            }
+        }
+        let last = recording.batches.iter().rev().flat_map(|b| &b.counts).find(|c| c.hop == Hop::DevXmit);
+        assert_eq!(last.map(|count| count.synthesised), Some(sent), "told at the end");
+        let (packets, bytes) = kernel
+            .rates
+            .iter()
+            .filter(|((hop, _), _)| *hop == Hop::DevXmit)
+            .fold((0, 0), |(packets, bytes), (_, rate)| (packets + rate.0, bytes + rate.1));
+        assert_eq!((packets, bytes), (sent, sent * 100));
+        let ends: Vec<u64> = recording.batches.iter().flat_map(|b| &b.synthesis).map(|row| row.to_ns).collect();
+        assert!(ends.is_sorted() && ends.first() < ends.last(), "more than one interval, in order");
+        let flows = recording.batches.iter().flat_map(|b| &b.flows).count();
+        assert!(flows >= 2, "what the sums are of is told: {flows}");
+    });
+}
+
+#[test]
+fn what_finds_no_room_is_the_rest_and_nothing_is_missing() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let recording = capture(&net, Detail::Both, 16);
+        let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5840)).expect("bind"));
+        server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        for nth in 0..200 {
+            let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
+            client.send_to(&vec![1; nth], address(SERVER, 5840)).expect("send");
+            server.recv(&mut [0; 300]).expect("recv");
+        }
+        let (recording, _) = finish(recording);
+        let (kernel, events) = (told(&recording), from_events(&recording));
+        for hop in [Hop::DevXmit, Hop::DevRecv] {
+            let all = |sums: &Sums| {
+                let at = sums.rates.iter().filter(|((at, _), _)| *at == hop);
+                at.fold((0, 0), |(n, bytes), (_, rate)| (n + rate.0, bytes + rate.1))
+            };
+            assert_eq!(all(&kernel), all(&events), "{hop}: all packets are somewhere");
+            let (rest, _) = kernel.rates.get(&(hop, Sum::Rest)).copied().unwrap_or_default();
+            assert!((100..200).contains(&rest), "{hop}: {rest} had no room");
+        }
+        // whoever found room has what is his
+        for (key, rate) in kernel.rates.iter().filter(|((_, of), _)| matches!(of, Sum::Flow(_))) {
+            let whole = events.rates.get(key).copied().unwrap_or_default();
+            assert!(rate.0 <= whole.0 && rate.1 <= whole.1, "{key:?}");
+        }
+    });
+}
+
+#[test]
+fn switching_a_thousand_times_under_load_loses_nothing() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let mut recording = capture(&net, Detail::Full, 1_000);
+        let switches = std::env::var("MAGSCOPE_SWITCHES").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000);
+        let order = [Detail::Histograms, Detail::Full, Detail::Both, Detail::Compact];
+        let mut before = None;
+        let sent = under_load(&net, 5850, || {
+            let links = recording.capture().switchable();
+            for (round, detail) in order.iter().cycle().take(switches).enumerate() {
+                recording.change(&Setting::Detail(*detail)).expect("switched");
+                let said = recording.capture().in_force();
+                let wanted = (*detail != Detail::Full).then(|| format!("detail {}", detail.word()));
+                assert_eq!(said.into_iter().find(|s| s.starts_with("detail")), wanted);
+                std::thread::sleep(Duration::from_micros(500));
+                if round % 10 == 0 {
+                    recording.drain(Duration::from_millis(1));
+                }
+            }
+            before = Some(links);
+        });
+        assert_eq!(before, Some(recording.capture().switchable()));
+        let (recording, counters) = finish(recording);
+        for hop in [Hop::IpOut, Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::IpPre, Hop::IpIn, Hop::UdpRecv]
+        {
+            if !recording.served.contains(hop) || hop == Hop::UdpRecv {
+                continue;
+            }
+            let of = count(&counters, hop);
+            assert!(of.kept > 0 && of.synthesised > 0, "both ways were gone: {of:?}");
+            assert_eq!((of.filtered, of.undecided, of.sampled), (0, 0, 0));
+        }
+        let received = count(&counters, Hop::UdpRecv);
+        assert_eq!(received.kept + received.synthesised, sent, "each datagram once, one way or the other");
+        let changes = recording.batches.iter().map(|batch| batch.changes.len()).sum::<usize>();
+        assert_eq!(changes, switches, "every change is an event of the session");
+    });
+}
+
+#[test]
+fn without_room_there_are_no_histograms() {
+    if !can_capture() {
+        return;
+    }
+    let net = quiet();
+    let mut recording = capture(&net, Detail::Full, 0);
+    let refused = recording.change(&Setting::Detail(Detail::Histograms));
+    assert!(matches!(refused, Err(ProbeError::NoRoom)), "{refused:?}");
+    recording.change(&Setting::Detail(Detail::Compact)).expect("that takes none");
+    recording.stop();
+}
