@@ -112,7 +112,9 @@ mod tests {
             next_ns = most + 1;
         }
         assert_eq!(cell(next_ns), cell(LONGEST_NS));
-        BOUNDS_NS.iter().for_each(|bound| assert_ne!(cell(*bound), cell(bound + 1)));
+        for bound in BOUNDS_NS {
+            assert_ne!(cell(bound), cell(bound + 1));
+        }
     }
 
     proptest! {

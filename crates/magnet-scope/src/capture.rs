@@ -130,6 +130,7 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result
         samplers,
         flow_one_in,
         watermark,
+        detail: args.detail.unwrap_or_default(),
         sums: magscope_probe::SUMS,
         switchable: full_hops(),
         hops,

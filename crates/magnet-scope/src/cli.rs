@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use magscope_core::journey::Limits;
 use magscope_core::node::Backend;
 use magscope_core::{CaptureFilter, CustomProbe};
-use magscope_probe::Setting;
+use magscope_probe::{Detail, Setting};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -169,6 +169,10 @@ pub struct CaptureArgs {
     /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
+    /// What becomes of an event: `full`, `compact` for shorter records, `histograms` for none but times and packets that the kernel
+    /// adds up (docs/probes.md); `ctl detail` changes it
+    #[arg(long, value_name = "HOW", value_parser = detail)]
+    pub detail: Option<Detail>,
     /// Stand at a place of your own too, and read values there: `fentry:tcp_rcv_established after=tcp.recv skb->len`
     /// (docs/probes.md); can be given several times
     #[arg(long, value_name = "PLACE", value_parser = probe)]
@@ -214,6 +218,14 @@ fn snapping(text: &str) -> Result<Setting, String> {
 
 fn sampling(text: &str) -> Result<Setting, String> {
     format!("sample {text}").parse().map_err(|error: magscope_probe::setting::BadSetting| error.to_string())
+}
+
+fn detail(text: &str) -> Result<Detail, String> {
+    match format!("detail {text}").parse() {
+        Ok(Setting::Detail(detail)) => Ok(detail),
+        Ok(_) => Err("that is another setting".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Whose traffic.

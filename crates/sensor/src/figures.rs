@@ -21,6 +21,9 @@ pub enum Kind {
 /// Labels: names and values.
 pub type Pairs<'a> = [(&'a str, &'a str)];
 
+/// Marks what the kernel added up itself.
+const KERNEL: (&str, &str) = ("source", "kernel");
+
 /// Takes figures. Values belong to the family that was told last.
 pub trait Figures {
     /// A figure; `unit` is `seconds`, `bytes` or nothing.
@@ -137,15 +140,28 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         "magnet_scope_hop_events",
         Kind::Counter,
         "",
-        "Events at a hop that came; see the sampling weight for what each stands for.",
+        "Events at a hop that came, see the sampling weight for what each stands for; and with \
+         source=\"kernel\" those that the kernel added up and did not hand over.",
     );
     each_served(sensed, |labels, host, hop| {
         out.counter(labels, host, host.total.hop(hop).events);
     });
+    for (labels, host) in hosts(sensed) {
+        for hop in &host.total.kernel.hops {
+            out.counter(&labels.with(&[("hop", hop.hop.name()), KERNEL]), host, hop.events);
+        }
+    }
     out.family("magnet_scope_hop_bytes", Kind::Counter, "bytes", "Payload of those events.");
     each_served(sensed, |labels, host, hop| {
         out.counter(labels, host, host.total.hop(hop).bytes);
     });
+    for (labels, host) in hosts(sensed) {
+        for hop in &host.total.kernel.hops {
+            if let Some(bytes) = hop.bytes {
+                out.counter(&labels.with(&[("hop", hop.hop.name()), KERNEL]), host, bytes);
+            }
+        }
+    }
     out.family(
         "magnet_scope_tcp_retransmits",
         Kind::Counter,
@@ -163,6 +179,9 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
     for (labels, host) in hosts(sensed) {
         for drop in &host.total.drops {
             out.counter(&labels.with(&[("reason", &drop.reason)]), host, drop.n);
+        }
+        for drop in &host.total.kernel.drops {
+            out.counter(&labels.with(&[("reason", &drop.reason), KERNEL]), host, drop.n);
         }
     }
     out.family(
@@ -201,9 +220,14 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
         Kind::Histogram,
         "seconds",
         "Time from one hop to the next that a journey passed, of journeys that were seen to their \
-         end.",
+         end; with source=\"kernel\" that the same packet or socket passed, as the kernel measured \
+         it.",
     );
     for (labels, host) in hosts(sensed) {
+        for pair in &host.total.kernel.latencies {
+            let labels = labels.with(&[("from", pair.from.name()), ("to", pair.to.name()), KERNEL]);
+            out.histogram(&labels, host, &pair.times);
+        }
         for pair in &host.total.latencies {
             out.histogram(
                 &labels.with(&[("from", pair.from.name()), ("to", pair.to.name())]),

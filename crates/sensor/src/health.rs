@@ -108,7 +108,7 @@ pub struct Softirq {
 /// Looks at the last minute of a host. `softirq` is why it is not known, where it is not.
 pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, String>) -> Health {
     let over_s = host.window_ns as f64 / 1e9;
-    let (wakeup, queue) = (&host.window.wakeup, &host.window.queue);
+    let (wakeup, queue) = (&host.window.wakeup, queue_of(host));
     let woken = [Hop::SockReady, Hop::TaskWake, Hop::TaskRun];
     let queued = [Hop::DevQueue, Hop::DevXmit];
     let checks = vec![
@@ -129,6 +129,13 @@ pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, 
         settings: host.settings.clone(),
         checks,
     }
+}
+
+/// Times in the queue: of journeys, or where there are none as the kernel measured them.
+fn queue_of(host: &HostSensed) -> &Times {
+    let mut pairs = host.window.kernel.latencies.iter();
+    let measured = pairs.find(|pair| (pair.from, pair.to) == (Hop::DevQueue, Hop::DevXmit));
+    measured.filter(|_| host.window.queue.n == 0).map_or(&host.window.queue, |pair| &pair.times)
 }
 
 fn known(name: &'static str, unit: &'static str, value: f64, threshold: f64, of: Option<u64>) -> Check {
@@ -166,7 +173,10 @@ fn retransmit(host: &HostSensed, threshold: f64) -> Check {
         meant(host, Hop::TcpRetransmit, again),
     );
     if all <= 0.0 {
-        return unknown(name, unit, threshold, "TCP sent nothing in this time");
+        let added_up = host.window.kernel.hops.iter().any(|hop| hop.hop == Hop::TcpSend);
+        let because =
+            if added_up { "the kernel adds up, and not this" } else { "TCP sent nothing in this time" };
+        return unknown(name, unit, threshold, because);
     }
     known(name, unit, again / all, threshold, Some(all.round() as u64))
 }
@@ -176,16 +186,18 @@ fn drops(host: &HostSensed, threshold: f64) -> Check {
     if let Some(because) = blind(host, &[Hop::SkbDrop]) {
         return unknown(name, unit, threshold, because);
     }
+    // of what the kernel added up no sampler knows
+    let added_up: u64 = host.window.kernel.drops.iter().map(|drop| drop.n).sum();
     let dropped = host.window.hop(Hop::SkbDrop).events;
-    let a_second = meant(host, Hop::SkbDrop, dropped) * 1e9 / host.window_ns as f64;
-    let mut check = known(name, unit, a_second, threshold, Some(dropped));
+    let a_second = (meant(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
+    let mut check = known(name, unit, a_second, threshold, Some(dropped.saturating_add(added_up)));
     check.because = reasons(&host.window);
     check
 }
 
 /// The most frequent reasons for drops.
 fn reasons(tally: &Tally) -> String {
-    let mut drops: Vec<_> = tally.drops.iter().collect();
+    let mut drops: Vec<_> = tally.drops.iter().chain(&tally.kernel.drops).collect();
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.n));
     let told: Vec<_> = drops.iter().take(5).map(|drop| format!("{} {}", drop.n, drop.reason)).collect();
     told.join(", ")
@@ -234,7 +246,7 @@ fn lost(host: &HostSensed, threshold: f64) -> Check {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
-    use crate::sensed::{CauseCount, DropCount, HopState, HopTally};
+    use crate::sensed::{CauseCount, DropCount, HopState, HopTally, KernelHop, PairTimes};
 
     fn host() -> HostSensed {
         let state = |hop: &Hop| HopState { hop: *hop, unserved: None, weight: 1.0, left_out: None };
@@ -322,6 +334,20 @@ mod tests {
         let lost = check(&all, "lost_ratio");
         assert_eq!((lost.state, lost.value), (State::NotOk, Some(0.1)));
         assert!(lost.because.contains("100 ring_full"), "{}", lost.because);
+    }
+
+    #[test]
+    fn what_only_the_kernel_counted_is_not_overlooked() {
+        let mut all = host();
+        all.window.kernel.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 501 }];
+        all.window.kernel.hops = vec![KernelHop { hop: Hop::TcpSend, events: 9, bytes: None }];
+        let queue = PairTimes { from: Hop::DevQueue, to: Hop::DevXmit, times: times(&[2, 2]) };
+        all.window.kernel.latencies = vec![queue];
+        let drops = check(&all, "drops_per_second");
+        assert_eq!((drops.state, drops.because.as_str()), (State::NotOk, "501 no_socket"));
+        assert_eq!(check(&all, "queue_delay_p50").state, State::NotOk);
+        let ratio = check(&all, "retransmit_ratio");
+        assert_eq!((ratio.state, ratio.because.as_str()), (State::Unknown, "the kernel adds up, and not this"));
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub mod supermon;
 
 pub use histogram::{LE_NS, Times};
 pub use sensed::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, LeftOut, Own, PairTimes,
-    Sensed, Tally, cause_name,
+    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
+    LeftOut, Own, PairTimes, Sensed, Tally, cause_name,
 };
 pub use sensor::Sensor;
 pub use sexp::{BadSexp, Sexp};

@@ -105,6 +105,31 @@ pub struct Tally {
     pub wakeup: Times,
     /// From the device's queue to its driver.
     pub queue: Times,
+    /// What the kernel added up in place of events, apart from all the above.
+    #[serde(default)]
+    pub kernel: KernelTally,
+}
+
+/// Sums that the kernel made itself (see [`magscope_core::synthesis`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelTally {
+    /// Times from hop to hop of the same packet or socket; the longest is known to one part in sixteen.
+    pub latencies: Vec<PairTimes>,
+    /// Hops that were hit.
+    pub hops: Vec<KernelHop>,
+    /// Packets that the kernel dropped, by its reasons.
+    pub drops: Vec<DropCount>,
+}
+
+/// Hits of a hop that the kernel added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelHop {
+    /// Which.
+    pub hop: Hop,
+    /// Hits.
+    pub events: u64,
+    /// Their payload, bytes, where packets are added up.
+    pub bytes: Option<u64>,
 }
 
 /// Events of one hop.

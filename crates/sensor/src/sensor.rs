@@ -86,6 +86,13 @@ impl Sensor {
                 part.event(event);
             }
         }
+        for row in &batch.synthesis {
+            host.fed(row.to_ns);
+            host.total.synthesis(row);
+            if let Some(part) = host.ring.at(row.to_ns) {
+                part.synthesis(row);
+            }
+        }
         for loss in &batch.losses {
             host.total.lost(loss.cause, loss.count);
             // What was lost between two instants was lost by the later one; some have no time of their own.

@@ -1,10 +1,13 @@
 //! What is added up, of all time or of a part of it.
 
 use crate::histogram::Histogram;
-use crate::sensed::{CauseCount, DropCount, HopTally, JourneyCount, PairTimes, Tally, cause_name};
+use crate::sensed::{
+    CauseCount, DropCount, HopTally, JourneyCount, KernelHop, KernelTally, PairTimes, Tally, cause_name,
+};
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopRate;
-use magscope_core::{Batch, Event, Hop, Journey, LossCause, Proto, Verdict};
+use magscope_core::synthesis::Sum;
+use magscope_core::{Batch, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
 use std::collections::BTreeMap;
 
 /// One more than the largest number of a hop.
@@ -27,6 +30,88 @@ pub struct Sums {
     latencies: BTreeMap<(Hop, Hop), Histogram>,
     wakeup: Histogram,
     queue: Histogram,
+    kernel: Kernel,
+}
+
+/// What the kernel added up itself.
+#[derive(Clone, Debug, Default)]
+struct Kernel {
+    latencies: BTreeMap<(Hop, Hop), Histogram>,
+    /// Hits; and bytes, where packets were added up too.
+    hops: BTreeMap<Hop, (u64, Option<u64>)>,
+    drops: BTreeMap<u32, u64>,
+}
+
+impl Kernel {
+    fn add(&mut self, row: &Synthesis) {
+        let (hits, bytes) = self.hops.entry(row.hop).or_default();
+        match row.of {
+            Sum::Since(from) => {
+                *hits = hits.saturating_add(row.n);
+                self.latencies.entry((from, row.hop)).or_default().cells(&row.cells, row.sum);
+            }
+            Sum::Begun => *hits = hits.saturating_add(row.n),
+            Sum::Flow(_) | Sum::Cgroup(_) | Sum::Rest | Sum::Reason(_) => {
+                *bytes = Some(bytes.unwrap_or(0).saturating_add(row.sum));
+            }
+        }
+        if let Sum::Reason(reason) = row.of {
+            self.dropped(reason, row.n);
+        }
+    }
+
+    fn dropped(&mut self, reason: u32, n: u64) {
+        // what is one too many is no reason of any kernel
+        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
+            let sum = self.drops.entry(reason).or_default();
+            *sum = sum.saturating_add(n);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (pair, histogram) in &other.latencies {
+            self.latencies.entry(*pair).or_default().merge(histogram);
+        }
+        for (hop, (more, more_bytes)) in &other.hops {
+            let (hits, bytes) = self.hops.entry(*hop).or_default();
+            *hits = hits.saturating_add(*more);
+            *bytes = more_bytes.map_or(*bytes, |more| Some(bytes.unwrap_or(0).saturating_add(more)));
+        }
+        other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
+    }
+
+    fn tally(&self, info: &NodeInfo) -> KernelTally {
+        KernelTally {
+            latencies: pairs(&self.latencies),
+            hops: self
+                .hops
+                .iter()
+                .map(|(hop, (events, bytes))| KernelHop { hop: *hop, events: *events, bytes: *bytes })
+                .collect(),
+            drops: named(&self.drops, 0, info),
+        }
+    }
+}
+
+fn pairs(latencies: &BTreeMap<(Hop, Hop), Histogram>) -> Vec<PairTimes> {
+    let pair = |((from, to), histogram): (&(Hop, Hop), &Histogram)| PairTimes {
+        from: *from,
+        to: *to,
+        times: histogram.times(),
+    };
+    latencies.iter().map(pair).collect()
+}
+
+/// Drops by the names of their reasons: two numbers can have one, where the kernel's names are not known.
+fn named(drops: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo) -> Vec<DropCount> {
+    let mut named: BTreeMap<String, u64> = BTreeMap::new();
+    for (reason, n) in drops {
+        *named.entry(clean(&info.drop_reason(*reason))).or_default() += n;
+    }
+    if others > 0 {
+        *named.entry("other reasons".to_owned()).or_default() += others;
+    }
+    named.into_iter().map(|(reason, n)| DropCount { reason, n }).collect()
 }
 
 impl Default for Sums {
@@ -41,6 +126,7 @@ impl Default for Sums {
             latencies: BTreeMap::new(),
             wakeup: Histogram::default(),
             queue: Histogram::default(),
+            kernel: Kernel::default(),
         }
     }
 }
@@ -90,8 +176,14 @@ impl Sums {
         self.queue.record(ns);
     }
 
+    /// What the kernel added up.
+    pub fn synthesis(&mut self, row: &Synthesis) {
+        self.kernel.add(row);
+    }
+
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
+        self.kernel.merge(&other.kernel);
         self.hops.iter_mut().zip(other.hops.iter()).for_each(|(sum, rate)| sum.merge(*rate));
         other.drops.iter().for_each(|(reason, n)| self.dropped(*reason, *n));
         self.other_drops += other.other_drops;
@@ -117,36 +209,24 @@ impl Sums {
             let rate = self.hops[*hop as usize];
             HopTally { hop: *hop, events: rate.events, bytes: rate.bytes }
         };
-        // Two numbers can have one name, where the kernel's names are not known.
-        let mut drops: BTreeMap<String, u64> = BTreeMap::new();
-        for (reason, n) in &self.drops {
-            *drops.entry(clean(&info.drop_reason(*reason))).or_default() += n;
-        }
-        if self.other_drops > 0 {
-            *drops.entry("other reasons".to_owned()).or_default() += self.other_drops;
-        }
         let journeys = self.journeys.iter().flat_map(|(proto, kinds)| {
             let kinds = Verdict::NAMES.into_iter().zip(*kinds).filter(|(_, n)| *n > 0);
             kinds.map(|(verdict, n)| JourneyCount { proto: proto.to_string(), verdict: verdict.to_owned(), n })
         });
-        let pair = |((from, to), histogram): (&(Hop, Hop), &Histogram)| PairTimes {
-            from: *from,
-            to: *to,
-            times: histogram.times(),
-        };
         let lost = |cause: LossCause| CauseCount {
             cause: cause_name(cause).to_owned(),
             records: self.losses[cause as usize % LossCause::ALL.len()],
         };
         Tally {
             hops: Hop::ALL.iter().filter(seen).map(hop).collect(),
-            drops: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
+            drops: named(&self.drops, self.other_drops, info),
             losses: LossCause::ALL.into_iter().map(lost).collect(),
             late: self.late,
             journeys: journeys.collect(),
-            latencies: self.latencies.iter().map(pair).collect(),
+            latencies: pairs(&self.latencies),
             wakeup: self.wakeup.times(),
             queue: self.queue.times(),
+            kernel: self.kernel.tally(info),
         }
     }
 }

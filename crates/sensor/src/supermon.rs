@@ -262,9 +262,7 @@ pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
     let hops: Vec<_> = hops.map(|hop| host.total.hop(hop)).collect();
     // A sampler's share in thousandths: the expressions have whole numbers.
     let weight = |hop| host.state(hop).map_or(1_000, |state| (state.weight * 1_000.0).round() as u64);
-    let pairs = &host.window.latencies;
-    let times = |figure: fn(&PairTimes) -> u64| pairs.iter().map(figure).collect::<Vec<_>>();
-    vec![
+    let mut categories = vec![
         Category::numbers(
             "hops",
             [
@@ -274,24 +272,38 @@ pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
             ],
         )
         .of("name", hops.iter().map(|tally| tally.hop.name())),
-        Category::numbers(
-            "latency",
-            [
-                ("n", times(|pair| pair.times.n)),
-                ("sum_ns", times(|pair| pair.times.sum_ns)),
-                ("p50_ns", times(|pair| pair.times.p50_ns)),
-                ("p99_ns", times(|pair| pair.times.p99_ns)),
-                ("max_ns", times(|pair| pair.times.max_ns)),
-            ],
-        )
-        .of("to", pairs.iter().map(|pair| pair.to.name()))
-        .of("from", pairs.iter().map(|pair| pair.from.name())),
+        latencies("latency", &host.window.latencies),
         Category::numbers("drops", [("packets", host.total.drops.iter().map(|drop| drop.n).collect())])
             .of("reason", host.total.drops.iter().map(|drop| drop.reason.as_str())),
         Category::numbers("losses", [("records", host.total.losses.iter().map(|lost| lost.records).collect())])
             .of("cause", host.total.losses.iter().map(|lost| lost.cause.as_str())),
         Category::numbers("overhead", [("cpu_ns", vec![own.cpu_ns])]),
-    ]
+    ];
+    // only while there is some: a reader that does not know it finds what it knows
+    let kernel = &host.total.kernel;
+    if !kernel.hops.is_empty() {
+        let events = kernel.hops.iter().map(|hop| hop.events).collect();
+        let hops = Category::numbers("hops_kernel", [("events", events)]);
+        categories.push(hops.of("name", kernel.hops.iter().map(|hop| hop.hop.name())));
+        categories.push(latencies("latency_kernel", &host.window.kernel.latencies));
+        let drops =
+            Category::numbers("drops_kernel", [("packets", kernel.drops.iter().map(|drop| drop.n).collect())]);
+        categories.push(drops.of("reason", kernel.drops.iter().map(|drop| drop.reason.as_str())));
+    }
+    categories
+}
+
+fn latencies(name: &str, pairs: &[PairTimes]) -> Category {
+    let times = |figure: fn(&PairTimes) -> u64| pairs.iter().map(figure).collect::<Vec<_>>();
+    let figures = [
+        ("n", times(|pair| pair.times.n)),
+        ("sum_ns", times(|pair| pair.times.sum_ns)),
+        ("p50_ns", times(|pair| pair.times.p50_ns)),
+        ("p99_ns", times(|pair| pair.times.p99_ns)),
+        ("max_ns", times(|pair| pair.times.max_ns)),
+    ];
+    let all = Category::numbers(name, figures);
+    all.of("to", pairs.iter().map(|pair| pair.to.name())).of("from", pairs.iter().map(|pair| pair.from.name()))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
 use magscope_core::node::DropReason;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::together::walk;
-use magscope_core::{Batch, Event, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
+use magscope_core::{Batch, Event, FlowId, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
 use magscope_sensor::openmetrics::{Format, write};
 use magscope_sensor::{
-    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, LeftOut, Own, PairTimes,
-    Sensed, Sensor, Tally, Times,
+    Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
+    LeftOut, Own, PairTimes, Sensed, Sensor, Tally, Times,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -52,6 +53,20 @@ impl Source for Troubled {
                 synthesised: 0,
             };
             batch.counts.push(count);
+            let row = |of, n, sum, cells| Synthesis {
+                from_ns: 0,
+                to_ns: at_ns,
+                hop: Hop::DevXmit,
+                of,
+                n,
+                sum,
+                cells,
+            };
+            let cell = magscope_core::steps::cell(3_000) as u16;
+            batch.synthesis.push(row(Sum::Since(Hop::DevQueue), 2, 6_000, vec![(cell, 2)]));
+            batch.synthesis.push(row(Sum::Begun, 1, 0, Vec::new()));
+            batch.synthesis.push(row(Sum::Flow(FlowId(7)), 3, 192, Vec::new()));
+            batch.synthesis.push(Synthesis { hop: Hop::SkbDrop, ..row(Sum::Reason(2), 5, 0, Vec::new()) });
         }
         Ok(progress)
     }
@@ -98,6 +113,13 @@ fn sums_are_those_of_the_events() {
     assert_eq!((host.total.lost(), host.total.late), (7, 2));
     assert_eq!(host.window, host.total, "all of it within a minute");
     assert!(host.state(Hop::TcpState).is_some_and(|state| (state.weight - 4.0).abs() < 1e-9));
+    let kernel = &host.total.kernel;
+    let hops: Vec<_> = kernel.hops.iter().map(|hop| (hop.hop, hop.events, hop.bytes)).collect();
+    assert_eq!(hops, [(Hop::DevXmit, 3, Some(192)), (Hop::SkbDrop, 0, Some(0))]);
+    assert_eq!(
+        (kernel.latencies[0].times.n, kernel.latencies[0].times.sum_ns, kernel.drops[0].n),
+        (2, 6_000, 5)
+    );
     let journeys: u64 = host.total.journeys.iter().map(|journey| journey.n).sum();
     assert!(journeys > 0 && host.total.queue.n > 0 && host.total.wakeup.n > 0, "{host:?}");
     // as data, there and back
@@ -137,6 +159,11 @@ fn tally() -> impl Strategy<Value = Tally> {
             latencies: pairs.into_iter().map(|((from, to), times)| PairTimes { from, to, times }).collect(),
             late,
             wakeup: queue.clone(),
+            kernel: KernelTally {
+                latencies: vec![PairTimes { from: Hop::IpOut, to: Hop::DevXmit, times: queue.clone() }],
+                hops: vec![KernelHop { hop: Hop::DevXmit, events: late, bytes: Some(late) }],
+                drops: vec![DropCount { reason: "a\"\n".to_owned(), n: late }],
+            },
             queue,
         },
     )

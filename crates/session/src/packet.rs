@@ -239,6 +239,7 @@ fn append(table: Table, rows: &RecordBatch, batch: &mut Batch) -> Result<(), Bad
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::synthesis::{Sum, Synthesis};
     use magscope_core::{Event, FlowId, Hop, Loss, LossCause, TcpSample};
 
     /// Metadata and body of a whole message.
@@ -258,6 +259,15 @@ mod tests {
             events: (0..5_000).map(event).collect(),
             tasks: vec![Task { tgid: 1, tid: 2, uid: 3, cgroup: 4, comm: "iperf3".into() }],
             tcp: vec![TcpSample { cwnd: 10, time_ns: 5, ..TcpSample::default() }],
+            synthesis: vec![Synthesis {
+                from_ns: 1,
+                to_ns: 2,
+                hop: Hop::IpOut,
+                of: Sum::Flow(FlowId(7)),
+                n: 3,
+                sum: 4,
+                cells: vec![(5, 6)],
+            }],
             losses: vec![Loss { cpu: 1, from_ns: 2, to_ns: 3, count: 4, cause: LossCause::RingFull }],
             watermark_ns: 35_000,
             late: 2,

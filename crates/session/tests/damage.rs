@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, tcp_sample};
+use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, synthesis, tcp_sample};
 use magscope_core::{Batch, LossCause};
 use magscope_session::{RecordOptions, Recorder, Session, Table};
 use std::fs;
@@ -46,6 +46,7 @@ impl Small {
             batch.heads.push(head(batch.watermark_ns));
             batch.changes.push(change(batch.watermark_ns));
             batch.counts.push(hop_count(batch.watermark_ns));
+            batch.synthesis.push(synthesis(batch.watermark_ns));
             recorder.append(&batch).unwrap();
             recorded.events.extend_from_slice(&batch.events);
             recorded.flows.extend_from_slice(&batch.flows);
@@ -56,6 +57,7 @@ impl Small {
             recorded.heads.extend_from_slice(&batch.heads);
             recorded.changes.extend_from_slice(&batch.changes);
             recorded.counts.extend_from_slice(&batch.counts);
+            recorded.synthesis.extend_from_slice(&batch.synthesis);
         }
         while recorder.status().events < (BATCHES * ROWS) as u64 || recorder.status().queue_bytes > 0 {
             std::thread::sleep(Duration::from_millis(1));
@@ -187,6 +189,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
                 && replayed.heads == all.heads
                 && replayed.changes == all.changes
                 && replayed.counts == all.counts
+                && replayed.synthesis == all.synthesis
                 && told == all.losses;
             assert!(same || !said.is_empty(), "{place}");
         }
@@ -243,7 +246,7 @@ fn a_missing_or_wrong_index_is_done_without() {
         assert_eq!(replayed.losses, small.recorded.losses, "{what}");
         assert!(said.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {said:?}");
         // And it can be written again.
-        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 8 + 2, "{what}");
+        assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 9 + 2, "{what}");
         let (replayed, said) = replay(&small.open());
         assert_eq!((replayed.events, said), (small.recorded.events.clone(), Vec::new()), "{what}");
     }

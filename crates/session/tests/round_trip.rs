@@ -5,9 +5,10 @@ mod common;
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
-use common::{Traffic, clock_sample, drain, head, hit, loss, node, tcp_sample};
+use common::{Traffic, clock_sample, drain, head, hit, loss, node, synthesis, tcp_sample};
 use magscope_core::clock::ClockSample;
-use magscope_core::{Batch, Change, Event, Hop, HopCount, LossCause};
+use magscope_core::synthesis::Sum;
+use magscope_core::{Batch, Change, Event, Hop, HopCount, LossCause, Synthesis};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -36,7 +37,10 @@ fn record(dir: &Path, options: RecordOptions, batches: usize, events: usize) -> 
             sampled: 4,
             synthesised: 5,
         });
+        batch.synthesis.push(synthesis(now));
+        batch.synthesis.push(Synthesis { of: Sum::Flow(batch.events[0].flow), ..synthesis(now) });
         recorder.append(&batch).unwrap();
+        all.synthesis.extend_from_slice(&batch.synthesis);
         all.hits.extend_from_slice(&batch.hits);
         all.heads.extend_from_slice(&batch.heads);
         all.changes.extend_from_slice(&batch.changes);
@@ -78,6 +82,7 @@ fn everything_comes_back() {
     assert_eq!(replayed.hits, recorded.hits);
     assert_eq!(replayed.heads, recorded.heads);
     assert_eq!(replayed.changes, recorded.changes);
+    assert_eq!(replayed.synthesis, recorded.synthesis);
     assert_eq!(replayed.counts, recorded.counts);
     let (changes, counts) = session.changes();
     assert_eq!(changes, recorded.changes);
@@ -175,13 +180,13 @@ fn losses_without_events_are_replayed() {
     assert_eq!(drain(&mut session.replay(None, None)).0.losses, [loss(1_000, 7)]);
 }
 
-/// Format 1 had four columns in the clock table, format 2 eleven.
+/// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
 #[test]
 fn recordings_of_older_formats_are_read() {
-    for (format, columns) in [(1, 4), (2, 11)] {
+    for (format, table, columns) in [(1, "clock", 4), (2, "clock", 11), (3, "counts", 6)] {
         let dir = tempfile::tempdir().unwrap();
         let recorded = record(dir.path(), RecordOptions::default(), 3, 100);
-        let path = dir.path().join("clock-0000.arrows");
+        let path = dir.path().join(format!("{table}-0000.arrows"));
         let today = StreamReader::try_new(File::open(&path).unwrap(), None).unwrap();
         let mut metadata = today.schema().metadata().clone();
         metadata.insert("magscope.format".to_owned(), format.to_string());
@@ -197,8 +202,8 @@ fn recordings_of_older_formats_are_read() {
         writer.finish().unwrap();
         let meta = dir.path().join("meta.toml");
         let text = fs::read_to_string(&meta).unwrap();
-        assert!(text.contains("format = 3"));
-        fs::write(&meta, text.replace("format = 3", &format!("format = {format}"))).unwrap();
+        assert!(text.contains("format = 4"));
+        fs::write(&meta, text.replace("format = 4", &format!("format = {format}"))).unwrap();
         fs::remove_file(dir.path().join("index-0000.arrows")).unwrap();
 
         let session = Session::open(dir.path()).unwrap();
@@ -212,8 +217,11 @@ fn recordings_of_older_formats_are_read() {
                 width_ns: sample.width_ns,
                 ..ClockSample::default()
             },
-            _ => ClockSample { stamp_ns: 0, ..*sample },
+            2 => ClockSample { stamp_ns: 0, ..*sample },
+            _ => *sample,
         };
         assert_eq!(replayed.clock, recorded.clock.iter().map(shorter).collect::<Vec<_>>());
+        let synthesised = if format == 3 { 0 } else { 5 };
+        assert!(replayed.counts.iter().all(|count| count.synthesised == synthesised));
     }
 }

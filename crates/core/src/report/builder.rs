@@ -4,6 +4,7 @@ use super::blame::BlameSum;
 use super::custom::Customs;
 use super::governed::Stretches;
 use super::groups::{self, By, FlowEnds, Groups, Label};
+use super::kernel::KernelSums;
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
@@ -26,7 +27,7 @@ use std::collections::BTreeMap;
 /// Groups in a table unless asked otherwise.
 const TOP: usize = 20;
 /// Flows whose addresses and namespaces are remembered.
-const MAX_FLOWS: usize = 1 << 16;
+pub(super) const MAX_FLOWS: usize = 1 << 16;
 /// Namespaces told apart; beyond that only the sums count.
 const MAX_NODES: usize = 256;
 /// One more than the largest number of a hop.
@@ -85,6 +86,7 @@ pub struct ReportBuilder {
     receives: Option<Receives>,
     customs: Customs,
     governed: Stretches,
+    kernel: KernelSums,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
     blame: BTreeMap<Proto, BlameSum>,
@@ -120,6 +122,7 @@ impl ReportBuilder {
             receives: None,
             customs: Customs::default(),
             governed: Stretches::default(),
+            kernel: KernelSums::default(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
@@ -202,6 +205,7 @@ impl ReportBuilder {
             self.span = Some((from.min(hit.time_ns), to.max(hit.time_ns)));
             self.customs.hit(node, hit);
         }
+        batch.synthesis.iter().for_each(|row| self.kernel.add(node, row));
         for loss in &batch.losses {
             self.losses.records = self.losses.records.saturating_add(loss.count);
             self.losses.stretches += 1;
@@ -304,7 +308,7 @@ impl ReportBuilder {
 
     /// The report.
     pub fn finish(mut self) -> Report {
-        let (start_ns, end_ns) = self.span.unwrap_or_default();
+        let (start_ns, end_ns) = self.span.or(self.kernel.span()).unwrap_or_default();
         let duration_ns = end_ns - start_ns;
         self.nodes.sort_unstable_by_key(|(netns, _)| *netns);
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
@@ -362,6 +366,10 @@ impl ReportBuilder {
             groups,
             throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
+            synthesis: self.kernel.finish(self.top, |node, flow| match self.known.get(&(node, flow)) {
+                Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
+                None => format!("{flow}"),
+            }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             losses,
             governed: self.governed.all(),

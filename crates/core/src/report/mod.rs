@@ -9,6 +9,7 @@ mod custom;
 mod figures;
 mod governed;
 mod groups;
+mod kernel;
 mod running;
 mod text;
 mod throughput;
@@ -18,6 +19,7 @@ pub use builder::ReportBuilder;
 pub use custom::{PointRow, ProbeRow, ValueRow};
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
+pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
 pub use throughput::{Border, ProtocolThroughput, Throughput};
@@ -68,6 +70,9 @@ pub struct Report {
     /// The running average of what was received, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<RunningTable>,
+    /// What the kernel added up in place of events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthesis: Option<KernelTable>,
     /// Custom probes, and what they read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRow>,

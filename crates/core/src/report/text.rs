@@ -10,12 +10,12 @@ use std::fmt::{self, Write};
 const MIN_WIDTH: usize = 60;
 
 /// Columns of one quantile.
-const QUANTILE: usize = 9;
+pub(super) const QUANTILE: usize = 9;
 /// From here on there is room for the p90.
-const WIDE: usize = 89;
+pub(super) const WIDE: usize = 89;
 
 /// The quantiles that there is room for, each with a blank in front.
-fn quantiles(q: Option<&Quantiles>, width: usize) -> String {
+pub(super) fn quantiles(q: Option<&Quantiles>, width: usize) -> String {
     let text = |ns: fn(&Quantiles) -> u64| {
         let text = q.map_or_else(|| "·".to_owned(), |q| time(ns(q)));
         format!("{text:>QUANTILE$}")
@@ -57,6 +57,9 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     }
     if let Some(table) = &report.running {
         super::running::write(out, table, report.start_ns, report.end_ns, width)?;
+    }
+    if let Some(table) = &report.synthesis {
+        super::kernel::write(out, table, width)?;
     }
     super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
     write_losses(out, report)?;

@@ -5,8 +5,10 @@ use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::{ClockSample, Clocksource};
 use magscope_core::node::{Backend, CgroupName, Coverage, DropReason, NetnsName, NodeInfo};
 use magscope_core::source::{Progress, Source};
+use magscope_core::synthesis::Sum;
 use magscope_core::{
-    Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Task, TcpSample,
+    Batch, Event, EventFlags, Flow, FlowId, Hop, Loss, LossCause, PayloadHead, ProbeHit, Proto, Synthesis,
+    Task, TcpSample,
 };
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -223,6 +225,12 @@ pub fn change(to_ns: u64) -> Change {
     Change { from_ns: to_ns.saturating_sub(20), to_ns, what: "disable dev.queue".into() }
 }
 
+pub fn synthesis(to_ns: u64) -> Synthesis {
+    let of = Sum::Since(Hop::DevQueue);
+    let cells = vec![(3, 5), (557, u32::MAX)];
+    Synthesis { from_ns: to_ns.saturating_sub(9), to_ns, hop: Hop::DevXmit, of, n: 7, sum: to_ns, cells }
+}
+
 pub fn hop_count(time_ns: u64) -> HopCount {
     HopCount {
         time_ns,
@@ -294,6 +302,7 @@ pub fn drain(source: &mut impl Source) -> (Batch, usize) {
         all.clock.append(&mut batch.clock);
         all.changes.append(&mut batch.changes);
         all.counts.append(&mut batch.counts);
+        all.synthesis.append(&mut batch.synthesis);
         all.late += batch.late;
         if progress == Progress::End {
             return (all, batches);
