@@ -260,7 +260,7 @@ INLINE int on_hit(enum call call, void *ctx)
 		if (!netns_wanted(a.packet.t.netns))
 			return 0;
 	}
-	if (control.gate && !admitted(&a, now))
+	if (control.gate & MAG_GATE_CHOOSE && !admitted(&a, now))
 		return 0;
 	__u64 flow = a.flow ? flow_of(&a.packet.t, now) : 0;
 	if (plan.process)

@@ -488,8 +488,7 @@ __noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cook
 /* A packet at a hop, to be added up. One that the host made itself comes from its socket's last call. */
 __noinline int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
-	struct mag_cpu *state = this_cpu();
-	if (!p || !state)
+	if (!p)
 		return 0;
 	__u32 way = way_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
 	__u64 last = p->before, mark = MARK(hop, now);
@@ -503,7 +502,7 @@ __noinline int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 	}
 	if (cookie && (hop == MAG_TCP_RECV || hop == MAG_UDP_RECV))
 		move_on(CALL_KEY(cookie, WAY_RX), cookie, mark);
-	arrive(state, last, hop, now);
+	arrive(last, hop, now);
 	return 0;
 }
 
@@ -513,7 +512,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	struct mag_cpu *state = this_cpu();
 	if (!state || !socket_hop(hop))
 		return 0;
-	bool gate = control.gate;
+	__u32 gates = control.gate;
+	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
 	/* where sockets are remembered, two hops have something to remember even of what is left out */
 	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
 	int glance = OPEN;
@@ -536,7 +536,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			return 0;
 	}
 	__u64 flow = 0;
-	if (gate && adds_up()) {
+	if (detailed && adds_up()) {
 		pass_packet(p, cookie, hop, now);
 		if (control.rated >> hop & 1) {
 			flow = flow_of(&p->t, now);
@@ -556,7 +556,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (control.snap[hop & (MAG_HOPS - 1)])
+	if (control.snap[hop & (MAG_HOPS - 1)] && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
 	return now;
 }
@@ -571,7 +571,8 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	struct tuple t;
 	__u64 flow = 0;
 	bool peer = socket_tuple(sk, &t);
-	bool gate = control.gate;
+	__u32 gates = control.gate;
+	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
 	int glance = gate && !control.learn ? at_a_glance(&t, hop, true) : OPEN;
 	if (glance == OUT)
 		return;
@@ -587,7 +588,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		if (!wanted(hop) || !admit(&s, NULL, now))
 			return;
 	}
-	if (gate && adds_up()) {
+	if (detailed && adds_up()) {
 		pass_socket(cookie, hop, flags & MAG_F_AT_RETURN, now);
 		/* here the process is the one whose bytes these are */
 		if (pid_tgid && control.rated >> hop & 1)

@@ -221,7 +221,7 @@ struct mag_rate {
 /* What becomes of a hit. */
 enum mag_detail {
 	MAG_DETAIL_FULL = 0,
-	MAG_DETAIL_COMPACT = 1,
+	MAG_DETAIL_COMPACT = 1,    /* records of events and nothing beside them */
 	MAG_DETAIL_HISTOGRAMS = 2, /* no record, only sums */
 	MAG_DETAIL_BOTH = 3,       /* a full record and the sums, to hold them against each other */
 };
@@ -372,10 +372,16 @@ struct mag_sampler {
 	unsigned int pad;
 };
 
+/* What a hit has to look at. */
+enum mag_gate {
+	MAG_GATE_CHOOSE = 1, /* filter and samplers */
+	MAG_GATE_DETAIL = 2, /* what becomes of those that are let through */
+};
+
 /* What user space sets while the programs run. */
 struct mag_control {
 	unsigned long long hops; /* bit per enum mag_hop: those switched on */
-	unsigned int gate;       /* whether anything of what follows is to be looked at */
+	unsigned int gate;       /* bits of enum mag_gate: whether anything of what follows is to be looked at */
 	unsigned int filter;     /* slot of the filter in force, plus 1; 0 for none */
 	unsigned int learn;      /* whether sockets are to be remembered, because the filter asks what lower hops cannot see */
 	unsigned int flow_limit; /* keep flows whose hash is below or equal; all ones keeps every one */

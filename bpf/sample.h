@@ -47,7 +47,7 @@ INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
  * all of that. So where something is left out, times are those of some instructions later. */
 INLINE __u64 clock_unless_gated(void)
 {
-	return control.gate ? 0 : clock_now();
+	return control.gate & MAG_GATE_CHOOSE ? 0 : clock_now();
 }
 
 /* Whether an event becomes a record; counts it where it does not. */

@@ -36,9 +36,10 @@ INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 oth
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
 		return;
-	if (control.gate) {
-		if (!admit_task(task, cookie, hop, now))
-			return;
+	__u32 gates = control.gate;
+	if (gates & MAG_GATE_CHOOSE && !admit_task(task, cookie, hop, now))
+		return;
+	if (gates & MAG_GATE_DETAIL) {
 		if (adds_up())
 			pass_socket(cookie, hop, 0, now);
 		if (only_adds_up()) {

@@ -66,6 +66,12 @@ INLINE bool only_adds_up(void)
 	return control.detail == MAG_DETAIL_HISTOGRAMS;
 }
 
+/* Whether only events are wanted, and nothing beside them. */
+INLINE bool scant(void)
+{
+	return control.detail == MAG_DETAIL_COMPACT || only_adds_up();
+}
+
 INLINE __u32 step_of(__u64 ns)
 {
 	if (ns < 1 << MAG_STEP_BITS)
@@ -111,9 +117,6 @@ INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 /* Adds packets to a flow's, a cgroup's or a reason's. */
 __noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 bytes)
 {
-	struct mag_cpu *state = this_cpu();
-	if (!state)
-		return 0;
 	struct mag_rate_key key = { .id = id, .kind = kind, .hop = hop };
 	/* once, so that both look-ups are made in one map */
 	bool second = control.rate_slot & 1;
@@ -131,7 +134,10 @@ __noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 
 	if (rate) {
 		__sync_fetch_and_add(&rate->packets, packets);
 		__sync_fetch_and_add(&rate->bytes, bytes);
-	} else {
+		return 0;
+	}
+	struct mag_cpu *state = this_cpu();
+	if (state) {
 		__sync_fetch_and_add(&state->rest_packets[hop & (MAG_HOPS - 1)], packets);
 		__sync_fetch_and_add(&state->rest_bytes[hop & (MAG_HOPS - 1)], bytes);
 	}
@@ -156,24 +162,24 @@ INLINE __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 }
 
 /* The end of it: how long since it was at the last hop, or that it began here. */
-INLINE void arrive(struct mag_cpu *state, __u64 last, __u32 hop, __u64 now)
+INLINE void arrive(__u64 last, __u32 hop, __u64 now)
 {
-	if (!last || !count_time(last & 0xff, hop, now - (last >> 8)))
+	if (last && count_time(last & 0xff, hop, now - (last >> 8)))
+		return;
+	struct mag_cpu *state = this_cpu();
+	if (state)
 		__sync_fetch_and_add(&state->began[hop & (MAG_HOPS - 1)], 1);
 }
 
 /* A call of the socket layer, or a task that is woken for a socket. `alone` where nothing can be said of what came before. */
 __noinline int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
 {
-	struct mag_cpu *state = this_cpu();
-	if (!state)
-		return 0;
 	__u64 last = 0;
 	__u32 way = way_of(hop);
 	/* below 32 they are on a path */
 	if (cookie && !alone && hop < 32 && way)
 		last = move_on(CALL_KEY(cookie, way), cookie, MARK(hop, now));
-	arrive(state, last, hop, now);
+	arrive(last, hop, now);
 	return 0;
 }
 

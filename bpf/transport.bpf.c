@@ -60,7 +60,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 		return;
 	struct tuple t;
 	bool peer = socket_tuple(sk, &t);
-	if (control.gate) {
+	if (control.gate & MAG_GATE_CHOOSE) {
 		struct subject subject;
 		subject_of(&subject, MAG_TCP_STATE, &t, cookie, true);
 		subject.flow = peer ? flow_id(&t) : 0;
@@ -158,8 +158,7 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 		}
 	}
 	/* a sample is worth a record, which only the modes with full ones write */
-	bool scant = control.gate && (control.detail == MAG_DETAIL_COMPACT || only_adds_up());
-	if (wanted(MAG_TCP_STATE) && !scant)
+	if (wanted(MAG_TCP_STATE) && !(control.gate & MAG_GATE_DETAIL && scant()))
 		log_state(sk, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags), now);
 	return 0;
 }

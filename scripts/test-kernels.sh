@@ -2,8 +2,8 @@
 # Runs the capture tests inside Debian's stock kernels, each booted in a virtual machine under software emulation.
 #
 # usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [SERIES…]     (default: 6.12 6.1)
-# Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, and a
-# driver's ring; the first series runs disturbed networks as well. With --full each runs everything, and journeys and other
+# Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, sums that the
+# kernel makes, and a driver's ring; the first series runs disturbed networks as well. With --full each runs everything, and journeys and other
 # protocols too.
 # The machines run side by side where there are CPUs for it. No test depends on how long it takes; without --full no suite begins
 # after ten minutes, and those left over are named as skipped.
@@ -35,7 +35,7 @@ guest_needs strip "${tools[@]}"
 
 # What runs in the guests. `backends` is there for the kinds of probes, `disturbed` for its netem and `driver` for its network
 # cards, which the machine that tests are developed on may lack.
-short=(backends exact switches custom filters control driver)
+short=(backends exact switches custom filters control synthesis driver)
 suites=("${short[@]}" disturbed)
 switches=100 limit=600
 if [ $full = yes ]; then

@@ -169,7 +169,7 @@ pub struct CaptureArgs {
     /// Leave out most of many events: `1/100`, `10ms`, either with hops (`1/100 dev.xmit`), or whole flows: `flows 1/16`
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
-    /// What becomes of an event: `full`, `compact` for shorter records, `histograms` for none but times and packets that the kernel
+    /// What becomes of an event: `full`, `compact` for nothing beside events, `histograms` for none but times and packets that the kernel
     /// adds up (docs/probes.md); `ctl detail` changes it
     #[arg(long, value_name = "HOW", value_parser = detail)]
     pub detail: Option<Detail>,

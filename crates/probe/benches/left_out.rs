@@ -6,11 +6,10 @@
 mod loopback;
 
 use libbpf_rs::query::ProgInfoIter;
-use loopback::{ROUNDS, SENDS, alone, exchange, quartiles, stop};
+use loopback::{ROUNDS, SENDS, account, alone, exchange, quartiles, stop};
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::{Capture, CaptureOptions, HostFacts, Sampler, plan};
 use std::net::UdpSocket;
-use std::os::fd::{FromRawFd, OwnedFd};
 
 const HOPS: [Hop; 3] = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv];
 
@@ -18,17 +17,6 @@ const HOPS: [Hop; 3] = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv];
 fn ran(program: &str) -> (u64, u64) {
     let of_name = ProgInfoIter::default().filter(|info| info.name.to_string_lossy() == program);
     of_name.fold((0, 0), |(ns, runs), info| (ns + info.run_time_ns, runs + info.run_cnt))
-}
-
-/// Lets the kernel keep that account until it is closed.
-fn account() -> OwnedFd {
-    // SAFETY: a system call without pointers; what it gives is a new descriptor of ours.
-    #[allow(unsafe_code)]
-    unsafe {
-        let descriptor = libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME);
-        assert!(descriptor >= 0, "the kernel keeps no account");
-        OwnedFd::from_raw_fd(descriptor)
-    }
 }
 
 /// One way to keep or to leave out, and what a hit of it cost each round.

@@ -7,8 +7,8 @@
 use crate::error::ProbeError;
 use crate::filter::Program;
 use crate::record::{
-    MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_hop_MAG_CUSTOM, mag_insn,
-    mag_pcap,
+    MAG_CUSTOMS, MAG_FILTER_SLOTS, MAG_PCAP_INSNS, mag_control, mag_filter, mag_gate_MAG_GATE_CHOOSE,
+    mag_gate_MAG_GATE_DETAIL, mag_hop_MAG_CUSTOM, mag_insn, mag_pcap,
 };
 use crate::setting::Detail;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
@@ -154,7 +154,7 @@ impl Control {
         if self.learning(self.hops()) {
             self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
         }
-        self.word(std::mem::offset_of!(mag_control, gate)).store(1, SeqCst);
+        self.word(std::mem::offset_of!(mag_control, gate)).fetch_or(mag_gate_MAG_GATE_CHOOSE, SeqCst);
         self.word(slot).store(next, SeqCst);
         self.settle();
         self.wait_for_programs()
@@ -174,7 +174,7 @@ impl Control {
                 .update(&(next - 1).to_ne_bytes(), bytes_of_pcap(&program), MapFlags::ANY)
                 .map_err(failed)?;
         }
-        self.word(std::mem::offset_of!(mag_control, gate)).store(1, SeqCst);
+        self.word(std::mem::offset_of!(mag_control, gate)).fetch_or(mag_gate_MAG_GATE_CHOOSE, SeqCst);
         self.word(slot).store(next, SeqCst);
         self.settle();
         self.wait_for_programs()
@@ -273,9 +273,10 @@ impl Control {
         let learn = self.learning(self.hops());
         let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(Sampler::samples);
         let gate = learn || special || self.program.is_some() || self.has_pcap() || self.flow_one_in > 1;
-        let gate = gate || self.detail() != Detail::Full;
+        let choose = if gate { mag_gate_MAG_GATE_CHOOSE } else { 0 };
+        let detail = if self.detail() == Detail::Full { 0 } else { mag_gate_MAG_GATE_DETAIL };
         self.word(std::mem::offset_of!(mag_control, learn)).store(u32::from(learn), SeqCst);
-        self.word(std::mem::offset_of!(mag_control, gate)).store(u32::from(gate), SeqCst);
+        self.word(std::mem::offset_of!(mag_control, gate)).store(choose | detail, SeqCst);
     }
 
     /// Returns when no program still runs that began before.

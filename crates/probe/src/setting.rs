@@ -43,7 +43,7 @@ pub enum Detail {
     /// A record of everything that the hop knows.
     #[default]
     Full = mag_detail_MAG_DETAIL_FULL,
-    /// At hops that see packets a shorter record, and nothing beside the events: see docs/probes.md.
+    /// The same, and nothing beside the events: no samples of TCP state, no first bytes of payload.
     Compact = mag_detail_MAG_DETAIL_COMPACT,
     /// No record: the kernel adds up times from hop to hop, and packets.
     Histograms = mag_detail_MAG_DETAIL_HISTOGRAMS,

@@ -385,6 +385,60 @@ fn switching_a_thousand_times_under_load_loses_nothing() {
     });
 }
 
+/// Journeys as what they carried: protocol, verdict, bytes from the beginning of their flow, hops.
+fn told_journeys(recording: &Recording) -> Vec<String> {
+    let (journeys, _) = recording.journeys();
+    let mut first: HashMap<_, u64> = HashMap::new();
+    for journey in &journeys {
+        let start = first.entry(journey.tx_flow).or_insert(journey.range.start);
+        *start = journey.range.start.min(*start);
+    }
+    let told = journeys.iter().map(|journey| {
+        let hops: Vec<_> = Hop::path().iter().filter(|hop| journey.rung(**hop).is_some()).collect();
+        let from = first[&journey.tx_flow];
+        let range = (journey.range.start - from, journey.range.end - from);
+        format!("{} {:?} {range:?} {hops:?}", journey.proto, journey.verdict)
+    });
+    let mut told: Vec<String> = told.collect();
+    told.sort_unstable();
+    told
+}
+
+#[test]
+fn compact_journeys_are_the_full_ones_and_nothing_is_beside_them() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let of = |detail| {
+            let net = quiet();
+            let options = CaptureOptions {
+                hops: full_hops(),
+                detail,
+                snap: vec![(Hop::DevXmit, 32)],
+                ..CaptureOptions::default()
+            };
+            let recording = net.capture_with(options);
+            let pair = Pair::new(&net, CLIENT, SERVER, 5860);
+            for size in [1, 64, 1_400] {
+                pair.send(50, size);
+            }
+            requests(&net, 5870, 50);
+            finish(recording).0
+        };
+        let (full, compact) = (of(Detail::Full), of(Detail::Compact));
+        let beside = |recording: &Recording| {
+            let samples = recording.batches.iter().map(|batch| batch.tcp.len()).sum::<usize>();
+            (samples > 0, recording.heads().count() > 0)
+        };
+        assert_eq!((beside(&full), beside(&compact)), ((true, true), (false, false)));
+        let (full, compact) = (told_journeys(&full), told_journeys(&compact));
+        assert!(full.len() >= 250, "{}", full.len());
+        let other = full.iter().zip(&compact).find(|(full, compact)| full != compact);
+        assert_eq!((other, full.len()), (None, compact.len()));
+    });
+}
+
 #[test]
 fn without_room_there_are_no_histograms() {
     if !can_capture() {

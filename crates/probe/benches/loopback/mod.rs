@@ -4,6 +4,7 @@ use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
 use magscope_probe::{Capture, HostFacts};
 use std::net::UdpSocket;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Interleaved rounds, so that whatever else the machine does falls on all columns alike.
@@ -41,6 +42,18 @@ pub fn exchange(socket: &UdpSocket) {
     for _ in 0..SENDS {
         socket.send(&buffer).expect("send");
         socket.recv(&mut buffer).expect("recv");
+    }
+}
+
+/// Lets the kernel keep an account of how long programs run, until it is closed.
+#[allow(dead_code)]
+pub fn account() -> OwnedFd {
+    // SAFETY: a system call without pointers; what it gives is a new descriptor of ours.
+    #[allow(unsafe_code)]
+    unsafe {
+        let descriptor = libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME);
+        assert!(descriptor >= 0, "the kernel keeps no account");
+        OwnedFd::from_raw_fd(descriptor)
     }
 }
 

@@ -1,0 +1,120 @@
+//! What a hit costs by what becomes of it: a full record, a compact one, sums in the kernel, nothing because a filter leaves it out. All hops
+//! of one capture stay attached and only the setting changes, in interleaved rounds of a tight `send`/`recv` loop. By the kernel's own account of
+//! how long programs ran, in which what else the machine does is not; and what reading the records costs after.
+//!
+//! `cargo bench -p magscope-probe --bench detail`, as root. Prints a table; asserts nothing but that each way was gone.
+
+mod loopback;
+
+use libbpf_rs::query::ProgInfoIter;
+use loopback::{ROUNDS, SENDS, account, alone, exchange, quartiles, stop};
+use magscope_core::source::Source;
+use magscope_core::{Batch, CaptureFilter, Hop, HopCount};
+use magscope_probe::plan::default_hops;
+use magscope_probe::{Capture, CaptureOptions, Detail, SUMS, Setting};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+/// One way, and of each round: nanoseconds of a hit, nanoseconds of reading a record.
+struct Way {
+    name: &'static str,
+    settings: Vec<Setting>,
+    rounds: Vec<[f64; 2]>,
+}
+
+fn way(name: &'static str, detail: Detail, filter: Option<&str>) -> Way {
+    let filter = filter.map(|text| CaptureFilter::parse(text).expect("a filter"));
+    Way { name, settings: vec![Setting::Filter(filter), Setting::Detail(detail)], rounds: Vec::new() }
+}
+
+/// Programs that there are.
+fn programs() -> HashSet<u32> {
+    ProgInfoIter::default().map(|info| info.id).collect()
+}
+
+/// How long all programs but those have run, nanoseconds.
+fn ran(others: &HashSet<u32>) -> u64 {
+    ProgInfoIter::default().filter(|info| !others.contains(&info.id)).map(|info| info.run_time_ns).sum()
+}
+
+fn seen(capture: &Capture) -> u64 {
+    capture.counters().expect("counters").hops.iter().map(HopCount::seen).sum()
+}
+
+/// Reads until the rings are empty and all that was held is handed over.
+fn read_ns(capture: &mut Capture, batch: &mut Batch) -> (f64, u64) {
+    let (start, mut records) = (Instant::now(), 0);
+    let mut waited = Duration::ZERO;
+    for round in 0..3 {
+        capture.next(batch, Duration::ZERO).expect("a batch");
+        records += batch.numbered();
+        if round < 2 {
+            let begin = Instant::now();
+            std::thread::sleep(Duration::from_millis(6));
+            waited += begin.elapsed();
+        }
+    }
+    ((start.elapsed() - waited).as_nanos() as f64, records)
+}
+
+fn main() {
+    let Some((_, socket)) = alone() else { return };
+    let mut ways = [
+        way("full", Detail::Full, None),
+        way("compact", Detail::Compact, None),
+        way("histograms", Detail::Histograms, None),
+        way("both", Detail::Both, None),
+        way("left out by the filter", Detail::Full, Some("tcp")),
+    ];
+    let _account = account();
+    // without wake-ups, whose programs also run where there is no hit, and for which a filter makes every hop remember sockets
+    let mut hops = default_hops();
+    [Hop::TaskWake, Hop::TaskRun].into_iter().for_each(|hop| hops.remove(hop));
+    let (mut batch, mut hits) = (Batch::default(), 0.0);
+    for _ in 0..ROUNDS {
+        let others = programs();
+        let mut capture = Capture::start(CaptureOptions {
+            hops,
+            ring_bytes_per_cpu: 64 << 20,
+            sums: SUMS,
+            ..CaptureOptions::default()
+        })
+        .expect("capture");
+        for way in &mut ways {
+            for setting in &way.settings {
+                capture.change(setting).expect("changed");
+            }
+            read_ns(&mut capture, &mut batch);
+            let (hits_before, before) = (seen(&capture), ran(&others));
+            exchange(&socket);
+            let (ns, seen) = (ran(&others) - before, seen(&capture) - hits_before);
+            let (reading_ns, records) = read_ns(&mut capture, &mut batch);
+            assert_eq!(
+                capture.counters().expect("counters").lost(),
+                0,
+                "a lost record costs less than a kept one"
+            );
+            let reading = if records > SENDS as u64 { reading_ns / records as f64 } else { 0.0 };
+            way.rounds.push([ns as f64 / seen as f64, reading]);
+            hits = seen as f64 / SENDS as f64;
+        }
+        stop(capture);
+    }
+    let of = |way: &Way, at: usize| -> Vec<f64> { way.rounds.iter().map(|round| round[at]).collect() };
+    let full = of(&ways[0], 0);
+    println!("{ROUNDS} rounds of {SENDS} pairs, {hits:.1} hits a pair; medians (quartiles)");
+    println!("{:<26}{:>20}{:>22}{:>22}", "", "ns a hit", "of a full record", "reading, ns a record");
+    for way in &ways {
+        let mut cost = of(way, 0);
+        let mut ratio: Vec<f64> = cost.iter().zip(&full).map(|(cost, full)| cost / full).collect();
+        let ([low, middle, high], [a, b, c]) = (quartiles(&mut cost), quartiles(&mut ratio));
+        let [r, s, t] = quartiles(&mut of(way, 1));
+        println!(
+            "{:<26}{:>20}{:>22}{:>22}",
+            way.name,
+            format!("{middle:.0} ({low:.0}–{high:.0})"),
+            format!("{b:.2} ({a:.2}–{c:.2})"),
+            if s > 0.0 { format!("{s:.1} ({r:.1}–{t:.1})") } else { "·".to_owned() }
+        );
+    }
+}
