@@ -170,7 +170,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "HOW", value_parser = sampling)]
     pub sample: Vec<Setting>,
     /// What becomes of an event: `full`, `compact` for nothing beside events, `histograms` for none but times and packets that the kernel
-    /// adds up (docs/probes.md); `ctl detail` changes it
+    /// adds up (docs/filters.md); `ctl detail` changes it
     #[arg(long, value_name = "HOW", value_parser = detail)]
     pub detail: Option<Detail>,
     /// Stand at a place of your own too, and read values there: `fentry:tcp_rcv_established after=tcp.recv skb->len`
