@@ -54,7 +54,7 @@ fn read_ns(capture: &mut Capture, batch: &mut Batch) -> (f64, u64) {
             waited += begin.elapsed();
         }
     }
-    ((start.elapsed() - waited).as_nanos() as f64, records)
+    (start.elapsed().saturating_sub(waited).as_nanos() as f64, records)
 }
 
 fn main() {
@@ -69,7 +69,8 @@ fn main() {
     let _account = account();
     // without wake-ups, whose programs also run where there is no hit, and for which a filter makes every hop remember sockets
     let mut hops = default_hops();
-    [Hop::TaskWake, Hop::TaskRun].into_iter().for_each(|hop| hops.remove(hop));
+    hops.remove(Hop::TaskWake);
+    hops.remove(Hop::TaskRun);
     let (mut batch, mut hits) = (Batch::default(), 0.0);
     for _ in 0..ROUNDS {
         let others = programs();
@@ -107,14 +108,15 @@ fn main() {
     for way in &ways {
         let mut cost = of(way, 0);
         let mut ratio: Vec<f64> = cost.iter().zip(&full).map(|(cost, full)| cost / full).collect();
-        let ([low, middle, high], [a, b, c]) = (quartiles(&mut cost), quartiles(&mut ratio));
-        let [r, s, t] = quartiles(&mut of(way, 1));
-        println!(
-            "{:<26}{:>20}{:>22}{:>22}",
-            way.name,
-            format!("{middle:.0} ({low:.0}–{high:.0})"),
-            format!("{b:.2} ({a:.2}–{c:.2})"),
-            if s > 0.0 { format!("{s:.1} ({r:.1}–{t:.1})") } else { "·".to_owned() }
-        );
+        let shown = |values: &mut [f64], digits: usize| {
+            let [low, middle, high] = quartiles(values);
+            if middle > 0.0 {
+                format!("{middle:.digits$} ({low:.digits$}–{high:.digits$})")
+            } else {
+                "·".to_owned()
+            }
+        };
+        let (cost, ratio, reading) = (shown(&mut cost, 0), shown(&mut ratio, 2), shown(&mut of(way, 1), 1));
+        println!("{:<26}{cost:>20}{ratio:>22}{reading:>22}", way.name);
     }
 }

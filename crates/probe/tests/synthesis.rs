@@ -219,7 +219,10 @@ fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
             let listener = net.server.run(|| TcpListener::bind(address(SERVER, port + 5)).expect("bind"));
             let mut near = net.client.run(|| TcpStream::connect(address(SERVER, port + 5)).expect("connect"));
             let (mut far, _) = listener.accept().expect("accept");
-            let reader = std::thread::spawn(move || while far.read(&mut [0; 30_000]).expect("read") > 0 {});
+            let reader = std::thread::spawn(move || {
+                let mut buffer = vec![0; 30_000];
+                while far.read(&mut buffer).expect("read") > 0 {}
+            });
             while !done.load(Relaxed) {
                 near.write_all(&[1; 9_000]).expect("write");
                 std::thread::sleep(Duration::from_micros(200));

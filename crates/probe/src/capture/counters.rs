@@ -81,7 +81,7 @@ impl OfCpu<'_> {
     fn hits(&self) -> CpuHits {
         let all = |offset| (0..mag_hop_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
-            kept: all(offset_of!(mag_cpu, kept)),
+            kept: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
             sampled: all(offset_of!(mag_cpu, sampled)),
             filtered: all(offset_of!(mag_cpu, filtered)) + all(offset_of!(mag_cpu, undecided)),
         }
