@@ -61,7 +61,7 @@ pub struct Times {
 }
 
 /// The step of a time.
-const fn step(ns: u64) -> usize {
+pub(crate) const fn step(ns: u64) -> usize {
     if ns < 1 << SUB_BITS {
         return ns as usize;
     }
@@ -70,7 +70,7 @@ const fn step(ns: u64) -> usize {
 }
 
 /// The longest time of a step.
-const fn longest(step: usize) -> u64 {
+pub(crate) const fn longest(step: usize) -> u64 {
     let (row, place) = ((step >> SUB_BITS) as u32, step as u64 & ((1 << SUB_BITS) - 1));
     if row == 0 { place } else { (((1 << SUB_BITS) + place + 1) << (row - 1)) - 1 }
 }
