@@ -89,7 +89,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
 
 #[test]
 fn datagrams_a_process_and_what_only_root_may_ask() {
-    let Some(scene) = Scene::new("root", &["--hops", "+app.copy"]) else { return };
+    let Some(scene) = Scene::new("root", &["--hops", "+udp.recv,app.copy"]) else { return };
     let (own, peer) = scene.inside(|| {
         let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
         (bind(), bind())

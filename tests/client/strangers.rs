@@ -119,7 +119,9 @@ fn nobody_learns_of_anothers_socket() {
         // Traffic that is another's goes on all the while.
         (&near).write_all(&[1; 5000]).expect("sent");
         (&far).read_exact(&mut [0; 5000]).expect("read");
-        questions.iter().for_each(|question| writeln!(stdin, "{question}").expect("it reads"));
+        for question in &questions {
+            writeln!(stdin, "{question}").expect("it reads");
+        }
         drop(stdin);
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8(output.stdout).expect("text");
@@ -244,7 +246,7 @@ fn nonsense_is_answered_and_does_no_harm() {
     assert_eq!(raw.ask(r#"{"end":1}"#, None), json!({"ended": 1}));
     // A line without an end, and file descriptors that nobody asked for.
     let endless = Raw::connect(&scene.socket());
-    let _ = endless.0.get_ref().write_all(&[b'x'; 1 << 16]);
+    let _ = endless.0.get_ref().write_all(&vec![b'x'; 1 << 16]);
     let mut hoard = Raw::connect(&scene.socket());
     for _ in 0..6 {
         hoard.say(r#"{"ask":1}"#, Some(file.as_fd()));

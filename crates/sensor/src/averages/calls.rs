@@ -20,12 +20,12 @@ pub struct Calls {
     window: Window,
     since_ns: u64,
     within: VecDeque<Part>,
-    /// What is in the window.
-    calls: u64,
+    /// How many are in the window, and their bytes.
+    n: u64,
     bytes: u64,
     /// The instant of the last call that has left it.
     left_ns: Option<u64>,
-    overall_calls: u64,
+    overall_n: u64,
     overall_bytes: u64,
     last_ns: u64,
 }
@@ -47,10 +47,10 @@ impl Calls {
             window,
             since_ns,
             within: VecDeque::new(),
-            calls: 0,
+            n: 0,
             bytes: 0,
             left_ns: None,
-            overall_calls: 0,
+            overall_n: 0,
             overall_bytes: 0,
             last_ns: since_ns,
         }
@@ -58,15 +58,15 @@ impl Calls {
 
     /// How many there were overall.
     pub const fn overall(&self) -> u64 {
-        self.overall_calls
+        self.overall_n
     }
 
     /// A call that took so many bytes.
     pub fn call(&mut self, at_ns: u64, bytes: u64) {
-        self.overall_calls += 1;
+        self.overall_n += 1;
         self.overall_bytes += bytes;
         self.last_ns = self.last_ns.max(at_ns);
-        self.calls += 1;
+        self.n += 1;
         self.bytes += bytes;
         // What comes a little late, from another CPU, counts as of the last: windows do not run backwards.
         let at_ns = self.within.back().map_or(at_ns, |last| last.ns.max(at_ns));
@@ -96,7 +96,7 @@ impl Calls {
 
     fn leave(&mut self) {
         let Some(first) = self.within.pop_front() else { return };
-        self.calls -= first.calls;
+        self.n -= first.calls;
         self.bytes -= first.bytes;
         self.left_ns = Some(first.ns);
     }
@@ -112,14 +112,14 @@ impl Calls {
                     within.fold((0, 0), |(calls, bytes), part| (calls + part.calls, bytes + part.bytes));
                 span(from_ns.max(self.since_ns), to_ns, calls, bytes, weight)
             }
-            (_, Some(left_ns), _) => span(left_ns, self.last_ns, self.calls, self.bytes, weight),
+            (_, Some(left_ns), _) => span(left_ns, self.last_ns, self.n, self.bytes, weight),
             // Not full yet: time begins with the first.
             (_, None, Some(first)) => {
-                span(first.ns, self.last_ns, self.calls - 1, self.bytes - first.bytes, weight)
+                span(first.ns, self.last_ns, self.n - 1, self.bytes - first.bytes, weight)
             }
             (_, None, None) => span(self.since_ns, self.since_ns, 0, 0, weight),
         };
-        let overall = span(self.since_ns, self.last_ns, self.overall_calls, self.overall_bytes, overall_weight);
+        let overall = span(self.since_ns, self.last_ns, self.overall_n, self.overall_bytes, overall_weight);
         Rate { window, overall, weight }
     }
 }

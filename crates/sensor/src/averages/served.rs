@@ -5,13 +5,13 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 
 /// Why there is no latency where nothing else stands in the way.
-pub const NO_JOURNEY: &str =
-    "no journey that was read here has been seen whole: nothing came, or no hop before the read is served";
+pub const NO_JOURNEY: &str = "no journey that was read here has been seen whole: nothing came, or no hop before the read is served \
+                              (datagrams need udp.recv)";
 
 /// What the capture takes.
 #[derive(Clone, Debug)]
 pub struct Served {
-    served: HopSet,
+    hops: HopSet,
     settings: Vec<String>,
     no_receives: String,
     no_sends: String,
@@ -29,7 +29,7 @@ impl Served {
             _ => format!("{hop} is not captured: it is not asked for, or was switched off"),
         };
         Served {
-            served: info.coverage.served(),
+            hops: info.coverage.served(),
             settings: info.settings.iter().filter(|setting| leaves_out(setting)).cloned().collect(),
             no_receives: why(RECEIVES[0]),
             no_sends: why(SENDS[0]),
@@ -38,12 +38,12 @@ impl Served {
 
     /// The hop at which received bytes are counted.
     pub fn receives(&self) -> Option<Hop> {
-        RECEIVES.into_iter().find(|hop| self.served.contains(*hop))
+        RECEIVES.into_iter().find(|hop| self.hops.contains(*hop))
     }
 
     /// The hop at which sent bytes are counted.
     pub fn sends(&self) -> Option<Hop> {
-        SENDS.into_iter().find(|hop| self.served.contains(*hop))
+        SENDS.into_iter().find(|hop| self.hops.contains(*hop))
     }
 
     /// The same, or why there is none.
@@ -81,7 +81,7 @@ impl Served {
                 let hops = rest.split([',', ' ']).filter_map(|name| name.parse::<Hop>().ok());
                 let before = (self.receives(), self.sends());
                 for hop in hops {
-                    if word == "enable" { self.served.insert(hop) } else { self.served.remove(hop) }
+                    if word == "enable" { self.hops.insert(hop) } else { self.hops.remove(hop) }
                 }
                 (before != (self.receives(), self.sends())).then(|| format!("`{what}` while it was watched"))
             }
