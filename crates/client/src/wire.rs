@@ -258,3 +258,64 @@ pub struct Latency {
     /// The hops at which they were seen first: `app.send` of a sender on this host, `dev.recv` of one elsewhere.
     pub first_seen_at: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_the_lines_that_are_documented() {
+        let watching = |of, window, push| Request::Watch(Watching { of, window, push });
+        let flow = FourTuple {
+            proto: Transport::Tcp,
+            local: "10.0.0.1:80".parse().expect("an address"),
+            remote: "10.0.0.2:5000".parse().expect("an address"),
+            netns: None,
+        };
+        let push = Push { of: Figure::Received, change: 0.1, pause_s: 0.1 };
+        let a_second = Window::Seconds(1.0);
+        for (line, request) in [
+            (
+                r#"{"watch":{"of":"socket","window":{"receives":1000}}}"#,
+                watching(What::Socket, Window::Receives(1_000), None),
+            ),
+            (r#"{"ask":1}"#, Request::Ask(1)),
+            (r#"{"end":1}"#, Request::End(1)),
+            (
+                r#"{"watch":{"of":"process","window":{"seconds":0.5},"push":{"of":"received","change":0.1,"pause_s":0.1}}}"#,
+                watching(What::Process, Window::Seconds(0.5), Some(push)),
+            ),
+            (r#"{"watch":{"of":{"pid":1},"window":{"seconds":1.0}}}"#, watching(What::Pid(1), a_second, None)),
+            (
+                r#"{"watch":{"of":{"cgroup":"/a/b"},"window":{"seconds":1.0}}}"#,
+                watching(What::Cgroup("/a/b".to_owned()), a_second, None),
+            ),
+            (
+                r#"{"watch":{"of":{"flow":{"proto":"tcp","local":"10.0.0.1:80","remote":"10.0.0.2:5000"}},"window":{"seconds":1.0}}}"#,
+                watching(What::Flow(flow), a_second, None),
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&request).expect("it is written"), line);
+            assert_eq!(serde_json::from_str::<Request>(line).expect("it is read"), request);
+        }
+        for wrong in [
+            r#"{"ask":1,"end":1}"#,
+            r#"{"watch":{"of":"socket","window":{"seconds":1},"x":1}}"#,
+            r#"{"say":1}"#,
+        ] {
+            assert!(serde_json::from_str::<Request>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_figure_is_known_or_says_why_not() {
+        let unknown: Known<Rate> = serde_json::from_str(r#"{"unknown":"it is off"}"#).expect("it is read");
+        assert_eq!(
+            (unknown.get(), serde_json::to_string(&unknown).ok()),
+            (None, Some(r#"{"unknown":"it is off"}"#.to_owned()))
+        );
+        let known = Known::Is(Rate { window: Span::default(), overall: Span::default(), weight: 1.0 });
+        let line = serde_json::to_string(&known).expect("it is written");
+        assert_eq!(serde_json::from_str::<Known<Rate>>(&line).expect("it is read"), known);
+    }
+}
