@@ -35,7 +35,8 @@ impl Scene {
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("own directory");
         let (own, sense) = (dir.path().join("agent.sock"), dir.path().join("sense.sock"));
         let (own, sense) = (own.display().to_string(), sense.display().to_string());
-        let arguments = [&["agent", "--socket", &own, "--sense-socket", &sense][..], more].concat();
+        let all = ["agent", "--socket", &own, "--sense-socket", &sense, "--max-overhead", "off"];
+        let arguments = [&all[..], more].concat();
         let mut agent = within(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
         let said = Arc::new(Mutex::new(Vec::new()));
         let (lines, stderr) = (said.clone(), agent.stderr.take().expect("piped"));

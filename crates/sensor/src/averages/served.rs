@@ -13,6 +13,8 @@ pub const NO_JOURNEY: &str = "no journey that was read here has been seen whole:
 pub struct Served {
     hops: HopSet,
     settings: Vec<String>,
+    /// Why no records are made at all.
+    stopped: Option<String>,
     no_receives: String,
     no_sends: String,
 }
@@ -31,6 +33,7 @@ impl Served {
         Served {
             hops: info.coverage.served(),
             settings: info.settings.iter().filter(|setting| leaves_out(setting)).cloned().collect(),
+            stopped: None,
             no_receives: why(RECEIVES[0]),
             no_sends: why(SENDS[0]),
         }
@@ -48,12 +51,12 @@ impl Served {
 
     /// The same, or why there is none.
     pub fn why_no_receives(&self) -> Result<Hop, &str> {
-        self.receives().ok_or(&self.no_receives)
+        self.stopped.as_deref().map_or_else(|| self.receives().ok_or(&self.no_receives), Err)
     }
 
     /// The same, or why there is none.
     pub fn why_no_sends(&self) -> Result<Hop, &str> {
-        self.sends().ok_or(&self.no_sends)
+        self.stopped.as_deref().map_or_else(|| self.sends().ok_or(&self.no_sends), Err)
     }
 
     /// Settings in force that leave events out.
@@ -85,6 +88,13 @@ impl Served {
                 }
                 (before != (self.receives(), self.sends())).then(|| format!("`{what}` while it was watched"))
             }
+            "governor:" => {
+                let before = self.stopped.take();
+                if rest.starts_with("histograms") {
+                    self.stopped = Some(format!("no records are made, to keep the overhead small: {rest}"));
+                }
+                (before.is_some() != self.stopped.is_some()).then(|| format!("`{what}` while it was watched"))
+            }
             _ if leaves_out(what) || matches!(word, "filter" | "pcap" | "sample") => {
                 // A sampler of some hops stands beside one of others; a filter replaces the one before.
                 let kind = if word == "sample" && rest.starts_with("flows") { "sample flows" } else { word };
@@ -106,6 +116,6 @@ impl Served {
 /// Whether a setting leaves events out.
 fn leaves_out(setting: &str) -> bool {
     let (word, rest) = setting.split_once(' ').unwrap_or((setting, "off"));
-    let nothing = rest.starts_with("off") || rest == "flows 1/1" || rest.is_empty();
+    let nothing = rest.starts_with("off") || matches!(rest, "flows 1/1" | "flows off") || rest.is_empty();
     matches!(word, "filter" | "pcap" | "sample") && !nothing
 }
