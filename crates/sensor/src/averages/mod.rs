@@ -285,9 +285,11 @@ impl Averages {
                 .latency(as_of_ns)
                 .map_or_else(|| Known::Unknown { unknown: served::NO_JOURNEY.to_owned() }, Known::Is),
         };
-        let begins = received.get().map(|rate| rate.window.from_ns);
-        let begins = begins.into_iter().chain(sent.get().map(|rate| rate.window.from_ns));
-        let begins = begins.chain(latency.get().map(|latency| latency.from_ns)).min().unwrap_or(watch.since_ns);
+        // A direction in which nothing has come yet has no window.
+        let begins =
+            [&received, &sent].into_iter().filter_map(Known::get).filter(|rate| rate.overall.calls > 0);
+        let begins = begins.map(|rate| rate.window.from_ns).chain(latency.get().map(|latency| latency.from_ns));
+        let begins = begins.min().unwrap_or(watch.since_ns);
         Some(wire::Averages {
             id: told,
             since_ns: watch.since_ns,
