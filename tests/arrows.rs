@@ -6,12 +6,13 @@ use std::process::Command;
 
 /// Each crate of the workspace and those it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("magscope-client", &[]),
     ("magscope-core", &[]),
     ("magscope-probe", &["magscope-core"]),
     ("magscope-session", &["magscope-core"]),
     ("magscope-scope", &["magscope-core"]),
     ("magscope-export", &["magscope-core"]),
-    ("magscope-sensor", &["magscope-core"]),
+    ("magscope-sensor", &["magscope-client", "magscope-core"]),
     ("magscope-fleet", &["magscope-core", "magscope-export", "magscope-session"]),
     ("magscope-ship", &["magscope-session"]),
     ("magscope-query", &["magscope-core", "magscope-export"]),
@@ -20,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "magnet-scope",
         &[
+            "magscope-client",
             "magscope-core",
             "magscope-export",
             "magscope-fleet",

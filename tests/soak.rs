@@ -68,7 +68,19 @@ fn memory_stays_what_it_is_and_every_event_is_there_or_counted() {
     let socket = dir.path().join("agent.sock").display().to_string();
     let agent = on(
         namespace,
-        &["agent", "--socket", &socket, "--memory", "32MiB", "--max-overhead", "off", "--hops", "all", "--filter", "udp"],
+        &[
+            "agent",
+            "--socket",
+            &socket,
+            "--memory",
+            "32MiB",
+            "--max-overhead",
+            "off",
+            "--hops",
+            "all",
+            "--filter",
+            "udp",
+        ],
     );
     assert!(eventually(|| std::path::Path::new(&socket).exists()), "it listens");
     let sensor = on(namespace, &["metrics", "--connect", &format!("unix:{socket}")]);

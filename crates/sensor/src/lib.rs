@@ -7,6 +7,7 @@
 //! No number stands alone: what was lost, what a sampler or a filter left out and which hops nothing serves travel with every
 //! snapshot and are in every format.
 
+pub mod averages;
 mod figures;
 pub mod health;
 mod histogram;

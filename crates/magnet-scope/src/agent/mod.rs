@@ -3,9 +3,11 @@
 mod bus;
 mod health;
 mod listen;
+mod sense;
 mod socket;
 
 pub use bus::BusArgs;
 pub use health::Health;
 pub use listen::ListenArgs;
+pub use sense::{Sense, SenseArgs};
 pub use socket::Socket;

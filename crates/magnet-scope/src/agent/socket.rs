@@ -1,4 +1,4 @@
-//! The agent's socket for this host.
+//! The agent's sockets for this host.
 
 use crate::connect::explain;
 use crate::control;
@@ -31,11 +31,16 @@ impl Socket {
                 return Err(Usage("say where the socket is to be: `--socket PATH`".to_owned()).into());
             }
         };
+        Self::at(path, 0o600)
+    }
+
+    /// Makes it at this path, with these rights.
+    pub fn at(path: PathBuf, mode: u32) -> Result<Self> {
         if UnixStream::connect(&path).is_ok() {
             return Err(Hint::error(
                 format!("an agent listens at {} already", path.display()),
                 "it was started before, perhaps as a service",
-                "use that one, or give this one another `--socket PATH`",
+                "use that one, or give this one another place (`--socket PATH`, `--sense-socket PATH`)",
             ));
         }
         // What nobody listens at was left behind by a kill; only a socket is ever removed.
@@ -49,7 +54,7 @@ impl Socket {
         let listener = bound.map_err(|error| {
             explain(FleetError::Listen { address: path.display().to_string(), because: error.to_string() })
         })?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
         Ok(Socket { listener, path })
     }
 }

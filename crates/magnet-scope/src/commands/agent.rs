@@ -1,6 +1,6 @@
 //! `magnet-scope agent`: a capture that stands, its last minutes in memory, and viewers that read them.
 
-use crate::agent::{BusArgs, Health, ListenArgs};
+use crate::agent::{BusArgs, Health, ListenArgs, Sense, SenseArgs};
 use crate::capture::Usual;
 use crate::cli::{CaptureArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
@@ -73,6 +73,8 @@ struct ServeArgs {
     listen: ListenArgs,
     #[command(flatten)]
     bus: BusArgs,
+    #[command(flatten)]
+    sense: SenseArgs,
     /// How much of the past is kept
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
@@ -204,6 +206,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     let stop = Stop::on_signals()?;
     let via = args.bus.via(&args.listen)?;
     let doors = args.listen.open()?;
+    let sense = args.sense.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
     let usual = Usual { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };
     let capture = capture::start_with(&args.capture, namespaces, usual)?;
@@ -213,6 +216,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
 
     let (memory, mut writer) = Memory::new(live.info().clone(), args.memory)?;
     let talker = doors.serve(Hosts::of(vec![memory.clone()]))?;
+    let mut sense = sense.map(|sense| sense.serve(live.info())).transpose()?;
     let bus = via.map(|via| args.bus.publish(&via, &memory)).transpose()?;
     let mut health = Health::new(&memory, bus.as_ref().map(|bus| bus.status().clone()), args.health);
     let mut batch = Batch::default();
@@ -224,12 +228,18 @@ fn stand(args: &ServeArgs) -> Result<()> {
         if let Err(error) = writer.push(&batch) {
             break Err(error.into());
         }
+        if let Some(sense) = &mut sense {
+            sense.offer(&batch);
+        }
         health.tell();
         if progress == Progress::End {
             break Ok(());
         }
         if talker.has_ended() {
             break Err(anyhow!("what talks to viewers has ended"));
+        }
+        if sense.as_ref().is_some_and(Sense::has_ended) {
+            break Err(anyhow!("what serves programs has ended"));
         }
         if bus.as_ref().is_some_and(Publisher::has_ended) {
             break Err(anyhow!("what publishes has ended"));

@@ -1,0 +1,23 @@
+//! Reads from a connection, and says whenever the rate at which bytes come has changed by a tenth.
+//!
+//! `cargo run -p magscope-client --example follow HOST:PORT`, with something there that sends.
+
+use magscope_client::{Watch, Window};
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let at = std::env::args().nth(1).ok_or("say where to connect: HOST:PORT")?;
+    let mut stream = TcpStream::connect(at)?;
+    let mut watched = Watch::socket(&stream).window(Window::Seconds(1.0)).on_change(0.1).open()?;
+    std::thread::spawn(move || while stream.read(&mut [0; 8192]).is_ok_and(|n| n > 0) {});
+    let mut stdout = std::io::stdout();
+    loop {
+        let told = watched.next()?;
+        if let Some(rate) = told.received.get() {
+            let mbit = rate.window.bytes_per_s.unwrap_or(0.0) * 8.0 / 1e6;
+            writeln!(stdout, "{mbit:.1} Mbit/s, {:.0} ms ago", told.age_ns as f64 / 1e6)?;
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What can go wrong.
+
+use crate::wire::Refusal;
+use std::io;
+use std::path::PathBuf;
+
+/// Why there are no averages.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No agent answers at its socket.
+    #[error(
+        "cannot connect to {}: {because}; no agent runs here, or it does not serve programs; start one: `sudo magnet-scope agent`",
+        path.display()
+    )]
+    Connect {
+        /// The socket's.
+        path: PathBuf,
+        /// What the kernel said.
+        because: io::Error,
+    },
+    /// The agent says no.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// The agent has ended, or has closed the connection.
+    #[error(
+        "the agent has closed the connection; it has ended, or was not read from for too long; connect again"
+    )]
+    Ended,
+    /// It says something that is no answer.
+    #[error("the agent's answer is not understood: {0}; it is of another version than this library")]
+    Nonsense(String),
+    /// The connection broke.
+    #[error("talking to the agent: {0}")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,165 @@
+//! Who a client is, by what the kernel says of it, and what it may ask about.
+//!
+//! Everybody may ask about a socket by showing that they hold it, and about themselves. A program is itself as long as it lives and as long
+//! as the kernel lets its user look into it: one that has become another user's by `exec` of a setuid program is not, so what it does
+//! then is not told to whoever holds the connection. Root may ask about everything.
+
+use magscope_client::wire::Refusal;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Component, Path};
+
+/// What `/proc/self/ns/pid` is called in the initial namespace: `PROC_PID_INIT_INO`.
+const INITIAL_PIDS: &str = "pid:[4026531836]";
+/// Where cgroups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// A client's process.
+#[derive(Debug)]
+pub struct Caller {
+    /// Its user when it connected.
+    pub uid: u32,
+    /// Its number, where it can be seen from here.
+    pid: Option<u32>,
+    /// The process itself, which its number alone does not say once it has ended. Linux 6.5.
+    process: Option<OwnedFd>,
+}
+
+impl Caller {
+    /// Of this connection.
+    pub fn of(stream: &UnixStream) -> io::Result<Self> {
+        let credentials = credentials(stream)?;
+        // 0 where it is in a namespace that cannot be seen from here.
+        let pid = u32::try_from(credentials.pid).ok().filter(|pid| *pid != 0);
+        Ok(Caller { uid: credentials.uid, pid, process: peer_process(stream) })
+    }
+
+    /// Whether it may ask about everything.
+    pub const fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Its process, if it may ask about it now.
+    pub fn itself(&self) -> Result<u32, Refusal> {
+        let refused = |likely: &str| {
+            Err(refused(
+                "your process cannot be watched",
+                likely,
+                "watch your sockets one by one: `\"of\":\"socket\"`",
+            ))
+        };
+        let Some(pid) = self.pid else {
+            return refused("it is in a process namespace that the agent does not see");
+        };
+        if fs::read_link("/proc/self/ns/pid").ok().as_deref() != Some(Path::new(INITIAL_PIDS)) {
+            return refused(
+                "the agent is in a process namespace of its own, where processes have other numbers",
+            );
+        }
+        // Of a file, not of the folder: that is the process's own user's also where the kernel protects the process from it.
+        let owner = fs::metadata(format!("/proc/{pid}/status")).map(|process| process.uid());
+        // Looked at after its owner: who lives now has been the one whose owner that was.
+        match &self.process {
+            None if self.is_root() => {}
+            None => {
+                return refused(
+                    "this kernel does not say which process a connection belongs to (Linux 6.5 does)",
+                );
+            }
+            Some(process) if has_ended(process) => return refused("the process that connected has ended"),
+            Some(_) => {}
+        }
+        match owner {
+            Ok(owner) if owner == self.uid || self.is_root() => Ok(pid),
+            _ => refused("it has become another user's, or the kernel protects it from its user"),
+        }
+    }
+
+    /// The cgroup of its process.
+    pub fn cgroup(&self) -> Result<u64, Refusal> {
+        let pid = self.itself()?;
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+        cgroup(path)
+    }
+
+    /// Root may; nobody else, whatever it asks for, so that the answer says nothing about what there is.
+    pub fn must_be_root(&self, what: &str) -> Result<(), Refusal> {
+        if self.is_root() {
+            return Ok(());
+        }
+        Err(refused(
+            &format!("{what} cannot be watched by user {}", self.uid),
+            "it may be others', and only root may ask about those",
+            "watch your own: a socket that you hold, or your process",
+        ))
+    }
+}
+
+/// The number of a cgroup.
+pub fn cgroup(path: &str) -> Result<u64, Refusal> {
+    let below = Path::new(path.trim_start_matches('/'));
+    let plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    let found = plain.then(|| fs::metadata(Path::new(CGROUPS).join(below))).and_then(Result::ok);
+    found.map(|folder| folder.ino()).ok_or_else(|| {
+        refused(
+            &format!("there is no cgroup `{path}`"),
+            "it has gone, or is written otherwise",
+            "say its path below the root of the hierarchy, as /proc/PID/cgroup has it",
+        )
+    })
+}
+
+/// A refusal in its parts.
+pub fn refused(what: &str, likely: &str, next: &str) -> Refusal {
+    Refusal { what: what.to_owned(), likely: likely.to_owned(), next: next.to_owned() }
+}
+
+/// Whether a process has ended: its file descriptor is readable then.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+/// The process at the other end; nothing where the kernel is older than Linux 6.5, or the process has been reaped.
+#[allow(unsafe_code)]
+fn peer_process(stream: &UnixStream) -> Option<OwnedFd> {
+    let fd: libc::c_int = option(stream, libc::SO_PEERPIDFD, -1).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Who was at the other end when it connected. Not by a wrapper that takes a process to have a number: it is 0 where it cannot be seen.
+fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
+    option(stream, libc::SO_PEERCRED, libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX })
+}
+
+/// An option of a socket that is plain numbers.
+#[allow(unsafe_code)]
+fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, mut value: T) -> io::Result<T> {
+    let mut length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointers are to a value and to its length, both live until it returns, and any bytes are one of these values.
+    let got = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
+    };
+    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_itself_and_a_path_stays_below_the_root() {
+        let (ours, _theirs) = UnixStream::pair().expect("a pair");
+        let caller = Caller::of(&ours).expect("the kernel says");
+        assert_eq!((caller.uid, caller.pid), (rustix::process::getuid().as_raw(), Some(std::process::id())));
+        for path in ["../..", "/../etc", "a/../../b", "./."] {
+            assert!(cgroup(path).is_err(), "{path}");
+        }
+    }
+}

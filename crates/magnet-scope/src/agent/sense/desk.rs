@@ -1,0 +1,67 @@
+//! Where watches are kept: what adds up writes, clients read.
+
+use magscope_client::wire::{self, Window};
+use magscope_core::node::NodeInfo;
+use magscope_core::together::Piece;
+use magscope_sensor::averages::{Averages, Subject, TooMany};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// All averages.
+pub struct Desk {
+    averages: Mutex<Averages>,
+    /// Whether anything is watched, so that events are worth handing on.
+    watched: Arc<AtomicBool>,
+}
+
+impl Desk {
+    pub fn new(info: &NodeInfo) -> Self {
+        Desk { averages: Mutex::new(Averages::new(info)), watched: Arc::default() }
+    }
+
+    pub fn watched(&self) -> &Arc<AtomicBool> {
+        &self.watched
+    }
+
+    fn averages(&self) -> MutexGuard<'_, Averages> {
+        // A panic elsewhere leaves figures that are wrong by one event at most.
+        self.averages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a walk found.
+    pub fn add(&self, piece: &Piece<'_>) {
+        self.averages().add(piece);
+    }
+
+    /// Begins to watch, from now on. The watch's number and since when.
+    pub fn watch(&self, subject: Subject, window: Window) -> Result<(u64, u64), TooMany> {
+        let mut averages = self.averages();
+        // First this, then the instant: whatever happens after that instant is captured later still, and is handed on.
+        self.watched.store(true, Ordering::SeqCst);
+        let begun = averages.watch(subject, window, now_ns());
+        if averages.is_idle() {
+            self.watched.store(false, Ordering::SeqCst);
+        }
+        begun
+    }
+
+    pub fn end(&self, id: u64) {
+        let mut averages = self.averages();
+        averages.end(id);
+        if averages.is_idle() {
+            self.watched.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// How a watch stands, under the number that its client knows.
+    pub fn of(&self, id: u64, told: u32) -> Option<wire::Averages> {
+        self.averages().of(id, told, now_ns())
+    }
+}
+
+/// `CLOCK_MONOTONIC`.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

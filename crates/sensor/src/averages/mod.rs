@@ -1,0 +1,310 @@
+//! Running averages of what somebody watches: bandwidth and latency of a socket, a flow, a process or a cgroup.
+//!
+//! [`Averages`] is fed what a [`Walker`](magscope_core::together::Walker) finds, as a [`Sensor`](crate::Sensor) is, and keeps something of
+//! what is watched alone: so memory is bounded by what may be watched, and traffic that nobody asks about costs a look into a table.
+//! Windows go by the events' own time.
+//!
+//! Bytes are those of calls: of `app.recv`, or where nothing serves that, `app.copy`; of `app.send`, or else `tcp.send`. A latency is a
+//! journey's that was read by a watched call: the read itself is looked up, by its instant and CPU, and not the flow, whose addresses may be
+//! somebody else's by now.
+
+mod calls;
+mod losses;
+mod reads;
+mod served;
+mod tables;
+mod times;
+mod watch;
+
+use losses::Losses;
+use magscope_client::wire::{self, Known, Window};
+use magscope_core::flow::{Endpoint, Proto};
+use magscope_core::node::NodeInfo;
+use magscope_core::sampled::Sampled;
+use magscope_core::together::Piece;
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Journey};
+use reads::Reads;
+use served::Served;
+use std::collections::{BTreeMap, HashMap};
+use tables::Tables;
+use watch::Watch;
+
+/// Watches at a time.
+pub const MOST_WATCHES: usize = 1_024;
+/// Places in the windows of all watches together: some 60 MB if all of them are full.
+pub const MOST_PLACES: usize = 1 << 20;
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A socket, by its cookie.
+    Socket(u64),
+    /// A process.
+    Process(u32),
+    /// A cgroup, by the number of its directory.
+    Cgroup(u64),
+    /// A flow, by its addresses as one end sees them.
+    Flow {
+        /// Protocol.
+        proto: Proto,
+        /// This end.
+        local: Endpoint,
+        /// The other end.
+        remote: Endpoint,
+        /// Its network namespace; any if there is none.
+        netns: Option<u32>,
+    },
+}
+
+impl Subject {
+    fn is(&self, flow: &Flow) -> bool {
+        let Self::Flow { proto, local, remote, netns } = self else { return false };
+        (flow.proto, flow.local, flow.remote) == (*proto, *local, *remote)
+            && netns.is_none_or(|netns| netns == flow.netns)
+    }
+}
+
+/// By what an event belongs to a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Socket(u64),
+    Process(u32),
+    Cgroup(u64),
+    Flow(FlowId),
+}
+
+/// All windows are full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no more can be watched here at a time")]
+pub struct TooMany;
+
+/// Keeps the averages of all watches.
+pub struct Averages {
+    watches: BTreeMap<u64, Watch>,
+    by_key: HashMap<Key, Vec<u64>>,
+    last: u64,
+    places: usize,
+    reads: Reads,
+    losses: Losses,
+    tables: Tables,
+    served: Served,
+    sampled: Sampled,
+    fed_ns: u64,
+    /// The events' clock less `CLOCK_MONOTONIC`.
+    ahead_ns: i64,
+    /// Watches that an event belongs to.
+    found: Vec<u64>,
+}
+
+impl Averages {
+    /// Of one host, where nothing is watched yet.
+    pub fn new(info: &NodeInfo) -> Self {
+        Averages {
+            watches: BTreeMap::new(),
+            by_key: HashMap::new(),
+            last: 0,
+            places: 0,
+            reads: Reads::default(),
+            losses: Losses::default(),
+            tables: Tables::default(),
+            served: Served::of(info),
+            sampled: Sampled::of(info),
+            fed_ns: 0,
+            ahead_ns: 0,
+            found: Vec::new(),
+        }
+    }
+
+    /// How many places a window takes.
+    pub fn places_of(window: Window) -> usize {
+        match window {
+            Window::Receives(receives) => receives as usize,
+            Window::Seconds(_) => calls::PARTS,
+        }
+    }
+
+    /// Begins to watch something, from an instant on that has not been captured yet, by `CLOCK_MONOTONIC`. Its number, and the instant by
+    /// the events' clock.
+    ///
+    /// # Errors
+    /// Where too much is watched.
+    pub fn watch(&mut self, subject: Subject, window: Window, now_ns: u64) -> Result<(u64, u64), TooMany> {
+        let places = Self::places_of(window);
+        if self.watches.len() >= MOST_WATCHES || self.places + places > MOST_PLACES {
+            return Err(TooMany);
+        }
+        let since_ns = now_ns.saturating_add_signed(self.ahead_ns);
+        self.last += 1;
+        self.places += places;
+        let keys = match &subject {
+            Subject::Socket(cookie) => vec![Key::Socket(*cookie)],
+            Subject::Process(tgid) => vec![Key::Process(*tgid)],
+            Subject::Cgroup(id) => vec![Key::Cgroup(*id)],
+            Subject::Flow { .. } => self.tables.flows(&subject).map(Key::Flow).collect(),
+        };
+        for key in &keys {
+            self.by_key.entry(*key).or_default().push(self.last);
+        }
+        self.watches.insert(self.last, Watch::new(subject, keys, window, since_ns));
+        Ok((self.last, since_ns))
+    }
+
+    /// Watches it no longer.
+    pub fn end(&mut self, id: u64) {
+        let Some(watch) = self.watches.remove(&id) else { return };
+        self.places -= Self::places_of(watch.window);
+        for key in watch.keys {
+            let Some(ids) = self.by_key.get_mut(&key) else { continue };
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_key.remove(&key);
+            }
+        }
+        if self.watches.is_empty() {
+            self.reads = Reads::default();
+        }
+    }
+
+    /// Whether nothing is watched.
+    pub fn is_idle(&self) -> bool {
+        self.watches.is_empty()
+    }
+
+    /// Takes what a walk found.
+    pub fn add(&mut self, piece: &Piece<'_>) {
+        match piece {
+            Piece::Batch(_, batch) => self.batch(batch),
+            Piece::Journey(journey, ..) => self.journey(journey),
+        }
+    }
+
+    fn batch(&mut self, batch: &Batch) {
+        self.sampled.batch(batch);
+        if let Some(sample) = batch.clock.last() {
+            self.ahead_ns = sample.event_ns().wrapping_sub(sample.monotonic_ns) as i64;
+        }
+        for flow in &batch.flows {
+            self.flow(flow);
+        }
+        for task in &batch.tasks {
+            self.tables.task(task);
+        }
+        for change in &batch.changes {
+            if let Some(why) = self.served.change(&change.what) {
+                self.watches.values_mut().for_each(|watch| watch.restart(change.to_ns, &why));
+            }
+        }
+        // 0 and the last of all are no time
+        if !matches!(batch.watermark_ns, 0 | u64::MAX) {
+            self.fed_ns = self.fed_ns.max(batch.watermark_ns);
+        }
+        if !self.watches.is_empty() {
+            for event in &batch.events {
+                self.event(event);
+            }
+            for loss in &batch.losses {
+                // Some have no time of their own.
+                let at_ns = if matches!(loss.to_ns, 0 | u64::MAX) { self.fed_ns } else { loss.to_ns };
+                self.losses.add(at_ns, loss.count);
+                self.watches.values_mut().for_each(|watch| watch.lost(at_ns, loss.count));
+            }
+        }
+    }
+
+    fn flow(&mut self, flow: &Flow) {
+        self.tables.flow(flow);
+        let wants = |watch: &Watch| watch.subject.is(flow);
+        if !self.watches.values().any(wants) {
+            return;
+        }
+        let key = Key::Flow(flow.id);
+        for (id, watch) in self.watches.iter_mut().filter(|(_, watch)| wants(watch)) {
+            if !watch.keys.contains(&key) && watch.keys.len() < watch::MOST_KEYS {
+                watch.keys.push(key);
+                self.by_key.entry(key).or_default().push(*id);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let (receives, sends) = (self.served.receives(), self.served.sends());
+        let received = receives == Some(event.hop);
+        if (!received && sends != Some(event.hop)) || event.flags.contains(EventFlags::PEEK) {
+            return;
+        }
+        let cgroup = self.tables.cgroup(event.tid);
+        let keys = [
+            (event.socket != 0).then_some(Key::Socket(event.socket)),
+            (event.tgid != 0).then_some(Key::Process(event.tgid)),
+            cgroup.map(Key::Cgroup),
+            (!event.flow.is_none()).then_some(Key::Flow(event.flow)),
+        ];
+        self.found.clear();
+        for key in keys.iter().flatten() {
+            self.found.extend(self.by_key.get(key).into_iter().flatten());
+        }
+        for id in &self.found {
+            if let Some(watch) = self.watches.get_mut(id) {
+                watch.call(received, event.time_ns, u64::from(event.len));
+            }
+        }
+        if received && !self.found.is_empty() {
+            self.reads.add(event, &self.found);
+        }
+    }
+
+    fn journey(&mut self, journey: &Journey) {
+        let Some(hop) = self.served.receives().filter(|_| journey.verdict.is_whole()) else { return };
+        let (Some(read), Some(first)) = (journey.rung(hop), journey.ladder().next()) else { return };
+        let Some(ns) = journey.between_ns(first.hop, hop).filter(|_| first.hop != hop) else { return };
+        for id in self.reads.find(read.time_ns, read.cpu) {
+            if let Some(watch) = self.watches.get_mut(id) {
+                watch.journey(read.time_ns, ns, first.hop);
+            }
+        }
+    }
+
+    /// How a watch stands; `now_ns` by `CLOCK_MONOTONIC`. Its number there is `told`, which is the watcher's own.
+    pub fn of(&self, id: u64, told: u32, now_ns: u64) -> Option<wire::Averages> {
+        let watch = self.watches.get(&id)?;
+        let as_of_ns = self.fed_ns.max(watch.since_ns);
+        let unseen = || watch.calls() == 0;
+        let rate = |hop: Result<Hop, &str>, calls: &calls::Calls| match hop {
+            Err(because) => Known::Unknown { unknown: because.to_owned() },
+            Ok(_) if unseen() => Known::Unknown { unknown: self.served.silence() },
+            Ok(hop) => {
+                Known::Is(calls.rate(as_of_ns, self.sampled.weight_lately(hop), self.sampled.weight(hop)))
+            }
+        };
+        let received = rate(self.served.why_no_receives(), &watch.received);
+        let sent = rate(self.served.why_no_sends(), &watch.sent);
+        let latency = match self.served.why_no_receives() {
+            Err(because) => Known::Unknown { unknown: because.to_owned() },
+            Ok(_) => watch
+                .latencies
+                .latency(as_of_ns)
+                .map_or_else(|| Known::Unknown { unknown: served::NO_JOURNEY.to_owned() }, Known::Is),
+        };
+        // A direction in which nothing has come yet has no window.
+        let begins =
+            [&received, &sent].into_iter().filter_map(Known::get).filter(|rate| rate.overall.calls > 0);
+        let begins = begins.map(|rate| rate.window.from_ns).chain(latency.get().map(|latency| latency.from_ns));
+        let begins = begins.min().unwrap_or(watch.since_ns);
+        Some(wire::Averages {
+            id: told,
+            since_ns: watch.since_ns,
+            as_of_ns,
+            age_ns: now_ns.saturating_add_signed(self.ahead_ns).saturating_sub(as_of_ns),
+            received,
+            sent,
+            latency,
+            lost: self.losses.since(begins.max(watch.since_ns)),
+            lost_overall: watch.lost,
+            leaves_out: self.served.settings().to_vec(),
+            restarted: watch.restarted.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Which hops bytes are counted at, and what the capture leaves out: as it began, and as it was changed since.
+
+use magscope_core::Hop;
+use magscope_core::hop::HopSet;
+use magscope_core::node::{NodeInfo, Service};
+
+/// Why there is no latency where nothing else stands in the way.
+pub const NO_JOURNEY: &str = "no journey that was read here has been seen whole: nothing came, or no hop before the read is served \
+                              (datagrams need udp.recv)";
+
+/// What the capture takes.
+#[derive(Clone, Debug)]
+pub struct Served {
+    hops: HopSet,
+    settings: Vec<String>,
+    /// Why no records are made at all.
+    stopped: Option<String>,
+    no_receives: String,
+    no_sends: String,
+}
+
+/// Where received bytes are counted, the best first.
+const RECEIVES: [Hop; 2] = [Hop::AppRecv, Hop::AppCopy];
+/// Where sent bytes are.
+const SENDS: [Hop; 2] = [Hop::AppSend, Hop::TcpSend];
+
+impl Served {
+    pub fn of(info: &NodeInfo) -> Self {
+        let why = |hop: Hop| match info.coverage.of(hop) {
+            Some(Service::Missing { because }) => format!("{hop} is not captured: {because}"),
+            _ => format!("{hop} is not captured: it is not asked for, or was switched off"),
+        };
+        Served {
+            hops: info.coverage.served(),
+            settings: info.settings.iter().filter(|setting| leaves_out(setting)).cloned().collect(),
+            stopped: None,
+            no_receives: why(RECEIVES[0]),
+            no_sends: why(SENDS[0]),
+        }
+    }
+
+    /// The hop at which received bytes are counted.
+    pub fn receives(&self) -> Option<Hop> {
+        RECEIVES.into_iter().find(|hop| self.hops.contains(*hop))
+    }
+
+    /// The hop at which sent bytes are counted.
+    pub fn sends(&self) -> Option<Hop> {
+        SENDS.into_iter().find(|hop| self.hops.contains(*hop))
+    }
+
+    /// The same, or why there is none.
+    pub fn why_no_receives(&self) -> Result<Hop, &str> {
+        self.stopped.as_deref().map_or_else(|| self.receives().ok_or(&self.no_receives), Err)
+    }
+
+    /// The same, or why there is none.
+    pub fn why_no_sends(&self) -> Result<Hop, &str> {
+        self.stopped.as_deref().map_or_else(|| self.sends().ok_or(&self.no_sends), Err)
+    }
+
+    /// Settings in force that leave events out.
+    pub fn settings(&self) -> &[String] {
+        &self.settings
+    }
+
+    /// What it can mean that nothing of a watch has been seen.
+    pub fn silence(&self) -> String {
+        let mut text =
+            "nothing of it has been seen since: it is quiet, its network namespace is not captured, \
+                        or the call has not returned"
+                .to_owned();
+        if !self.settings.is_empty() {
+            text = format!("{text}, or it is left out by `{}`", self.settings.join("`, `"));
+        }
+        text
+    }
+
+    /// Takes a change. Why figures from before it cannot be held together with those from after it, if that is so.
+    pub fn change(&mut self, what: &str) -> Option<String> {
+        let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
+        match word {
+            "enable" | "disable" => {
+                let hops = rest.split([',', ' ']).filter_map(|name| name.parse::<Hop>().ok());
+                let before = (self.receives(), self.sends());
+                for hop in hops {
+                    if word == "enable" { self.hops.insert(hop) } else { self.hops.remove(hop) }
+                }
+                (before != (self.receives(), self.sends())).then(|| format!("`{what}` while it was watched"))
+            }
+            "governor:" => {
+                let before = self.stopped.take();
+                if rest.starts_with("histograms") {
+                    self.stopped = Some(format!("no records are made, to keep the overhead small: {rest}"));
+                }
+                (before.is_some() != self.stopped.is_some()).then(|| format!("`{what}` while it was watched"))
+            }
+            _ if leaves_out(what) || matches!(word, "filter" | "pcap" | "sample") => {
+                // A sampler of some hops stands beside one of others; a filter replaces the one before.
+                let kind = if word == "sample" && rest.starts_with("flows") { "sample flows" } else { word };
+                let off = rest.starts_with("off");
+                self.settings.retain(|setting| {
+                    let same = setting.starts_with(kind) && (kind != "sample" || off);
+                    !same || (kind == "sample" && setting.starts_with("sample flows"))
+                });
+                if leaves_out(what) {
+                    self.settings.push(what.to_owned());
+                }
+                Some(format!("`{what}` while it was watched"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a setting leaves events out.
+fn leaves_out(setting: &str) -> bool {
+    let (word, rest) = setting.split_once(' ').unwrap_or((setting, "off"));
+    let nothing = rest.starts_with("off") || matches!(rest, "flows 1/1" | "flows off") || rest.is_empty();
+    matches!(word, "filter" | "pcap" | "sample") && !nothing
+}

@@ -1,0 +1,78 @@
+//! Programs in C and in Python: they count what they read, and are told the same.
+
+use crate::common::{NOBODY, skipped, stderr, stdout};
+use crate::scene::Scene;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client");
+
+/// Whether a program is there.
+pub fn has(program: &str, test: &str) -> bool {
+    let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let there = there.is_ok_and(|status| status.success());
+    if !there {
+        skipped(test, &format!("`{program}` is not there"));
+    }
+    there
+}
+
+/// The library that C links with, as it was built with this test.
+fn library() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let folders = own.ancestors().skip(1).take(2);
+    folders.map(|folder| folder.join("libmagscope_client.a")).find(|path| path.exists())
+}
+
+/// Runs a program there as nobody, who can ask about its own.
+fn tells(scene: &Scene, command: &mut Command) -> String {
+    command.env("MAGNET_SCOPE_SENSE", scene.socket()).stdin(Stdio::null());
+    let output = scene.inside(|| command.uid(NOBODY).gid(NOBODY).output().expect("it starts"));
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    stdout(&output)
+}
+
+#[test]
+fn a_program_in_c_is_told_what_it_counted() {
+    let test = "c";
+    let Some(scene) = Scene::new(test, &[]) else { return };
+    if !has("cc", test) {
+        return;
+    }
+    let Some(library) = library() else {
+        skipped(test, "libmagscope_client.a is not beside this test; `cargo build --workspace` makes it");
+        return;
+    };
+    let program = scene.dir().path().join("counts");
+    let source = Path::new(CLIENT).join("examples/counts.c");
+    let built = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(Path::new(CLIENT).join("include"))
+        .arg(source)
+        .arg(library)
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .output()
+        .expect("it starts");
+    assert!(built.status.success(), "{}", stderr(&built));
+    let said = tells(&scene, &mut Command::new(program));
+    assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
+    assert!(said.contains("nobody is at /nowhere: cannot connect to /nowhere"), "{said}");
+}
+
+#[test]
+fn a_program_in_python_is_told_what_it_counted() {
+    let test = "python";
+    let Some(scene) = Scene::new(test, &[]) else { return };
+    if !has("python3", test) {
+        return;
+    }
+    // An ordinary user has to be able to read it.
+    for (folder, file) in [("python", "magnet_scope.py"), ("examples", "counts.py")] {
+        std::fs::copy(Path::new(CLIENT).join(folder).join(file), scene.dir().path().join(file))
+            .expect("a copy");
+    }
+    let said = tells(&scene, Command::new("python3").arg("-B").arg(scene.dir().path().join("counts.py")));
+    assert!(said.contains("250000 of 250000 bytes") && said.contains("a change came"), "{said}");
+}

@@ -1,0 +1,125 @@
+//! An agent of a namespace of its own, and traffic there.
+
+use crate::common::{eventually, is_root, magnet_scope, skipped};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{File, Permissions};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// A namespace with nothing but a loopback device, and an agent that captures there.
+pub struct Scene {
+    name: String,
+    dir: TempDir,
+    agent: Child,
+}
+
+impl Scene {
+    pub fn new(test: &str, more: &[&str]) -> Option<Self> {
+        if !is_root(test) {
+            return None;
+        }
+        let name = format!("ms-{}-{test}", std::process::id());
+        if !ip(&["netns", "add", &name]) {
+            skipped(test, "`ip netns add` (iproute2) is not there or fails");
+            return None;
+        }
+        assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
+        let dir = TempDir::new().expect("a directory");
+        // Everybody is to reach the socket in it.
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("own directory");
+        let (own, sense) = (dir.path().join("agent.sock"), dir.path().join("sense.sock"));
+        let (own, sense) = (own.display().to_string(), sense.display().to_string());
+        let all = ["agent", "--socket", &own, "--sense-socket", &sense, "--max-overhead", "off"];
+        let arguments = [&all[..], more].concat();
+        let mut agent = within(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (said.clone(), agent.stderr.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                lines.lock().expect("no panic").push(line);
+            }
+        });
+        let scene = Scene { name, dir, agent };
+        let serves = || said.lock().expect("no panic").iter().any(|line| line.contains("serving programs at"));
+        assert!(eventually(serves), "{said:?}");
+        Some(scene)
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.name
+    }
+
+    pub fn dir(&self) -> &TempDir {
+        &self.dir
+    }
+
+    /// Where programs ask.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("sense.sock")
+    }
+
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        within(&self.name, work)
+    }
+
+    /// Whether the agent runs and answers.
+    pub fn is_well(&mut self) -> bool {
+        let (near, _far) = pair(&self.name);
+        let watched = magscope_client::Watch::socket(&near).at(self.socket()).open();
+        self.agent.try_wait().is_ok_and(|ended| ended.is_none())
+            && watched.is_ok_and(|mut watched| watched.ask().is_ok())
+    }
+
+    /// Another agent beside it, to its end.
+    pub fn second(&self, more: &[&str]) -> Output {
+        let own = self.dir.path().join("second.sock").display().to_string();
+        let arguments = [&["agent", "--socket", &own][..], more].concat();
+        within(&self.name, || magnet_scope(&arguments).output().expect("the binary starts"))
+    }
+
+    /// Ends the agent as nothing should.
+    pub fn kill(&mut self) {
+        self.agent.kill().expect("it is there");
+        self.agent.wait().expect("it ends");
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+        ip(&["netns", "del", &self.name]);
+    }
+}
+
+/// A connection within a namespace: who connected, who accepted.
+pub fn pair(namespace: &str) -> (TcpStream, TcpStream) {
+    within(namespace, || {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        near.set_nodelay(true).expect("a socket");
+        (near, listener.accept().expect("it came").0)
+    })
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Runs `work` in a namespace, in a thread that ends with it.
+fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
+            work()
+        });
+        thread.join().expect("the work is done")
+    })
+}
