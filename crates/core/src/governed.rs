@@ -11,9 +11,9 @@ use std::fmt;
 pub enum Level {
     /// As it was asked for.
     Full,
-    /// Compact records, without what journeys do not need.
+    /// Events, and nothing beside them.
     Compact,
-    /// The same of one in so many flows, beside any sampling that was asked for.
+    /// Events of one in so many flows, beside any sampling that was asked for.
     Flows(u32),
     /// No records: the kernel adds up.
     Histograms,
@@ -53,10 +53,10 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "everything asked for",
-            Self::Compact => "compact records",
-            Self::Flows(4) => "compact records of 1/4 of the flows",
-            Self::Flows(16) => "compact records of 1/16 of the flows",
-            Self::Flows(_) => "compact records of 1/64 of the flows",
+            Self::Compact => "events alone",
+            Self::Flows(4) => "1/4 of the flows",
+            Self::Flows(16) => "1/16 of the flows",
+            Self::Flows(_) => "1/64 of the flows",
             Self::Histograms => "histograms in the kernel only",
             Self::Rest => "nothing, but for a look now and then",
         }
@@ -78,15 +78,15 @@ impl Level {
         match self {
             Self::Full => None,
             Self::Compact => {
-                Some("processes, sockets, buffers and TCP state are not known; journeys and their times are")
+                Some("TCP's state and first bytes of payload are not there; events and journeys are")
             }
             Self::Flows(_) => Some(
-                "counts and rates are estimates from a part of the flows; times are of that part's journeys; processes, sockets and TCP \
-                 state are not known",
+                "counts and rates are estimates from a part of the flows, and times are of that part's journeys; TCP's state and first bytes \
+                 of payload are not there",
             ),
             Self::Histograms => Some(
-                "there are no journeys and no events, but the kernel's own sums: packets and bytes of each flow, and times from hop to hop \
-                 to within a sixteenth",
+                "there are no events and no journeys, but the kernel's own sums: packets and bytes of flows, and times from hop to hop to \
+                 within a sixteenth",
             ),
             Self::Rest => Some("nothing is known, but for a quarter of a second now and then"),
         }

@@ -99,6 +99,11 @@ impl Capture {
             && ways.any(|way| self.links.iter().any(|(program, _)| *program == way.program))
     }
 
+    /// What becomes of hits that are let through.
+    pub fn detail(&self) -> Detail {
+        self.control.detail()
+    }
+
     /// One in so many flows is kept.
     pub fn flow_one_in(&self) -> u32 {
         self.control.flow_one_in()

@@ -73,7 +73,7 @@ impl Place for BusPlace {
                 return Err(FleetError::Bus { address: wish.via.shown(), because, likely: Likely::NoAgent });
             }
             missing.for_each(|name| {
-                ticker.tell(format!("no host `{name}` publishes there yet, waiting for it"), true)
+                ticker.tell(format!("no host `{name}` publishes there yet, waiting for it"), true);
             });
         }
         self.looked = Some(now);

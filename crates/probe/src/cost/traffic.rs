@@ -15,7 +15,7 @@ impl Traffic {
     /// Takes the calling thread into a new namespace and onto the CPU that it runs on, for good: it is to be a thread made for this.
     ///
     /// # Errors
-    /// What the kernel says; making a namespace takes CAP_SYS_ADMIN.
+    /// What the kernel says; making a namespace takes `CAP_SYS_ADMIN`.
     pub fn apart() -> io::Result<Self> {
         // SAFETY: this thread was made for it and ends after; no other thread changes namespace.
         #[allow(unsafe_code)]

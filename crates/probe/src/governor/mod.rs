@@ -12,7 +12,7 @@ pub use steps::{CpuHits, Prices, Reading, Share, Step, Steps};
 
 use crate::capture::Capture;
 use crate::error::ProbeError;
-use crate::setting::Setting;
+use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -56,10 +56,38 @@ pub struct Governor {
     began: Instant,
     cpu: Duration,
     hits: Option<Vec<CpuHits>>,
-    /// The flows that were asked for, and what was made of it.
-    asked_one_in: u32,
-    set_one_in: Option<u32>,
+    /// What was asked for, and what was made of it.
+    asked: InForce,
+    set: Option<InForce>,
     resting: Option<Resting>,
+}
+
+/// What becomes of hits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct InForce {
+    detail: Detail,
+    /// Flows.
+    one_in: u32,
+}
+
+impl InForce {
+    fn of(capture: &Capture) -> Self {
+        InForce { detail: capture.detail(), one_in: capture.flow_one_in() }
+    }
+
+    /// What a rung makes of what was asked for: never more than that.
+    fn at(self, level: Level) -> Self {
+        let detail = match level {
+            Level::Histograms | Level::Rest => Detail::Histograms,
+            Level::Compact | Level::Flows(_) if self.detail == Detail::Full => Detail::Compact,
+            _ => self.detail,
+        };
+        let one_in = match level {
+            Level::Flows(one_in) => self.one_in.saturating_mul(one_in),
+            _ => self.one_in,
+        };
+        InForce { detail, one_in }
+    }
 }
 
 /// Nothing is attached.
@@ -82,8 +110,8 @@ impl Governor {
             began: now,
             cpu: reader.cpu_time(),
             hits: None,
-            asked_one_in: 1,
-            set_one_in: None,
+            asked: InForce { detail: Detail::Full, one_in: 1 },
+            set: None,
             resting: None,
         }
     }
@@ -149,17 +177,19 @@ impl Governor {
                 capture.change(&Setting::Enable(hops))?;
             }
         }
-        if self.set_one_in != Some(capture.flow_one_in()) {
-            self.asked_one_in = capture.flow_one_in();
+        let now = InForce::of(capture);
+        // What somebody has changed by hand meanwhile is what is asked for now.
+        if self.set != Some(now) {
+            self.asked = now;
         }
-        let one_in = match step.to {
-            Level::Flows(one_in) => self.asked_one_in.saturating_mul(one_in),
-            _ => self.asked_one_in,
-        };
-        if capture.flow_one_in() != one_in {
-            capture.change(&Setting::SampleFlows(one_in))?;
+        let then = self.asked.at(step.to);
+        if then.detail != now.detail {
+            capture.change(&Setting::Detail(then.detail))?;
         }
-        self.set_one_in = Some(one_in);
+        if then.one_in != now.one_in {
+            capture.change(&Setting::SampleFlows(then.one_in))?;
+        }
+        self.set = Some(then);
         if step.to == Level::Rest {
             self.resting = Some(Resting { hops: capture.hops(), looks: false });
             capture.change(&Setting::Disable(capture.hops()))?;

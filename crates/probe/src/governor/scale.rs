@@ -6,11 +6,12 @@
 //! instrument's.
 
 use super::steps::Prices;
+use crate::capture::SUMS;
 use crate::capture::{Capture, CaptureOptions};
 use crate::cost::{Traffic, failed};
 use crate::error::ProbeError;
 use crate::facts::HostFacts;
-use crate::setting::Setting;
+use crate::setting::{Detail, Setting};
 use magscope_core::Batch;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Backend;
@@ -54,12 +55,15 @@ enum Way {
 }
 
 impl Way {
-    fn setting(self) -> Setting {
-        match self {
-            Self::Full | Self::Compact | Self::Histograms => Setting::SampleFlows(1),
+    fn settings(self) -> [Setting; 2] {
+        let (detail, one_in) = match self {
+            Self::Full => (Detail::Full, 1),
+            Self::Compact => (Detail::Compact, 1),
+            Self::Histograms => (Detail::Histograms, 1),
             // One in four thousand million flows.
-            Self::LeftOut => Setting::SampleFlows(u32::MAX),
-        }
+            Self::LeftOut => (Detail::Full, u32::MAX),
+        };
+        [Setting::Detail(detail), Setting::SampleFlows(one_in)]
     }
 }
 
@@ -172,6 +176,7 @@ impl Pan {
             hops: what.hops,
             backend: what.backend,
             ring_bytes_per_cpu: 2 << 20,
+            sums: SUMS,
             ..CaptureOptions::default()
         };
         let capture = Capture::start_on(facts, options)?;
@@ -188,7 +193,9 @@ impl Pan {
         self.capture.change(&Setting::Disable(self.hops))?;
         self.drain()?;
         let bare = self.traffic.round(MESSAGES)?;
-        self.capture.change(&way.setting())?;
+        for setting in way.settings() {
+            self.capture.change(&setting)?;
+        }
         self.capture.change(&Setting::Enable(self.hops))?;
         let before = self.hits()?;
         let probed = self.traffic.round(MESSAGES);

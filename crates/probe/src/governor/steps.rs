@@ -185,7 +185,7 @@ impl Steps {
             }
             let below = &Level::LADDER[self.level.depth() + 1..];
             let fits = |level: &&Level| self.expected(reading, prices, **level) <= room * DOWN_TO;
-            return self.go(below.iter().find(fits).copied().unwrap_or(Level::Rest));
+            return Some(self.go(below.iter().find(fits).copied().unwrap_or(Level::Rest)));
         }
         self.over_before = false;
         if self.up.is_some_and(|up| up >= SOON) {
@@ -203,12 +203,12 @@ impl Steps {
             return None;
         }
         self.up = Some(Duration::ZERO);
-        self.go(best)
+        Some(self.go(best))
     }
 
-    fn go(&mut self, to: Level) -> Option<Step> {
+    fn go(&mut self, to: Level) -> Step {
         (self.level, self.calm, self.over_before) = (to, Duration::ZERO, false);
-        Some(Step { to, share: self.share })
+        Step { to, share: self.share }
     }
 
     /// What reading takes.
