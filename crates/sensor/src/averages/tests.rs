@@ -221,6 +221,7 @@ fn a_sampled_hop_is_weighed() {
         filtered: 0,
         undecided: 0,
         sampled,
+        synthesised: 0,
     };
     fed.batch(&Batch { counts: vec![count(100, 300)], ..Batch::default() });
     fed.events(&[recv(2 * S, 10), recv(3 * S, 10)]);
