@@ -66,12 +66,10 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
         assert_eq!(rate.window.bytes, last.iter().rev().take(100).sum::<u64>(), "{told:?}");
     }
     for span in [rate.window, rate.overall] {
-        let seconds = (span.to_ns - span.from_ns) as f64 / 1e9;
-        assert_eq!(
-            span.bytes_per_s,
-            Some(span.bytes as f64 * 1e9 / (span.to_ns - span.from_ns) as f64),
-            "{seconds}"
-        );
+        let is = span.bytes as f64 * 1e9 / (span.to_ns - span.from_ns) as f64;
+        // The last digits of a number depend on how it was printed.
+        let same = span.bytes_per_s.is_some_and(|told| (told - is).abs() <= is * 1e-12);
+        assert!(same, "{:?} is not {is}", span.bytes_per_s);
     }
     assert_eq!(rate.overall.from_ns, reads.since_ns());
     assert_eq!((told.lost_overall, told.leaves_out.len(), rate.weight), (0, 0, 1.0));
