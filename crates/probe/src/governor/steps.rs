@@ -127,6 +127,8 @@ pub struct Steps {
     idle: Option<f64>,
     /// What it took of it when there was something to read, and how many records a second those were.
     busy: Option<(f64, f64)>,
+    /// What the reader takes of one CPU's time, over some seconds.
+    reader: Option<f64>,
     over_before: bool,
     calm: Duration,
     patience: Duration,
@@ -143,6 +145,7 @@ impl Steps {
             share: Share::default(),
             idle: None,
             busy: None,
+            reader: None,
             over_before: false,
             calm: Duration::ZERO,
             patience: PATIENCE.0,
@@ -168,6 +171,7 @@ impl Steps {
     /// Takes what was measured since the last time; the step that follows from it. At rest it is told of looks, in which histograms were
     /// made; then it stays or climbs.
     pub fn take(&mut self, reading: &Reading, prices: &Prices) -> Option<Step> {
+        let reading = &self.smoothed(reading);
         self.share = Share::of(reading, self.level, prices);
         self.learn(reading);
         let room = self.room(reading);
@@ -206,7 +210,17 @@ impl Steps {
         Some(self.go(best))
     }
 
+    /// A reader takes its time in strokes: it writes now and then. What counts is what it takes over some seconds.
+    fn smoothed(&mut self, reading: &Reading) -> Reading {
+        let seconds = reading.elapsed.as_secs_f64().max(1e-9);
+        let now = reading.reader.as_secs_f64() / seconds;
+        let taken = self.reader.map_or(now, |before| before * 0.6 + now * 0.4);
+        self.reader = Some(taken);
+        Reading { reader: Duration::from_secs_f64(taken * seconds), ..reading.clone() }
+    }
+
     fn go(&mut self, to: Level) -> Step {
+        self.reader = None;
         (self.level, self.calm, self.over_before) = (to, Duration::ZERO, false);
         Step { to, share: self.share }
     }
@@ -265,9 +279,10 @@ impl Steps {
                 then += cpu.kept;
             }
         }
-        let more = (then as f64 - now as f64) * self.record_ns();
-        let reader = reading.reader.as_nanos() as f64 - self.idle_ns(reading) + more;
-        there.reader = Duration::from_nanos(reader.max(0.0) as u64);
+        // As much less as there are fewer records; where there are none now, as much as each took.
+        let beside = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
+        let reader = if now > 0 { beside * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
+        there.reader = Duration::from_nanos(reader as u64);
         if level == Level::Rest { 0.0 } else { Share::of(&there, level, prices).most() }
     }
 }
@@ -381,6 +396,17 @@ mod tests {
             steps.take(&Reading { elapsed, reader, cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Full);
+    }
+
+    #[test]
+    fn a_stroke_of_the_reader_is_no_load() {
+        let mut steps = Steps::new(0.03);
+        for second in 0..60 {
+            let cpus = vec![CpuHits { kept: 28_000, ..CpuHits::default() }, CpuHits::default()];
+            let reader = Duration::from_millis(if second % 20 == 19 { 80 } else { 30 });
+            let step = steps.take(&Reading { elapsed: SECOND, reader, cpus }, &PRICES);
+            assert_eq!(step, None, "{second}");
+        }
     }
 
     #[test]
