@@ -19,6 +19,7 @@ mod live_source;
 mod missing;
 mod namespaces;
 mod output;
+mod peer;
 mod privileges;
 mod recording;
 mod recordings;

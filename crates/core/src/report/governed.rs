@@ -128,7 +128,7 @@ mod tests {
         let mut text = String::new();
         write(&mut text, &all, 1_000_000_000, false, 100).expect("a String takes all");
         assert!(
-            text.contains("+1.000 s to +2.500 s: histograms in the kernel only: there are no journeys"),
+            text.contains("+1.000 s to +2.500 s: histograms in the kernel only: there are no events"),
             "{text}"
         );
         assert!(text.contains("+4.000 s to the end: nothing, but for a look"), "{text}");

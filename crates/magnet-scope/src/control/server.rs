@@ -4,7 +4,6 @@ use super::peers::{Peers, Place};
 use super::{CAPTURE_PATIENCE, LONGEST_LINE, PATIENCE, folders};
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -104,8 +103,8 @@ const SILENT: &str = r#"{"ok":false,"error":"the capture does not answer; is it 
 
 /// One peer's questions, until it has no more.
 fn converse(peer: &UnixStream, place: &Place, ask: &SyncSender<Question>) -> io::Result<()> {
-    let other = rustix::net::sockopt::socket_peercred(peer.as_fd())?.uid;
-    if !other.is_root() && other != rustix::process::geteuid() {
+    let other = crate::peer::credentials(peer)?.uid;
+    if other != 0 && other != rustix::process::geteuid().as_raw() {
         return Ok(());
     }
     peer.set_write_timeout(Some(PATIENCE))?;

@@ -4,11 +4,12 @@
 //! as the kernel lets its user look into it: one that has become another user's by `exec` of a setuid program is not, so what it does
 //! then is not told to whoever holds the connection. Root may ask about everything.
 
+use crate::peer;
 use magscope_client::wire::Refusal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
@@ -32,10 +33,10 @@ pub struct Caller {
 impl Caller {
     /// Of this connection.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
-        let credentials = credentials(stream)?;
+        let credentials = peer::credentials(stream)?;
         // 0 where it is in a namespace that cannot be seen from here.
         let pid = u32::try_from(credentials.pid).ok().filter(|pid| *pid != 0);
-        Ok(Caller { uid: credentials.uid, pid, process: peer_process(stream) })
+        Ok(Caller { uid: credentials.uid, pid, process: peer::process(stream) })
     }
 
     /// Whether it may ask about everything.
@@ -123,30 +124,6 @@ pub fn refused(what: &str, likely: &str, next: &str) -> Refusal {
 fn has_ended(process: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(process, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-}
-
-/// The process at the other end; nothing where the kernel is older than Linux 6.5, or the process has been reaped.
-#[allow(unsafe_code)]
-fn peer_process(stream: &UnixStream) -> Option<OwnedFd> {
-    let fd: libc::c_int = option(stream, libc::SO_PEERPIDFD, -1).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Who was at the other end when it connected. Not by a wrapper that takes a process to have a number: it is 0 where it cannot be seen.
-fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
-    option(stream, libc::SO_PEERCRED, libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX })
-}
-
-/// An option of a socket that is plain numbers.
-#[allow(unsafe_code)]
-fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, mut value: T) -> io::Result<T> {
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointers are to a value and to its length, both live until it returns, and any bytes are one of these values.
-    let got = unsafe {
-        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
-    };
-    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
