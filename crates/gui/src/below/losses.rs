@@ -68,21 +68,19 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
     };
     Grid::new("cost").num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         let or_dot = |value: Option<String>| value.unwrap_or_else(|| "·".to_owned());
-        for (words, value) in [
+        let mut rows = vec![
             ("this program, of a core", percent(own.reader_cpu_ratio)),
             ("probes, of a core (est.)", or_dot(own.kernel_cpu_ratio_estimate.map(percent))),
             ("a hit", or_dot(own.kernel_ns_per_hit.map(|ns| format!("{ns:.0} ns")))),
-            (
-                "of the machine, budget",
-                or_dot(
-                    own.budget
-                        .map(|b| format!("{} of {}", percent(b.used_ratio).trim(), percent(b.ratio).trim())),
-                ),
-            ),
-            ("so it captures", or_dot(own.budget.map(|b| b.captured.to_owned()))),
-            ("hits", count(own.hits)),
-            ("fullest ring", percent(own.ring_fill_ratio)),
-        ] {
+        ];
+        if let Some(budget) = own.budget {
+            let (used, most) = (percent(budget.used_ratio), percent(budget.ratio));
+            rows.push(("of the machine, budget", format!("{} of {}", used.trim(), most.trim())));
+            rows.push(("so it captures", budget.captured.to_owned()));
+        }
+        rows.push(("hits", count(own.hits)));
+        rows.push(("fullest ring", percent(own.ring_fill_ratio)));
+        for (words, value) in rows {
             ui.label(words);
             ui.label(number(format!("{value:>12}"), cx.c.text));
             ui.end_row();
