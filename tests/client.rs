@@ -7,6 +7,8 @@ mod languages;
 mod scene;
 #[path = "client/strangers.rs"]
 mod strangers;
+#[path = "common/hosts.rs"]
+mod wired;
 
 use common::eventually;
 use magscope_client::wire::{FourTuple, Transport};

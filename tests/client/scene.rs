@@ -1,14 +1,13 @@
 //! An agent of a namespace of its own, and traffic there.
 
 use crate::common::{eventually, is_root, magnet_scope, skipped};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::{File, Permissions};
+use crate::wired::{in_namespace, ip};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Output};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
@@ -37,7 +36,7 @@ impl Scene {
         let (own, sense) = (own.display().to_string(), sense.display().to_string());
         let all = ["agent", "--socket", &own, "--sense-socket", &sense, "--max-overhead", "off"];
         let arguments = [&all[..], more].concat();
-        let mut agent = within(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
+        let mut agent = in_namespace(&name, || magnet_scope(&arguments).spawn().expect("the binary starts"));
         let said = Arc::new(Mutex::new(Vec::new()));
         let (lines, stderr) = (said.clone(), agent.stderr.take().expect("piped"));
         std::thread::spawn(move || {
@@ -65,7 +64,7 @@ impl Scene {
     }
 
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        within(&self.name, work)
+        in_namespace(&self.name, work)
     }
 
     /// Whether the agent runs and answers.
@@ -80,7 +79,7 @@ impl Scene {
     pub fn second(&self, more: &[&str]) -> Output {
         let own = self.dir.path().join("second.sock").display().to_string();
         let arguments = [&["agent", "--socket", &own][..], more].concat();
-        within(&self.name, || magnet_scope(&arguments).output().expect("the binary starts"))
+        in_namespace(&self.name, || magnet_scope(&arguments).output().expect("the binary starts"))
     }
 
     /// Ends the agent as nothing should.
@@ -100,26 +99,10 @@ impl Drop for Scene {
 
 /// A connection within a namespace: who connected, who accepted.
 pub fn pair(namespace: &str) -> (TcpStream, TcpStream) {
-    within(namespace, || {
+    in_namespace(namespace, || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         near.set_nodelay(true).expect("a socket");
         (near, listener.accept().expect("it came").0)
-    })
-}
-
-fn ip(arguments: &[&str]) -> bool {
-    Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
-}
-
-/// Runs `work` in a namespace, in a thread that ends with it.
-fn within<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
-    let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
-            work()
-        });
-        thread.join().expect("the work is done")
     })
 }

@@ -22,9 +22,9 @@ use anyhow::Result;
 use magscope_core::Batch;
 use magscope_core::journey::Limits;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_probe::governor::Reader;
 use magscope_scope::{Budget, Options, Overhead, Recording, Scope, State};
 use magscope_tui::{Exit, Pump, TuiError};
-use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -233,6 +233,5 @@ impl Meter {
 
 /// Processor time of this process so far.
 pub fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Reader::Process.cpu_time()
 }

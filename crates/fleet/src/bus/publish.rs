@@ -184,9 +184,12 @@ impl Publisher {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.give_up.store(true, Ordering::Relaxed);
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(ArrowError::ComputeError("what publishes has failed".to_owned())))
+        let ended = self.thread.join();
+        if self.status.waiting() == 0 {
+            // It has everything, and was left: that it is away now is no trouble.
+            self.status.is_troubled(None);
+        }
+        ended.unwrap_or_else(|_| Err(ArrowError::ComputeError("what publishes has failed".to_owned())))
     }
 }
 

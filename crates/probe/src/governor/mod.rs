@@ -35,7 +35,8 @@ pub enum Reader {
 }
 
 impl Reader {
-    fn cpu_time(self) -> Duration {
+    /// It, so far.
+    pub fn cpu_time(self) -> Duration {
         let time = clock_gettime(match self {
             Self::Process => ClockId::ProcessCPUTime,
             Self::Thread => ClockId::ThreadCPUTime,

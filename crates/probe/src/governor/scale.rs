@@ -123,10 +123,8 @@ impl Scale {
         }
     }
 
-    /// What hits cost by the last weighings, medians; what could never be told is taken for the dearest of the others.
-    ///
-    /// # Errors
-    /// Nothing at all could be told, because other work hides it.
+    /// What hits cost by the last weighings, medians; what could never be told is taken for the dearest of the others. Nothing where nothing
+    /// at all could be told, because other work hides it.
     pub fn prices(&mut self) -> Option<Prices> {
         while let Ok(weighing) = self.answers.try_recv() {
             self.remember(weighing);
