@@ -102,8 +102,9 @@ impl Feed for Live {
     }
 
     fn budget(&self) -> Option<Budget> {
-        let steps = self.governor.as_ref()?.steps();
-        let (ratio, used_ratio) = (steps.budget(), steps.share().most());
+        let governor = self.governor.as_ref()?;
+        let steps = governor.steps();
+        let (ratio, used_ratio) = (steps.budget(), governor.used());
         Some(Budget { ratio, used_ratio, captured: steps.level().name() })
     }
 }

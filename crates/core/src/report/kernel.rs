@@ -1,7 +1,7 @@
 //! What the kernel added up itself, in a report. It stands apart: its times are of packets and sockets, a journey's are of bytes.
 
 use super::builder::MAX_FLOWS;
-use super::figures::{bytes, count, count_in, fit, plural, time, wrap};
+use super::figures::{bytes, count_in, fit, plural, time, wrap};
 use super::text::{QUANTILE, quantiles};
 use crate::flow::FlowId;
 use crate::hop::Hop;
@@ -220,7 +220,7 @@ pub fn write(out: &mut String, table: &KernelTable, width: usize) -> fmt::Result
         )?;
     }
     if table.flows_left > 0 {
-        writeln!(out, "and {} ({})", plural(table.flows_left, "flow", "flows"), count(table.flows_left))?;
+        writeln!(out, "and {} with fewer bytes", plural(table.flows_left, "flow", "flows"))?;
     }
     Ok(())
 }

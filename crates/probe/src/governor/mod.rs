@@ -122,6 +122,12 @@ impl Governor {
         &self.steps
     }
 
+    /// What part of the machine it took lately; at rest that of a look, spread over the time between looks.
+    pub fn used(&self) -> f64 {
+        let looks = if self.resting.is_some() { LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() } else { 1.0 };
+        self.steps.share().most() * looks
+    }
+
     /// Looks, where it is time for it, and changes the capture where it takes too much, or less than it may. To be called often, by the
     /// thread that reads the capture.
     ///
