@@ -75,7 +75,15 @@ pub fn address(ip: &str, port: u16) -> SocketAddr {
 
 impl Net {
     pub fn new() -> Self {
+        Self::linked(true)
+    }
+
+    fn linked(ipv6: bool) -> Self {
         let net = Net { client: Host::new("client"), server: Host::new("server") };
+        if !ipv6 {
+            net.client.run(without_ipv6);
+            net.server.run(without_ipv6);
+        }
         let there = net.server.target.path.to_string_lossy().into_owned();
         net.client.run(|| {
             ip(&["link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", &there]);
@@ -84,7 +92,9 @@ impl Net {
             host.run(|| {
                 ip(&["link", "set", "lo", "up"]);
                 ip(&["addr", "add", &format!("{v4}/24"), "dev", "v0"]);
-                ip(&["addr", "add", &format!("{v6}/64"), "dev", "v0", "nodad"]);
+                if ipv6 {
+                    ip(&["addr", "add", &format!("{v6}/64"), "dev", "v0", "nodad"]);
+                }
                 ip(&["link", "set", "v0", "up"]);
             });
         }
@@ -159,7 +169,7 @@ pub fn wired() -> Option<Net> {
         let path = host.target.path.to_string_lossy().into_owned();
         ip(&["link", "set", card, "netns", &path]);
         host.run(|| {
-            std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there");
+            without_ipv6();
             ip(&["link", "set", "lo", "up"]);
             ip(&["addr", "add", &format!("{address}/24"), "dev", card]);
             ip(&["link", "set", card, "up"]);
@@ -168,13 +178,14 @@ pub fn wired() -> Option<Net> {
     Some(net)
 }
 
-/// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here.
+/// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here. It is off before there is a
+/// device: what a device has once begun to say to its group is dropped later, and a drop is a journey.
 pub fn quiet() -> Net {
-    let net = Net::new();
-    for host in [&net.client, &net.server] {
-        host.run(|| std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there"));
-    }
-    net
+    Net::linked(false)
+}
+
+fn without_ipv6() {
+    std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").expect("IPv6 is there");
 }
 
 pub fn ip(arguments: &[&str]) {
