@@ -103,8 +103,8 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// A Prometheus in a namespace, with its data below a directory.
-fn prometheus(namespace: &str, dir: &Path) -> Other {
+/// A Prometheus in a namespace, with its data below a directory, which keeps native histograms or has them as classic ones alone.
+fn prometheus(namespace: &str, dir: &Path, native: bool) -> Other {
     let config = dir.join("prometheus.yml");
     let text = "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: magnet-scope\n    \
                 static_configs:\n      - targets: ['127.0.0.1:9464']\n";
@@ -114,6 +114,7 @@ fn prometheus(namespace: &str, dir: &Path) -> Other {
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
             .args(["--web.listen-address=127.0.0.1:9090", "--log.level=error"])
+            .args(native.then_some("--enable-feature=native-histograms"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -164,7 +165,7 @@ fn prometheus_stores_what_was_sent() {
         first.head
     );
     assert!(first.body.ends_with("# EOF\n"), "{}", first.body);
-    let prometheus = prometheus(&alone.0, dir.path());
+    let prometheus = prometheus(&alone.0, dir.path(), false);
     alone.talk();
 
     let expected = [
@@ -198,6 +199,8 @@ fn prometheus_stores_what_was_sent() {
     assert!(eventually(|| asked(&alone, &events).is_some()), "{events}");
     drop(prometheus);
 
+    a_prometheus_with_native_histograms_has_them(&alone);
+
     // Prometheus' own linter has nothing to say of the plain format.
     let plain = alone.metrics("Accept: text/plain\r\n");
     assert!(plain.head.contains("text/plain; version=0.0.4"), "{}", plain.head);
@@ -210,6 +213,39 @@ fn prometheus_stores_what_was_sent() {
     assert!(lint.status.success() && said.trim().is_empty(), "{said}\n{}", plain.body);
     let ended = sensor.end();
     assert!(ended.status.success(), "{}", stderr(&ended));
+}
+
+/// Every hop pair's times, eight buckets to each doubling, beside counters that are the same as ever.
+fn a_prometheus_with_native_histograms_has_them(alone: &Alone) {
+    let dir = TempDir::new().expect("a directory");
+    let prometheus = prometheus(&alone.0, dir.path(), true);
+    // Datagrams are those that were sent; what is asked and answered here passes as segments.
+    let text = alone.get(9464, "/metrics", "").expect("it answers").body;
+    let counts = text.lines().filter_map(|line| line.strip_prefix("magnet_scope_hop_latency_seconds_count{"));
+    let mut counts = counts.filter_map(|line| line.split_once("} "));
+    let (labels, count) = counts.find(|(labels, _)| labels.ends_with("to=\"udp.recv\"")).expect("a pair");
+    assert_eq!(count, DATAGRAMS.to_string());
+    let stored = format!("histogram_count(magnet_scope_hop_latency_seconds{{{labels}}})");
+    let same = eventually(|| asked(alone, &stored).as_deref() == Some(count));
+    assert!(same, "{:?} is not {count}", asked(alone, &stored));
+    let received = "magnet_scope_hop_events_total{hop=\"udp.recv\"}";
+    assert_eq!(asked(alone, received), Some(DATAGRAMS.to_string()));
+    // Its median lies where the classic histogram has it, and is told finer.
+    let start = format!("magnet_scope_hop_latency_seconds_bucket{{{labels},le=\"");
+    let buckets = text.lines().filter_map(|line| line.strip_prefix(&start)?.split_once("\"} "));
+    let buckets: Vec<(f64, u64)> = buckets
+        .filter(|(le, _)| *le != "+Inf")
+        .map(|(le, below)| (le.parse().expect("seconds"), below.parse().expect("a count")))
+        .collect();
+    let at = buckets
+        .iter()
+        .position(|(_, below)| 2 * below >= DATAGRAMS as u64)
+        .expect("a median below ten seconds");
+    let least = if at == 0 { 0.0 } else { buckets[at - 1].0 };
+    let median = format!("histogram_quantile(0.5, magnet_scope_hop_latency_seconds{{{labels}}})");
+    let median: f64 = asked(alone, &median).expect("an answer").parse().expect("a number");
+    assert!(least * 0.9 <= median && median <= buckets[at].0 * 1.1, "{median} of {least}..{}", buckets[at].0);
+    drop(prometheus);
 }
 
 /// A collector of OpenTelemetry in a namespace, which writes down everything that it gets.

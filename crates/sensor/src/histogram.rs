@@ -1,13 +1,21 @@
-//! Distributions of times: sixteen steps to each doubling, and exact counts at the bounds that monitors are told.
+//! Distributions of times: sixteen steps to each doubling, and exact counts at the bounds that monitors are told and in the buckets of
+//! Prometheus' native histograms.
 
 pub use magscope_core::steps::BOUNDS_NS as LE_NS;
 use magscope_core::steps::{self, LONGEST_NS, longest, step};
 use serde::{Deserialize, Serialize};
 
-/// Counts times. As large as its longest one needs, 5 kB at most.
+/// How often each doubling is cut in a native histogram, as a power of two: a bucket's bounds are 2^(1/8) apart.
+pub const NATIVE_SCHEMA: i32 = 3;
+/// The native bucket of 1 ns.
+const LOWEST_NATIVE: i32 = -239;
+
+/// Counts times. As large as its longest one needs, 8 kB at most.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     steps: Vec<u64>,
+    /// From [`LOWEST_NATIVE`] on.
+    native: Vec<u64>,
     /// Those at most as long as each of [`LE_NS`] and longer than the one before, then those beyond all of them.
     bounds: [u64; LE_NS.len() + 1],
     sum_ns: u64,
@@ -29,24 +37,52 @@ pub struct Times {
     pub max_ns: u64,
     /// How many lie between each of [`LE_NS`] and the bound before it, then those beyond the last; trailing ones without any are left out.
     pub bounds: Vec<u64>,
+    /// Buckets of a native histogram that have any, in order, and how many: bucket `i` ends with 2^(i/8) seconds and begins behind the end of
+    /// the one before. Times of 0 are in none.
+    pub native: Vec<(i32, u64)>,
+}
+
+/// The native bucket of a time that is not 0: the smallest `i` with a time of at most 2^(i/8) seconds.
+fn native_bucket(ns: u64) -> i32 {
+    ((ns as f64 / 1e9).log2() * f64::from(1 << NATIVE_SCHEMA)).ceil() as i32
+}
+
+/// Counts `n` in a slot, and makes it where it is not there.
+fn count(slots: &mut Vec<u64>, at: usize, n: u64) {
+    if slots.len() <= at {
+        slots.resize(at + 1, 0);
+    }
+    slots[at] += n;
+}
+
+/// Counts in `all` what `other` has counted.
+fn add(all: &mut Vec<u64>, other: &[u64]) {
+    if all.len() < other.len() {
+        all.resize(other.len(), 0);
+    }
+    all.iter_mut().zip(other).for_each(|(sum, n)| *sum += n);
 }
 
 impl Histogram {
     /// Counts one time, nanoseconds.
     pub fn record(&mut self, ns: u64) {
         let counted = ns.min(LONGEST_NS);
-        let at = step(counted);
-        if self.steps.len() <= at {
-            self.steps.resize(at + 1, 0);
-        }
-        self.steps[at] += 1;
+        count(&mut self.steps, step(counted), 1);
+        self.count_native(counted, 1);
         self.bounds[LE_NS.partition_point(|le| *le < counted)] += 1;
         self.sum_ns = self.sum_ns.saturating_add(ns);
         self.max_ns = self.max_ns.max(ns);
     }
 
+    fn count_native(&mut self, ns: u64, n: u64) {
+        if ns > 0 {
+            let at = native_bucket(ns).saturating_sub(LOWEST_NATIVE);
+            count(&mut self.native, usize::try_from(at).unwrap_or(0), n);
+        }
+    }
+
     /// Counts times that are known by their cells alone (see [`magscope_core::steps`]), and their sum. The longest is then known to
-    /// its step.
+    /// its step, and native buckets count them as the longest of their cell.
     pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
         for (cell, n) in cells {
             let Some((at, below)) = steps::of_cell(usize::from(*cell)) else { continue };
@@ -54,22 +90,19 @@ impl Histogram {
             if at > step(LONGEST_NS) {
                 continue;
             }
-            if self.steps.len() <= at {
-                self.steps.resize(at + 1, 0);
-            }
-            self.steps[at] += u64::from(*n);
+            count(&mut self.steps, at, u64::from(*n));
             self.bounds[below] += u64::from(*n);
-            self.max_ns = self.max_ns.max(longest(at).min(LONGEST_NS));
+            let longest = longest(at).min(LONGEST_NS).min(LE_NS.get(below).copied().unwrap_or(u64::MAX));
+            self.count_native(longest, u64::from(*n));
+            self.max_ns = self.max_ns.max(longest);
         }
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
-        if self.steps.len() < other.steps.len() {
-            self.steps.resize(other.steps.len(), 0);
-        }
-        self.steps.iter_mut().zip(&other.steps).for_each(|(sum, n)| *sum += n);
+        add(&mut self.steps, &other.steps);
+        add(&mut self.native, &other.native);
         self.bounds.iter_mut().zip(&other.bounds).for_each(|(sum, n)| *sum += n);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -99,6 +132,7 @@ impl Histogram {
             p99_ns: self.quantile_ns(n, 0.99),
             max_ns: self.max_ns,
             bounds: self.bounds[..last].to_vec(),
+            native: (LOWEST_NATIVE..).zip(self.native.iter().copied()).filter(|(_, n)| *n > 0).collect(),
         }
     }
 }
@@ -130,6 +164,13 @@ mod tests {
                 below += count;
                 prop_assert_eq!(below, all.iter().filter(|ns| **ns <= le).count() as u64);
             }
+            let zeros = all.iter().filter(|ns| **ns == 0).count() as u64;
+            prop_assert_eq!(zeros + times.native.iter().map(|(_, n)| n).sum::<u64>(), times.n);
+            for (bucket, n) in times.native {
+                let bound = |bucket: i32| (f64::from(bucket) / 8.0).exp2() * 1e9;
+                let within = |ns: &&u64| (**ns).min(LONGEST_NS) as f64 > bound(bucket - 1) && (**ns).min(LONGEST_NS) as f64 <= bound(bucket);
+                prop_assert_eq!(n, all.iter().filter(within).count() as u64, "bucket {}", bucket);
+            }
         }
     }
 
@@ -144,6 +185,8 @@ mod tests {
         let (by_time, by_cell) = (by_time.times(), by_cell.times());
         assert_eq!((by_cell.n, by_cell.sum_ns, &by_cell.bounds), (by_time.n, by_time.sum_ns, &by_time.bounds));
         assert_eq!(by_cell.p50_ns, by_time.p50_ns);
+        let native = |times: &Times| times.native.iter().map(|(_, n)| n).sum::<u64>();
+        assert_eq!((native(&by_cell), native(&by_time)), (10, 10), "all but the one of 0");
         by_cell.max_ns.checked_sub(by_time.max_ns).expect("no shorter than the longest");
         let mut wild = Histogram::default();
         wild.cells(&[(u16::MAX, 9), (560, 1)], 0);

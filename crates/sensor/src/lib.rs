@@ -8,11 +8,13 @@
 //! snapshot and are in every format.
 
 pub mod averages;
+pub mod exposition;
 mod figures;
 pub mod health;
 mod histogram;
 pub mod openmetrics;
 pub mod otlp;
+pub mod protobuf;
 mod ring;
 mod sensed;
 mod sensor;

@@ -1,6 +1,6 @@
 //! A snapshot in `OpenMetrics`' text format, version 1.0.0, or in the older text format of Prometheus, which leaves out units and creation times and names counters with their suffix.
 //!
-//! Distributions are classic histograms, in seconds. Native histograms exist in the protobuf format only, which this does not write.
+//! Distributions are classic histograms, in seconds. Native histograms exist in the [protobuf format](crate::protobuf) only.
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, tell};
 use crate::histogram::{LE_NS, Times};
@@ -9,38 +9,18 @@ use std::fmt::Write;
 
 /// Which of the two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum Dialect {
     /// `OpenMetrics` 1.0.0.
     OpenMetrics,
     /// Prometheus' own, 0.0.4.
     Prometheus,
 }
 
-impl Format {
-    /// What an HTTP answer calls it.
-    pub const fn content_type(self) -> &'static str {
-        match self {
-            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
-        }
-    }
-
-    /// What a reader with this `Accept` header gets: `OpenMetrics` unless it asks for plain text and not for that.
-    pub fn accepted(accept: &str) -> Self {
-        let accept = accept.to_ascii_lowercase();
-        if accept.contains("text/plain") && !accept.contains("application/openmetrics-text") {
-            Self::Prometheus
-        } else {
-            Self::OpenMetrics
-        }
-    }
-}
-
 /// The snapshot as text.
-pub fn write(sensed: &Sensed, format: Format) -> String {
-    let mut out = Writer { out: String::new(), format, name: "", kind: Kind::Gauge };
+pub fn write(sensed: &Sensed, dialect: Dialect) -> String {
+    let mut out = Writer { out: String::new(), dialect, name: "", kind: Kind::Gauge };
     tell(&mut out, sensed);
-    if format == Format::OpenMetrics {
+    if dialect == Dialect::OpenMetrics {
         out.out.push_str("# EOF\n");
     }
     out.out
@@ -48,7 +28,7 @@ pub fn write(sensed: &Sensed, format: Format) -> String {
 
 struct Writer {
     out: String,
-    format: Format,
+    dialect: Dialect,
     /// Of the family that is being written.
     name: &'static str,
     kind: Kind,
@@ -57,7 +37,7 @@ struct Writer {
 impl Figures for Writer {
     fn family(&mut self, name: &'static str, kind: Kind, unit: &'static str, help: &'static str) {
         (self.name, self.kind) = (name, kind);
-        let open = self.format == Format::OpenMetrics;
+        let open = self.dialect == Dialect::OpenMetrics;
         let (suffix, kind) = match (kind, open) {
             (Kind::Counter, true) => ("", "counter"),
             (Kind::Counter, false) => ("_total", "counter"),
@@ -131,7 +111,7 @@ impl Writer {
     }
 
     fn created(&mut self, labels: &Pairs<'_>, host: &HostSensed) {
-        if let Some(since) = began_utc_ns(host).filter(|_| self.format == Format::OpenMetrics) {
+        if let Some(since) = began_utc_ns(host).filter(|_| self.dialect == Dialect::OpenMetrics) {
             self.sample("_created", labels, None, &seconds(since));
         }
     }
@@ -159,19 +139,6 @@ fn escape(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_asks_for_plain_text_gets_it() {
-        let all = [
-            ("", Format::OpenMetrics),
-            ("*/*", Format::OpenMetrics),
-            ("text/plain; version=0.0.4", Format::Prometheus),
-            ("Application/OpenMetrics-Text;version=1.0.0,text/plain;q=0.5", Format::OpenMetrics),
-        ];
-        for (accept, format) in all {
-            assert_eq!(Format::accepted(accept), format, "{accept}");
-        }
-    }
 
     #[test]
     fn seconds_are_exact() {

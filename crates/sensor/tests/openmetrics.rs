@@ -7,7 +7,8 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::together::walk;
 use magscope_core::{Batch, Event, FlowId, Generator, GeneratorOptions, Hop, HopCount, Loss, LossCause};
-use magscope_sensor::openmetrics::{Format, write};
+use magscope_sensor::exposition::Format;
+use magscope_sensor::openmetrics::{Dialect, write};
 use magscope_sensor::{
     Began, CauseCount, DropCount, HopState, HopTally, HostSensed, JourneyCount, KernelHop, KernelTally,
     LeftOut, Own, PairTimes, Sensed, Sensor, Tally, Times,
@@ -87,8 +88,8 @@ fn sensed() -> Sensed {
 #[test]
 fn the_text_is_what_it_was() {
     let sensed = sensed();
-    insta::assert_snapshot!("metrics", write(&sensed, Format::OpenMetrics));
-    insta::assert_snapshot!("metrics_plain", write(&sensed, Format::Prometheus));
+    insta::assert_snapshot!("metrics", write(&sensed, Dialect::OpenMetrics));
+    insta::assert_snapshot!("metrics_plain", write(&sensed, Dialect::Prometheus));
 }
 
 #[test]
@@ -127,13 +128,26 @@ fn sums_are_those_of_the_events() {
     assert_eq!(serde_json::from_str::<Sensed>(&json).expect("the same"), sensed);
 }
 
+proptest! {
+    #[test]
+    fn whatever_was_sensed_becomes_messages(sensed in any_sensed()) {
+        // Each behind its length, and they end where the answer does.
+        let mut left = &Format::Protobuf.write(&sensed)[..];
+        while !left.is_empty() {
+            let length = prost::decode_length_delimiter(&mut left).expect("a length");
+            left = left.get(length..).expect("so much");
+        }
+    }
+}
+
 fn hop() -> impl Strategy<Value = Hop> {
     proptest::sample::select(Hop::ALL)
 }
 
 fn times() -> impl Strategy<Value = Times> {
-    (any::<u64>(), any::<u64>(), proptest::collection::vec(any::<u64>(), 0..40))
-        .prop_map(|(n, sum_ns, bounds)| Times { n, sum_ns, bounds, ..Times::default() })
+    let native = proptest::collection::vec((any::<i32>(), any::<u64>()), 0..20);
+    (any::<u64>(), any::<u64>(), proptest::collection::vec(any::<u64>(), 0..40), native)
+        .prop_map(|(n, sum_ns, bounds, native)| Times { n, sum_ns, bounds, native, ..Times::default() })
 }
 
 /// Anything at all under names of its own.
@@ -234,7 +248,7 @@ fn a_parser_of_others_takes_whatever_was_sensed() {
     let all: Vec<Sensed> = drawn.chain([sensed(), Sensed::default()]).collect();
     let texts: Vec<_> = all
         .iter()
-        .map(|sensed| (write(sensed, Format::OpenMetrics), write(sensed, Format::Prometheus)))
+        .map(|sensed| (write(sensed, Dialect::OpenMetrics), write(sensed, Dialect::Prometheus)))
         .collect();
     let mut child = Command::new(&python)
         .args(["-c", PARSE])

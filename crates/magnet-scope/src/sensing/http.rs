@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use magscope_sensor::Sensed;
-use magscope_sensor::openmetrics::{Format, write};
+use magscope_sensor::exposition::Format;
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,24 +30,28 @@ const ASKING: Duration = Duration::from_secs(5);
 /// Longest request, bytes.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// The last texts, so that a snapshot is written once however often it is asked for.
+/// The last answers, so that a snapshot is written once in each format however often it is asked for.
 #[derive(Default)]
-struct Texts(Mutex<[Option<Text>; 2]>);
+struct Answers(Mutex<[Option<Written>; Format::ALL.len()]>);
 
 /// What was written, and of what.
-type Text = (Arc<Sensed>, Bytes);
+type Written = (Arc<Sensed>, Bytes);
 
-impl Texts {
+impl Answers {
     fn of(&self, board: &Board, format: Format) -> Bytes {
         let newest = board.newest();
-        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let [open, plain] = &mut *texts;
-        let text = if format == Format::OpenMetrics { open } else { plain };
-        match text {
-            Some((of, text)) if Arc::ptr_eq(of, &newest) => text.clone(),
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [open, text, messages] = &mut *answers;
+        let last = match format {
+            Format::OpenMetrics => open,
+            Format::Text => text,
+            Format::Protobuf => messages,
+        };
+        match last {
+            Some((of, written)) if Arc::ptr_eq(of, &newest) => written.clone(),
             _ => {
-                let written = Bytes::from(write(&newest, format));
-                *text = Some((newest, written.clone()));
+                let written = Bytes::from(format.write(&newest));
+                *last = Some((newest, written.clone()));
                 written
             }
         }
@@ -62,7 +66,7 @@ pub fn answer_http(listener: TcpListener, board: Arc<Board>) -> Result<Answering
 
 async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: oneshot::Receiver<()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let texts = Arc::new(Texts::default());
+    let answers = Arc::new(Answers::default());
     loop {
         let accepted = async {
             let place = places.clone().acquire_owned().await;
@@ -74,10 +78,10 @@ async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: 
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (board, texts) = (board.clone(), texts.clone());
+        let (board, answers) = (board.clone(), answers.clone());
         tokio::spawn(async move {
             let answer = service_fn(move |request| {
-                std::future::ready(Ok::<_, Infallible>(answer(&request, &board, &texts)))
+                std::future::ready(Ok::<_, Infallible>(answer(&request, &board, &answers)))
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -92,7 +96,7 @@ async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: 
     }
 }
 
-fn answer(request: &Request<Incoming>, board: &Board, texts: &Texts) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, board: &Board, answers: &Answers) -> Response<Full<Bytes>> {
     let said = |status: StatusCode, text: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
         *response.status_mut() = status;
@@ -107,7 +111,7 @@ fn answer(request: &Request<Incoming>, board: &Board, texts: &Texts) -> Response
         "/metrics" => {
             let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
             let format = Format::accepted(accept.unwrap_or_default());
-            let mut response = Response::new(Full::new(texts.of(board, format)));
+            let mut response = Response::new(Full::new(answers.of(board, format)));
             let content_type = hyper::header::HeaderValue::from_static(format.content_type());
             response.headers_mut().insert(CONTENT_TYPE, content_type);
             response
