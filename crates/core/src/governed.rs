@@ -17,19 +17,22 @@ pub enum Level {
     Flows(u32),
     /// No records: the kernel adds up.
     Histograms,
+    /// The same at the few hops where packets are added up (see [`crate::synthesis::outermost`]) and nowhere else.
+    Packets,
     /// Nothing is attached, but for a look now and then whether the load has fallen.
     Rest,
 }
 
 impl Level {
     /// All of them, downwards.
-    pub const LADDER: [Self; 7] = [
+    pub const LADDER: [Self; 8] = [
         Self::Full,
         Self::Compact,
         Self::Flows(4),
         Self::Flows(16),
         Self::Flows(64),
         Self::Histograms,
+        Self::Packets,
         Self::Rest,
     ];
 
@@ -43,7 +46,7 @@ impl Level {
         match self {
             Self::Full | Self::Compact => 1.0,
             Self::Flows(one_in) => 1.0 / f64::from(one_in.max(1)),
-            Self::Histograms | Self::Rest => 0.0,
+            Self::Histograms | Self::Packets | Self::Rest => 0.0,
         }
     }
 }
@@ -58,6 +61,7 @@ impl Level {
             Self::Flows(16) => "1/16 of the flows",
             Self::Flows(_) => "1/64 of the flows",
             Self::Histograms => "histograms in the kernel only",
+            Self::Packets => "packets and drops in the kernel only",
             Self::Rest => "nothing, but for a look now and then",
         }
     }
@@ -87,6 +91,9 @@ impl Level {
             Self::Histograms => Some(
                 "there are no events and no journeys, but the kernel's own sums: packets and bytes of flows, and times from hop to hop to \
                  within a sixteenth",
+            ),
+            Self::Packets => Some(
+                "there are no events, no journeys and no times, but the kernel's own sums: packets and bytes of flows, drops and retransmissions",
             ),
             Self::Rest => Some("nothing is known, but for a quarter of a second now and then"),
         }

@@ -5,7 +5,7 @@
 //! was cut, put together or copied on its way begins anew.
 
 use crate::flow::FlowId;
-use crate::hop::Hop;
+use crate::hop::{Hop, HopSet};
 use serde::{Deserialize, Serialize};
 
 /// One sum over an interval.
@@ -73,7 +73,7 @@ impl Sum {
 
 /// Where packets are added up by flow: at one hop each way, the nearest to the wire of those that are on. Calls by
 /// cgroup and drops by reason where those are.
-pub fn rated(on: crate::hop::HopSet) -> crate::hop::HopSet {
+pub fn rated(on: HopSet) -> HopSet {
     use Hop::{
         AppRecv, AppSend, DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit,
         UdpRecv,
@@ -86,6 +86,14 @@ pub fn rated(on: crate::hop::HopSet) -> crate::hop::HopSet {
     let rx = first(&[&[DevRecv], &[IpPre], &[IpIn], &[TcpRecv, UdpRecv]]);
     let all = tx.into_iter().chain(rx).chain([AppSend, AppRecv, SkbDrop]);
     all.filter(|hop| on.contains(*hop)).collect()
+}
+
+/// What tells of all traffic with the fewest hits: a hop each way, and what seldom happens and says that something went wrong.
+pub fn outermost(on: HopSet) -> HopSet {
+    let calls = [Hop::AppSend, Hop::AppRecv];
+    let trouble = [Hop::SkbDrop, Hop::TcpRetransmit, Hop::SockFull];
+    let ways = rated(on).iter().filter(|hop| !calls.contains(hop)).collect::<Vec<_>>();
+    ways.into_iter().chain(trouble.into_iter().filter(|hop| on.contains(*hop))).collect()
 }
 
 #[cfg(test)]
@@ -114,5 +122,9 @@ mod tests {
         let on = [Hop::IpOut, Hop::DevQueue, Hop::IpPre, Hop::TcpRecv, Hop::AppRecv].into_iter().collect();
         let at: Vec<Hop> = rated(on).iter().collect();
         assert_eq!(at, [Hop::DevQueue, Hop::IpPre, Hop::AppRecv]);
+        let most = outermost(HopSet::all());
+        let few: Vec<Hop> = most.iter().collect();
+        assert_eq!(few, [Hop::DevXmit, Hop::DevRecv, Hop::TcpRetransmit, Hop::SkbDrop, Hop::SockFull]);
+        assert_eq!(outermost(most), most, "of these it is all");
     }
 }

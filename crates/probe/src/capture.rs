@@ -37,6 +37,7 @@ use load::{config, load, opened, without_tsc};
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::synthesis::outermost;
 use magscope_core::{Batch, Change, Hop, Loss, LossCause};
 use options::complete;
 use refused::Refused;
@@ -237,7 +238,8 @@ impl Capture {
     /// # Errors
     /// [`ProbeError::Map`] if the kernel does not give them.
     pub fn counters(&self) -> Result<Counters, ProbeError> {
-        let counters = Counters::read(&self.object, self.info.probes.len(), self.event_clock.now_ns())?;
+        let (probes, outermost) = (self.info.probes.len(), outermost(self.hops()));
+        let counters = Counters::read(&self.object, probes, outermost, self.event_clock.now_ns())?;
         Ok(Counters { refused: self.refused.so_far(), ..counters })
     }
 

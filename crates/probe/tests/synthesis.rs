@@ -4,7 +4,8 @@
 mod common;
 
 use common::{CLIENT, Net, Pair, Recording, SERVER, address, can_capture, finish, quiet, undisturbed};
-use magscope_core::synthesis::{Sum, Synthesis, rated};
+use magscope_core::hop::HopSet;
+use magscope_core::synthesis::{Sum, Synthesis, outermost, rated};
 use magscope_core::{CaptureFilter, Event, EventFlags, Hop, HopCount, Proto, Task, steps};
 use magscope_probe::plan::full_hops;
 use magscope_probe::{CaptureOptions, Counters, Detail, ProbeError, Setting};
@@ -203,16 +204,24 @@ fn every_cell_and_every_sum_is_that_of_the_events() {
     });
 }
 
+/// How long to wait before sending again. All events are kept for counting: some ten thousand datagrams a second are load enough. And not
+/// for ever: a reader that is kept from its CPU has room for what came until then.
+fn pace(sent: u64) {
+    std::thread::sleep(if sent < 2_500 { Duration::from_micros(100) } else { Duration::from_millis(5) });
+}
+
 /// Sends from two threads until it is told to end: datagrams that are read, and a stream.
 fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let pair = Pair::new(net, CLIENT, SERVER, port);
-            while !done.load(Relaxed) {
+            for calls in 0.. {
+                if done.load(Relaxed) {
+                    break;
+                }
                 pair.send(5, 100);
                 sent.fetch_add(5, Relaxed);
-                // all events are kept for counting: some ten thousand datagrams a second are load enough
-                std::thread::sleep(Duration::from_micros(100));
+                pace(calls);
             }
         });
         scope.spawn(|| {
@@ -223,9 +232,12 @@ fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
                 let mut buffer = vec![0; 30_000];
                 while far.read(&mut buffer).expect("read") > 0 {}
             });
-            while !done.load(Relaxed) {
+            for calls in 0.. {
+                if done.load(Relaxed) {
+                    break;
+                }
                 near.write_all(&[1; 9_000]).expect("write");
-                std::thread::sleep(Duration::from_micros(200));
+                pace(calls);
             }
             drop(near);
             reader.join().expect("read to the end");
@@ -385,6 +397,42 @@ fn switching_a_thousand_times_under_load_loses_nothing() {
         assert_eq!(received.kept + received.synthesised, sent, "each datagram once, one way or the other");
         let changes = recording.batches.iter().map(|batch| batch.changes.len()).sum::<usize>();
         assert_eq!(changes, switches, "every change is an event of the session");
+    });
+}
+
+#[test]
+fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        let net = quiet();
+        let mut recording = capture(&net, Detail::Histograms, 100);
+        let all = recording.capture().hops();
+        let others = HopSet(all.0 & !outermost(all).0);
+        let pair = Pair::new(&net, CLIENT, SERVER, 5880);
+        pair.send(20, 300);
+        recording.change(&Setting::Disable(others));
+        pair.send(70, 300);
+        let hits = recording.capture().counters().expect("counters").cpus;
+        let passed = hits.iter().map(|cpu| cpu.kept).sum::<u64>();
+        assert_eq!(hits.iter().map(|cpu| cpu.outermost).sum::<u64>(), 90 + 90, "sent and received");
+        pair.send(100, 300);
+        let more =
+            recording.capture().counters().expect("counters").cpus.iter().map(|cpu| cpu.kept).sum::<u64>();
+        assert_eq!(more - passed, 100 + 100, "at a hop each way and nowhere else");
+        recording.change(&Setting::Enable(others));
+        pair.send(30, 300);
+        let (recording, counters) = finish(recording);
+        let kernel = told(&recording);
+        for hop in [Hop::DevXmit, Hop::DevRecv] {
+            let flows = kernel.rates.iter().filter(|((at, of), _)| *at == hop && matches!(of, Sum::Flow(_)));
+            let sums = flows.fold((0, 0), |all, (_, of)| (all.0 + of.0, all.1 + of.1));
+            assert_eq!(sums, (220, 220 * 300), "{hop}");
+        }
+        if recording.served.contains(Hop::IpOut) {
+            assert_eq!(count(&counters, Hop::IpOut).synthesised, 50);
+        }
     });
 }
 

@@ -4,6 +4,7 @@ use crate::error::ProbeError;
 use crate::governor::CpuHits;
 use crate::record::{mag_cpu, mag_hop_MAG_CUSTOM, mag_hop_MAG_HEADS, mag_hop_MAG_HOPS};
 use libbpf_rs::{MapCore, MapFlags, Object};
+use magscope_core::hop::HopSet;
 use magscope_core::{Hop, HopCount};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -77,10 +78,11 @@ impl OfCpu<'_> {
         }
     }
 
-    /// Over all hops, custom probes among them.
-    fn hits(&self) -> CpuHits {
+    /// Over all hops, custom probes among them; and how many of them were at those.
+    fn hits(&self, at: HopSet) -> CpuHits {
         let all = |offset| (0..mag_hop_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
+            outermost: at.iter().map(|hop| self.hop(hop, 0).seen()).sum(),
             kept: all(offset_of!(mag_cpu, kept)) + all(offset_of!(mag_cpu, synthesised)),
             sampled: all(offset_of!(mag_cpu, sampled)),
             filtered: all(offset_of!(mag_cpu, filtered)) + all(offset_of!(mag_cpu, undecided)),
@@ -100,8 +102,14 @@ impl OfCpu<'_> {
 }
 
 impl Counters {
-    /// Reads them from the map that the programs count in: over all CPUs, for so many custom probes, as of `time_ns`.
-    pub(super) fn read(object: &Object, probes: usize, time_ns: u64) -> Result<Self, ProbeError> {
+    /// Reads them from the map that the programs count in: over all CPUs, for so many custom probes, as of `time_ns`; `outermost` are the hops
+    /// that [`CpuHits::outermost`] counts.
+    pub(super) fn read(
+        object: &Object,
+        probes: usize,
+        outermost: HopSet,
+        time_ns: u64,
+    ) -> Result<Self, ProbeError> {
         let failed = |cause: String| ProbeError::Map { operation: "read", map: "cpus", cause };
         let map = object.maps().find(|m| m.name() == "cpus");
         let map = map.ok_or_else(|| failed("not in the object".to_owned()))?;
@@ -111,13 +119,13 @@ impl Counters {
             .ok_or_else(|| failed("the kernel has no value of it".to_owned()))?;
         let mut counters = Counters { probes: vec![ProbeCount::default(); probes], ..Counters::default() };
         for cpu in values.iter().map(|bytes| OfCpu(bytes)) {
+            counters.cpus.push(cpu.hits(outermost));
             counters.add(&cpu, time_ns);
         }
         Ok(counters)
     }
 
     fn add(&mut self, cpu: &OfCpu<'_>, time_ns: u64) {
-        self.cpus.push(cpu.hits());
         self.hits += cpu.word(offset_of!(mag_cpu, number), 0);
         self.unreported += cpu.word(offset_of!(mag_cpu, lost), 0);
         self.heads.0 += cpu.word(offset_of!(mag_cpu, kept), mag_hop_MAG_HEADS as usize);

@@ -14,6 +14,7 @@ use crate::capture::Capture;
 use crate::error::ProbeError;
 use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
+use magscope_core::synthesis::outermost;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
@@ -60,7 +61,10 @@ pub struct Governor {
     /// What was asked for, and what was made of it.
     asked: InForce,
     set: Option<InForce>,
-    resting: Option<Resting>,
+    /// The hops that are to be on again, where some are not.
+    let_go: Option<HopSet>,
+    /// At rest: whether it looks now.
+    looks: bool,
 }
 
 /// What becomes of hits.
@@ -91,13 +95,6 @@ impl InForce {
     }
 }
 
-/// Nothing is attached.
-struct Resting {
-    /// What was, before.
-    hops: HopSet,
-    looks: bool,
-}
-
 impl Governor {
     /// Within a part of the machine, 0.02 for 2 %; `every_netns` where the capture sees every namespace.
     pub fn new(budget: f64, scale: Scale, reader: Reader, every_netns: bool) -> Self {
@@ -113,7 +110,8 @@ impl Governor {
             hits: None,
             asked: InForce { detail: Detail::Full, one_in: 1 },
             set: None,
-            resting: None,
+            let_go: None,
+            looks: false,
         }
     }
 
@@ -122,9 +120,13 @@ impl Governor {
         &self.steps
     }
 
+    fn rests(&self) -> bool {
+        self.steps.level() == Level::Rest
+    }
+
     /// What part of the machine it took lately; at rest that of a look, spread over the time between looks.
     pub fn used(&self) -> f64 {
-        let looks = if self.resting.is_some() { LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() } else { 1.0 };
+        let looks = if self.rests() { LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() } else { 1.0 };
         self.steps.share().most() * looks
     }
 
@@ -135,10 +137,10 @@ impl Governor {
     /// The capture cannot be changed, or the kernel does not give its counters.
     pub fn turn(&mut self, capture: &mut Capture) -> Result<(), ProbeError> {
         let now = Instant::now();
-        let due = match &self.resting {
-            Some(Resting { looks: true, .. }) => LOOK,
-            Some(_) => REST,
-            None => PERIOD,
+        let due = match (self.rests(), self.looks) {
+            (true, true) => LOOK,
+            (true, false) => REST,
+            (false, _) => PERIOD,
         };
         if self.hits.is_some() && now - self.began < due {
             return Ok(());
@@ -151,12 +153,9 @@ impl Governor {
         let (began, cpu) = (std::mem::replace(&mut self.began, now), self.reader.cpu_time());
         let reader = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
         let Some(before) = self.hits.replace(hits.clone()) else { return Ok(()) };
-        if let Some(resting) = &mut self.resting
-            && !resting.looks
-        {
-            resting.looks = true;
-            let hops = resting.hops;
-            capture.change(&Setting::Enable(hops))?;
+        if self.rests() && !self.looks {
+            self.looks = true;
+            capture.change(&Setting::Enable(self.let_go.unwrap_or_default()))?;
             // The look begins when everything is attached.
             self.hits = None;
             return Ok(());
@@ -169,7 +168,11 @@ impl Governor {
         let Some(prices) = self.scale.prices() else { return Ok(()) };
         match self.steps.take(&reading, &prices) {
             Some(step) => self.go(step, capture)?,
-            None => self.rest_on(capture)?,
+            None if self.rests() => {
+                self.looks = false;
+                capture.change(&Setting::Disable(capture.hops()))?;
+            }
+            None => {}
         }
         // What the change itself took belongs to nobody's stretch.
         self.hits = None;
@@ -178,12 +181,6 @@ impl Governor {
 
     fn go(&mut self, step: Step, capture: &mut Capture) -> Result<(), ProbeError> {
         let from_ns = capture.event_clock.now_ns();
-        if let Some(resting) = self.resting.take() {
-            let hops = HopSet(resting.hops.0 | capture.hops().0);
-            if hops != capture.hops() {
-                capture.change(&Setting::Enable(hops))?;
-            }
-        }
         let now = InForce::of(capture);
         // What somebody has changed by hand meanwhile is what is asked for now.
         if self.set != Some(now) {
@@ -197,19 +194,30 @@ impl Governor {
             capture.change(&Setting::SampleFlows(then.one_in))?;
         }
         self.set = Some(then);
-        if step.to == Level::Rest {
-            self.resting = Some(Resting { hops: capture.hops(), looks: false });
-            capture.change(&Setting::Disable(capture.hops()))?;
-        }
+        self.switch(step.to, capture)?;
         let (to_ns, used) = (capture.event_clock.now_ns(), step.share.most());
         capture.changes.push(step.to.told(from_ns, to_ns, used, self.steps.budget()));
         Ok(())
     }
 
-    /// After a look that has led to nothing.
-    fn rest_on(&mut self, capture: &mut Capture) -> Result<(), ProbeError> {
-        let Some(resting) = &mut self.resting else { return Ok(()) };
-        resting.looks = false;
-        capture.change(&Setting::Disable(capture.hops()))
+    /// Switches on and off what a rung wants. What somebody has switched on by hand meanwhile is wanted too.
+    fn switch(&mut self, to: Level, capture: &mut Capture) -> Result<(), ProbeError> {
+        let on = capture.hops();
+        let all = HopSet(on.0 | self.let_go.take().unwrap_or_default().0);
+        let wanted = match to {
+            Level::Packets => outermost(all),
+            Level::Rest => HopSet::EMPTY,
+            _ => all,
+        };
+        self.looks = false;
+        self.let_go = (wanted != all).then_some(all);
+        let (missing, beyond) = (HopSet(wanted.0 & !on.0), HopSet(on.0 & !wanted.0));
+        if missing != HopSet::EMPTY {
+            capture.change(&Setting::Enable(missing))?;
+        }
+        if beyond != HopSet::EMPTY {
+            capture.change(&Setting::Disable(beyond))?;
+        }
+        Ok(())
     }
 }

@@ -25,7 +25,7 @@ impl Prices {
         match level {
             Level::Full => self.full,
             Level::Compact | Level::Flows(_) => self.compact,
-            Level::Histograms | Level::Rest => self.histograms,
+            Level::Histograms | Level::Packets | Level::Rest => self.histograms,
         }
     }
 }
@@ -39,6 +39,8 @@ pub struct CpuHits {
     pub sampled: u64,
     /// Left out by a filter.
     pub filtered: u64,
+    /// Of all of them, those at the hops that [`Level::Packets`] leaves on.
+    pub outermost: u64,
 }
 
 impl CpuHits {
@@ -49,6 +51,7 @@ impl CpuHits {
             kept: self.kept.saturating_sub(before.kept),
             sampled: self.sampled.saturating_sub(before.sampled),
             filtered: self.filtered.saturating_sub(before.filtered),
+            outermost: self.outermost.saturating_sub(before.outermost),
         }
     }
 }
@@ -114,6 +117,8 @@ const AT_ONCE: f64 = 2.0;
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
 /// A step up that is taken back within this was wrong.
 const SOON: Duration = Duration::from_secs(15);
+/// There is no telling what all hops would take from fewer of all hits than this.
+const LEAST_OUTERMOST: f64 = 0.01;
 /// Fewer records a second are as good as none.
 const FEW_RECORDS: f64 = 1_000.0;
 
@@ -129,6 +134,8 @@ pub struct Steps {
     busy: Option<(f64, f64)>,
     /// What the reader takes of one CPU's time, over some seconds.
     reader: Option<f64>,
+    /// What part of all hits the outermost are, when all hops are on.
+    outermost: Option<f64>,
     over_before: bool,
     calm: Duration,
     patience: Duration,
@@ -146,6 +153,7 @@ impl Steps {
             idle: None,
             busy: None,
             reader: None,
+            outermost: None,
             over_before: false,
             calm: Duration::ZERO,
             patience: PATIENCE.0,
@@ -231,10 +239,15 @@ impl Steps {
         if seconds <= 0.0 {
             return;
         }
+        let mix = |known: f64, new: f64| known * 0.7 + new * 0.3;
+        let all = reading.cpus.iter().map(|cpu| cpu.kept + cpu.sampled + cpu.filtered).sum::<u64>();
+        if self.level != Level::Packets && all > 0 {
+            let part = reading.cpus.iter().map(|cpu| cpu.outermost).sum::<u64>() as f64 / all as f64;
+            self.outermost = Some(self.outermost.map_or(part, |known| mix(known, part)));
+        }
         let kept: u64 = reading.cpus.iter().map(|cpu| cpu.kept).sum();
         let records = if self.level.kept() > 0.0 { kept as f64 / seconds } else { 0.0 };
         let taken = reading.reader.as_secs_f64() / seconds;
-        let mix = |known: f64, new: f64| known * 0.7 + new * 0.3;
         if records < FEW_RECORDS {
             // The least there was, which is slowly forgotten.
             self.idle = Some(self.idle.map_or(taken, |idle| (idle * 1.01).min(taken)));
@@ -263,27 +276,39 @@ impl Steps {
 
     /// What a rung would have taken of the same traffic, beside what the reader takes in any case.
     fn expected(&self, reading: &Reading, prices: &Prices, level: Level) -> f64 {
-        let mut there = reading.clone();
-        let now = if self.level.kept() > 0.0 { reading.cpus.iter().map(|cpu| cpu.kept).sum() } else { 0 };
-        let mut then = 0;
-        for cpu in &mut there.cpus {
-            let passed = cpu.kept + cpu.sampled;
-            cpu.kept = match level {
-                Level::Histograms => passed,
-                // Of the same flows as now, if as many; of more of them, if chance has it.
-                _ if level == self.level => cpu.kept,
-                _ => (passed as f64 * level.kept()).round() as u64,
-            };
-            cpu.sampled = passed - cpu.kept.min(passed);
-            if level.kept() > 0.0 {
-                then += cpu.kept;
-            }
+        if level == Level::Rest {
+            return 0.0;
         }
+        let cpus: Vec<_> = reading.cpus.iter().map(|cpu| self.at(level, cpu)).collect();
+        let records = |cpus: &[CpuHits], level: Level| {
+            if level.kept() > 0.0 { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0_u64 }
+        };
+        let (now, then) = (records(&reading.cpus, self.level), records(&cpus, level));
         // As much less as there are fewer records; where there are none now, as much as each took.
         let beside = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
         let reader = if now > 0 { beside * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
-        there.reader = Duration::from_nanos(reader as u64);
-        if level == Level::Rest { 0.0 } else { Share::of(&there, level, prices).most() }
+        let there = Reading { elapsed: reading.elapsed, reader: Duration::from_nanos(reader as u64), cpus };
+        Share::of(&there, level, prices).most()
+    }
+
+    /// What would be hit of what a CPU does, and what would become of it.
+    fn at(&self, level: Level, now: &CpuHits) -> CpuHits {
+        // Of the same flows as now, if as many; of more of them, if chance has it.
+        if level == self.level {
+            return *now;
+        }
+        if level == Level::Packets {
+            return CpuHits { kept: now.outermost, outermost: now.outermost, ..CpuHits::default() };
+        }
+        let more = match self.level {
+            Level::Packets => 1.0 / self.outermost.unwrap_or(1.0).clamp(LEAST_OUTERMOST, 1.0),
+            _ => 1.0,
+        };
+        let so_many = |n: u64, part: f64| (n as f64 * part).round() as u64;
+        let passed = so_many(now.kept + now.sampled, more);
+        let kept = if level == Level::Histograms { passed } else { so_many(passed, level.kept()) };
+        let filtered = so_many(now.filtered, more);
+        CpuHits { kept, sampled: passed - kept.min(passed), filtered, outermost: now.outermost }
     }
 }
 
@@ -301,11 +326,16 @@ mod tests {
 
     impl Machine {
         fn reading(&self, level: Level) -> Reading {
-            let passed = if level == Level::Rest { self.hits_per_s / 4 } else { self.hits_per_s };
+            let passed = match level {
+                Level::Rest => self.hits_per_s / 4,
+                Level::Packets => self.hits_per_s / 6,
+                _ => self.hits_per_s,
+            };
             let elapsed = if level == Level::Rest { SECOND / 4 } else { SECOND };
             let records = (passed as f64 * level.kept()) as u64;
             let kept = if level.kept() > 0.0 { records } else { passed };
-            let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0 };
+            let outermost = if level == Level::Packets { passed } else { passed / 6 };
+            let cpu = CpuHits { kept, sampled: passed - kept, filtered: 0, outermost };
             let reader = Duration::from_nanos(records * 100 + 1_000_000);
             Reading { elapsed, reader, cpus: vec![cpu, CpuHits::default()] }
         }
@@ -371,13 +401,26 @@ mod tests {
     }
 
     #[test]
+    fn where_hops_cost_too_much_packets_are_still_counted() {
+        let mut steps = Steps::new(0.02);
+        let levels = Machine { hits_per_s: 600_000 }.run(&mut steps, 60);
+        assert_eq!(levels.last(), Some(&Level::Packets), "{levels:?}");
+        assert!((steps.share().of_stream - 0.012).abs() < 1e-3, "{:?}", steps.share());
+        // Back when all hops are expected to hold, and not before.
+        let levels = Machine { hits_per_s: 250_000 }.run(&mut steps, 60);
+        assert_eq!(levels.last(), Some(&Level::Packets), "{levels:?}");
+        let levels = Machine { hits_per_s: 60_000 }.run(&mut steps, 20);
+        assert_eq!(levels.last(), Some(&Level::Full), "{levels:?}");
+    }
+
+    #[test]
     fn one_flow_that_is_kept_where_few_are_does_not_stop_it() {
         // All traffic is one flow that every sampling keeps.
         let mut steps = Steps::new(0.02);
         for _ in 0..20 {
             let kept = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
             let elapsed = if steps.level() == Level::Rest { SECOND / 4 } else { SECOND };
-            let cpus = vec![CpuHits { kept, ..CpuHits::default() }];
+            let cpus = vec![CpuHits { kept, outermost: kept, ..CpuHits::default() }];
             steps.take(&Reading { elapsed, reader: Duration::from_millis(100), cpus }, &PRICES);
         }
         assert_eq!(steps.level(), Level::Rest);
