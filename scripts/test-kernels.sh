@@ -3,7 +3,7 @@
 #
 # usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [SERIES…]     (default: 6.12 6.1)
 # Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, sums that the
-# kernel makes, and a driver's ring; the first series runs disturbed networks as well. With --full each runs everything, and journeys and other
+# kernel makes, and a driver's ring; the last series runs disturbed networks as well. With --full each runs everything, and journeys and other
 # protocols too.
 # The machines run side by side where there are CPUs for it. No test depends on how long it takes; without --full no suite begins
 # after ten minutes, and those left over are named as skipped.
@@ -117,7 +117,7 @@ declare -A running
 for wanted in "${series[@]}"; do
     folder=$(guest_kernel "$wanted") || { echo "kernel $wanted: skipped, because Debian's packages have none"; continue; }
     run=("${suites[@]}")
-    [ $full = yes ] || [ "$wanted" = "${series[0]}" ] || run=("${short[@]}")
+    [ $full = yes ] || [ "$wanted" = "${series[-1]}" ] || run=("${short[@]}")
     mkdir "$all/$wanted"
     machine "$folder" "$all/$wanted" "${run[@]}" &
     running[$wanted]=$!
