@@ -33,7 +33,7 @@ impl Served {
         Served {
             hops: info.coverage.served(),
             settings: info.settings.iter().filter(|setting| leaves_out(setting)).cloned().collect(),
-            stopped: None,
+            stopped: info.settings.iter().find_map(|setting| stops(setting)),
             no_receives: why(RECEIVES[0]),
             no_sends: why(SENDS[0]),
         }
@@ -88,12 +88,16 @@ impl Served {
                 }
                 (before != (self.receives(), self.sends())).then(|| format!("`{what}` while it was watched"))
             }
-            "governor:" => {
-                let before = self.stopped.take();
-                if rest.starts_with("histograms") {
-                    self.stopped = Some(format!("no records are made, to keep the overhead small: {rest}"));
-                }
+            "detail" => {
+                let before = std::mem::replace(&mut self.stopped, stops(what));
                 (before.is_some() != self.stopped.is_some()).then(|| format!("`{what}` while it was watched"))
+            }
+            // It says why, behind the change itself.
+            "governor:" => {
+                if let Some(stopped) = &mut self.stopped {
+                    *stopped = format!("no records are made, to keep the overhead small: {rest}");
+                }
+                None
             }
             _ if leaves_out(what) || matches!(word, "filter" | "pcap" | "sample") => {
                 // A sampler of some hops stands beside one of others; a filter replaces the one before.
@@ -111,6 +115,11 @@ impl Served {
             _ => None,
         }
     }
+}
+
+/// Why there are no records under a setting, if that is so.
+fn stops(setting: &str) -> Option<String> {
+    (setting == "detail histograms").then(|| format!("no records are made, the kernel adds up (`{setting}`)"))
 }
 
 /// Whether a setting leaves events out.

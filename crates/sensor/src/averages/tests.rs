@@ -167,14 +167,16 @@ fn losses_are_told_and_so_is_what_is_left_out() {
     assert_eq!(fed.of(id).leaves_out, ["filter port = 443"]);
 }
 
+/// A change, so many seconds in.
+fn change(s: u64, what: &str) -> Batch {
+    let changes = vec![Change { from_ns: s * S, to_ns: s * S, what: what.to_owned() }];
+    Batch { changes, ..Batch::default() }
+}
+
 #[test]
 fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     let mut fed = Fed::new();
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
-    let change = |s: u64, what: &str| Batch {
-        changes: vec![Change { from_ns: s * S, to_ns: s * S, what: what.to_owned() }],
-        ..Batch::default()
-    };
     fed.events(&[recv(2 * S, 10), recv(3 * S, 10)]);
     fed.batch(&change(4, "disable dev.xmit"));
     assert_eq!(received(&fed.of(id)).overall.calls, 2, "nothing rests on that");
@@ -208,6 +210,33 @@ fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
     let unknown = "app.recv is not captured: it is old".to_owned();
     assert_eq!(fed.of(id).received, Known::Unknown { unknown });
+}
+
+#[test]
+fn where_no_records_are_made_nothing_is_known() {
+    let mut fed = Fed::new();
+    let id = fed.watch(Subject::Socket(MINE), Window::Seconds(4.0));
+    fed.events(&[recv(2 * S, 100), recv(3 * S, 100)]);
+    assert!(fed.of(id).received.get().is_some());
+    let why = |fed: &Fed| match fed.of(id).received {
+        Known::Unknown { unknown } => unknown,
+        Known::Is(rate) => panic!("{rate:?}"),
+    };
+    fed.batch(&change(4, "detail histograms"));
+    assert!(why(&fed).contains("`detail histograms`"), "{}", why(&fed));
+    fed.batch(&change(4, "governor: packets and drops in the kernel only (9.0 % of 2.0 %)"));
+    assert!(why(&fed).contains("(9.0 % of 2.0 %)"), "{}", why(&fed));
+    // A look at rest has every hop on, and no records.
+    fed.batch(&change(5, "disable app.recv"));
+    fed.batch(&change(6, "enable app.recv"));
+    assert!(why(&fed).contains("no records"), "{}", why(&fed));
+    fed.batch(&change(7, "detail full"));
+    fed.events(&[recv(8 * S, 70), recv(9 * S, 70)]);
+    assert_eq!(received(&fed.of(id)).overall.bytes, 140, "counted anew");
+    let begun = NodeInfo { settings: vec!["detail histograms".to_owned()], ..info() };
+    let mut fed = Fed(Averages::new(&begun));
+    let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
+    assert!(matches!(fed.of(id).received, Known::Unknown { unknown } if unknown.contains("no records")));
 }
 
 #[test]
