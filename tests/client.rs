@@ -186,6 +186,20 @@ fn a_hop_that_is_not_served_is_unknown_and_why() {
 }
 
 #[test]
+fn where_the_kernel_only_adds_up_there_is_nothing_to_tell() {
+    let Some(scene) = Scene::new("summed", &["--detail", "histograms"]) else { return };
+    let (mut near, mut far) = pair(scene.namespace());
+    let mut watched = Watch::socket(&far).at(scene.socket()).open().expect("it watches");
+    near.write_all(&[1; 1000]).expect("sent");
+    far.read_exact(&mut [0; 1000]).expect("read");
+    let told = watched.ask().expect("an answer");
+    for known in [&told.received, &told.sent] {
+        assert!(matches!(known, Known::Unknown { unknown } if unknown.contains("no records")), "{told:?}");
+    }
+    assert!(matches!(&told.latency, Known::Unknown { unknown } if unknown.contains("no records")), "{told:?}");
+}
+
+#[test]
 fn an_agent_that_is_killed_leaves_nobody_waiting() {
     let Some(mut scene) = Scene::new("killed", &[]) else { return };
     let (_near, far) = pair(scene.namespace());
