@@ -68,7 +68,7 @@ pub struct Governor {
 }
 
 /// What becomes of hits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InForce {
     detail: Detail,
     /// Flows.
@@ -83,13 +83,13 @@ impl InForce {
     /// What a rung makes of what was asked for: never more than that.
     fn at(self, level: Level) -> Self {
         let detail = match level {
-            Level::Histograms | Level::Rest => Detail::Histograms,
+            Level::Histograms | Level::Packets | Level::Rest => Detail::Histograms,
             Level::Compact | Level::Flows(_) if self.detail == Detail::Full => Detail::Compact,
-            _ => self.detail,
+            Level::Full | Level::Compact | Level::Flows(_) => self.detail,
         };
         let one_in = match level {
             Level::Flows(one_in) => self.one_in.saturating_mul(one_in),
-            _ => self.one_in,
+            Level::Full | Level::Compact | Level::Histograms | Level::Packets | Level::Rest => self.one_in,
         };
         InForce { detail, one_in }
     }
@@ -219,5 +219,25 @@ impl Governor {
             capture.change(&Setting::Disable(beyond))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rung_has_records_where_it_is_said_to_and_never_more_than_was_asked_for() {
+        for (detail, one_in) in Detail::ALL.into_iter().flat_map(|detail| [(detail, 1), (detail, 8)]) {
+            let asked = InForce { detail, one_in };
+            for level in Level::LADDER {
+                let then = asked.at(level);
+                let records = then.detail != Detail::Histograms;
+                assert_eq!(records, level.kept() > 0.0 && detail != Detail::Histograms, "{asked:?} {level}");
+                let kept = f64::from(one_in) / f64::from(then.one_in);
+                assert!(!records || (kept - level.kept()).abs() < 1e-9, "{asked:?} {level}: {then:?}");
+            }
+            assert_eq!(asked.at(Level::Full), asked);
+        }
     }
 }
