@@ -122,7 +122,12 @@ impl Recording {
         let arguments = ["record", "-o", &dir, "--netns", &alone.0, "--max-overhead", "off"];
         let child = magnet_scope(&arguments).spawn().expect("the binary starts");
         let recording = Recording { child, dir };
-        assert!(eventually(|| recording.ctl(&["list"])), "it does not answer");
+        if !eventually(|| recording.ctl(&["list"])) {
+            let mut child = recording.child;
+            let _ = child.kill();
+            let output = child.wait_with_output().expect("it ends");
+            panic!("it does not answer: {} {}", output.status, stderr(&output));
+        }
         recording
     }
 

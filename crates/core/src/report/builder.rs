@@ -324,7 +324,8 @@ impl ReportBuilder {
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
-        let weight = |hop: Hop| weight(&self.sampled, hop);
+        let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
+        let whole_weight = |hop: Hop| weight_of_all(&self.sampled, hop);
         // Of what the kernel added up nobody knows how many journeys it was.
         let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
         let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
@@ -376,7 +377,7 @@ impl ReportBuilder {
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
-            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.known.get(&(node, flow)) {
                 Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
@@ -424,9 +425,9 @@ impl ReportBuilder {
     fn events_per_s(&self, hop: Hop, duration_ns: u64, off: &Off) -> f64 {
         let recordings = self.sampled.iter().enumerate();
         let rates = recordings.map(|(node, (sampled, rates))| {
-            let came = rates[hop as usize].events as f64 * sampled.weight(hop);
             let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
-            (came + sampled.added_up(hop) as f64) * per_second(1, watched_ns)
+            let came = per_second(rates[hop as usize].events, watched_ns) * sampled.weight(hop);
+            came + per_second(sampled.added_up(hop), watched_ns)
         });
         rates.sum()
     }
@@ -464,15 +465,20 @@ impl ReportBuilder {
     }
 }
 
-/// How many events each of a hop stands for, over all recordings.
-fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+/// How many events each of a hop stands for, over all recordings, with what else there was.
+fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
         let events = rates[hop as usize].events as f64;
         seen += events;
-        meant += events * sampled.weight(hop);
+        meant += events * sampled.weight(hop) + beside(sampled) as f64;
     }
     if seen > 0.0 { meant / seen } else { 1.0 }
+}
+
+/// The same of the whole time, in part of which the kernel may have added up what would have been events.
+fn weight_of_all(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+    weight(sampled, hop, |sampled| sampled.added_up(hop))
 }
 
 /// How many journeys each stands for, if that is the same for all recordings.
