@@ -69,8 +69,8 @@ fn names(batches: &[RecordBatch], name: &str) -> Vec<String> {
 }
 
 /// Numbers beyond those that engines know are the largest that they do.
-fn signed(value: u64) -> Option<i64> {
-    Some(i64::try_from(value).unwrap_or(i64::MAX))
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn batch(synthesis: Vec<Synthesis>) -> Batch {
@@ -84,14 +84,14 @@ proptest! {
         let kept = kept(&batch, &NodeInfo::default());
         let sums = &batch.synthesis;
         let each = |of: &dyn Fn(&Synthesis) -> Option<i64>| sums.iter().map(of).collect::<Vec<_>>();
-        let on_line = |ns: u64| Some(i64::try_from(ns).unwrap_or(i64::MAX).saturating_add(1_000));
+        let on_line = |ns: u64| Some(signed(ns).saturating_add(1_000));
         prop_assert_eq!(numbers(&kept.sums, "ts_ns"), each(&|sum| on_line(sum.from_ns)));
         prop_assert_eq!(numbers(&kept.sums, "to_ns"), each(&|sum| on_line(sum.to_ns)));
-        prop_assert_eq!(numbers(&kept.sums, "n"), each(&|sum| signed(sum.n)));
+        prop_assert_eq!(numbers(&kept.sums, "n"), each(&|sum| Some(signed(sum.n))));
         let is_time = |sum: &Synthesis| matches!(sum.of, Sum::Since(_));
-        prop_assert_eq!(numbers(&kept.sums, "sum_ns"), each(&|sum| signed(sum.sum).filter(|_| is_time(sum))));
+        prop_assert_eq!(numbers(&kept.sums, "sum_ns"), each(&|sum| is_time(sum).then(|| signed(sum.sum))));
         let has_bytes = |sum: &Synthesis| !is_time(sum) && sum.of != Sum::Begun;
-        prop_assert_eq!(numbers(&kept.sums, "bytes"), each(&|sum| signed(sum.sum).filter(|_| has_bytes(sum))));
+        prop_assert_eq!(numbers(&kept.sums, "bytes"), each(&|sum| has_bytes(sum).then(|| signed(sum.sum))));
 
         let cells: Vec<(u64, u16, u32)> =
             sums.iter().flat_map(|sum| sum.cells.iter().map(|(number, n)| (sum.to_ns, *number, *n))).collect();

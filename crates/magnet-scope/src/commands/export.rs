@@ -147,16 +147,14 @@ impl<'e> Fed<'e> {
     }
 
     fn finish(mut self) -> Result<Written, ExportError> {
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => {
-                let mut written = self.export.finish()?;
-                if self.sums > 0 {
-                    written.left_out.push((ADDED_UP, self.sums));
-                }
-                Ok(written)
-            }
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
+        let mut written = self.export.finish()?;
+        if self.sums > 0 {
+            written.left_out.push((ADDED_UP, self.sums));
+        }
+        Ok(written)
     }
 }
 
