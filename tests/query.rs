@@ -5,6 +5,8 @@
 mod common;
 #[path = "common/exports.rs"]
 mod exports;
+#[path = "common/everything.rs"]
+mod made;
 
 use common::{magnet_scope, run, skipped, stderr, stdout};
 use exports::golden;
@@ -29,7 +31,11 @@ fn has_sql(test: &str) -> bool {
 
 /// Rows of the answer.
 fn ask(sessions: &[&str], sql: &str) -> Vec<Value> {
-    let sessions: Vec<String> = sessions.iter().map(|name| golden(name)).collect();
+    ask_of(&sessions.iter().map(|name| golden(name)).collect::<Vec<_>>(), sql)
+}
+
+/// The same of recordings that stand somewhere.
+fn ask_of(sessions: &[String], sql: &str) -> Vec<Value> {
     let mut arguments = vec!["query"];
     arguments.extend(sessions.iter().map(String::as_str));
     arguments.extend([sql, "--to", "jsonl"]);
@@ -51,13 +57,59 @@ fn every_query_of_the_page_has_an_answer() {
         .filter_map(|rest| rest.split_once("\n```"))
         .map(|(sql, _)| sql)
         .collect();
-    assert!(queries.len() >= 12, "{} queries", queries.len());
+    assert!(queries.len() >= 15, "{} queries", queries.len());
+    let dir = TempDir::new().expect("a directory");
+    let made = made::everything(&dir);
     for sql in queries {
-        // Each has something to tell of one golden session at least: in some nothing was lost, in others a hop was off.
+        // Each has something to tell of one session at least: in some nothing was lost, in others a hop was off.
         assert!(
-            ["demo", "retransmissions", "lost"].iter().any(|session| !ask(&[session], sql).is_empty()),
+            ["demo", "retransmissions", "lost"].iter().any(|session| !ask(&[session], sql).is_empty())
+                || !ask_of(&made, sql).is_empty(),
             "{sql}"
         );
+    }
+}
+
+#[test]
+fn what_the_kernel_added_up_is_asked_as_the_report_has_it() {
+    if !has_sql("what_the_kernel_added_up_is_asked_as_the_report_has_it") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    let made = made::everything(&dir);
+    let output = run(&["report", &made[0], &made[1], "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let pairs = report["synthesis"]["pairs"].as_array().expect("pairs");
+    assert_eq!(pairs.len(), 1);
+    for (key, percent) in
+        [("p50_ns", "50"), ("p90_ns", "90"), ("p99_ns", "99"), ("p999_ns", "99.9"), ("max_ns", "100")]
+    {
+        let running = format!(
+            "SELECT min(most_ns) AS ns, max(passes) AS n FROM (SELECT most_ns, sum(sum(n)) OVER (ORDER BY most_ns) AS up_to, \
+             sum(sum(n)) OVER () AS passes FROM cells WHERE from_hop = 'dev.queue' AND hop = 'dev.xmit' GROUP BY most_ns) AS running \
+             WHERE up_to * 100 >= passes * {percent}"
+        );
+        let row = &ask_of(&made, &running)[0];
+        assert_eq!((&row["ns"], &row["n"]), (&pairs[0]["times"][key], &pairs[0]["times"]["n"]), "{key}");
+        let at_most = row["ns"].as_u64().expect("a number");
+        let row = &ask_of(&made, &format!("SELECT percentile(most_ns, {percent}, n) AS ns FROM cells"))[0];
+        let ns = row["ns"].as_u64().expect("a number");
+        assert!((at_most..=at_most + at_most / 128).contains(&ns), "{key}: {ns} of {at_most}");
+    }
+    let mean =
+        &ask_of(&made, "SELECT sum(sum_ns) / CAST(sum(n) AS DOUBLE) AS ns FROM sums WHERE sum_of = 'since'")[0];
+    assert_eq!(mean["ns"], pairs[0]["mean_ns"]);
+    let flows = ask_of(
+        &made,
+        "SELECT host, local_addr, local_port, sum(n) AS packets, sum(bytes) AS bytes FROM sums WHERE sum_of = 'flow' \
+         GROUP BY host, local_addr, local_port ORDER BY bytes DESC",
+    );
+    let told = report["synthesis"]["flows"].as_array().expect("flows");
+    assert_eq!((flows.len(), told.len()), (2, 2));
+    for (row, told) in flows.iter().zip(told) {
+        assert_eq!((&row["packets"], &row["bytes"]), (&told["packets"], &told["bytes"]));
+        let name = told["flow"].as_str().expect("a name");
+        assert!(name.contains(row["local_addr"].as_str().expect("an address")), "{name}");
     }
 }
 

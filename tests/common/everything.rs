@@ -1,5 +1,5 @@
 //! A recording that has everything, made up from the golden `demo`: of two hosts with a clock each, with custom probes, payload heads, a
-//! sampler, lost records, a drop, TCP's state and a super-packet of UDP.
+//! sampler, lost records, a drop, TCP's state, a super-packet of UDP, and sums of the kernel on both.
 
 use crate::exports::golden;
 use magscope_core::change::HopCount;
@@ -8,6 +8,8 @@ use magscope_core::hash::Set;
 use magscope_core::head::PayloadHead;
 use magscope_core::node::{DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
+use magscope_core::steps::cell;
+use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
 use magscope_session::{RecordOptions, Recorder, Session};
 use std::path::Path;
@@ -68,6 +70,8 @@ pub fn everything(dir: &TempDir) -> [String; 2] {
     lost(&mut first, LOST[0]);
     lost(&mut second, LOST[1]);
     dropped(&mut second);
+    added_up(&mut first, 1);
+    added_up(&mut second, 3);
     "another".clone_into(&mut infos[1].boot_id);
     HOSTS[1].clone_into(&mut infos[1].host);
     HOSTS[0].clone_into(&mut infos[0].host);
@@ -158,6 +162,26 @@ fn lost(batch: &mut Batch, count: u64) {
     batch.losses.push(Loss { cpu: 0, from_ns, to_ns: from_ns + 1_000, count, cause: LossCause::RingFull });
 }
 
+/// Two intervals of what the kernel added up, of every kind, `times` as much as the least.
+fn added_up(batch: &mut Batch, times: u64) {
+    let (flow, from_ns) = (batch.flows[0].id, batch.events[0].time_ns);
+    let cgroup = batch.tasks[0].cgroup;
+    let middle_ns = from_ns.midpoint(batch.watermark_ns);
+    let passes = |ns: u64, n: u64| (cell(ns) as u16, (times * n) as u32);
+    for (from_ns, to_ns) in [(from_ns, middle_ns), (middle_ns, batch.watermark_ns)] {
+        let mut add = |hop, of, n: u64, sum: u64, cells| {
+            batch.synthesis.push(Synthesis { from_ns, to_ns, hop, of, n: times * n, sum: times * sum, cells });
+        };
+        let cells = vec![passes(900, 90), passes(2_400, 8), passes(2_501, 1), passes(70_000, 1)];
+        add(Hop::DevXmit, Sum::Since(Hop::DevQueue), 100, 90 * 900 + 8 * 2_400 + 2_501 + 70_000, cells);
+        add(Hop::DevXmit, Sum::Begun, 5, 0, Vec::new());
+        add(Hop::DevXmit, Sum::Flow(flow), 100, 6_400, Vec::new());
+        add(Hop::DevXmit, Sum::Rest, 5, 320, Vec::new());
+        add(Hop::AppSend, Sum::Cgroup(cgroup), 20, 6_400, Vec::new());
+        add(Hop::SkbDrop, Sum::Reason(REASON), 2, 128, Vec::new());
+    }
+}
+
 /// The last datagram that came is dropped instead of received.
 fn dropped(batch: &mut Batch) {
     let received =
@@ -177,6 +201,9 @@ fn skew(batch: &mut Batch) {
     batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
     for loss in &mut batch.losses {
         (loss.from_ns, loss.to_ns) = (skewed(loss.from_ns), skewed(loss.to_ns));
+    }
+    for sum in &mut batch.synthesis {
+        (sum.from_ns, sum.to_ns) = (skewed(sum.from_ns), skewed(sum.to_ns));
     }
     for sample in &mut batch.clock {
         (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));

@@ -37,6 +37,9 @@ impl Made {
             "{format}: {}",
             stderr(&output)
         );
+        let said = stderr(&output).contains("24 sums that the kernel added up are left out");
+        let tables = ["parquet", "csv", "jsonl"].contains(&format);
+        assert_eq!(said, !tables, "{format}: {}", stderr(&output));
         out
     }
 
@@ -109,6 +112,7 @@ fn tables_have_all_of_it() {
         (&Value::from(10), &Value::from(10.0)),
         "an estimate's factor"
     );
+    sums_are_there(rows("sums"), rows("cells"), (least, most));
     assert!(!rows("tcp").is_empty());
     assert_eq!(
         rows("events").iter().filter(|row| row["segs"] == 3 && row["seq"] == 1_000).count(),
@@ -136,6 +140,51 @@ fn tables_have_all_of_it() {
         !received.is_empty() && received.iter().all(|row| row["half_width_ns"].as_u64() > Some(0)),
         "{received:?}"
     );
+}
+
+/// What the kernel added up on both hosts, on the one line of time.
+fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, Option<i64>)) {
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    let number = |row: &Value, name: &str| row[name].as_u64().unwrap_or_default();
+    // Two intervals of six sums on each host, of which the second has three times as much.
+    assert_eq!((sums.len(), cells.len()), (24, 16));
+    let of = |host: &str, what: &str| -> Vec<&Value> {
+        sums.iter().filter(|row| row["host"] == host && row["sum_of"] == what).collect()
+    };
+    for (host, times) in HOSTS.into_iter().zip([1, 3]) {
+        let both = |what: &str, name: &str| of(host, what).iter().map(|row| number(row, name)).sum::<u64>();
+        for (what, n, bytes) in [
+            ("flow", 200, 12_800),
+            ("rest", 10, 640),
+            ("cgroup", 40, 12_800),
+            ("reason", 4, 256),
+            ("begun", 10, 0),
+        ] {
+            assert_eq!((both(what, "n"), both(what, "bytes")), (times * n, times * bytes), "{host} {what}");
+        }
+        assert_eq!((both("since", "n"), both("since", "sum_ns")), (times * 200, times * 345_402));
+        let flow = of(host, "flow")[0];
+        assert!(flow["flow"].is_string() && !text(flow, "local_addr").is_empty(), "{flow}");
+        assert!(number(flow, "remote_port") > 0 && !text(flow, "proto").is_empty(), "{flow}");
+        assert_eq!(text(of(host, "reason")[0], "drop_name"), WHY);
+        assert!(!text(of(host, "cgroup")[0], "cgroup").is_empty());
+        assert_eq!(text(of(host, "since")[0], "from_hop"), "dev.queue");
+        let mine: Vec<&Value> = cells.iter().filter(|row| row["host"] == host).collect();
+        let spans: Vec<(u64, u64, u64)> = mine
+            .iter()
+            .map(|row| (number(row, "least_ns"), number(row, "most_ns"), number(row, "n")))
+            .collect();
+        // A bound that monitors are told ends a cell: 2,400 is with 2,500 and 2,501 is not.
+        let whole = [(896, 927, 90), (2_304, 2_431, 8), (2_501, 2_559, 1), (69_632, 73_727, 1)]
+            .map(|(a, b, n)| (a, b, times * n));
+        assert_eq!(spans, [whole, whole].concat(), "{host}");
+    }
+    let at = |row: &Value, name: &str| row[name].as_i64();
+    for row in sums.iter().chain(cells) {
+        assert!(at(row, "ts_ns") >= least && at(row, "ts_ns") < at(row, "to_ns"), "{row}");
+        // An interval ends with the recording, which is the last event's time or a little later.
+        assert!(at(row, "to_ns") <= most.map(|ns| ns + 1_000_000_000), "{row}");
+    }
 }
 
 /// A field of an ULM or BP line.

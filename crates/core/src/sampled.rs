@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::change::HopCount;
 use crate::hop::Hop;
 use crate::node::NodeInfo;
+use crate::synthesis::Sum;
 
 /// One more than the largest number of a hop.
 const HOPS: usize = 64;
@@ -38,6 +39,19 @@ struct HopState {
     first: Option<HopCount>,
     last: Option<HopCount>,
     lately: Ratio,
+    /// Events that came.
+    came: u64,
+    /// Whether most of what the first reading counts had come by then: it is then of this part, and counters begin with it. Else this part
+    /// begins in the middle of them.
+    whole: bool,
+    /// Hits in sums of the kernel that came.
+    summed: u64,
+}
+
+/// Of how many flows one comes along, by a setting or a change that says so.
+pub(crate) fn flows_one_in(setting: &str) -> Option<u32> {
+    let flows = setting.strip_prefix("sample flows ")?;
+    Some(flows.trim().strip_prefix("1/").and_then(|n| n.parse().ok()).unwrap_or(1).max(1))
 }
 
 /// Follows what one capture leaves out by sampling. Of fixed size.
@@ -63,13 +77,10 @@ impl Sampled {
     }
 
     fn setting(&mut self, setting: &str) {
-        let Some(how) = setting.strip_prefix("sample ") else { return };
-        match how.strip_prefix("flows ") {
-            Some(flows) => {
-                self.flow_one_in =
-                    flows.trim().strip_prefix("1/").and_then(|n| n.parse().ok()).unwrap_or(1).max(1);
-            }
-            None => self.tears |= !how.starts_with("off"),
+        if let Some(one_in) = flows_one_in(setting) {
+            self.flow_one_in = one_in;
+        } else if let Some(how) = setting.strip_prefix("sample ") {
+            self.tears |= !how.starts_with("off");
         }
     }
 
@@ -80,20 +91,37 @@ impl Sampled {
             self.setting(&change.what);
             self.flows_changed |= before != self.flow_one_in;
         }
+        for event in &batch.events {
+            self.hops[event.hop as usize % HOPS].came += 1;
+        }
         for count in &batch.counts {
             let state = &mut self.hops[count.hop as usize % HOPS];
+            if state.first.is_none() {
+                // Some events are told later than the counters that have them, so not all can be asked for.
+                state.whole = count.kept <= state.came.saturating_mul(2);
+            }
             state.lately = Ratio::between(state.last, *count);
             state.first.get_or_insert(*count);
             state.last = Some(*count);
         }
+        for sum in batch.synthesis.iter().filter(|sum| matches!(sum.of, Sum::Since(_) | Sum::Begun)) {
+            let state = &mut self.hops[sum.hop as usize % HOPS];
+            state.summed = state.summed.saturating_add(sum.n);
+        }
+    }
+
+    /// How many hits of a hop the kernel added up in place of events. What it added up beside events is not among them: that came.
+    pub fn added_up(&self, hop: Hop) -> u64 {
+        let state = &self.hops[hop as usize % HOPS];
+        state.last.map_or(0, |last| last.synthesised.min(state.summed))
     }
 
     /// How many events each one of a hop stands for, over all that was seen. 1 where nothing was sampled out.
     pub fn weight(&self, hop: Hop) -> f64 {
         let state = &self.hops[hop as usize % HOPS];
         let Some(last) = state.last else { return 1.0 };
-        // a part of a recording begins in the middle of the counters
-        let part = Ratio::between(state.first, last).weight();
+        let from = state.first.filter(|_| !state.whole);
+        let part = Ratio::between(from, last).weight();
         part.or_else(|| Ratio::between(None, last).weight()).unwrap_or(1.0)
     }
 
@@ -114,8 +142,11 @@ impl Sampled {
 mod tests {
     use super::*;
     use crate::change::Change;
+    use crate::event::Event;
+    use crate::flow::FlowId;
     use crate::generator::{Generator, GeneratorOptions};
     use crate::source::Source;
+    use crate::synthesis::Synthesis;
 
     fn info(settings: &[&str]) -> NodeInfo {
         let info = Generator::new(GeneratorOptions::default()).info().clone();
@@ -145,6 +176,40 @@ mod tests {
         sampled.batch(&counts(Hop::DevXmit, 300, 1200));
         close(sampled.weight_lately(Hop::DevXmit), 2.5);
         assert_eq!(sampled.journey_weight(), None);
+    }
+
+    #[test]
+    fn what_came_before_a_sampler_was_set_stands_for_itself() {
+        let mut sampled = Sampled::of(&info(&[]));
+        let came = |n| Batch { events: vec![Event::at(Hop::DevXmit, 0); n], ..Batch::default() };
+        // All of a thousand, then one in four; some are told after the counters that have them.
+        sampled.batch(&came(980));
+        sampled.batch(&counts(Hop::DevXmit, 1_000, 0));
+        sampled.batch(&came(120));
+        sampled.batch(&counts(Hop::DevXmit, 1_100, 300));
+        let all = 1_100.0 * sampled.weight(Hop::DevXmit);
+        assert!((all - 1_400.0).abs() < 1e-6, "{all}");
+        // A part that begins behind the thousand knows of them by the counters alone.
+        let mut part = Sampled::of(&info(&[]));
+        part.batch(&counts(Hop::DevXmit, 1_000, 0));
+        part.batch(&came(100));
+        part.batch(&counts(Hop::DevXmit, 1_100, 300));
+        let all = 100.0 * part.weight(Hop::DevXmit);
+        assert!((all - 400.0).abs() < 1e-6, "{all}");
+    }
+
+    #[test]
+    fn what_the_kernel_added_up_beside_events_is_not_added_to_them() {
+        let mut sampled = Sampled::of(&info(&[]));
+        let sum =
+            |of, n| Synthesis { from_ns: 0, to_ns: 1, hop: Hop::DevXmit, of, n, sum: 0, cells: Vec::new() };
+        let sums = vec![sum(Sum::Since(Hop::IpOut), 90), sum(Sum::Begun, 10), sum(Sum::Flow(FlowId(1)), 100)];
+        sampled.batch(&Batch { synthesis: sums, ..Batch::default() });
+        assert_eq!(sampled.added_up(Hop::DevXmit), 0, "with a record each");
+        let mut batch = counts(Hop::DevXmit, 0, 0);
+        batch.counts[0].synthesised = 70;
+        sampled.batch(&batch);
+        assert_eq!((sampled.added_up(Hop::DevXmit), sampled.added_up(Hop::IpOut)), (70, 0));
     }
 
     #[test]

@@ -289,9 +289,12 @@ fn newest(batch: &Batch) -> Option<u64> {
 fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     // 0 and the last of all are no time
     let watermark_ns = Some(batch.watermark_ns).filter(|ns| !matches!(ns, 0 | &u64::MAX));
-    // A batch can be without events and tell of losses all the same.
+    // A batch can be without events and tell of losses all the same, or, where the kernel adds up, of sums alone.
     let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
     let first = first.or(batch.losses.first().map(|loss| loss.to_ns));
+    let first = first.or(batch.synthesis.first().map(|sum| sum.to_ns));
+    let first = first.or(batch.counts.first().map(|count| count.time_ns));
+    let first = first.or(batch.changes.first().map(|change| change.to_ns));
     let Some(first) = first.filter(|_| node > 0) else { return };
     let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
     let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);
@@ -303,6 +306,10 @@ fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     batch.hits.iter_mut().for_each(|hit| shift(&mut hit.time_ns));
     batch.heads.iter_mut().for_each(|head| shift(&mut head.time_ns));
     batch.counts.iter_mut().for_each(|count| shift(&mut count.time_ns));
+    for change in &mut batch.changes {
+        shift(&mut change.from_ns);
+        shift(&mut change.to_ns);
+    }
     for sum in &mut batch.synthesis {
         shift(&mut sum.from_ns);
         shift(&mut sum.to_ns);
@@ -331,4 +338,48 @@ pub fn align(
         Piece::Journey(..) => {}
     })?;
     Ok(aligner.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Change, HopCount};
+    use crate::hop::Hop;
+    use crate::join::Unaligned;
+    use crate::synthesis::{Sum, Synthesis};
+
+    #[test]
+    fn a_batch_of_nothing_but_sums_is_moved_to_the_line_too() {
+        let sum = Synthesis {
+            from_ns: 1_000,
+            to_ns: 2_000,
+            hop: Hop::DevXmit,
+            of: Sum::Begun,
+            n: 1,
+            sum: 0,
+            cells: Vec::new(),
+        };
+        let count = HopCount {
+            time_ns: 2_000,
+            hop: Hop::DevXmit,
+            kept: 0,
+            filtered: 0,
+            undecided: 0,
+            sampled: 0,
+            synthesised: 1,
+        };
+        let line = Unaligned { to_utc_ns: vec![0, 500] };
+        // A recording without any event has no watermark, and the last batch of one has the last of all.
+        for watermark_ns in [0, u64::MAX] {
+            let change = Change { from_ns: 1_000, to_ns: 1_001, what: "detail histograms".to_owned() };
+            let batch = Batch { counts: vec![count], changes: vec![change], watermark_ns, ..Batch::default() };
+            for sums in [vec![sum.clone()], Vec::new()] {
+                let mut batch = Batch { synthesis: sums, ..batch.clone() };
+                on_time_line(&mut batch, 1, &line);
+                assert!(batch.synthesis.iter().all(|sum| (sum.from_ns, sum.to_ns) == (1_500, 2_500)));
+                assert_eq!((batch.changes[0].from_ns, batch.changes[0].to_ns), (1_500, 1_501));
+                assert_eq!((batch.counts[0].time_ns, batch.watermark_ns), (2_500, watermark_ns));
+            }
+        }
+    }
 }

@@ -4,8 +4,8 @@ mod common;
 use common::*;
 use magscope_core::beside::Tie;
 use magscope_core::head::PayloadHead;
-use magscope_core::journey::{Journey, Verdict};
-use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::journey::{Journey, Limits, Verdict};
+use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Proto};
 
 const SOCKET: u64 = 70;
 
@@ -181,6 +181,26 @@ fn a_sleeping_reader_of_datagrams() {
     let done = journeys(flows(Proto::UDP), events);
     let sleep: Vec<_> = done[0].latencies().filter(|l| l.from >= Hop::SockReady).map(|l| l.ns).collect();
     assert_eq!(sleep, [5, 10, 20]);
+}
+
+#[test]
+fn a_datagram_that_no_socket_was_seen_to_take_is_not_said_to_be_lost() {
+    let verdict = |left_out: Option<Hop>, read: &[Event]| {
+        let served = coverage().iter().filter(|hop| Some(*hop) != left_out).collect();
+        let events = [down(0, 9, 1, 100), up(50, 9, 2, 100), read.to_vec()].concat();
+        let events = events.into_iter().filter(|event| Some(event.hop) != left_out).collect();
+        let mut correlator = magscope_core::journey::Correlator::new(served, Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(flows(Proto::UDP), events), &mut done);
+        correlator.push(&Batch { watermark_ns: 60_000_000_000, ..Batch::default() }, &mut done);
+        done.iter().map(|journey| journey.verdict).collect::<Vec<_>>()
+    };
+    // Its socket was ready and was read, and neither says which datagram that was of.
+    let beyond = [Verdict::NotProbed { beyond: Hop::IpIn }];
+    assert_eq!(verdict(Some(Hop::UdpRecv), &[read(90, 100)]), beyond);
+    assert_eq!(verdict(Some(Hop::UdpRecv), &[]), beyond);
+    assert_eq!(verdict(None, &[read(90, 100)]), [Verdict::Complete]);
+    assert_eq!(verdict(None, &[]), [Verdict::InFlight], "it waits in the socket");
 }
 
 /// The flows of fragments, which have no ports.

@@ -5,7 +5,7 @@ mod common;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches, sort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema};
-use common::{Files, Recording, recordings};
+use common::{Files, Recording, recordings, sums};
 use magscope_export::format::csv::Csv;
 use magscope_export::format::json::JsonLines;
 use magscope_export::format::parquet::{Layout, Parquet};
@@ -94,8 +94,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_row_comes_back((options, names) in recordings()) {
-        let recording = Recording::generated(options, &names);
+    fn every_row_comes_back((options, names) in recordings(), sums in sums()) {
+        let mut recording = Recording::generated(options, &names);
+        if let Some(batch) = recording.batches.first_mut() {
+            batch.synthesis = sums;
+        }
         let infos = std::slice::from_ref(&recording.info);
         let mut kept = Kept::default();
         recording.export(&mut Tables::new(infos, LINE, Chosen::default(), &mut kept));

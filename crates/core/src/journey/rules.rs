@@ -49,7 +49,7 @@ impl Rules {
         let tx = [Hop::DevDone, Hop::DevXmit, Hop::DevQueue, Hop::IpPost, Hop::IpOut];
         let rx = [Hop::IpIn, Hop::IpPre, Hop::DevRecv];
         let reads = coverage.contains(Hop::AppRecv) || coverage.contains(Hop::AppCopy);
-        let blind = |queued: Hop| served(&[queued, Hop::SockReady]).is_none().then(|| served(&rx)).flatten();
+        let blind = |told_by: &[Hop]| served(told_by).is_none().then(|| served(&rx)).flatten();
         let packet_tx = [Hop::TcpXmit, Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
         let tx_end_only = or_any(bits(Hop::AppSend, Hop::IpOut), TX);
         let rx_end_only = or_any(bits(Hop::IpIn, Hop::AppRecv), RX);
@@ -57,7 +57,7 @@ impl Rules {
             tcp: Way {
                 rx_top: served(&[Hop::AppRecv, Hop::AppCopy, Hop::TcpRecv]).or(served(&rx)),
                 shows_end: reads,
-                blind_after: blind(Hop::TcpRecv),
+                blind_after: blind(&[Hop::TcpRecv, Hop::SockReady]),
                 tx_last: served(&tx).or(served(&[Hop::TcpXmit, Hop::TcpSend, Hop::AppSend])),
                 counted_at: served(&packet_tx).unwrap_or(Hop::DevXmit),
                 expected: mask
@@ -68,7 +68,8 @@ impl Rules {
             udp: Way {
                 rx_top: served(&[Hop::AppRecv, Hop::UdpRecv]).or(served(&rx)),
                 shows_end: coverage.contains(Hop::AppRecv),
-                blind_after: blind(Hop::UdpRecv),
+                // What tells that a socket is ready does not say for which datagram: that is known of those it was seen to take.
+                blind_after: blind(&[Hop::UdpRecv]),
                 tx_last: served(&tx).or(served(&[Hop::UdpSend])),
                 counted_at: Hop::TcpRetransmit, // never: a datagram passes a hop once
                 // Not `udp.send`: before the packet is made there is nothing to tie it to.

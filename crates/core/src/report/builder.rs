@@ -2,6 +2,7 @@
 
 use super::blame::BlameSum;
 use super::custom::Customs;
+use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, By, FlowEnds, Groups, Label};
 use super::kernel::KernelSums;
@@ -86,6 +87,7 @@ pub struct ReportBuilder {
     receives: Option<Receives>,
     customs: Customs,
     governed: Stretches,
+    estimates: Estimates,
     kernel: KernelSums,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
     extra: BTreeMap<Proto, (u64, u64)>,
@@ -122,6 +124,7 @@ impl ReportBuilder {
             receives: None,
             customs: Customs::default(),
             governed: Stretches::default(),
+            estimates: Estimates::default(),
             kernel: KernelSums::default(),
             kinds: BTreeMap::new(),
             extra: BTreeMap::new(),
@@ -141,6 +144,7 @@ impl ReportBuilder {
     pub fn join(&mut self, info: &NodeInfo) {
         self.coverage.0 |= info.coverage.served().0;
         self.customs.join(self.infos.len() as u16, info);
+        self.estimates.join(info);
         self.sampled.push((Sampled::of(info), [HopRate::default(); HOPS]));
         self.places.push(Places::default());
         self.infos.push(info.clone());
@@ -195,6 +199,7 @@ impl ReportBuilder {
         }
         if let Some(info) = self.infos.get(usize::from(node)) {
             batch.changes.iter().for_each(|change| self.governed.change(node, &info.host, change));
+            batch.changes.iter().for_each(|change| self.estimates.change(node, &info.host, change));
         }
         self.events += batch.events.len() as u64;
         for event in &batch.events {
@@ -226,6 +231,7 @@ impl ReportBuilder {
         if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
             rates[event.hop as usize].count(bytes);
         }
+        self.estimates.event(node, event, |flow| self.known.get(&(node, flow)));
         let known = &self.known;
         let places = self.places.get_mut(usize::from(node));
         let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
@@ -308,14 +314,21 @@ impl ReportBuilder {
 
     /// The report.
     pub fn finish(mut self) -> Report {
-        let (start_ns, end_ns) = self.span.or(self.kernel.span()).unwrap_or_default();
-        let duration_ns = end_ns - start_ns;
+        // Where the kernel added up, time went by without events.
+        let spans = [self.span, self.kernel.span()].into_iter().flatten();
+        let whole = spans.reduce(|(from, to), (first, last)| (from.min(first), to.max(last)));
+        let (start_ns, end_ns) = whole.unwrap_or_default();
+        let duration_ns = end_ns.saturating_sub(start_ns);
+        let estimates = std::mem::take(&mut self.estimates).finish(&self.infos, start_ns, end_ns);
         self.nodes.sort_unstable_by_key(|(netns, _)| *netns);
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
-        let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns)).collect();
-        let weight = |hop: Hop| weight(&self.sampled, hop);
-        let journey_weight = journey_weight(&self.sampled);
+        let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
+        let weight = |hop: Hop| weight(&self.sampled, hop, |_| 0);
+        let whole_weight = |hop: Hop| weight_of_all(&self.sampled, hop);
+        // Of what the kernel added up nobody knows how many journeys it was.
+        let added_up = |(sampled, _): &(Sampled, _)| Hop::ALL.iter().any(|hop| sampled.added_up(*hop) > 0);
+        let journey_weight = journey_weight(&self.sampled).filter(|_| !self.sampled.iter().any(added_up));
         let verdicts: Vec<_> =
             self.kinds.iter().map(|(proto, kinds)| self.verdict_row(*proto, kinds)).collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
@@ -364,7 +377,7 @@ impl ReportBuilder {
             flows_rest_bytes: flows.rest.figures(duration_ns, None).bytes,
             flows: flows.rows.iter().map(|row| flow_row(&row.value, duration_ns)).collect(),
             groups,
-            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, weight)),
+            throughput: self.layers.map(|layers| Throughput::of(layers, start_ns, end_ns, whole_weight)),
             running: self.receives.map(|receives| receives.finish(self.top, weight, journey_weight.is_some())),
             synthesis: self.kernel.finish(self.top, |node, flow| match self.known.get(&(node, flow)) {
                 Some(flow) => format!("{} {} → {}", flow.proto, flow.local, flow.remote),
@@ -373,12 +386,13 @@ impl ReportBuilder {
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
             losses,
             governed: self.governed.all(),
+            estimates: estimates.rows,
             missing: missing.collect(),
             denominator,
         }
     }
 
-    fn hop_row(&self, hop: Hop, duration_ns: u64) -> HopRow {
+    fn hop_row(&self, hop: Hop, duration_ns: u64, off: &Off) -> HopRow {
         let sum = &self.all.0[hop as usize];
         let nodes = self.nodes.iter().map(|(netns, sums)| (netns, &sums.0[hop as usize]));
         let mut nodes: Vec<HopNode> = nodes
@@ -397,14 +411,25 @@ impl ReportBuilder {
             hop,
             events: sum.rate.events,
             bytes: sum.rate.bytes,
-            events_per_s: per_second(sum.rate.events, duration_ns) * weight(&self.sampled, hop),
-            estimated: weight(&self.sampled, hop) > 1.0,
+            events_per_s: self.events_per_s(hop, duration_ns, off),
+            estimated: self.sampled.iter().any(|(of, _)| of.weight(hop) > 1.0 || of.added_up(hop) > 0),
             latency: sum.quantiles(),
             half_width: sum.half_width.as_ref().and_then(|widths| widths.quantiles()),
             unresolvable: sum.half_width.is_some().then_some(sum.unresolvable),
             histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
             nodes,
         }
+    }
+
+    /// Of all that there were while the hop was on, whether they came, were sampled out, or were added up by the kernel.
+    fn events_per_s(&self, hop: Hop, duration_ns: u64, off: &Off) -> f64 {
+        let recordings = self.sampled.iter().enumerate();
+        let rates = recordings.map(|(node, (sampled, rates))| {
+            let watched_ns = duration_ns.saturating_sub(off.ns(node, hop));
+            let came = per_second(rates[hop as usize].events, watched_ns) * sampled.weight(hop);
+            came + per_second(sampled.added_up(hop), watched_ns)
+        });
+        rates.sum()
     }
 
     fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
@@ -440,15 +465,20 @@ impl ReportBuilder {
     }
 }
 
-/// How many events each of a hop stands for, over all recordings.
-fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+/// How many events each of a hop stands for, over all recordings, with what else there was.
+fn weight(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop, beside: impl Fn(&Sampled) -> u64) -> f64 {
     let (mut seen, mut meant) = (0.0, 0.0);
     for (sampled, rates) in sampled {
         let events = rates[hop as usize].events as f64;
         seen += events;
-        meant += events * sampled.weight(hop);
+        meant += events * sampled.weight(hop) + beside(sampled) as f64;
     }
     if seen > 0.0 { meant / seen } else { 1.0 }
+}
+
+/// The same of the whole time, in part of which the kernel may have added up what would have been events.
+fn weight_of_all(sampled: &[(Sampled, [HopRate; HOPS])], hop: Hop) -> f64 {
+    weight(sampled, hop, |sampled| sampled.added_up(hop))
 }
 
 /// How many journeys each stands for, if that is the same for all recordings.

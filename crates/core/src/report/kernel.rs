@@ -6,7 +6,7 @@ use super::text::{QUANTILE, quantiles};
 use crate::flow::FlowId;
 use crate::hop::Hop;
 use crate::stats::Quantiles;
-use crate::steps::{LONGEST_NS, cell, longest, of_cell};
+use crate::steps::{LONGEST_NS, cell, range_of_cell};
 use crate::synthesis::{Sum, Synthesis};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl Pair {
     fn row(&self, (from, to): (Hop, Hop)) -> Option<KernelPair> {
         let n = self.cells.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
         let at_most =
-            |cell: &u16| of_cell(usize::from(*cell)).map_or(0, |(step, _)| longest(step).min(LONGEST_NS));
+            |cell: &u16| range_of_cell(usize::from(*cell)).map_or(0, |(_, most)| most.min(LONGEST_NS));
         let quantile = |share: f64| {
             let (rank, mut below) = (((share * n as f64).ceil() as u64).clamp(1, n.max(1)), 0_u64);
             let found = self.cells.iter().find(|(_, count)| {

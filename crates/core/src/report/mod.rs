@@ -6,6 +6,7 @@
 mod blame;
 mod builder;
 mod custom;
+mod estimates;
 mod figures;
 mod governed;
 mod groups;
@@ -17,6 +18,7 @@ mod throughput;
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use custom::{PointRow, ProbeRow, ValueRow};
+pub use estimates::Estimate;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
 pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
@@ -81,6 +83,9 @@ pub struct Report {
     /// What was left out to keep to a budget, and when.
     #[serde(skip_serializing_if = "Governed::is_empty")]
     pub governed: Governed,
+    /// What whole flows stand for, where others were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<Estimate>,
     /// Hops that no probe serves here, and why.
     pub missing: Vec<MissingHop>,
     /// What the latencies are about.
@@ -96,9 +101,9 @@ pub struct HopRow {
     pub events: u64,
     /// Payload bytes of those events; a byte sent again counts again.
     pub bytes: u64,
-    /// Events a second over the capture; of all that there were, where a sampler left some out.
+    /// Events a second while the hop was on; of all that there were, where a sampler left some out or the kernel added them up.
     pub events_per_s: f64,
-    /// Whether that is an estimate, because a sampler left events out. All else in this row is of those that came.
+    /// Whether that is not of the events that came alone. All else in this row is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.

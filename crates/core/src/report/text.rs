@@ -65,6 +65,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     write_losses(out, report)?;
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
+    super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
     write_missing(out, report, width)
 }
 
@@ -91,8 +92,8 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         write_hop(out, row, width)?;
     }
     if report.hops.iter().any(|row| row.estimated) {
-        let how = "≈ is an estimate of all there was: the sampler left most of it out. Events, bytes, journeys and times are \
-                   of what it kept.";
+        let how = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up. Events, \
+                   bytes, journeys and times are of what came.";
         wrap(out, how, width, "")?;
     }
     if report.events_elsewhere > 0 {

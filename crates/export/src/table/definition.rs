@@ -115,6 +115,17 @@ tables! {
     /// What the kernel counted at a hop, and how much of it a sampler or a filter left out.
     Counts "counts" {
         ts_ns: Int, ts: Instant, host: Name, hop: Name, kept: Int, filtered: Int, undecided: Int, sampled: Int, weight: Real,
+        synthesised: Int,
+    }
+    /// What the kernel added up itself over an interval.
+    Sums "sums" {
+        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, hop: Name, sum_of: Name, from_hop: Name, place: Name, proto: Name,
+        flow: MaybeId, local_addr: Address, local_port: MaybeSmall, remote_addr: Address, remote_port: MaybeSmall,
+        cgroup: Name, drop_reason: MaybeSmall, drop_name: Name, n: Int, sum_ns: MaybeInt, bytes: MaybeInt,
+    }
+    /// How many times from hop to hop the kernel counted between two bounds.
+    Cells "cells" {
+        ts_ns: Int, ts: Instant, to_ns: Int, host: Name, from_hop: Name, hop: Name, least_ns: MaybeInt, most_ns: MaybeInt, n: Int,
     }
     /// What happened in a stretch of time, instead of what happened: the 2007 paper's synthesis.
     Periods "periods" {
@@ -143,6 +154,8 @@ impl Table {
         Table::Hits,
         Table::Heads,
         Table::Counts,
+        Table::Sums,
+        Table::Cells,
     ];
 }
 
@@ -155,7 +168,7 @@ impl fmt::Display for Table {
 /// No table has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads and counts"
+    "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums and cells"
 )]
 pub struct UnknownTable(String);
 

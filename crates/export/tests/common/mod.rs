@@ -5,8 +5,9 @@ use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::together::{self, Piece};
-use magscope_core::{Batch, EventFlags, Flow, Generator, GeneratorOptions, Task};
+use magscope_core::{Batch, EventFlags, Flow, Generator, GeneratorOptions, Hop, Task};
 use magscope_export::{Export, Output};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,4 +146,23 @@ impl Output for File {
         self.files.0.lock().expect("no writer panics").insert(self.name, self.bytes);
         Ok(())
     }
+}
+
+/// What a kernel, or a damaged file, may say that was added up.
+pub fn sums() -> impl Strategy<Value = Vec<Synthesis>> {
+    let hop = || prop::sample::select(Hop::ALL);
+    // Small numbers too, so that some flows and cgroups are known and some cells are of times.
+    let number = || prop_oneof![0_u64..12, any::<u64>()];
+    let of = (0_u8..6, number(), hop()).prop_map(|(kind, id, from)| match kind {
+        0 => Sum::Since(from),
+        4 => Sum::Reason(id as u32),
+        _ => Sum::from_numbers(kind, id).expect("a number is a number"),
+    });
+    let cell = (prop_oneof![0_u16..700, any::<u16>()], any::<u32>());
+    let sum = (number(), number(), hop(), of, number(), number(), prop::collection::vec(cell, 0..6));
+    let sum = sum.prop_map(|(from_ns, to_ns, hop, of, n, sum, cells)| {
+        let cells = if matches!(of, Sum::Since(_)) { cells } else { Vec::new() };
+        Synthesis { from_ns, to_ns, hop, of, n, sum, cells }
+    });
+    prop::collection::vec(sum, 0..20)
 }

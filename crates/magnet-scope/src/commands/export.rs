@@ -33,7 +33,7 @@ use target::Target;
 /// Arguments of `export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock, hits, heads, counts; docs/formats.md \
+    after_help = "Tables: events, hops (a row a journey and hop), journeys, flows, tcp, losses, clock, hits, heads, counts, sums, cells; docs/formats.md \
     says what each column means.\n\n\
     magnet-scope export my.session --to parquet -o my.parquet\n  \
     magnet-scope export a.session b.session --to ulm -o - --where 'total > 1ms' | less"
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<()> {
         output::note("the recording has no clock samples: times are those of its own clock, not UTC");
     }
     let writer = format.writer(&target, recordings.infos(), line, chosen, &about, args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?);
+    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?, format);
     let bar = progress::bar(recordings.events());
     let failed = RefCell::new(&mut fed);
     let walked = recordings.walk_watched(
@@ -118,28 +118,43 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What formats without tables say of [`magscope_core::Synthesis`].
+const ADDED_UP: &str = "sums that the kernel added up are left out: they are in parquet, csv and jsonl";
+
 /// Feeds an export until it fails.
 struct Fed<'e> {
     export: Box<dyn Export + 'e>,
+    format: Format,
+    /// Sums of the kernel that the format has no place for.
+    sums: u64,
     error: Option<ExportError>,
 }
 
 impl<'e> Fed<'e> {
-    fn new(export: Box<dyn Export + 'e>) -> Self {
-        Fed { export, error: None }
+    fn new(export: Box<dyn Export + 'e>, format: Format) -> Self {
+        Fed { export, format, sums: 0, error: None }
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {
+        if let Piece::Batch(_, batch) = piece
+            && !self.format.is_tables()
+        {
+            self.sums += batch.synthesis.len() as u64;
+        }
         if self.error.is_none() {
             self.error = self.export.piece(piece).err();
         }
     }
 
     fn finish(mut self) -> Result<Written, ExportError> {
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => self.export.finish(),
+        if let Some(error) = self.error.take() {
+            return Err(error);
         }
+        let mut written = self.export.finish()?;
+        if self.sums > 0 {
+            written.left_out.push((ADDED_UP, self.sums));
+        }
+        Ok(written)
     }
 }
 

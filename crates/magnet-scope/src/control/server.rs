@@ -42,12 +42,18 @@ impl Bound {
         let folder = folders().into_iter().next().ok_or(io::ErrorKind::NotFound)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let path = folder.join(format!("{}.sock", std::process::id()));
+        // Under its name there is only a socket that listens: one that does not is taken for left behind, and removed, by whoever looks.
+        let made = path.with_extension("made");
         // whoever had this number before is gone
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path)?;
-        let bound = Bound { listener, path };
-        fs::set_permissions(&bound.path, Permissions::from_mode(0o600))?;
-        Ok(bound)
+        let _ = fs::remove_file(&made);
+        let listener = UnixListener::bind(&made)?;
+        let named =
+            fs::set_permissions(&made, Permissions::from_mode(0o600)).and_then(|()| fs::rename(&made, &path));
+        if let Err(error) = named {
+            let _ = fs::remove_file(&made);
+            return Err(error);
+        }
+        Ok(Bound { listener, path })
     }
 
     /// Begins to listen, in a thread that has what rights the calling one has: to be called after they were given away.

@@ -4,6 +4,7 @@ mod events;
 mod hops;
 mod journeys;
 mod samples;
+mod sums;
 
 use super::definition::{Table, columns};
 use crate::error::ExportError;
@@ -65,6 +66,8 @@ struct Node {
     hits: columns::Hits,
     heads: columns::Heads,
     counts: columns::Counts,
+    sums: columns::Sums,
+    cells: columns::Cells,
 }
 
 /// Makes rows of batches and journeys. Rows of a table come in the order of the recording: events of a node by time but for late ones,
@@ -121,7 +124,7 @@ impl Rows {
                     }
                 )* };
             }
-            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts);
+            flush!(Events events, Flows flows, Tcp tcp, Losses losses, Clock clock, Hits hits, Heads heads, Counts counts, Sums sums, Cells cells);
         }
         Ok(())
     }
@@ -173,6 +176,14 @@ impl Rows {
         }
         if chosen.has(Table::Heads) {
             batch.heads.iter().for_each(|head| samples::head_row(&mut tables.heads, *line, names, node, head));
+        }
+        for sum in &batch.synthesis {
+            if chosen.has(Table::Sums) {
+                sums::sum_row(&mut tables.sums, *line, names, node, sum);
+            }
+            if chosen.has(Table::Cells) {
+                sums::cell_rows(&mut tables.cells, *line, &host, sum);
+            }
         }
         self.new_flows = new;
     }

@@ -152,4 +152,5 @@ pub fn count_row(rows: &mut columns::Counts, line: TimeLine, host: &str, count: 
     rows.undecided.push(count.undecided);
     rows.sampled.push(count.sampled);
     rows.weight.push(Some(count.weight()));
+    rows.synthesised.push(count.synthesised);
 }

@@ -19,7 +19,7 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     let line = TimeLine { to_utc_ns: source.to_utc_ns()? };
     let infos = [source.info().clone()];
     let writer = format.writer(&target, &infos, line, chosen, &[], args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?);
+    let mut fed = Fed::new(writer.with_context(|| target::cannot(&args.output))?, format);
     let given_up = source.given_up();
     let walked = reporting::walk(&mut source, args.limits.limits(), |piece| {
         fed.piece(&piece);

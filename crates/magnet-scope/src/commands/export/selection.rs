@@ -45,7 +45,7 @@ pub fn write(
     let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
     let (about, line) = (recordings.about(), TimeLine { to_utc_ns: recordings.to_utc_ns() });
     let writer = format.writer(&target, recordings.infos(), line, args.chosen(), &about, &args);
-    let mut fed = Fed::new(writer.with_context(|| target::cannot(output))?);
+    let mut fed = Fed::new(writer.with_context(|| target::cannot(output))?, format);
     let (all, read) = (recordings.events_shown().max(1.0), RefCell::new(0.0));
     let failed = RefCell::new(&mut fed);
     let wanted = RefCell::new(true);
