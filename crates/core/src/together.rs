@@ -292,6 +292,7 @@ fn on_time_line(batch: &mut Batch, node: u16, timeline: &dyn Timeline) {
     // A batch can be without events and tell of losses all the same.
     let first = batch.events.first().map(|event| event.time_ns).or(watermark_ns);
     let first = first.or(batch.losses.first().map(|loss| loss.to_ns));
+    let first = first.or(batch.synthesis.first().map(|sum| sum.to_ns));
     let Some(first) = first.filter(|_| node > 0) else { return };
     let shift_ns = timeline.rough_ns(node, first).wrapping_sub(first as i64);
     let shift = |ns: &mut u64| *ns = ns.saturating_add_signed(shift_ns);

@@ -74,6 +74,8 @@ pub struct Footer<'a> {
     pub window: Duration,
     /// What captures leave out to keep to their budgets, a host each, in words.
     pub governed: Vec<String>,
+    /// What comes are the kernel's own sums: there are no journeys, and nobody knows how many there were.
+    pub sums: bool,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// The recording that runs.

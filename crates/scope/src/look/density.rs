@@ -153,6 +153,17 @@ impl HeatRow {
     }
 }
 
+/// Times between hops as the kernel added them up: of the same packet or socket, not of journeys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SumMap {
+    /// The pairs in path order. Percentiles are at most a sixteenth too long, and all of an interval counts that reaches into the picture.
+    pub map: HeatMap,
+    /// How long the longest interval on the picture is, nanoseconds: within one nothing is known of when.
+    pub interval_ns: u64,
+    /// What was chosen does not narrow these: they are of everything.
+    pub narrowed: bool,
+}
+
 /// Latency by hop pair and time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatMap {

@@ -53,6 +53,9 @@ impl Scope {
                 });
                 density.tile_ns = density.tile_ns.max(tile_ns);
             }
+            if let Some(hop) = lane.hop() {
+                self.add_hits(hop, stretch, &mut cells);
+            }
             let most = cells.iter().map(|cell| cell.count).max().unwrap_or(0);
             density.max_count = density.max_count.max(most);
             density.lanes.push(LaneRow { place: lane.place, cells });
@@ -151,7 +154,16 @@ impl Scope {
             Channel::Losses => (Some(Lane::Lost), true),
             _ => (Some(Lane::Events), false),
         };
-        let Some(lane) = lane else { return Series::new() };
+        let layer = if let Channel::Throughput(layer) = channel { Some(layer) } else { None };
+        // Of journeys the kernel's sums know nothing, of payload what they added up; no event came, and that is all there is to say of events.
+        let summed = if matches!(channel, Channel::Throughput(_) | Channel::Journeys) {
+            self.summed_rates(layer, (from_ns, to_ns), n)
+        } else {
+            Vec::new()
+        };
+        let Some(lane) = lane.or(Some(Lane::Events).filter(|_| !summed.is_empty())) else {
+            return Series::new();
+        };
         let mut amounts = vec![Tile::default(); n];
         let width_ns = ((to_ns - from_ns) / n.max(1) as u64).max(1);
         let tile_ns = self.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {
@@ -164,8 +176,14 @@ impl Scope {
         let (begin_ns, end_ns) = self.extent();
         let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
         let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
-        at.filter(|(at_ns, _)| known(*at_ns))
-            .map(|(at_ns, tile)| (at_ns, if sum { tile.sum } else { tile.count } as f64 / s))
+        let rate = |tile: &Tile| if sum { tile.sum } else { tile.count } as f64 / s;
+        at.enumerate()
+            .filter(|(_, (at_ns, _))| known(*at_ns))
+            .filter_map(|(column, (at_ns, tile))| match summed.get(column).copied().flatten() {
+                Some(None) if tile.count == 0 => None,
+                Some(more) => Some((at_ns, rate(&tile) + more.unwrap_or(0.0))),
+                None => Some((at_ns, rate(&tile))),
+            })
             .collect()
     }
 
