@@ -94,6 +94,8 @@ pub struct MinimapColumn {
     pub journeys: u64,
     /// The slowest of them, nanoseconds.
     pub max_ns: u64,
+    /// Hits that the kernel added up, where no events came.
+    pub summed: u64,
     /// Packets dropped.
     pub drops: u64,
     /// Events that the instrument lost.

@@ -12,6 +12,7 @@ use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
+use crate::sums::{columns_of, part_of};
 use crate::view::Align;
 use magscope_core::FlowId;
 use magscope_core::context::Context;
@@ -102,6 +103,15 @@ impl Scope {
         });
         each(Lane::Drops, &|column, tile| column.drops += tile.count);
         each(Lane::Lost, &|column, tile| column.lost = column.lost.saturating_add(tile.sum));
+        for slice in self.sums.slices(stretch, columns).filter(|slice| slice.is_alone()) {
+            let hits = slice.hops.values().fold(0_u64, |sum, hop| sum.saturating_add(hop.hits));
+            columns_of((slice.from_ns, slice.to_ns), stretch, columns, |column, part| {
+                if let Some(column) = out.get_mut(column) {
+                    column.summed = column.summed.saturating_add(part_of(hits, part));
+                    column.drops = column.drops.saturating_add(part_of(slice.drops, part));
+                }
+            });
+        }
         let part = |at_ns: u64| {
             let since = i128::from(at_ns) - i128::from(from_ns);
             (since as f64 / (stretch.1 - from_ns) as f64).clamp(0.0, 1.0)

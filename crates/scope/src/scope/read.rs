@@ -61,7 +61,7 @@ impl Scope {
     }
 
     fn origin_utc_ns(&self) -> Option<u64> {
-        if self.sweep.align == Align::Start || self.sweep.lifelines.is_empty() {
+        if self.sweep.align == Align::Start || (self.sweep.lifelines.is_empty() && !self.shows_sums()) {
             return None;
         }
         let clock = self.clocks.last(0)?;

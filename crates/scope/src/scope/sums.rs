@@ -70,6 +70,11 @@ impl Scope {
         self.sums.alone_ns().is_some_and(|at_ns| at_ns.saturating_add(FRESH_NS) >= self.now_ns)
     }
 
+    /// Whether the picture shows time of which the kernel added up and no events came.
+    pub(crate) fn shows_sums(&self) -> bool {
+        self.view.align == Align::Time && self.sums.any_alone(self.stretch())
+    }
+
     /// Where there are no journeys to take it for, the picture rolls, as slowly as sums come.
     pub(super) fn rolls_with_sums(&self) -> bool {
         self.view.roll == Roll::Auto && self.draws_sums()

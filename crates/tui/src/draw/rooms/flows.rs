@@ -23,11 +23,29 @@ const COLUMNS: &[Column] = &[
     words("longest, lately", 20, 1, 11),
 ];
 
+/// The same, where the kernel added up flows itself: what it knows of them comes first.
+const WITH_SUMS: &[Column] = &[
+    words("flow", 34, 2, 0),
+    words("processes", 19, 1, 8),
+    number("journeys", 6, 5),
+    number("bad", 6, 4),
+    number("resent", 6, 10),
+    number("bytes", 7, 7),
+    number("p50", 7, 9),
+    number("p99", 7, 3),
+    number("max", 7, 11),
+    words("most of its time", 24, 1, 6),
+    words("share", 8, 0, 12),
+    words("longest, lately", 20, 1, 13),
+    number("Σ packets", 8, 2),
+    number("Σ bytes", 7, 1),
+];
+
 /// Draws the room.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let table = frame.flows(usize::from(area.height.saturating_sub(1)));
-    let grid = Grid::new(COLUMNS, area);
+    let grid = Grid::new(if table.summed { WITH_SUMS } else { COLUMNS }, area);
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
         canvas.put(area, 2, 1, "no flow yet", theme.dim);
@@ -39,6 +57,13 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let mut words = format!(" by {} ", order(table.order));
     if table.left_out > 0 {
         words = format!(" {} journeys of others are counted, not listed ·{words}", count(table.left_out));
+    }
+    if table.packets_left_out > 0 {
+        words =
+            format!(" {} packets of others are counted, not listed ·{words}", count(table.packets_left_out));
+    }
+    if table.summed {
+        words = format!(" Σ added up by the kernel ·{words}");
     }
     canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
 }
@@ -61,9 +86,19 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
     }
     let ends = row.ends.map_or_else(|| row.route.clone(), |(from, to)| format!("{from}→{to}"));
     grid.put(canvas, 0, y, &format!("{} {ends}", row.proto), style);
+    if row.journeys == 0 {
+        (2..=8).for_each(|at| grid.put(canvas, at, y, "·", theme.dim));
+    }
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     let (sender, reader) = &row.processes;
     grid.put(canvas, 1, y, &format!("{}→{}", or_dot(sender), or_dot(reader)), style);
+    if let Some(summed) = row.summed {
+        grid.put(canvas, 12, y, &amount(summed.packets), style);
+        grid.put(canvas, 13, y, &bytes(summed.bytes), style);
+    }
+    if row.journeys == 0 {
+        return; // nothing else is known of it
+    }
     grid.put(canvas, 2, y, &amount(row.journeys), style);
     grid.put(canvas, 3, y, &amount(row.bad), if row.bad > 0 { theme.bad } else { theme.dim });
     grid.put(canvas, 4, y, &amount(row.resent), if row.resent > 0 { theme.series[0] } else { theme.dim });
