@@ -316,6 +316,8 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         }
         if footer.sums {
             fact(format!("{SUMMED} the kernel adds up: no events"), cx.c.accent);
+        } else if footer.shows_sums {
+            fact(format!("{SUMMED} added up by the kernel"), cx.c.accent);
         }
         // Red where a journey ended so: kernels also drop what was of no use to anybody.
         fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));

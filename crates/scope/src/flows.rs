@@ -7,6 +7,7 @@ use crate::pyramid::Tile;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::stats::heaviest::{Heaviest, Weighed};
+use magscope_core::synthesis::Synthesis;
 use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto};
 use std::collections::HashMap;
 
@@ -55,17 +56,46 @@ struct Summed {
     /// Sender and receiver.
     ends: Option<(Endpoint, Endpoint)>,
     seat: String,
-    sum: SummedFlow,
+    packets: u64,
+    bytes: u64,
+    lately: Interval,
+}
+
+/// What came of one interval.
+#[derive(Clone, Copy, Default)]
+struct Interval {
+    from_ns: u64,
+    to_ns: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// An interval no older than this is of lately.
+const LATELY_NS: u64 = 3_000_000_000;
+
+impl Summed {
+    fn shown(&self, newest_ns: u64) -> SummedFlow {
+        let last = &self.lately;
+        let s = last.to_ns.saturating_sub(last.from_ns).max(1_000_000) as f64 / 1e9;
+        let is_of_lately = last.to_ns.saturating_add(LATELY_NS) >= newest_ns;
+        let rate = |n: u64| if is_of_lately { n as f64 / s } else { 0.0 };
+        SummedFlow {
+            packets: self.packets,
+            bytes: self.bytes,
+            packets_per_s: rate(last.packets),
+            bytes_per_s: rate(last.bytes),
+        }
+    }
 }
 
 impl Weighed for Summed {
     fn weight(&self) -> u64 {
-        self.sum.bytes.saturating_add(self.sum.packets)
+        self.bytes.saturating_add(self.packets)
     }
 
     fn merge(&mut self, other: &Self) {
-        self.sum.packets = self.sum.packets.saturating_add(other.sum.packets);
-        self.sum.bytes = self.sum.bytes.saturating_add(other.sum.bytes);
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -77,11 +107,13 @@ pub struct Flows {
     pages: Heaviest<FlowId, Page>,
     sums: Heaviest<SumKey, Summed>,
     newest_ns: u64,
+    /// The end of the newest interval.
+    summed_ns: u64,
 }
 
 impl Default for Flows {
     fn default() -> Self {
-        Flows { pages: Heaviest::new(MOST), sums: Heaviest::new(MOST), newest_ns: 0 }
+        Flows { pages: Heaviest::new(MOST), sums: Heaviest::new(MOST), newest_ns: 0, summed_ns: 0 }
     }
 }
 
@@ -141,16 +173,15 @@ impl Flows {
     }
 
     /// Enters packets and bytes that the kernel added up.
-    pub fn sum(
-        &mut self,
-        (node, flow, way): (u16, FlowId, Direction),
-        (packets, bytes): (u64, u64),
-        names: &Names,
-    ) {
+    pub fn sum(&mut self, (node, flow, way): (u16, FlowId, Direction), row: &Synthesis, names: &Names) {
+        self.summed_ns = self.summed_ns.max(row.to_ns);
         let sends = way == Direction::Tx;
         let page = self.sums.entry((node, flow, sends));
-        page.sum.packets = page.sum.packets.saturating_add(packets);
-        page.sum.bytes = page.sum.bytes.saturating_add(bytes);
+        page.packets = page.packets.saturating_add(row.n);
+        page.bytes = page.bytes.saturating_add(row.sum);
+        if row.to_ns >= page.lately.to_ns {
+            page.lately = Interval { from_ns: row.from_ns, to_ns: row.to_ns, packets: row.n, bytes: row.sum };
+        }
         if page.ends.is_none()
             && let Some(known) = names.flow(node, flow)
         {
@@ -212,7 +243,7 @@ impl Flows {
             FlowOrder::Journeys => page.journeys,
             FlowOrder::Bad => page.bad,
         };
-        let summed = |entry: &Entry<'_>| entry.summed.map_or(0, |summed| summed.sum.bytes);
+        let summed = |entry: &Entry<'_>| entry.summed.map_or(0, |summed| summed.bytes);
         all.sort_by_cached_key(|entry| {
             let own = entry.page.map_or(0, rank);
             // Of a flow without journeys only this is known.
@@ -229,7 +260,7 @@ impl Flows {
             first,
             left_out: self.pages.rest().journeys,
             summed: self.sums.len() > 0,
-            packets_left_out: self.sums.rest().sum.packets,
+            packets_left_out: self.sums.rest().packets,
         }
     }
 
@@ -250,7 +281,7 @@ impl Flows {
     }
 
     fn row(&self, entry: &Entry<'_>, selected: bool) -> FlowRow {
-        let (flow, summed) = (entry.flow, entry.summed.map(|summed| summed.sum));
+        let (flow, summed) = (entry.flow, entry.summed.map(|summed| summed.shown(self.summed_ns)));
         let Some(page) = entry.page else {
             let known = entry.summed.cloned().unwrap_or_default();
             return FlowRow {

@@ -76,6 +76,8 @@ pub struct Footer<'a> {
     pub governed: Vec<String>,
     /// What comes are the kernel's own sums: there are no journeys, and nobody knows how many there were.
     pub sums: bool,
+    /// Of some of the time of the picture that is all there is.
+    pub shows_sums: bool,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// The recording that runs.

@@ -4,7 +4,7 @@ use crate::cache::key;
 use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
-use magscope_scope::format::{amount, bytes, count, duration, percent};
+use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
 use magscope_scope::{Action, Frame, Pick};
 
@@ -22,7 +22,7 @@ const COLUMNS: &[Col] = &[
     words("longest, lately", 120.0),
 ];
 /// What the kernel added up itself, where it did.
-const SUMS: [Col; 2] = [number("Σ packets", 76.0), number("Σ bytes", 76.0)];
+const SUMS: [Col; 3] = [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
 const ORDERS: [(FlowOrder, &str); 5] = [
@@ -92,6 +92,7 @@ fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::col
         let or_dot = |words: Option<String>| words.unwrap_or_else(|| "·".to_owned());
         row.put(or_dot(flow.summed.map(|sum| amount(sum.packets))), c.text);
         row.put(or_dot(flow.summed.map(|sum| bytes(sum.bytes))), c.text);
+        row.put(or_dot(flow.summed.map(|sum| bit_rate(sum.bytes_per_s))), c.text);
     }
     if flow.journeys == 0 {
         (0..10).for_each(|_| row.put("·", c.dim));

@@ -67,7 +67,7 @@ fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<Strin
             short_duration(cell.max_ns)
         );
     }
-    if frame.shows_sums() {
+    if frame.footer.shows_sums {
         words.push_str("\nΣ of an interval, added up by the kernel");
     }
     Some(words)

@@ -94,11 +94,6 @@ impl<'a> Frame<'a> {
         self.scope.sum_map(columns, classes, &(0..usize::MAX))
     }
 
-    /// Whether the picture shows time of which the kernel added up and no events came.
-    pub fn shows_sums(&self) -> bool {
-        self.scope.shows_sums()
-    }
-
     /// The same, with columns in the rows that are shown and none in the others.
     pub fn sum_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> SumMap {
         self.scope.sum_map(columns, classes, shown)

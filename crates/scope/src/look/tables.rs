@@ -103,12 +103,16 @@ pub struct FlowRow {
 }
 
 /// What the kernel added up of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SummedFlow {
     /// Packets on the wire.
     pub packets: u64,
     /// Their payload bytes.
     pub bytes: u64,
+    /// Packets a second in the newest interval.
+    pub packets_per_s: f64,
+    /// Payload bytes a second, likewise.
+    pub bytes_per_s: f64,
 }
 
 use super::Percentiles;

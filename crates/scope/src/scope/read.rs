@@ -167,6 +167,7 @@ impl Scope {
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             governed: self.governed(),
             sums,
+            shows_sums: self.shows_sums(),
             overhead: self.overhead,
             recording: self.recording.as_ref(),
         }

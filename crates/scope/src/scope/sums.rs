@@ -33,7 +33,7 @@ impl Scope {
             self.seen.insert(row.hop);
         }
         if let Sum::Flow(flow) = row.of {
-            self.flows.sum((node, flow, row.hop.direction()), (row.n, row.sum), &self.names);
+            self.flows.sum((node, flow, row.hop.direction()), row, &self.names);
         }
         if !alone {
             return;
@@ -117,9 +117,8 @@ impl Scope {
         };
         let rows: Vec<_> = rows.iter().enumerate().map(row).collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);
-        let width = |slice: &Slice| slice.to_ns.saturating_sub(slice.from_ns);
-        let interval_ns = self.sums.slices(stretch, columns).map(width).max().unwrap_or(0);
-        SumMap { map: HeatMap { edges_ns: axis.edges_ns(), rows, max_count, ..map }, interval_ns, narrowed }
+        let map = HeatMap { edges_ns: axis.edges_ns(), rows, max_count, ..map };
+        SumMap { map, interval_ns: total.interval_ns, narrowed }
     }
 
     /// The same as numbers, over a stretch.

@@ -2,7 +2,7 @@
 //!
 //! A row of sums is of an interval of about a second, and within it nothing is known of when. So a *slice* keeps its two ends as they came, and a
 //! picture spreads it over the columns that it covers. Slices that begin close together are one, those are put together four times as wide, and so
-//! on; a picture is made from the widest that are no wider than its columns.
+//! on; a picture is made from the widest of which four go into a column.
 //!
 //! **Bounded** as the pyramid is: each width keeps a number of cells; live it forgets its oldest slices beyond that, and of a recording, where
 //! everything stays, the finest width is given up.
@@ -84,10 +84,10 @@ impl Sums {
         self.alone_ns
     }
 
-    /// The slices that reach into `[from_ns, to_ns)`, of the widest that are no wider than one of `columns` columns, and the finest that reach so
+    /// The slices that reach into `[from_ns, to_ns)`, of the widest of which four go into one of `columns` columns, and the finest that reach so
     /// far back. In order of their beginnings.
     pub fn slices(&self, (from_ns, to_ns): (u64, u64), columns: usize) -> impl Iterator<Item = &Slice> {
-        let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
+        let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64 / 4;
         let fits = (self.lowest..LEVELS).take_while(|level| 1 << bits(*level) <= width).last();
         let fits = fits.unwrap_or(self.lowest);
         let level = (fits..LEVELS).find(|level| self.levels[*level].reaches(from_ns)).unwrap_or(LEVELS - 1);

@@ -66,6 +66,8 @@ pub struct Slice {
     pub from_ns: u64,
     /// Until when; of several the last.
     pub to_ns: u64,
+    /// The longest interval in it, nanoseconds.
+    pub interval_ns: u64,
     /// Times from hop to hop.
     pub pairs: BTreeMap<(Hop, Hop), Cells>,
     /// What was counted where no events came of the same interval.
@@ -89,6 +91,7 @@ impl Slice {
     /// Takes in a row. Returns how many cells more there are.
     pub(super) fn add(&mut self, ends: (u64, u64), row: &Synthesis, alone: bool) -> usize {
         self.reach(ends);
+        self.interval_ns = self.interval_ns.max(ends.1.saturating_sub(ends.0));
         self.alone |= alone;
         if alone {
             self.count(row);
@@ -122,6 +125,7 @@ impl Slice {
             (self.from_ns, self.to_ns) = (other.from_ns, other.to_ns);
         }
         self.reach((other.from_ns, other.to_ns));
+        self.interval_ns = self.interval_ns.max(other.interval_ns);
         self.alone |= other.alone;
         for (pair, cells) in &other.pairs {
             self.pairs.entry(*pair).or_default().add(cells.iter());

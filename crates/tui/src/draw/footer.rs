@@ -48,6 +48,8 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
         footer.governed.iter().map(|words| (format!("BUDGET: {words}"), theme.bad)).collect();
     if footer.sums {
         facts.push((format!("{SUMMED} the kernel adds up: no events"), theme.accent));
+    } else if footer.shows_sums {
+        facts.push((format!("{SUMMED} added up by the kernel"), theme.accent));
     }
     facts.push((words, alarm(lost)));
     // Red where a journey ended so: kernels also drop what was of no use to anybody.

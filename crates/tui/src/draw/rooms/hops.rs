@@ -3,7 +3,7 @@
 //! Every pair has a row; the selected one has what is left of the height, so that its distribution can be seen. Pairs that the kernel added up
 //! stand under a rule of their own: their times are not those of journeys.
 
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::shade::{shade, spark, step};
 use magscope_scope::Frame;
 use magscope_scope::format::{SUMMED, amount, duration, short_duration};
@@ -58,14 +58,15 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 fn summed(canvas: &mut Canvas, area: Rect, sums: &SumMap) {
     let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
     canvas.rule(area, 0, "─", grid);
-    let mut words = format!(
-        " {SUMMED} added up by the kernel, {} at a time · times of packets and sockets, not of journeys ",
-        short_duration(sums.interval_ns)
+    let of = if sums.narrowed { ", of everything" } else { "" };
+    let each = short_duration(sums.interval_ns);
+    let long = format!(
+        " {SUMMED} added up by the kernel{of}, {each} at a time: times of packets and sockets, not of journeys "
     );
-    if sums.narrowed {
-        words.push_str("· of everything ");
-    }
-    canvas.put_cut(area, 1, 0, area.width.saturating_sub(2), &words, dim);
+    let short = format!(" {SUMMED} by the kernel{of}, {each} each: of packets and sockets, not journeys ");
+    let room = area.width.saturating_sub(2);
+    let words = [long, short.clone()].into_iter().find(|words| width(words) <= room).unwrap_or(short);
+    canvas.put_cut(area, 1, 0, room, &words, dim);
 }
 
 /// Custom probes under the pairs, a row each with its hits by time. Returns the rows it took: at most a third.

@@ -4,7 +4,7 @@ use super::columns::GAP;
 use super::layout::{Layout, is_wire};
 use crate::draw::canvas::Canvas;
 use magscope_core::node::Service;
-use magscope_scope::format::{SUMMED, duration, rate, short_duration, utc_time};
+use magscope_scope::format::{duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
 use magscope_scope::{Align, Frame, Lane};
 use ratatui::layout::Rect;
@@ -39,9 +39,6 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     };
     if let Some(cursors) = frame.cursors {
         words = readout(cursors);
-    }
-    if frame.lanes.iter().any(|lane| lane.stats.is_some_and(|stats| stats.summed)) {
-        _ = write!(words, "{SUMMED} added up by the kernel ");
     }
     if layout.hidden > 0 {
         _ = write!(words, "· {} hops hidden ", layout.hidden);
