@@ -69,6 +69,9 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     if totals.late > 0 {
         facts.push((format!("late {}", count(totals.late)), theme.plain));
     }
+    if footer.sums && totals.journeys == 0 {
+        return facts; // there is no journey to say anything of
+    }
     facts.push((format!("in flight {}", count(footer.in_flight as u64)), theme.dim));
     facts.push((format!("whole {} of {}", count(totals.whole()), count(totals.journeys)), theme.dim));
     facts
