@@ -8,7 +8,7 @@ use crate::text::NUMBERS;
 use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
 use magscope_scope::format::{SUMMED, amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
-use magscope_scope::look::{Measurements, PassRow, Payload};
+use magscope_scope::look::{Measurements, PairReading, PassRow, Payload};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
@@ -193,7 +193,8 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(format!("{title:>width$}"), cx.c.dim));
         }
         ui.end_row();
-        for pair in &m.pairs {
+        let whole_unknown = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
+        for pair in m.pairs.iter().filter(|pair| !whole_unknown(pair)) {
             let whole =
                 pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
             // Where there is room for one hop it is the one that the time leads to.
@@ -322,10 +323,12 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         // Red where a journey ended so: kernels also drop what was of no use to anybody.
         fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
         fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
-        let mark = if totals.summed_resent > 0 { "Σ" } else { "" };
+        let mark = if footer.sums || totals.summed_resent > 0 { "Σ" } else { "" };
         let resent = totals.retransmitted.saturating_add(totals.summed_resent);
         fact(format!("{mark}{} resent", count(resent)), cx.c.dim);
-        fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
+        if !footer.sums || totals.journeys > 0 {
+            fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
+        }
         if let Some(own) = footer.overhead {
             fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
         }

@@ -70,8 +70,8 @@ fn what_the_kernel_added_up() {
         picture(&mut harness, &format!("sums_{name}"), &mut results);
     }
     // After events, and beside their rows.
-    let chosen = Chosen { tab: Tab::Hops, below_height: 520.0, ..chosen(Light::Light) };
-    let mut harness = window(summed(20), chosen, SIZE);
+    let chosen = Chosen { tab: Tab::Hops, below_height: 1_120.0, ..chosen(Light::Light) };
+    let mut harness = window(summed(20), chosen, [1_100.0, 1_500.0]);
     picture(&mut harness, "sums_beside", &mut results);
 }
 

@@ -40,6 +40,15 @@ impl Scope {
         if from_ns > to_ns || recorded.filled.as_ref().is_some_and(has) {
             return None;
         }
+        // Where the kernel added up and no events came there is nothing to read.
+        let seen = (from_ns, to_ns.saturating_add(1));
+        if to_ns <= recorded.read_ns
+            && self.sums.any_alone(seen)
+            && self.pyramid.total(Lane::Events, seen.0, seen.1).count == 0
+            && self.probes.all().is_empty()
+        {
+            return None;
+        }
         // Where the survey has been, what is too much is known without reading it.
         if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_SCANNED as u64
         {

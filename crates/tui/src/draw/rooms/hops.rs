@@ -34,7 +34,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let sums = frame.sum_map(usize::from(width), CLASSES);
     let rows: Vec<_> = [&map, &sums.map].into_iter().flat_map(|map| map.rows.iter().zip(repeat(map))).collect();
     if rows.is_empty() {
-        canvas.put(area, 2, 1, "no journey yet", theme.dim);
+        let sums = "nothing was added up in this stretch";
+        canvas.put(area, 2, 1, if frame.footer.sums { sums } else { "no journey yet" }, theme.dim);
         return;
     }
     let selected = frame.view.row.min(rows.len() - 1);
