@@ -231,6 +231,33 @@ fn cpu_ticks(pid: u32) -> u64 {
 }
 
 #[test]
+fn what_the_kernel_adds_up_is_drawn_live_and_from_a_recording() {
+    if !is_root("the screen of sums") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut terminal = Terminal::start(&["demo", "--detail", "histograms", "-o", "sums"], dir.path(), 120, 40);
+    terminal.shows("Σ the kernel adds up: no events");
+    terminal.keys("3");
+    terminal.shows("Σ added up by the kernel");
+    terminal.shows("dev.xmit→dev.recv");
+    terminal.keys("2");
+    terminal.shows("Σ bytes");
+    terminal.shows("10.77.0.1:");
+    terminal.keys("q");
+    assert!(terminal.ends());
+    assert!(terminal.is_given_back());
+
+    let mut terminal = Terminal::start(&["replay", "sums", "--speed", "100"], dir.path(), 120, 40);
+    terminal.shows("■ ended");
+    terminal.keys("3");
+    terminal.shows("Σ added up by the kernel");
+    terminal.shows("dev.xmit→dev.recv");
+    terminal.keys("q");
+    assert!(terminal.ends());
+}
+
+#[test]
 fn the_demo_is_drawn_live() {
     if !is_root("the screen") {
         return;

@@ -88,6 +88,24 @@ pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
     Some((least, most))
 }
 
+/// What a time in a cell is told as: the longest of its step.
+pub fn told(cell: u16) -> u64 {
+    of_cell(usize::from(cell)).map_or(0, |(step, _)| longest(step).min(LONGEST_NS))
+}
+
+/// The time that a part of those counted does not exceed, by the nearest rank and at most a sixteenth too long. The cells in order, with how many are
+/// in each; 0 where there are none.
+pub fn quantile(cells: impl Iterator<Item = (u16, u64)> + Clone, part: f64) -> u64 {
+    let n = cells.clone().fold(0_u64, |sum, (_, n)| sum.saturating_add(n));
+    let rank = ((part * n as f64).ceil() as u64).clamp(1, n.max(1));
+    let mut below = 0_u64;
+    let mut reached = cells.skip_while(|(_, n)| {
+        below = below.saturating_add(*n);
+        below < rank
+    });
+    reached.next().map_or(0, |(cell, _)| told(cell))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +141,18 @@ mod tests {
             let (least, most) = range_of_cell(cell(ns)).unwrap_or_default();
             prop_assert!(least <= ns && ns <= most);
             prop_assert_eq!(of_cell(cell(ns)), Some((step(ns), bounds_below(ns))));
+        }
+
+        #[test]
+        fn quantiles_are_at_most_a_sixteenth_too_long(mut times in prop::collection::vec(0..LONGEST_NS, 1..200), part in 0.0..1.0_f64) {
+            let mut cells = std::collections::BTreeMap::new();
+            for ns in &times {
+                *cells.entry(cell(*ns) as u16).or_insert(0_u64) += 1;
+            }
+            let seen = quantile(cells.iter().map(|(cell, n)| (*cell, *n)), part);
+            times.sort_unstable();
+            let truth = times[((times.len() as f64 * part).ceil() as usize).max(1) - 1];
+            prop_assert!(truth <= seen && seen <= truth + truth / 16, "{} for {}", seen, truth);
         }
 
         #[test]

@@ -1,7 +1,7 @@
 //! What is drawn again as it was: textures and meshes that cost more to make than to keep.
 
 use egui::{ColorImage, Context, Id, Mesh, TextureHandle, TextureId, TextureOptions};
-use magscope_scope::look::{Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point};
+use magscope_scope::look::{Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point, SumMap};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,8 +23,10 @@ pub struct Caches {
     pub minimaps: Kept<Minimap>,
     /// Latency by hop pair and time.
     pub heat: Kept<HeatMap>,
-    /// The same without time.
-    pub classes: Kept<HeatMap>,
+    /// What of it the kernel added up.
+    pub sums: Kept<SumMap>,
+    /// Both without time.
+    pub classes: Kept<(HeatMap, SumMap)>,
     /// Signals.
     pub loadlines: Kept<Vec<Loadline>>,
     /// What is measured.

@@ -47,8 +47,10 @@ impl MinimapDrag {
             let mut ink = Ink::new(area, false);
             let most = map.columns.iter().map(|column| column.journeys).max().unwrap_or(0);
             let most = (most as f32).ln_1p().max(0.7);
+            let most_summed = map.columns.iter().map(|column| column.summed).max().unwrap_or(0);
+            let most_summed = (most_summed as f32).ln_1p().max(0.7);
             for (n, column) in map.columns.iter().enumerate() {
-                bar(&mut ink, area, n, map.columns.len(), column, most, c);
+                bar(&mut ink, area, n, map.columns.len(), column, (most, most_summed), c);
             }
             ink.mesh()
         });
@@ -114,7 +116,7 @@ fn bar(
     n: usize,
     columns: usize,
     column: &MinimapColumn,
-    most: f32,
+    (most, most_summed): (f32, f32),
     c: &crate::colours::Colours,
 ) {
     let x = |n: usize| area.left() + area.width() * n as f32 / columns.max(1) as f32;
@@ -126,6 +128,11 @@ fn bar(
     if column.journeys > 0 {
         let height = (area.height() - 2.0) * ((column.journeys as f32).ln_1p() / most).clamp(0.06, 1.0);
         ink.block(Rect::from_min_max(pos2(left, area.bottom() - height), pos2(right, area.bottom())), c.quick);
+    }
+    if column.journeys == 0 && column.summed > 0 {
+        let height = (area.height() - 2.0) * ((column.summed as f32).ln_1p() / most_summed).clamp(0.06, 1.0);
+        let block = Rect::from_min_max(pos2(left, area.bottom() - height), pos2(right, area.bottom()));
+        ink.block(block, c.quick.gamma_multiply(0.6));
     }
     if column.lost > 0 {
         ink.block(whole, c.bad.gamma_multiply(0.7));
@@ -161,6 +168,9 @@ fn says(column: &MinimapColumn) -> String {
     }
     let mut words =
         format!("{} journeys, the slowest {}", count(column.journeys), short_duration(column.max_ns));
+    if column.summed > 0 {
+        _ = write!(words, "\nΣ {} hits that the kernel added up", count(column.summed));
+    }
     if column.drops > 0 {
         _ = write!(words, "\n{} packets dropped", count(column.drops)); // writing into a String cannot fail
     }

@@ -7,8 +7,8 @@ use crate::loadlines::value;
 use crate::text::NUMBERS;
 use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
-use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
-use magscope_scope::look::{Measurements, PassRow, Payload};
+use magscope_scope::format::{SUMMED, amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
+use magscope_scope::look::{Measurements, PairReading, PassRow, Payload};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
@@ -193,7 +193,8 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(format!("{title:>width$}"), cx.c.dim));
         }
         ui.end_row();
-        for pair in &m.pairs {
+        let whole_unknown = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
+        for pair in m.pairs.iter().filter(|pair| !whole_unknown(pair)) {
             let whole =
                 pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
             // Where there is room for one hop it is the one that the time leads to.
@@ -219,6 +220,24 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(amount(t.n), cx.c.dim));
             ui.end_row();
         }
+        for pair in &m.sums {
+            let (whole, words) = pair.pair.map_or_else(Default::default, |(from, to)| {
+                let whole = format!("{SUMMED} {from} → {to}");
+                let words = if names < BOTH_NAMES { format!("{SUMMED} → {to}") } else { whole.clone() };
+                (whole, words)
+            });
+            let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
+            ui.scope(|ui| {
+                ui.set_max_width(names);
+                ui.add(name).on_hover_text(format!("{whole}: added up by the kernel"));
+            });
+            let t = pair.times;
+            for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
+                ui.label(number(duration(ns), cx.c.text));
+            }
+            ui.label(number(amount(t.n), cx.c.dim));
+            ui.end_row();
+        }
         for pass in &m.passes {
             let whole = format!("{} → {}", pass.from, pass.probe);
             let words = if names < BOTH_NAMES { format!("→ {}", pass.probe) } else { whole.clone() };
@@ -237,7 +256,8 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
     for layer in &m.layers {
         ui.horizontal(|ui| {
-            ui.label(RichText::new(format!("payload at {}", layer.hop)).small());
+            let mark = if layer.summed { "Σ " } else { "" };
+            ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 ui.label(number(rate(layer.per_s), cx.c.dim));
                 ui.label(number(bit_rate(layer.bytes_per_s), cx.c.text));
@@ -265,7 +285,13 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
 
 fn counts(ui: &mut Ui, m: &Measurements, cx: &Cx) {
     ui.horizontal_wrapped(|ui| {
-        ui.label(format!("{} journeys", count(m.journeys)));
+        let summed = m.journeys == 0 && !m.sums.is_empty();
+        let words = if summed {
+            "no journeys, Σ of the kernel".to_owned()
+        } else {
+            format!("{} journeys", count(m.journeys))
+        };
+        ui.label(words);
         for (words, n) in [("dropped", m.drops), ("events lost", m.lost_events)] {
             let colour = if n > 0 { cx.c.bad } else { cx.c.dim };
             ui.label(RichText::new(format!("{} {words}", count(n))).color(colour));
@@ -289,11 +315,20 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         for words in &footer.governed {
             fact(format!("BUDGET: {words}"), cx.c.bad);
         }
+        if footer.sums {
+            fact(format!("{SUMMED} the kernel adds up: no events"), cx.c.accent);
+        } else if footer.shows_sums {
+            fact(format!("{SUMMED} added up by the kernel"), cx.c.accent);
+        }
         // Red where a journey ended so: kernels also drop what was of no use to anybody.
         fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
         fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
-        fact(format!("{} resent", count(totals.retransmitted)), cx.c.dim);
-        fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
+        let mark = if footer.sums || totals.summed_resent > 0 { "Σ" } else { "" };
+        let resent = totals.retransmitted.saturating_add(totals.summed_resent);
+        fact(format!("{mark}{} resent", count(resent)), cx.c.dim);
+        if !footer.sums || totals.journeys > 0 {
+            fact(format!("{} journeys", count(totals.journeys)), cx.c.dim);
+        }
         if let Some(own) = footer.overhead {
             fact(format!("own cost {} of a core", percent(own.reader_cpu_ratio).trim()), cx.c.dim);
         }

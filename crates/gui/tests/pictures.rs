@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{busy, chosen, picture, probed, two_hosts, two_hosts_after, window};
+use common::{busy, chosen, picture, probed, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;
 use magscope_gui::{Axes, Chosen, Light, Tab, Tint};
 use magscope_scope::{Action, Channel, Over, Persistence};
@@ -59,6 +59,20 @@ fn every_panel() {
             picture(&mut harness, &format!("panel_{}_{name}", title.replace(' ', "_")), &mut results);
         }
     }
+}
+
+#[test]
+fn what_the_kernel_added_up() {
+    let mut results = SnapshotResults::new();
+    for (tab, name) in [(Tab::Hops, "heat"), (Tab::Distributions, "distributions"), (Tab::Flows, "flows")] {
+        let chosen = Chosen { tab, below_height: 420.0, pair: 6, ..chosen(Light::Dark) };
+        let mut harness = window(summed(0), chosen, SIZE);
+        picture(&mut harness, &format!("sums_{name}"), &mut results);
+    }
+    // After events, and beside their rows.
+    let chosen = Chosen { tab: Tab::Hops, below_height: 1_120.0, ..chosen(Light::Light) };
+    let mut harness = window(summed(20), chosen, [1_100.0, 1_500.0]);
+    picture(&mut harness, "sums_beside", &mut results);
 }
 
 #[test]

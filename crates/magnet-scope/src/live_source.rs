@@ -90,7 +90,8 @@ impl Source for Live {
 
 impl Feed for Live {
     fn hits(&self) -> Option<u64> {
-        self.capture.counters().ok().map(|counters| counters.hits)
+        // those that became records and those that the kernel added up
+        self.capture.counters().ok().map(|counters| counters.cpus.iter().map(|cpu| cpu.kept).sum())
     }
 
     fn hit_ns(&self) -> Option<f64> {

@@ -91,9 +91,9 @@ impl Recordings {
     /// First and last instant of what is shown, on the common time line.
     pub fn extent(&self) -> (u64, u64) {
         let ends = self.sessions.iter().zip(&self.parts).enumerate().filter_map(|(at, (session, part))| {
-            let summary = session.summary();
-            let from_ns = part.0.unwrap_or(0).max(summary.from_ns?);
-            let to_ns = part.1.unwrap_or(u64::MAX).min(summary.to_ns?);
+            let (from_ns, to_ns) = session.extent_ns()?;
+            let from_ns = part.0.unwrap_or(0).max(from_ns);
+            let to_ns = part.1.unwrap_or(u64::MAX).min(to_ns);
             let common = |ns| u64::try_from(self.alignment.rough_ns(at as u16, ns)).unwrap_or(0);
             Some((common(from_ns), common(to_ns)))
         });

@@ -49,7 +49,7 @@ pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<
     let PartArgs { from, to } = part;
     let needs_utc = [from, to].iter().flatten().any(|instant| matches!(instant, Instant::Utc(_)));
     let map = if needs_utc { utc_map(session) } else { UtcMap::new() };
-    let start = session.summary().from_ns.unwrap_or(0);
+    let start = session.extent_ns().map_or(0, |(from_ns, _)| from_ns);
     let place = |instant: Option<Instant>| {
         instant
             .map(|instant| match instant {

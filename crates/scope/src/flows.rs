@@ -1,12 +1,15 @@
 //! The book of flows: what each direction of a connection carried, how long that took, and whose time it was.
 
 use crate::lifeline::Lifeline;
-use crate::look::{FlowOrder, FlowRow, FlowTable};
-use crate::names::Names;
+use crate::look::{FlowOrder, FlowRow, FlowTable, Percentiles, SummedFlow};
+use crate::names::{Names, Seat};
 use crate::pyramid::Tile;
 use magscope_core::blame::{Blame, Part};
+use magscope_core::context::Context;
 use magscope_core::stats::heaviest::{Heaviest, Weighed};
-use magscope_core::{Endpoint, FlowId, HopSet, Proto};
+use magscope_core::synthesis::Synthesis;
+use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto};
+use std::collections::HashMap;
 
 /// Flows with a page of their own, about 1.5 kB each: the heaviest, by their time, their bytes and what went wrong; the others are counted
 /// together.
@@ -46,16 +49,79 @@ impl Weighed for Page {
     }
 }
 
+/// What the kernel added up of a flow at one hop, as a page of its own.
+#[derive(Clone, Default)]
+struct Summed {
+    proto: Proto,
+    /// Sender and receiver.
+    ends: Option<(Endpoint, Endpoint)>,
+    seat: String,
+    packets: u64,
+    bytes: u64,
+    lately: Interval,
+}
+
+/// What came of one interval.
+#[derive(Clone, Copy, Default)]
+struct Interval {
+    from_ns: u64,
+    to_ns: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// An interval no older than this is of lately.
+const LATELY_NS: u64 = 3_000_000_000;
+
+impl Summed {
+    fn shown(&self, newest_ns: u64) -> SummedFlow {
+        let last = &self.lately;
+        let s = last.to_ns.saturating_sub(last.from_ns).max(1_000_000) as f64 / 1e9;
+        let is_of_lately = last.to_ns.saturating_add(LATELY_NS) >= newest_ns;
+        let rate = |n: u64| if is_of_lately { n as f64 / s } else { 0.0 };
+        SummedFlow {
+            packets: self.packets,
+            bytes: self.bytes,
+            packets_per_s: rate(last.packets),
+            bytes_per_s: rate(last.bytes),
+        }
+    }
+}
+
+impl Weighed for Summed {
+    fn weight(&self) -> u64 {
+        self.bytes.saturating_add(self.packets)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// Of which recording, which flow, and whether it sends or receives.
+type SumKey = (u16, FlowId, bool);
+
 /// See the module.
 pub struct Flows {
     pages: Heaviest<FlowId, Page>,
+    sums: Heaviest<SumKey, Summed>,
     newest_ns: u64,
+    /// The end of the newest interval.
+    summed_ns: u64,
 }
 
 impl Default for Flows {
     fn default() -> Self {
-        Flows { pages: Heaviest::new(MOST), newest_ns: 0 }
+        Flows { pages: Heaviest::new(MOST), sums: Heaviest::new(MOST), newest_ns: 0, summed_ns: 0 }
     }
+}
+
+/// A row of the table before it is one: a page of journeys, what the kernel added up, or both.
+struct Entry<'f> {
+    flow: FlowId,
+    page: Option<&'f Page>,
+    summed: Option<&'f Summed>,
 }
 
 impl Flows {
@@ -106,9 +172,70 @@ impl Flows {
         }
     }
 
+    /// Enters packets and bytes that the kernel added up.
+    pub fn sum(&mut self, (node, flow, way): (u16, FlowId, Direction), row: &Synthesis, names: &Names) {
+        self.summed_ns = self.summed_ns.max(row.to_ns);
+        let sends = way == Direction::Tx;
+        let page = self.sums.entry((node, flow, sends));
+        page.packets = page.packets.saturating_add(row.n);
+        page.bytes = page.bytes.saturating_add(row.sum);
+        if row.to_ns >= page.lately.to_ns {
+            page.lately = Interval { from_ns: row.from_ns, to_ns: row.to_ns, packets: row.n, bytes: row.sum };
+        }
+        if page.ends.is_none()
+            && let Some(known) = names.flow(node, flow)
+        {
+            page.proto = known.proto;
+            page.ends = Some(if sends { (known.local, known.remote) } else { (known.remote, known.local) });
+            page.seat = names.seat(Some(Seat { node, netns: known.netns }));
+        }
+    }
+
+    /// Forgets what was counted of journeys, and keeps what the kernel added up.
+    pub fn forget_journeys(&mut self) {
+        self.pages = Heaviest::new(MOST);
+        self.newest_ns = 0;
+    }
+
+    /// Every row there is. Packets are counted at a hop of each end; where both are seen, the sender's counts.
+    fn entries(&self) -> Vec<Entry<'_>> {
+        let mut entries: Vec<Entry<'_>> = self
+            .pages
+            .iter()
+            .map(|(flow, page)| Entry { flow: *flow, page: Some(page), summed: None })
+            .collect();
+        if self.sums.len() == 0 {
+            return entries;
+        }
+        let mut of_flow: HashMap<FlowId, usize> = HashMap::new();
+        let mut of_ends: HashMap<(Proto, Endpoint, Endpoint), usize> = HashMap::new();
+        for (at, entry) in entries.iter().enumerate() {
+            of_flow.insert(entry.flow, at);
+            if let Some(((from, to), page)) = entry.page.and_then(|page| Some((page.ends?, page))) {
+                of_ends.insert((page.proto, from, to), at);
+            }
+        }
+        let mut sums: Vec<_> = self.sums.iter().collect();
+        sums.sort_unstable_by_key(|((node, flow, sends), _)| (!sends, *node, *flow));
+        for ((_, flow, sends), summed) in sums {
+            let ends = summed.ends.map(|(from, to)| (summed.proto, from, to));
+            let known = ends.and_then(|ends| of_ends.get(&ends));
+            let known = known.or_else(|| of_flow.get(flow).filter(|_| *sends || ends.is_none()));
+            if let Some(entry) = known.and_then(|at| entries.get_mut(*at)) {
+                entry.summed = entry.summed.or(Some(summed));
+                continue;
+            }
+            if let Some(ends) = ends {
+                of_ends.insert(ends, entries.len());
+            }
+            entries.push(Entry { flow: *flow, page: None, summed: Some(summed) });
+        }
+        entries
+    }
+
     /// The flows in order, at most so many; `selected` is an index into all of them.
     pub fn table(&self, order: FlowOrder, most: usize, selected: usize) -> FlowTable {
-        let mut all: Vec<(&FlowId, &Page)> = self.pages.iter().collect();
+        let mut all = self.entries();
         let rank = |page: &Page| match order {
             FlowOrder::Blame => page.times.sum,
             FlowOrder::P99 => page.times.percentiles().p99_ns,
@@ -116,11 +243,25 @@ impl Flows {
             FlowOrder::Journeys => page.journeys,
             FlowOrder::Bad => page.bad,
         };
-        all.sort_by_cached_key(|(flow, page)| (std::cmp::Reverse(rank(page)), **flow));
+        let summed = |entry: &Entry<'_>| entry.summed.map_or(0, |summed| summed.bytes);
+        all.sort_by_cached_key(|entry| {
+            let own = entry.page.map_or(0, rank);
+            // Of a flow without journeys only this is known.
+            let bytes = if order == FlowOrder::Bytes { own.max(summed(entry)) } else { own };
+            (std::cmp::Reverse((bytes, summed(entry))), entry.flow)
+        });
         let first = (selected + 1).saturating_sub(most.max(1));
         let rows = all.iter().enumerate().skip(first).take(most);
-        let rows = rows.map(|(at, (flow, page))| self.row(**flow, page, at == selected)).collect();
-        FlowTable { order, rows, flows: all.len(), first, left_out: self.pages.rest().journeys }
+        let rows = rows.map(|(at, entry)| self.row(entry, at == selected)).collect();
+        FlowTable {
+            order,
+            rows,
+            flows: all.len(),
+            first,
+            left_out: self.pages.rest().journeys,
+            summed: self.sums.len() > 0,
+            packets_left_out: self.sums.rest().packets,
+        }
     }
 
     /// The flow at a place in an order.
@@ -130,7 +271,7 @@ impl Flows {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.pages.len()
+        if self.sums.len() == 0 { self.pages.len() } else { self.entries().len() }
     }
 
     /// The flow that carried most journeys.
@@ -139,7 +280,27 @@ impl Flows {
         busy.map(|(flow, _)| *flow)
     }
 
-    fn row(&self, flow: FlowId, page: &Page, selected: bool) -> FlowRow {
+    fn row(&self, entry: &Entry<'_>, selected: bool) -> FlowRow {
+        let (flow, summed) = (entry.flow, entry.summed.map(|summed| summed.shown(self.summed_ns)));
+        let Some(page) = entry.page else {
+            let known = entry.summed.cloned().unwrap_or_default();
+            return FlowRow {
+                flow,
+                proto: known.proto,
+                ends: known.ends,
+                route: known.seat,
+                processes: <(String, String)>::default(),
+                journeys: 0,
+                bad: 0,
+                resent: 0,
+                bytes: 0,
+                times: Percentiles::default(),
+                blame: None,
+                trend_max_ns: Vec::new(),
+                summed,
+                selected,
+            };
+        };
         let all: f64 = page.parts_ns.iter().map(|ns| *ns as f64).sum();
         let most = Part::ALL.into_iter().max_by_key(|part| page.parts_ns[*part as usize]);
         let blame = most.filter(|_| all > 0.0).map(|part| (part, page.parts_ns[part as usize] as f64 / all));
@@ -162,6 +323,7 @@ impl Flows {
             times: page.times.percentiles(),
             blame,
             trend_max_ns: trend.collect(),
+            summed,
             selected,
         }
     }

@@ -87,15 +87,23 @@ pub fn bit_rate(bytes_per_s: f64) -> String {
     format!("{digits} {:1}b/s", SI[step])
 }
 
+/// The sign of what the kernel added up itself.
+pub const SUMMED: char = 'Σ';
+
 /// A rate as an estimate, in as many columns: `≈18.2k/s`, `≈412  /s`.
 pub fn estimate(rate: &str) -> String {
+    marked('≈', rate)
+}
+
+/// A number that ends with its unit, marked, in as many columns: `Σ18.2k/s`, ` Σ412  B`.
+pub fn marked(mark: char, rate: &str) -> String {
     let digits = rate.trim_start();
     let (spare, digits) = match rate.len() - digits.len() {
         // no blank in front of it: the one behind the digits
         0 => (0, digits.replacen(' ', "", 1)),
         blanks => (blanks - 1, digits.to_owned()),
     };
-    format!("{}≈{digits}", " ".repeat(spare))
+    format!("{}{mark}{digits}", " ".repeat(spare))
 }
 
 /// Bytes in 7 columns: `81.9 kB`, ` 412  B`.

@@ -74,6 +74,10 @@ pub struct Footer<'a> {
     pub window: Duration,
     /// What captures leave out to keep to their budgets, a host each, in words.
     pub governed: Vec<String>,
+    /// What comes are the kernel's own sums: there are no journeys, and nobody knows how many there were.
+    pub sums: bool,
+    /// Of some of the time of the picture that is all there is.
+    pub shows_sums: bool,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// The recording that runs.

@@ -12,7 +12,7 @@
 //! [transport](Frame::transport), the [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the
 //! [cursors](Frame::cursors) and the [footer](Frame::footer). What only one room or panel needs is a method and is computed
 //! when it is asked for: [`Frame::density`], [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`],
-//! [`Frame::heat_map`], [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
+//! [`Frame::heat_map`], [`Frame::sum_map`], [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
 //! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Those that make a picture take the number of columns
 //! there is room for; their work depends on that and not on how much was recorded.
 //!
@@ -20,11 +20,16 @@
 //! takes a lifeline through it where the hit saw the journey's bytes. What it reads are [channels](Frame::channels) as all others are.
 //! [`Frame::hit_heats`] are its rows in the room of hops.
 //!
+//! What the kernel added up in place of events has rows of its own there ([`Frame::sum_map`]), never among those of journeys: its times are of packets and
+//! sockets. Numbers that are its are marked where they stand: [`HopStats::summed`], [`look::Measurements::sums`], [`look::FlowRow::summed`],
+//! [`Footer::sums`].
+//!
 //! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and every field
 //! named `x`, `a`, `b`, `at`). Journeys are named by [`Lifeline::key`]; numbers ([`Lifeline::id`]) are for people.
 //! [`Frame::detail`] says whether to draw lifelines or density.
 
 mod action;
+mod axis;
 pub mod blame;
 mod channel;
 mod clocks;
@@ -53,6 +58,7 @@ mod scan;
 mod scope;
 mod signals;
 mod stats;
+mod sums;
 mod sweep;
 mod ties;
 mod timebase;

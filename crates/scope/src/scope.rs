@@ -11,6 +11,7 @@ mod pictures;
 mod read;
 mod recording;
 mod rooms;
+mod sums;
 mod time;
 mod trigger;
 mod values;
@@ -33,7 +34,8 @@ use crate::probes::Probes;
 use crate::pyramid::{Keep, Pyramid};
 use crate::recorded::{Recorded, Window};
 use crate::signals::Signals;
-use crate::stats::{Sides, Stats};
+use crate::stats::{HopStats, Sides, Stats};
+use crate::sums::Sums;
 use crate::sweep::{MAX_LIFELINES, Sweep};
 use crate::ties::Ties;
 use crate::totals::{Lately, Totals};
@@ -122,7 +124,12 @@ pub struct Scope {
     most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
-    drops: HashMap<(u16, u32), u64>,
+    /// What the kernel added up, and of it the hits of hops where no events came.
+    sums: Sums,
+    hop_sums: [u64; HOP_IDS],
+    /// Of each recording, when its newest event was.
+    heard: Vec<Option<u64>>,
+    drops: HashMap<(u16, Option<u32>), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
     // What was told from outside.
@@ -170,6 +177,7 @@ impl Scope {
             options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
         let probes = Probes::new(&infos);
         let clocks = Clocks::of(&infos);
+        let heard = vec![None; infos.len()];
         let head_ns = options.recorded.map_or(0, |all| all.from_ns);
         let mut scope = Scope {
             info,
@@ -199,6 +207,9 @@ impl Scope {
             most_lifelines: options.most_lifelines.max(1),
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
+            sums: Sums::new(keep),
+            hop_sums: [0; HOP_IDS],
+            heard,
             drops: HashMap::new(),
             losses: LossCause::ALL.map(|cause| LossRow { cause, count: 0, last_ns: None }).to_vec(),
             routes: Vec::new(),
@@ -232,6 +243,7 @@ impl Scope {
         self.pyramid.grow(self.probes.all().len());
         self.clocks.join(&info);
         self.places.push(Places::default());
+        self.heard.push(None);
         self.tell(format!("{} is here", info.host), false);
         self.names.join(info);
     }
@@ -249,6 +261,7 @@ impl Scope {
     /// Reads the windows into the lanes.
     fn measure(&mut self) {
         let sides: Sides = self.view.route.map(|route| (route.from, route.to));
+        let summed = self.lately_summed().filter(|_| self.view.route.is_none());
         self.lanes.clear();
         for place in places(&self.probes).collect::<Vec<_>>() {
             let hop = match place {
@@ -272,6 +285,8 @@ impl Scope {
                 (true, true) => self.lately_recorded(hop),
             };
             let stats = stats.map(|stats| stats.standing_for(self.sampled.weight_lately(hop)));
+            let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
+            let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);
             if self.view.proto.is_none_or(|proto| magscope_core::blame::passes(hop, proto)) {
                 self.lanes.push(Lane { place, service, seen, stats });
@@ -367,5 +382,7 @@ mod log_tests;
 mod probes_tests;
 #[cfg(test)]
 mod scale_tests;
+#[cfg(test)]
+mod sums_tests;
 #[cfg(test)]
 mod tests;

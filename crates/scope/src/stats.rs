@@ -39,6 +39,8 @@ pub struct HopStats {
     pub bytes_per_s: Option<f64>,
     /// Whether these two are estimates of all there was, because a sampler leaves events out.
     pub estimated: bool,
+    /// Whether no events came, and the kernel added up all of this itself.
+    pub summed: bool,
     /// Latency from the hop below; `None` while no journey passed both.
     pub latency: Option<Latency>,
 }
@@ -171,6 +173,7 @@ impl Stats {
             events_per_s: events as f64 / secs,
             bytes_per_s: carries.then(|| bytes as f64 / secs),
             estimated: false,
+            summed: false,
             latency: self.merged.latency(),
         })
     }

@@ -21,6 +21,8 @@ pub struct Totals {
     pub kernel_drops: u64,
     /// Journeys that were sent more than once.
     pub retransmitted: u64,
+    /// Segments that TCP sent again, as the kernel added them up where no events came.
+    pub summed_resent: u64,
     /// Events lost, by cause in the order of [`LossCause::ALL`].
     pub lost: [u64; LossCause::ALL.len()],
 }

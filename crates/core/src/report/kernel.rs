@@ -6,7 +6,7 @@ use super::text::{QUANTILE, quantiles};
 use crate::flow::FlowId;
 use crate::hop::Hop;
 use crate::stats::Quantiles;
-use crate::steps::{LONGEST_NS, cell, range_of_cell};
+use crate::steps::{LONGEST_NS, cell, quantile, told};
 use crate::synthesis::{Sum, Synthesis};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -156,22 +156,13 @@ impl KernelSums {
 impl Pair {
     fn row(&self, (from, to): (Hop, Hop)) -> Option<KernelPair> {
         let n = self.cells.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
-        let at_most =
-            |cell: &u16| range_of_cell(usize::from(*cell)).map_or(0, |(_, most)| most.min(LONGEST_NS));
-        let quantile = |share: f64| {
-            let (rank, mut below) = (((share * n as f64).ceil() as u64).clamp(1, n.max(1)), 0_u64);
-            let found = self.cells.iter().find(|(_, count)| {
-                below = below.saturating_add(**count);
-                below >= rank
-            });
-            found.map_or(0, |(cell, _)| at_most(cell))
-        };
+        let quantile = |share| quantile(self.cells.iter().map(|(cell, n)| (*cell, *n)), share);
         let times = Quantiles {
             p50_ns: quantile(0.5),
             p90_ns: quantile(0.9),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
-            max_ns: self.cells.keys().last().map_or(0, at_most),
+            max_ns: self.cells.keys().last().map_or(0, |cell| told(*cell)),
             n,
         };
         (n > 0).then(|| KernelPair { from, to, mean_ns: self.sum_ns as f64 / n as f64, times })

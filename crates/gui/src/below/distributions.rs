@@ -8,7 +8,7 @@ use crate::cx::Cx;
 use crate::time::Ink;
 use egui::{Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo};
 use magscope_scope::Frame;
-use magscope_scope::format::{count, short_duration};
+use magscope_scope::format::{SUMMED, count, short_duration};
 use magscope_scope::look::HeatRow;
 
 /// Classes of latency.
@@ -16,18 +16,28 @@ const CLASSES: usize = 160;
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
-    let map = cx.cache.classes.get(key(&[cx.revision]), || frame.heat_map(1, CLASSES));
-    if map.rows.is_empty() {
+    let make = || (frame.heat_map(1, CLASSES), frame.sum_map(1, CLASSES));
+    let kept = cx.cache.classes.get(key(&[cx.revision]), make);
+    let (map, sums) = (&kept.0, &kept.1.map);
+    let journeys = map.rows.len();
+    let all = journeys + sums.rows.len();
+    if all == 0 {
         ui.label(RichText::new("no latency in this stretch yet").color(cx.c.dim));
         return;
     }
-    cx.chosen.pair = cx.chosen.pair.min(map.rows.len() - 1);
+    cx.chosen.pair = cx.chosen.pair.min(all - 1);
     axes(ui, cx);
     ui.horizontal_top(|ui| {
         ScrollArea::vertical().id_salt("pairs").auto_shrink([false, false]).max_width(190.0).show(ui, |ui| {
             ui.vertical(|ui| {
                 ui.set_width(180.0);
-                for (n, row) in map.rows.iter().enumerate() {
+                for (n, row) in map.rows.iter().chain(&sums.rows).enumerate() {
+                    if n == journeys {
+                        let words = RichText::new(format!("{SUMMED} by the kernel")).small().color(cx.c.dim);
+                        ui.label(words).on_hover_text(
+                            "times of the same packet or socket, not of journeys, added up by the kernel",
+                        );
+                    }
                     let name = RichText::new(heat::name(row)).small();
                     if ui.selectable_label(cx.chosen.pair == n, name).clicked() {
                         cx.chosen.pair = n;
@@ -35,8 +45,13 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 }
             });
         });
-        if let Some(row) = map.rows.get(cx.chosen.pair) {
-            one(ui, row, &map.edges_ns, cx);
+        let own = map.rows.get(cx.chosen.pair).map(|row| (row, &map.edges_ns));
+        let summed = || {
+            let at = cx.chosen.pair.checked_sub(journeys)?;
+            Some((sums.rows.get(at)?, &sums.edges_ns))
+        };
+        if let Some((row, edges_ns)) = own.or_else(summed) {
+            one(ui, row, edges_ns, cx);
         }
     });
 }

@@ -27,7 +27,12 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let rows = ((ui.available_height() - 46.0) / (ROW + 3.0)).clamp(3.0, 200.0) as usize;
     let table = frame.events(rows);
     if table.rows.is_empty() {
-        ui.label(RichText::new("no event of this stretch is kept; zoom in").color(cx.c.dim));
+        let words = if frame.footer.shows_sums {
+            "no events: the kernel added up, and handed over sums (Σ)"
+        } else {
+            "no event of this stretch is kept; zoom in"
+        };
+        ui.label(RichText::new(words).color(cx.c.dim));
         return;
     }
     let middle = table.rows.iter().position(|row| row.selected).unwrap_or(0);

@@ -4,7 +4,7 @@ use crate::cache::key;
 use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
 use egui::{Color32, Rect, RichText, Sense, Ui, pos2};
-use magscope_scope::format::{amount, bytes, count, duration, percent};
+use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent};
 use magscope_scope::look::{FlowOrder, FlowRow};
 use magscope_scope::{Action, Frame, Pick};
 
@@ -21,6 +21,8 @@ const COLUMNS: &[Col] = &[
     words("most of its time", 210.0),
     words("longest, lately", 120.0),
 ];
+/// What the kernel added up itself, where it did.
+const SUMS: [Col; 3] = [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
 const ORDERS: [(FlowOrder, &str); 5] = [
@@ -45,6 +47,13 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         if table.left_out > 0 {
             words = format!("{words}; {} journeys of others are counted, not listed", count(table.left_out));
         }
+        if table.packets_left_out > 0 {
+            words =
+                format!("{words}; {} packets of others are counted, not listed", count(table.packets_left_out));
+        }
+        if table.summed {
+            words.push_str("; Σ is what the kernel added up");
+        }
         ui.label(RichText::new(words).color(cx.c.dim).small());
         if !frame.view.picks.is_empty()
             && ui.button("Everything").on_hover_text("undo what was picked").clicked()
@@ -57,11 +66,17 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         return;
     }
     let c = cx.c;
-    let clicked = grid::show(ui, "flows", COLUMNS, table.rows.len(), cx, |row, n| {
+    let mut columns = COLUMNS.to_vec();
+    if table.summed {
+        // Behind whose they are: of a flow without journeys nothing else is known.
+        columns.splice(1..1, SUMS);
+    }
+    let name = if table.summed { "summed flows" } else { "flows" };
+    let clicked = grid::show(ui, name, &columns, table.rows.len(), cx, |row, n| {
         let Some(flow) = table.rows.get(n) else { return };
         let picked = frame.view.picks.contains(&Pick::Flow(flow.flow));
         row.select(flow.selected || picked);
-        one(row, flow, c);
+        one(row, flow, table.summed, c);
     });
     if let Some((n, _)) = clicked
         && let Some(flow) = table.rows.get(n)
@@ -70,9 +85,19 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-fn one(row: &mut grid::Row, flow: &FlowRow, c: &'static crate::colours::Colours) {
+fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::colours::Colours) {
     let ends = flow.ends.map_or_else(|| flow.route.clone(), |(from, to)| format!("{from} → {to}"));
     row.put(format!("{} {ends}", flow.proto), c.text);
+    if summed {
+        let or_dot = |words: Option<String>| words.unwrap_or_else(|| "·".to_owned());
+        row.put(or_dot(flow.summed.map(|sum| amount(sum.packets))), c.text);
+        row.put(or_dot(flow.summed.map(|sum| bytes(sum.bytes))), c.text);
+        row.put(or_dot(flow.summed.map(|sum| bit_rate(sum.bytes_per_s))), c.text);
+    }
+    if flow.journeys == 0 {
+        (0..10).for_each(|_| row.put("·", c.dim));
+        return;
+    }
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     row.put(format!("{} → {}", or_dot(&flow.processes.0), or_dot(&flow.processes.1)), c.text);
     row.put(amount(flow.journeys), c.text);

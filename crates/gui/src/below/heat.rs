@@ -1,18 +1,25 @@
 //! Latency by hop pair and time: a strip a pair, upwards the slower, brighter where there were more.
 
-use crate::cache::{key, place};
+use crate::cache::{Key, key, place};
 use crate::cx::Cx;
 use crate::side::number;
 use crate::text::{self, NUMBERS, WORDS};
 use egui::{Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, TextureId, Ui, WidgetInfo, pos2};
-use magscope_scope::format::{amount, count, duration, short_duration};
-use magscope_scope::look::{HeatMap, HeatRow, HitHeat};
+use magscope_scope::format::{SUMMED, amount, count, duration, short_duration};
+use magscope_scope::look::{HeatMap, HeatRow, HitHeat, SumMap};
 use magscope_scope::{Action, Frame};
+use std::ops::Range;
 
 /// Height of a strip.
 const STRIP: f32 = 38.0;
 /// Between two of them.
 const BETWEEN: f32 = 3.0;
+/// From one to the next.
+const EACH: f32 = STRIP + BETWEEN;
+/// Height of a custom probe's.
+const PROBE: f32 = STRIP * 0.7;
+/// Height of the line over the strips that the kernel added up.
+const HEADING: f32 = 18.0;
 /// Classes of latency in it.
 const CLASSES: usize = 24;
 /// Shades of a colour, from few to many.
@@ -35,24 +42,74 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     titles(ui, right, cx);
     ScrollArea::vertical().auto_shrink([false, false]).show_viewport(ui, |ui, seen| {
         ui.spacing_mut().item_spacing.y = BETWEEN;
-        // Rows that are scrolled out of sight are not made.
-        let each = STRIP + BETWEEN;
-        let shown = (seen.top() / each).max(0.0) as usize..(seen.bottom() / each).ceil().max(0.0) as usize;
-        let state = key(&[state, columns as u64, shown.start as u64, shown.end as u64]);
-        let map = cx.cache.heat.get(state, || frame.heat_map_of(columns, CLASSES, &shown));
-        if map.rows.is_empty() && own.is_empty() {
+        let rows = |top: f32| (top / EACH).max(0.0);
+        let shown = rows(seen.top()) as usize..rows(seen.bottom()).ceil() as usize;
+        let state = key(&[state, columns as u64]);
+        let state_of = |shown: &Range<usize>| key(&[state, shown.start as u64, shown.end as u64]);
+        let map = cx.cache.heat.get(state_of(&shown), || frame.heat_map_of(columns, CLASSES, &shown));
+        // Under those of journeys.
+        let top = map.rows.len() as f32 * EACH + own.len() as f32 * (PROBE + BETWEEN) + HEADING + BETWEEN;
+        let below = rows(seen.top() - top) as usize..rows(seen.bottom() - top).ceil() as usize;
+        let sums = cx.cache.sums.get(state_of(&below), || frame.sum_map_of(columns, CLASSES, &below));
+        if map.rows.is_empty() && own.is_empty() && sums.map.rows.is_empty() {
             ui.label(number("no latency in this stretch yet", c.dim));
             return;
         }
+        let width = all.width() - 12.0;
+        let strips = Strips { map: &map, name: "heat", state: state_of(&shown), width, left, right, columns };
+        strips.draw(ui, &shown, frame, cx);
+        for heat in &own {
+            probe(ui, heat, width, (left, right), cx);
+        }
+        if !sums.map.rows.is_empty() {
+            summed(ui, &sums, width, cx);
+            let strips =
+                Strips { map: &sums.map, name: "sums", state: state_of(&below), width, left, right, columns };
+            strips.draw(ui, &below, frame, cx);
+        }
+    });
+}
+
+/// Whose the strips below are.
+fn summed(ui: &mut Ui, sums: &SumMap, width: f32, cx: &Cx) {
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(width, HEADING), Sense::hover());
+    let mut words = format!(
+        "{SUMMED} added up by the kernel, {} at a time: times of packets and sockets, not of journeys",
+        short_duration(sums.interval_ns)
+    );
+    if sums.narrowed {
+        words.push_str(" (of everything: what was chosen does not narrow them)");
+    }
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &words));
+    let at = pos2(rect.left() + 8.0, rect.center().y);
+    text::put(ui.painter(), at, Align2::LEFT_CENTER, &words, text::SMALL, cx.c.dim, width - 8.0);
+}
+
+/// A strip a pair, from one texture.
+struct Strips<'m> {
+    map: &'m HeatMap,
+    name: &'static str,
+    state: Key,
+    width: f32,
+    left: f32,
+    right: f32,
+    columns: usize,
+}
+
+impl Strips<'_> {
+    /// Draws them; those that are shown have their columns.
+    fn draw(&self, ui: &mut Ui, shown: &Range<usize>, frame: &Frame, cx: &mut Cx) {
+        let (map, left, right, c) = (self.map, self.left, self.right, cx.c);
         let shown = shown.start.min(map.rows.len())..shown.end.min(map.rows.len());
         let rows = map.rows.get(shown.clone()).unwrap_or_default();
-        let texture = cx.cache.texture(ui.ctx(), "heat", state, || image(rows, columns, c));
+        let columns = self.columns;
+        let texture = cx.cache.texture(ui.ctx(), self.name, self.state, || image(rows, columns, c));
         for (n, row) in map.rows.iter().enumerate() {
-            let (rect, response) =
-                ui.allocate_exact_size(egui::vec2(all.width() - 12.0, STRIP), Sense::click());
+            let (rect, response) = ui.allocate_exact_size(egui::vec2(self.width, STRIP), Sense::click());
             let name = name(row);
             let chosen = row.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
             response.widget_info(|| WidgetInfo::selected(Role::ListItem, true, chosen, &name));
+            // Rows that are scrolled out of sight are not made.
             if !ui.is_rect_visible(rect) {
                 continue;
             }
@@ -65,33 +122,23 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             mesh.add_rect_with_uv(strip, uv, Color32::WHITE);
             painter.add(mesh);
             let colour = if chosen { c.accent } else { c.text };
-            text::put(
-                painter,
-                pos2(left - 8.0, rect.center().y),
-                Align2::RIGHT_CENTER,
-                &name,
-                WORDS,
-                colour,
-                NAMES - 8.0,
-            );
+            let at = pos2(left - 8.0, rect.center().y);
+            text::put(painter, at, Align2::RIGHT_CENTER, &name, WORDS, colour, NAMES - 8.0);
             figures(painter, right, rect.center().y, row, colour);
             if response.clicked() {
                 cx.act(Action::ChooseHop(row.pair.map(|(_, to)| to)));
             }
             if let Some(at) = response.hover_pos().filter(|at| strip.contains(*at)) {
-                let words = says(&map, row, (at - strip.min) / strip.size());
+                let words = says(map, row, (at - strip.min) / strip.size());
                 response.on_hover_text_at_pointer(words);
             }
         }
-        for heat in &own {
-            probe(ui, heat, all.width() - 12.0, (left, right), cx);
-        }
-    });
+    }
 }
 
 /// How often a custom probe was passed: a strip of its own, upwards the more.
 fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx: &Cx) {
-    let (rect, response) = ui.allocate_exact_size(egui::vec2(width, STRIP * 0.7), Sense::hover());
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(width, PROBE), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &heat.probe.name));
     let strip = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
     let colour = crate::time::colour_of(heat.probe.id, cx);

@@ -36,7 +36,11 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         ui.label(RichText::new(format!("{} listed", count(table.matching as u64))).color(cx.c.dim).small());
     });
     if table.rows.is_empty() {
-        let nothing = if frame.view.list == List::Bad { "none dropped, none lost" } else { "no journey yet" };
+        let nothing = match frame.view.list {
+            _ if frame.footer.sums => "no journeys: the kernel adds up, and hands over sums (Σ)",
+            List::Bad => "none dropped, none lost",
+            _ => "no journey yet",
+        };
         ui.label(RichText::new(nothing).color(cx.c.dim));
         return;
     }

@@ -7,7 +7,7 @@ use crate::time::Ink;
 use egui::{Color32, Grid, Rect, RichText, Role, ScrollArea, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
 use magscope_scope::Frame;
-use magscope_scope::format::{count, percent};
+use magscope_scope::format::{SUMMED, count, percent};
 use magscope_scope::look::LossPanel;
 
 /// Draws the panel.
@@ -146,7 +146,12 @@ fn hops(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
                 Service::Missing { because } => (format!("missing: {because}"), cx.c.dim),
             };
             ui.label(RichText::new(hop.hop.name()).color(colour));
-            ui.label(number(format!("{:>11}", count(hop.events)), colour));
+            let known = if hop.summed > 0 {
+                format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
+            } else {
+                count(hop.events)
+            };
+            ui.label(number(format!("{known:>11}"), colour));
             ui.label(RichText::new(words).color(cx.c.dim).small());
             ui.end_row();
         }

@@ -5,8 +5,8 @@ use crate::cx::Cx;
 use crate::text::{self, NUMBERS, SMALL, WORDS};
 use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
-use magscope_scope::format::{count, duration, rate, short_duration};
-use magscope_scope::{Action, Frame, Lane, Place, Probe};
+use magscope_scope::format::{SUMMED, count, duration, marked, rate, short_duration};
+use magscope_scope::{Action, Frame, HopStats, Lane, Place, Probe};
 
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
@@ -78,6 +78,8 @@ fn about(lane: &Lane) -> String {
         Service::Missing { because } => format!("missing: {because}"),
     };
     let latency = lane.stats.as_ref().and_then(|stats| stats.latency.as_ref());
+    let summed = lane.stats.as_ref().is_some_and(|stats| stats.summed);
+    let served = if summed { format!("{served}\nΣ added up by the kernel: no events came") } else { served };
     match latency {
         Some(l) => format!(
             "{served}\nfrom {}: p50 {}, p99 {}, max {}",
@@ -125,6 +127,11 @@ pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &Cx) {
     }
 }
 
+fn shown_rate(stats: &HopStats) -> String {
+    let rate = rate(stats.events_per_s);
+    if stats.summed { marked(SUMMED, &rate) } else { rate }
+}
+
 fn columns(left: f32) -> [f32; 3] {
     [left + 62.0, left + 124.0, left + FIGURES - 8.0]
 }
@@ -157,7 +164,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
-        let shown = times.into_iter().chain([Some(rate(stats.events_per_s))]);
+        let shown = times.into_iter().chain([Some(shown_rate(stats))]);
         for (end, words) in columns(left).into_iter().zip(shown) {
             let (words, colour) = words.map_or_else(|| ("·".to_owned(), cx.c.dim), |words| (words, colour));
             text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, &words, NUMBERS, colour, 90.0);

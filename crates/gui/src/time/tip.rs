@@ -67,5 +67,8 @@ fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<Strin
             short_duration(cell.max_ns)
         );
     }
+    if frame.footer.shows_sums {
+        words.push_str("\nΣ of an interval, added up by the kernel");
+    }
     Some(words)
 }

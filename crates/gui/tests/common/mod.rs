@@ -223,3 +223,13 @@ pub fn fill(scope: &mut Scope, all: &[magscope_core::Journey]) {
         scope.fill(Stretch { window, journeys, ..Stretch::default() });
     }
 }
+
+/// Forty seconds of what the kernel added up of the same traffic; events came as well in the first `with_events` of them.
+pub fn summed(with_events: u64) -> Scope {
+    let mut scope = Scope::new(info(), Options::default());
+    let mut world = MadeUp::new(400.0);
+    for number in 0..40 {
+        scope.ingest(&made_up::sums::second(&mut world, number, number < with_events));
+    }
+    scope
+}

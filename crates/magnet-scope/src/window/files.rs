@@ -128,7 +128,7 @@ impl Files {
             Hint::error(format!("{} is no format", format.name), "", "`magnet-scope export --help` lists them")
         })?;
         let first = part.dirs.first().context("nothing is open to export")?;
-        let start = Session::open(first)?.summary().from_ns.unwrap_or(0);
+        let start = Session::open(first)?.extent_ns().map_or(0, |(from_ns, _)| from_ns);
         // On the common time line, which is that of the first.
         let offset = |ns: u64| Some(Instant::Offset(Duration::from_nanos(ns.saturating_sub(start))));
         let span = PartArgs { from: offset(part.from_ns), to: offset(part.to_ns) };

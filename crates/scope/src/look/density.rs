@@ -94,6 +94,8 @@ pub struct MinimapColumn {
     pub journeys: u64,
     /// The slowest of them, nanoseconds.
     pub max_ns: u64,
+    /// Hits that the kernel added up, where no events came.
+    pub summed: u64,
     /// Packets dropped.
     pub drops: u64,
     /// Events that the instrument lost.
@@ -151,6 +153,17 @@ impl HeatRow {
     pub const fn classes(&self) -> usize {
         self.classes
     }
+}
+
+/// Times between hops as the kernel added them up: of the same packet or socket, not of journeys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SumMap {
+    /// The pairs in path order. Percentiles are at most a sixteenth too long, and all of an interval counts that reaches into the picture.
+    pub map: HeatMap,
+    /// How long the longest interval on the picture is, nanoseconds: within one nothing is known of when.
+    pub interval_ns: u64,
+    /// What was chosen does not narrow these: they are of everything.
+    pub narrowed: bool,
 }
 
 /// Latency by hop pair and time.

@@ -2,7 +2,7 @@
 
 use super::{
     Clock, Density, EventTable, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
-    MathTrace, Measurements, Minimap, PersistenceMap, Point, Stop, XyTrace,
+    MathTrace, Measurements, Minimap, PersistenceMap, Point, Stop, SumMap, XyTrace,
 };
 use crate::channel::Channel;
 use crate::frame::Frame;
@@ -87,6 +87,16 @@ impl<'a> Frame<'a> {
     /// The same, with columns in the rows that are shown and none in the others.
     pub fn heat_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         self.scope.heat_map(columns, classes, shown)
+    }
+
+    /// Times between hops as the kernel added them up over the time of the picture, where it did: rows beside those of [`Frame::heat_map`].
+    pub fn sum_map(&self, columns: usize, classes: usize) -> SumMap {
+        self.scope.sum_map(columns, classes, &(0..usize::MAX))
+    }
+
+    /// The same, with columns in the rows that are shown and none in the others.
+    pub fn sum_map_of(&self, columns: usize, classes: usize, shown: &Range<usize>) -> SumMap {
+        self.scope.sum_map(columns, classes, shown)
     }
 
     /// The chosen signals over the time of the picture, in so many columns.

@@ -10,14 +10,14 @@ mod tables;
 mod traces;
 
 pub use density::{
-    Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind,
+    Cell, Density, Exemplar, HeatMap, HeatRow, LaneRow, Minimap, MinimapColumn, Point, PointKind, SumMap,
 };
 pub use hits::{ChannelReading, HitHeat, HitPoint, HitRow, Hits, Pass, PassRow, Payload, Stop};
 pub use panels::{Clock, ClockPair, ClockRow, LossPanel, LossRow, Served, Wire};
 pub use readings::{
     CursorReading, LayerRate, Measurements, PairReading, PassReading, Percentiles, TriggerStatus,
 };
-pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, What};
+pub use tables::{EventRow, EventTable, FlowOrder, FlowRow, FlowTable, JourneyTable, Room, SummedFlow, What};
 pub use traces::{Column, Loadline, MathTrace, PersistenceMap, PersistenceRow, XyPoint, XyTrace};
 
 /// Points a frame has at most.

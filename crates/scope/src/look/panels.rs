@@ -83,6 +83,8 @@ pub struct Served<'a> {
     pub service: &'a Service,
     /// Events of it since the start.
     pub events: u64,
+    /// Hits that the kernel added up, where no events came.
+    pub summed: u64,
 }
 
 /// Losses and overhead.

@@ -63,6 +63,8 @@ pub struct LayerRate {
     pub bytes_per_s: f64,
     /// Events a second.
     pub per_s: f64,
+    /// The kernel added it up: no events came.
+    pub summed: bool,
 }
 
 /// What is measured over a stretch of time.
@@ -76,6 +78,8 @@ pub struct Measurements {
     pub to_ns: u64,
     /// The whole journey, then every pair of hops that was seen, in path order.
     pub pairs: Vec<PairReading>,
+    /// The pairs of hops that the kernel added up itself, in path order; of all of an interval that reaches into the stretch.
+    pub sums: Vec<PairReading>,
     /// From a hop to a custom probe behind it, where every lifeline of the stretch is drawn by itself; else empty.
     pub passes: Vec<PassReading>,
     /// Payload by layer, sender's and receiver's hops apart, in path order.

@@ -96,8 +96,23 @@ pub struct FlowRow {
     pub blame: Option<(Part, f64)>,
     /// The longest journey in each of equal stretches of lately, oldest first, nanoseconds; 0 where there was none.
     pub trend_max_ns: Vec<u64>,
+    /// What the kernel added up of it itself, at one hop: all there is to know of a flow without journeys.
+    pub summed: Option<SummedFlow>,
     /// The selected row.
     pub selected: bool,
+}
+
+/// What the kernel added up of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SummedFlow {
+    /// Packets on the wire.
+    pub packets: u64,
+    /// Their payload bytes.
+    pub bytes: u64,
+    /// Packets a second in the newest interval.
+    pub packets_per_s: f64,
+    /// Payload bytes a second, likewise.
+    pub bytes_per_s: f64,
 }
 
 use super::Percentiles;
@@ -115,6 +130,10 @@ pub struct FlowTable {
     pub first: usize,
     /// Journeys of flows that have no row, because there were too many flows.
     pub left_out: u64,
+    /// Whether the kernel added up any flow itself.
+    pub summed: bool,
+    /// Packets that it added up of flows that have no row.
+    pub packets_left_out: u64,
 }
 
 /// The table of journeys of the journeys' room. Rows are the same as those below the picture: see

@@ -6,6 +6,7 @@
 
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
+use crate::axis::LogAxis;
 use crate::look::{HeatMap, HeatRow};
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use magscope_core::Hop;
@@ -51,15 +52,13 @@ impl Scope {
             })
             .collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);
-        HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns: scale.edges_ns(), rows, max_count }
+        HeatMap { from_ns: stretch.0, to_ns: stretch.1, edges_ns: scale.axis.edges_ns(), rows, max_count }
     }
 }
 
 /// The classes of a picture: logarithmic, between the least and the largest latency in it.
 struct Scale {
-    least: f64,
-    factor: f64,
-    classes: usize,
+    axis: LogAxis,
     /// The picture's class of each of a tile's: tiles have few classes and a picture has many tiles, so it is worked out once.
     rows: [u8; CLASSES],
 }
@@ -68,22 +67,16 @@ impl Scale {
     /// A scale for all of these; `None` where there is nothing in them.
     fn of<'t>(totals: impl Iterator<Item = &'t Tile>, classes: usize) -> Option<Self> {
         let range = totals.map(|tile| (tile.min, tile.max)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let (least, most) = range.map(|(least, most)| (least.max(1) as f64, most.max(1) as f64 * 1.01))?;
-        let factor = (most / least).ln() / classes as f64;
+        let axis = range.map(|(least, most)| LogAxis::new(least, most, classes))?;
         let mut rows = [0; CLASSES];
         for (class, row) in rows.iter_mut().enumerate() {
             let (low, high) = edges_of(class as u16);
-            let middle = (low + (high - low) / 2).max(1) as f64;
-            *row = (((middle / least).ln() / factor) as usize).min(classes - 1) as u8;
+            *row = axis.class(low + (high - low) / 2) as u8;
         }
-        Some(Scale { least, factor, classes, rows })
+        Some(Scale { axis, rows })
     }
 
     fn row_of(&self, class: u16) -> usize {
-        self.rows.get(usize::from(class)).map_or(0, |row| usize::from(*row))
-    }
-
-    fn edges_ns(&self) -> Vec<u64> {
-        (0..=self.classes).map(|n| (self.least * (self.factor * n as f64).exp()) as u64).collect()
+        usize::from(self.rows.get(usize::from(class)).copied().unwrap_or(0))
     }
 }

@@ -53,7 +53,11 @@ impl Scope {
         }
         let mut edges = 0;
         let mut hits = batch.hits.iter().peekable();
+        let mut sums = batch.synthesis.iter().peekable();
         for event in &batch.events {
+            while let Some(sum) = sums.next_if(|sum| sum.to_ns <= event.time_ns) {
+                self.take_sum(node, sum);
+            }
             while let Some(hit) = hits.next_if(|hit| hit.time_ns <= event.time_ns) {
                 self.take_hit(node, hit);
             }
@@ -61,6 +65,7 @@ impl Scope {
             self.take_event(node, event);
         }
         hits.for_each(|hit| self.take_hit(node, hit));
+        sums.for_each(|sum| self.take_sum(node, sum));
         if !self.is_recorded() {
             batch.heads.iter().for_each(|head| self.journal.head(node, head));
         }
@@ -96,6 +101,9 @@ impl Scope {
             .and_then(|places| places.of(event, |flow| names.flow(node, flow).map(|flow| flow.netns)));
         let seat = netns.map(|netns| Seat { node, netns });
         self.begin_ns = self.begin_ns.or(Some(event.time_ns));
+        if let Some(heard) = self.heard.get_mut(usize::from(node)) {
+            *heard = (*heard).max(Some(event.time_ns));
+        }
         self.seen.insert(event.hop);
         if let Some(count) = self.hop_events.get_mut(usize::from(event.hop as u8)) {
             *count += 1;
@@ -115,9 +123,7 @@ impl Scope {
                 PointKind::Drop { node, reason } => {
                     self.pyramid.count(Lane::Drops, event.time_ns, 1);
                     self.totals.kernel_drops += 1;
-                    if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
-                        *self.drops.entry((node, reason)).or_default() += 1;
-                    }
+                    self.count_drops(node, Some(reason), 1);
                 }
                 PointKind::Retransmit => self.pyramid.count(Lane::Retransmits, event.time_ns, 1),
                 _ => {}
@@ -125,6 +131,14 @@ impl Scope {
             self.journal.mark(mark);
             let fires = self.watch.event(event, |reason| self.names.drop_reason(node, reason));
             self.fires(fires, event.time_ns, None);
+        }
+    }
+
+    /// Drops by their reason; `None` of those whose reason found no room.
+    pub(super) fn count_drops(&mut self, node: u16, reason: Option<u32>, n: u64) {
+        if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
+            let sum = self.drops.entry((node, reason)).or_default();
+            *sum = sum.saturating_add(n);
         }
     }
 
@@ -213,6 +227,8 @@ impl Scope {
         self.pyramid.settle();
         if let Some(recorded) = &mut self.recorded {
             let read_ns = if batch.watermark_ns == u64::MAX { self.now_ns } else { batch.watermark_ns };
+            let summed_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().unwrap_or(0);
+            let read_ns = read_ns.max(summed_ns);
             recorded.read_ns = recorded.read_ns.max(read_ns).min(recorded.all.to_ns);
         }
         self.close_captures(self.now_ns);

@@ -40,6 +40,7 @@ impl Scope {
         };
         let end_ns = to_ns.saturating_add(1);
         let count = |lane| self.pyramid.total(lane, from_ns, end_ns).count;
+        let summed = self.sums.total((from_ns, end_ns));
         let (journeys, drops) = (count(Lane::Ended), count(Lane::Drops));
         let whole = count(Lane::Journeys);
         Measurements {
@@ -47,11 +48,13 @@ impl Scope {
             from_ns,
             to_ns,
             pairs,
+            sums: self.sum_readings((from_ns, end_ns)),
             passes: self.measured_passes(from_ns, to_ns),
             layers: self.layer_rates(from_ns, end_ns),
             journeys,
-            drops,
-            retransmits: count(Lane::Retransmits),
+            drops: drops.saturating_add(summed.drops),
+            retransmits: count(Lane::Retransmits)
+                .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
             lost_events: self.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
             channels: self.channel_readings(from_ns, end_ns),
             loss_ratio: (journeys > 0).then(|| drops.min(journeys.max(whole)) as f64 / journeys as f64),
@@ -84,6 +87,7 @@ impl Scope {
         let sides = [Direction::Tx, Direction::Rx];
         let layers = [Layer::Socket, Layer::Transport, Layer::Ip, Layer::Device];
         let mut rates: Vec<LayerRate> = Vec::new();
+        let summed = self.sums.total((from_ns, to_ns));
         for side in sides {
             for layer in layers {
                 let hops = Hop::path().iter().filter(|hop| hop.direction() == side && hop.layer() == layer);
@@ -95,8 +99,15 @@ impl Scope {
                         hop,
                         bytes_per_s: total.sum as f64 / s,
                         per_s: total.count as f64 / s,
+                        summed: false,
                     };
                     rates.push(rate);
+                } else if let Some((hop, bytes, hits)) =
+                    Self::summed_payload(&summed, |hop| hop.direction() == side && hop.layer() == layer)
+                {
+                    let s = summed.secs();
+                    let (bytes_per_s, per_s) = (bytes as f64 / s, hits as f64 / s);
+                    rates.push(LayerRate { layer, hop, bytes_per_s, per_s, summed: true });
                 }
             }
         }
@@ -129,6 +140,7 @@ impl Scope {
             events_per_s: payload.count as f64 / s,
             bytes_per_s: carries.then(|| payload.sum as f64 / s),
             estimated: false,
+            summed: false,
             latency,
         })
     }
@@ -140,7 +152,10 @@ impl Scope {
         match channel {
             Channel::Throughput(layer) => {
                 let lane = self.lane_of(layer);
-                lane.map_or(0.0, |lane| total(lane).sum as f64 / s)
+                let summed = self.sums.total((from_ns, to_ns));
+                let bytes = Self::summed_payload(&summed, |hop| hop.layer() == layer);
+                let summed = bytes.map_or(0.0, |(_, bytes, _)| bytes as f64 / summed.secs());
+                lane.map_or(0.0, |lane| total(lane).sum as f64 / s) + summed
             }
             Channel::Journeys => total(Lane::Ended).count as f64 / s,
             Channel::Events => total(Lane::Events).count as f64 / s,

@@ -29,6 +29,7 @@ impl Scope {
     /// Takes the picture for what is new: the trigger's, or else the slowest journey since the last one.
     pub(super) fn retake(&mut self) {
         if self.rolls() {
+            self.scale_for_sums();
             self.horizon.go(self.now_ns, 1.0);
             self.redraw();
         } else if let Some((at_ns, key)) = self.fired.take() {
@@ -123,7 +124,8 @@ impl Scope {
     /// Whether the picture rolls.
     pub(super) fn rolls(&self) -> bool {
         self.view.align == Align::Time
-            && self.view.roll.is_on(self.horizon.timebase(), self.view.timebase_fixed)
+            && (self.view.roll.is_on(self.horizon.timebase(), self.view.timebase_fixed)
+                || self.rolls_with_sums())
     }
 
     /// What the lanes are to be drawn as.
@@ -135,6 +137,10 @@ impl Scope {
             return Detail::Lifelines;
         }
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        // What the kernel added up has no lifelines.
+        if self.sums.any_alone((from_ns, to_ns)) && self.wants().is_none() {
+            return Detail::Density;
+        }
         if let Some(recorded) = &self.recorded {
             let (from_ns, to_ns) = (from_ns.max(recorded.all.from_ns), to_ns.min(recorded.all.to_ns));
             return match &recorded.filled {

@@ -12,6 +12,7 @@ use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
 use crate::signals::{Series, columns, compute, held_together};
+use crate::sums::{columns_of, part_of};
 use crate::view::Align;
 use magscope_core::FlowId;
 use magscope_core::context::Context;
@@ -52,6 +53,9 @@ impl Scope {
                     }
                 });
                 density.tile_ns = density.tile_ns.max(tile_ns);
+            }
+            if let Some(hop) = lane.hop() {
+                self.add_hits(hop, stretch, &mut cells);
             }
             let most = cells.iter().map(|cell| cell.count).max().unwrap_or(0);
             density.max_count = density.max_count.max(most);
@@ -99,6 +103,15 @@ impl Scope {
         });
         each(Lane::Drops, &|column, tile| column.drops += tile.count);
         each(Lane::Lost, &|column, tile| column.lost = column.lost.saturating_add(tile.sum));
+        for slice in self.sums.slices(stretch, columns).filter(|slice| slice.is_alone()) {
+            let hits = slice.hops.values().fold(0_u64, |sum, hop| sum.saturating_add(hop.hits));
+            columns_of((slice.from_ns, slice.to_ns), stretch, columns, |column, part| {
+                if let Some(column) = out.get_mut(column) {
+                    column.summed = column.summed.saturating_add(part_of(hits, part));
+                    column.drops = column.drops.saturating_add(part_of(slice.drops, part));
+                }
+            });
+        }
         let part = |at_ns: u64| {
             let since = i128::from(at_ns) - i128::from(from_ns);
             (since as f64 / (stretch.1 - from_ns) as f64).clamp(0.0, 1.0)
@@ -151,7 +164,16 @@ impl Scope {
             Channel::Losses => (Some(Lane::Lost), true),
             _ => (Some(Lane::Events), false),
         };
-        let Some(lane) = lane else { return Series::new() };
+        let layer = if let Channel::Throughput(layer) = channel { Some(layer) } else { None };
+        // Of journeys the kernel's sums know nothing, of payload what they added up; no event came, and that is all there is to say of events.
+        let summed = if matches!(channel, Channel::Throughput(_) | Channel::Journeys) {
+            self.summed_rates(layer, (from_ns, to_ns), n)
+        } else {
+            Vec::new()
+        };
+        let Some(lane) = lane.or(Some(Lane::Events).filter(|_| !summed.is_empty())) else {
+            return Series::new();
+        };
         let mut amounts = vec![Tile::default(); n];
         let width_ns = ((to_ns - from_ns) / n.max(1) as u64).max(1);
         let tile_ns = self.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {
@@ -164,8 +186,14 @@ impl Scope {
         let (begin_ns, end_ns) = self.extent();
         let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
         let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
-        at.filter(|(at_ns, _)| known(*at_ns))
-            .map(|(at_ns, tile)| (at_ns, if sum { tile.sum } else { tile.count } as f64 / s))
+        let rate = |tile: &Tile| if sum { tile.sum } else { tile.count } as f64 / s;
+        at.enumerate()
+            .filter(|(_, (at_ns, _))| known(*at_ns))
+            .filter_map(|(column, (at_ns, tile))| match summed.get(column).copied().flatten() {
+                Some(None) if tile.count == 0 => None,
+                Some(more) => Some((at_ns, rate(&tile) + more.unwrap_or(0.0))),
+                None => Some((at_ns, rate(&tile))),
+            })
             .collect()
     }
 

@@ -61,7 +61,7 @@ impl Scope {
     }
 
     fn origin_utc_ns(&self) -> Option<u64> {
-        if self.sweep.align == Align::Start || self.sweep.lifelines.is_empty() {
+        if self.sweep.align == Align::Start || (self.sweep.lifelines.is_empty() && !self.shows_sums()) {
             return None;
         }
         let clock = self.clocks.last(0)?;
@@ -153,17 +153,21 @@ impl Scope {
     }
 
     fn footer(&self) -> Footer<'_> {
+        let sums = self.draws_sums();
         Footer {
             totals: self.totals,
             lost_lately: self.lately.lost_events(&self.totals),
             journeys_per_s: self
                 .sampled
                 .journey_weight()
+                .filter(|_| !sums)
                 .and_then(|weight| Some(self.lately.journeys_per_s()? * weight)),
             journeys_estimated: self.sampled.journey_weight().is_some_and(|weight| weight > 1.0),
             in_flight: self.correlator.in_flight(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             governed: self.governed(),
+            sums,
+            shows_sums: self.shows_sums(),
             overhead: self.overhead,
             recording: self.recording.as_ref(),
         }

@@ -10,6 +10,7 @@ use crate::recorded::{Filled, MOST_HEADS, MOST_HITS, MOST_JOURNEYS, MOST_SCANNED
 use crate::scan::Scan;
 use crate::signals::Signals;
 use crate::stats::Stats;
+use crate::sums::Sums;
 use crate::ties::Ties;
 use crate::totals::{Lately, Totals};
 use crate::view::Align;
@@ -37,6 +38,15 @@ impl Scope {
             filled.window.holds(from_ns, to_ns) && (!filled.truncated || seen > read / 3)
         };
         if from_ns > to_ns || recorded.filled.as_ref().is_some_and(has) {
+            return None;
+        }
+        // Where the kernel added up and no events came there is nothing to read.
+        let seen = (from_ns, to_ns.saturating_add(1));
+        if to_ns <= recorded.read_ns
+            && self.sums.any_alone(seen)
+            && self.pyramid.total(Lane::Events, seen.0, seen.1).count == 0
+            && self.probes.all().is_empty()
+        {
             return None;
         }
         // Where the survey has been, what is too much is known without reading it.
@@ -124,9 +134,10 @@ impl Scope {
     pub(super) fn recount(&mut self) {
         let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
         self.pyramid = Pyramid::with_probes(keep, self.probes.all().len());
-        self.flows = Flows::default();
+        self.flows.forget_journeys();
         self.below = Below::default();
         if let Some(recorded) = &mut self.recorded {
+            self.flows = Flows::default();
             recorded.survey += 1;
             recorded.read_ns = recorded.all.from_ns;
             self.memory = Memory::default();
@@ -157,6 +168,9 @@ impl Scope {
             self.clocks.clear();
         }
         self.hop_events = [0; super::HOP_IDS];
+        self.sums = Sums::new(keep);
+        self.hop_sums = [0; super::HOP_IDS];
+        self.heard.fill(None);
         self.drops.clear();
         self.probes.clear();
         self.ties = Ties::default();

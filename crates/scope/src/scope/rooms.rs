@@ -114,7 +114,10 @@ impl Scope {
     pub(crate) fn losses(&self) -> LossPanel<'_> {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
         for ((node, reason), n) in &self.drops {
-            *by_words.entry(self.names.drop_reason(*node, *reason)).or_default() += n;
+            let words = reason.map(|reason| self.names.drop_reason(*node, reason));
+            let words = words.unwrap_or_else(|| "more than there was room for".to_owned());
+            let sum = by_words.entry(words).or_default();
+            *sum = sum.saturating_add(*n);
         }
         let mut drops: Vec<(String, u64)> = by_words.into_iter().collect();
         drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
@@ -122,6 +125,7 @@ impl Scope {
             hop: *hop,
             service: self.service(*hop),
             events: self.hop_events.get(usize::from(*hop as u8)).copied().unwrap_or(0),
+            summed: self.hop_sums.get(usize::from(*hop as u8)).copied().unwrap_or(0),
         });
         LossPanel {
             totals: self.totals,

@@ -94,7 +94,8 @@ impl Replay {
         let inner = self.inner.clone();
         while let Some(segment) = inner.segments.get(self.segment) {
             if self.open.is_none() {
-                if segment.range_ns().is_some_and(|(min, max)| !self.wanted(min, max)) {
+                let sums = segment.sums_ns().is_some_and(|(min, max)| self.wanted(min, max));
+                if !sums && segment.range_ns().is_some_and(|(min, max)| !self.wanted(min, max)) {
                     self.segment += 1;
                     continue;
                 }

@@ -85,6 +85,12 @@ impl SegmentMap {
         });
         ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
+
+    /// The first and the last end of an interval that the kernel added up.
+    pub(crate) fn sums_ns(&self) -> Option<(u64, u64)> {
+        let ends = self.table(Table::Synthesis).entries().map(|entry| (entry.min_ns, entry.max_ns));
+        ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
 }
 
 impl TableFile {

@@ -11,7 +11,7 @@ use crate::meta::{LossTotals, Meta, MetaRead};
 use crate::summary::Summary;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Change, HopCount, Loss, LossCause};
+use magscope_core::{Change, HopCount, Loss, LossCause, Synthesis};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,6 +102,32 @@ impl Session {
     /// they are read: see [`Session::verify`] and [`Replay::damage`].
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// From the first to the last instant that there is something of: events, and what the kernel added up in their place.
+    pub fn extent_ns(&self) -> Option<(u64, u64)> {
+        let events = self.summary.from_ns.zip(self.summary.to_ns);
+        let ends = self.inner.segments.iter().filter_map(SegmentMap::sums_ns);
+        let sums = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let sums = sums.map(|(first_ns, to_ns)| (self.first_sum_ns(first_ns), to_ns));
+        events.into_iter().chain(sums).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// When the interval began that ended first, as far as that can be read.
+    fn first_sum_ns(&self, end_ns: u64) -> u64 {
+        /// No interval is believed to be longer.
+        const LONGEST_NS: u64 = 60_000_000_000;
+        let mut read: Vec<Synthesis> = Vec::new();
+        let first = self.inner.segments.iter().map(|segment| segment.table(Table::Synthesis));
+        let first = first.filter_map(|file| Some((file, file.entries().next()?))).next();
+        if let Some((file, entry)) = first
+            && let Ok(reader) = file.reader(Table::Synthesis)
+        {
+            // What cannot be read was said when the session was opened.
+            let _unread = rows(&reader, entry, &mut read);
+        }
+        let begins = read.iter().map(|sum| sum.from_ns).filter(|ns| *ns <= end_ns);
+        begins.min().unwrap_or(end_ns).max(end_ns.saturating_sub(LONGEST_NS))
     }
 
     /// The events between two times (both included, `CLOCK_MONOTONIC` nanoseconds), with what belongs to them.

@@ -6,7 +6,7 @@ use crate::theme::Theme;
 use magscope_scope::Frame;
 use magscope_scope::command::COMMANDS;
 use magscope_scope::command::keys::KeyMap;
-use magscope_scope::format::{amount, count, percent};
+use magscope_scope::format::{SUMMED, amount, count, percent};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use std::fmt::Write as _;
@@ -46,6 +46,11 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     }
     let mut facts: Vec<_> =
         footer.governed.iter().map(|words| (format!("BUDGET: {words}"), theme.bad)).collect();
+    if footer.sums {
+        facts.push((format!("{SUMMED} the kernel adds up: no events"), theme.accent));
+    } else if footer.shows_sums {
+        facts.push((format!("{SUMMED} added up by the kernel"), theme.accent));
+    }
     facts.push((words, alarm(lost)));
     // Red where a journey ended so: kernels also drop what was of no use to anybody.
     facts.push((format!("dropped {}", count(totals.kernel_drops)), alarm(totals.dropped())));
@@ -56,9 +61,16 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
     let per_s = if footer.journeys_estimated { format!("≈{per_s}") } else { per_s };
     facts.push((format!("{per_s:>6} journeys/s"), theme.plain));
-    facts.push((format!("resent {}", count(totals.retransmitted)), theme.plain));
+    let resent = match (footer.sums, totals.summed_resent) {
+        (false, 0) => format!("resent {}", count(totals.retransmitted)),
+        (_, more) => format!("resent {SUMMED}{}", count(totals.retransmitted.saturating_add(more))),
+    };
+    facts.push((resent, theme.plain));
     if totals.late > 0 {
         facts.push((format!("late {}", count(totals.late)), theme.plain));
+    }
+    if footer.sums && totals.journeys == 0 {
+        return facts; // there is no journey to say anything of
     }
     facts.push((format!("in flight {}", count(footer.in_flight as u64)), theme.dim));
     facts.push((format!("whole {} of {}", count(totals.whole()), count(totals.journeys)), theme.dim));

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // each user of this module needs a part of it
 
 pub mod storm;
+pub mod sums;
 
 use magscope_core::clock::ClockSample;
 use magscope_core::custom::ProbeHit;

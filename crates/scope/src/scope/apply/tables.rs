@@ -27,10 +27,20 @@ impl Scope {
                 let last = self.flows.len().saturating_sub(1);
                 self.view.row = self.view.row.saturating_add_signed(by as isize).min(last);
             }
-            Room::Hops | Room::Clock | Room::Losses => {
+            Room::Hops => {
+                let last = self.hop_rows().len().saturating_sub(1);
+                self.view.row = self.view.row.min(last).saturating_add_signed(by as isize).min(last);
+            }
+            Room::Clock | Room::Losses => {
                 self.view.row = self.view.row.saturating_add_signed(by as isize).min(HOP_IDS);
             }
         }
+    }
+
+    /// The hop that each row of the room of hops leads to, none for the whole journey: journeys' rows, then those of the kernel's sums.
+    fn hop_rows(&self) -> Vec<Option<Hop>> {
+        let (journeys, sums) = (self.heat_map(1, 1, &(0..0)), self.sum_map(1, 1, &(0..0)).map);
+        journeys.rows.iter().chain(&sums.rows).map(|row| row.pair.map(|(_, to)| to)).collect()
     }
 
     pub(super) fn take_row(&mut self) {
@@ -48,13 +58,8 @@ impl Scope {
                 }
             }
             Room::Hops => {
-                let seen: Vec<Hop> = Hop::path()
-                    .iter()
-                    .zip(&self.below)
-                    .filter_map(|(hop, below)| below.map(|_| *hop))
-                    .collect();
-                // The first row is the whole journey.
-                self.view.hop = self.view.row.checked_sub(1).and_then(|at| seen.get(at)).copied();
+                let rows = self.hop_rows();
+                self.view.hop = rows.get(self.view.row).or(rows.last()).copied().flatten();
                 self.show(Room::Scope);
             }
             Room::Scope | Room::Journeys => {

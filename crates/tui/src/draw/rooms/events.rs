@@ -30,7 +30,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let grid = Grid::new(COLUMNS, area);
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
-        canvas.put(area, 2, 1, "no event yet", theme.dim);
+        let sums = "no events: the kernel adds up, and hands over sums (Σ)";
+        canvas.put(area, 2, 1, if frame.footer.sums { sums } else { "no event yet" }, theme.dim);
         return;
     }
     let mut before = None;

@@ -4,9 +4,10 @@ use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
 use crate::draw::shade::{bar, spark_of};
 use magscope_scope::Frame;
-use magscope_scope::format::{amount, bytes, count, duration, percent};
+use magscope_scope::format::{amount, bit_rate, bytes, count, duration, percent, rate};
 use magscope_scope::look::{FlowOrder, FlowRow};
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 const COLUMNS: &[Column] = &[
     words("flow", 34, 2, 0),
@@ -23,22 +24,67 @@ const COLUMNS: &[Column] = &[
     words("longest, lately", 20, 1, 11),
 ];
 
+/// The same, where the kernel added up flows itself beside journeys: its columns at the end.
+const BESIDE: &[Column] = &[
+    words("flow", 34, 2, 0),
+    words("processes", 19, 1, 8),
+    number("journeys", 6, 5),
+    number("bad", 6, 4),
+    number("resent", 6, 10),
+    number("bytes", 7, 7),
+    number("p50", 7, 9),
+    number("p99", 7, 3),
+    number("max", 7, 11),
+    words("most of its time", 24, 1, 6),
+    words("share", 8, 0, 12),
+    words("longest, lately", 20, 1, 13),
+    number("Σ packets", 9, 2),
+    number("Σ bytes", 7, 1),
+];
+
+/// Where there is nothing else.
+const ALONE: &[Column] = &[
+    words("flow", 34, 2, 0),
+    words("at", 12, 1, 5),
+    number("Σ packets", 9, 2),
+    number("Σ bytes", 7, 1),
+    number("packets, lately", 15, 4),
+    number("Σ lately", 9, 3),
+];
+
 /// Draws the room.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let table = frame.flows(usize::from(area.height.saturating_sub(1)));
-    let grid = Grid::new(COLUMNS, area);
+    let alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
+    let columns = match (table.summed, alone) {
+        (false, _) => COLUMNS,
+        (_, false) => BESIDE,
+        _ => ALONE,
+    };
+    let grid = Grid::new(columns, area);
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
         canvas.put(area, 2, 1, "no flow yet", theme.dim);
         return;
     }
     for (y, row) in table.rows.iter().take(usize::from(area.height.saturating_sub(1))).enumerate() {
-        one(canvas, &grid, y as u16 + 1, row);
+        if alone {
+            summed(canvas, &grid, y as u16 + 1, row);
+        } else {
+            one(canvas, &grid, y as u16 + 1, row);
+        }
     }
     let mut words = format!(" by {} ", order(table.order));
     if table.left_out > 0 {
         words = format!(" {} journeys of others are counted, not listed ·{words}", count(table.left_out));
+    }
+    if table.packets_left_out > 0 {
+        words =
+            format!(" {} packets of others are counted, not listed ·{words}", count(table.packets_left_out));
+    }
+    if table.summed {
+        words = format!(" Σ added up by the kernel ·{words}");
     }
     canvas.put_right(area, area.width.saturating_sub(1), area.height.saturating_sub(1), &words, theme.dim);
 }
@@ -53,17 +99,44 @@ const fn order(order: FlowOrder) -> &'static str {
     }
 }
 
-fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
-    let theme = canvas.theme;
-    let style = if row.selected { theme.selected } else { theme.plain };
+/// A flow of which only what the kernel added up is known.
+fn summed(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
+    let style = begin(canvas, grid, y, row);
+    grid.put(canvas, 1, y, &row.route, style);
+    let Some(summed) = row.summed else { return };
+    grid.put(canvas, 2, y, &amount(summed.packets), style);
+    grid.put(canvas, 3, y, &bytes(summed.bytes), style);
+    grid.put(canvas, 4, y, &rate(summed.packets_per_s), style);
+    grid.put(canvas, 5, y, &bit_rate(summed.bytes_per_s), style);
+}
+
+/// Its mark, where it is selected, and its name.
+fn begin(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) -> Style {
+    let style = if row.selected { canvas.theme.selected } else { canvas.theme.plain };
     if row.selected {
         grid.mark(canvas, y);
     }
     let ends = row.ends.map_or_else(|| row.route.clone(), |(from, to)| format!("{from}→{to}"));
     grid.put(canvas, 0, y, &format!("{} {ends}", row.proto), style);
+    style
+}
+
+fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
+    let theme = canvas.theme;
+    let style = begin(canvas, grid, y, row);
+    if row.journeys == 0 {
+        (2..=8).for_each(|at| grid.put(canvas, at, y, "·", theme.dim));
+    }
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     let (sender, reader) = &row.processes;
     grid.put(canvas, 1, y, &format!("{}→{}", or_dot(sender), or_dot(reader)), style);
+    if let Some(summed) = row.summed {
+        grid.put(canvas, 12, y, &amount(summed.packets), style);
+        grid.put(canvas, 13, y, &bytes(summed.bytes), style);
+    }
+    if row.journeys == 0 {
+        return; // nothing else is known of it
+    }
     grid.put(canvas, 2, y, &amount(row.journeys), style);
     grid.put(canvas, 3, y, &amount(row.bad), if row.bad > 0 { theme.bad } else { theme.dim });
     grid.put(canvas, 4, y, &amount(row.resent), if row.resent > 0 { theme.series[0] } else { theme.dim });

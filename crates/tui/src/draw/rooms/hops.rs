@@ -1,13 +1,15 @@
 //! The hops: the latency of every pair of them as a heat map, latency upwards (logarithmic), time to the right.
 //!
-//! Every pair has a row; the selected one has what is left of the height, so that its distribution can be seen.
+//! Every pair has a row; the selected one has what is left of the height, so that its distribution can be seen. Pairs that the kernel added up
+//! stand under a rule of their own: their times are not those of journeys.
 
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::shade::{shade, spark, step};
 use magscope_scope::Frame;
-use magscope_scope::format::{amount, duration, short_duration};
-use magscope_scope::look::{HeatMap, HeatRow};
+use magscope_scope::format::{SUMMED, amount, duration, short_duration};
+use magscope_scope::look::{HeatMap, HeatRow, SumMap};
 use ratatui::layout::Rect;
+use std::iter::repeat;
 
 /// Columns of the pairs' names.
 const LABELS: u16 = 24;
@@ -29,20 +31,43 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     titles(canvas, area, frame, &map, width);
     let below = probes(canvas, area, frame, width);
     let area = Rect { height: area.height - below, ..area };
-    if map.rows.is_empty() {
-        canvas.put(area, 2, 1, "no journey yet", theme.dim);
+    let sums = frame.sum_map(usize::from(width), CLASSES);
+    let rows: Vec<_> = [&map, &sums.map].into_iter().flat_map(|map| map.rows.iter().zip(repeat(map))).collect();
+    if rows.is_empty() {
+        let sums = "nothing was added up in this stretch";
+        canvas.put(area, 2, 1, if frame.footer.sums { sums } else { "no journey yet" }, theme.dim);
         return;
     }
-    let selected = frame.view.row.min(map.rows.len() - 1);
-    let heights = heights(area.height.saturating_sub(1), map.rows.len(), selected);
+    let selected = frame.view.row.min(rows.len() - 1);
+    let rule = u16::from(!sums.map.rows.is_empty());
+    let heights = heights(area.height.saturating_sub(1 + rule), rows.len(), selected);
     let mut y = 1;
-    for (at, (row, height)) in map.rows.iter().zip(heights).enumerate() {
+    for (at, ((row, of), height)) in rows.iter().zip(heights).enumerate() {
+        if rule > 0 && at == map.rows.len() {
+            summed(canvas, Rect { y: area.y + y, height: 1, ..area }, &sums);
+            y += 1;
+        }
         if height > 0 {
             let place = Rect { y: area.y + y, height, ..area };
-            one(canvas, place, row, &map, at == selected, width);
+            one(canvas, place, row, of, at == selected, width);
         }
         y += height;
     }
+}
+
+/// Whose the rows below are.
+fn summed(canvas: &mut Canvas, area: Rect, sums: &SumMap) {
+    let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
+    canvas.rule(area, 0, "─", grid);
+    let of = if sums.narrowed { ", of everything" } else { "" };
+    let each = short_duration(sums.interval_ns);
+    let long = format!(
+        " {SUMMED} added up by the kernel{of}, {each} at a time: times of packets and sockets, not of journeys "
+    );
+    let short = format!(" {SUMMED} by the kernel{of}, {each} each: of packets and sockets, not journeys ");
+    let room = area.width.saturating_sub(2);
+    let words = [long, short.clone()].into_iter().find(|words| width(words) <= room).unwrap_or(short);
+    canvas.put_cut(area, 1, 0, room, &words, dim);
 }
 
 /// Custom probes under the pairs, a row each with its hits by time. Returns the rows it took: at most a third.

@@ -7,7 +7,7 @@ use crate::draw::time_of_day;
 use crate::theme::Theme;
 use magscope_core::node::Service;
 use magscope_scope::Frame;
-use magscope_scope::format::{bytes, count, percent};
+use magscope_scope::format::{SUMMED, bytes, count, percent};
 use magscope_scope::look::LossPanel;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -161,7 +161,12 @@ fn hops(canvas: &mut Canvas, area: Rect, panel: &LossPanel) {
             Service::Missing { because } => (format!("missing: {because}"), theme.dim),
         };
         canvas.put(area, 2, y, hop.hop.name(), style);
-        canvas.put_right(area, WORDS + 1, y, &count(hop.events), style);
+        let known = if hop.summed > 0 {
+            format!("{SUMMED}{}", count(hop.events.saturating_add(hop.summed)))
+        } else {
+            count(hop.events)
+        };
+        canvas.put_right(area, WORDS + 1, y, &known, style);
         canvas.put_cut(area, WORDS + 4, y, area.width.saturating_sub(WORDS + 5), &words, theme.dim);
     }
 }

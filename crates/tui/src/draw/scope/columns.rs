@@ -51,7 +51,11 @@ impl Column {
     /// What stands in it; `None` where nothing was measured.
     pub fn text(self, stats: &HopStats) -> Option<String> {
         let latency = stats.latency;
-        let shown = |rate: String| if stats.estimated { format::estimate(&rate) } else { rate };
+        let shown = |rate: String| match (stats.summed, stats.estimated) {
+            (true, _) => format::marked(format::SUMMED, &rate),
+            (_, true) => format::estimate(&rate),
+            _ => rate,
+        };
         match self {
             Self::Rate => Some(shown(format::rate(stats.events_per_s))),
             Self::Bits => stats.bytes_per_s.map(format::bit_rate).map(shown),

@@ -3,7 +3,8 @@
 use crate::draw::canvas::Canvas;
 use crate::draw::help::window;
 use crate::draw::values::value;
-use magscope_scope::format::{amount, bit_rate, count, duration, percent, rate, short_duration};
+use magscope_scope::format::{SUMMED, amount, bit_rate, count, duration, percent, rate, short_duration};
+use magscope_scope::look::PairReading;
 use magscope_scope::{Frame, Over};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -69,15 +70,22 @@ fn lines(frame: &Frame) -> Vec<Line> {
         bad: bad && n > 0,
     };
     let loss = m.loss_ratio.map_or_else(String::new, |ratio| format!("   lost {}", percent(ratio).trim()));
-    lines.push(line(format!("journeys {}{loss}", count(m.journeys)), Vec::new()));
+    if m.journeys == 0 && !m.sums.is_empty() {
+        lines.push(line(format!("no journeys: {SUMMED} is what the kernel added up"), Vec::new()));
+    } else {
+        lines.push(line(format!("journeys {}{loss}", count(m.journeys)), Vec::new()));
+    }
     // What went wrong comes before what went slowly.
     let wrong = [("dropped", m.drops), ("events lost", m.lost_events)];
     lines.extend(wrong.into_iter().filter(|(_, n)| *n > 0).map(|(words, n)| counted(words, n, true)));
     if m.retransmits > 0 {
         lines.push(counted("sent again", m.retransmits, false));
     }
-    for pair in &m.pairs {
+    let whole = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
+    let pairs = m.pairs.iter().filter(|pair| !whole(pair)).map(|pair| (pair, false));
+    for (pair, summed) in pairs.chain(m.sums.iter().map(|pair| (pair, true))) {
         let words = pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
+        let words = if summed { format!("{SUMMED} {words}") } else { words };
         let times = pair.times;
         let jitter = pair.jitter_ns.map_or_else(|| "·".to_owned(), |ns| duration(ns.max(0.0) as u64));
         let shown = |ns| if times.n == 0 { "·".to_owned() } else { duration(ns) };
@@ -93,7 +101,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
         lines.push(line(format!("{}→{}", pass.from, pass.probe), numbers));
     }
     for layer in &m.layers {
-        let words = format!("payload at {}", layer.hop);
+        let words = format!("{}payload at {}", if layer.summed { "Σ " } else { "" }, layer.hop);
         lines.push(line(words, vec![bit_rate(layer.bytes_per_s), rate(layer.per_s)]));
     }
     if !m.channels.is_empty() {

@@ -18,6 +18,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let label = ratatui::layout::Rect { x: layout.labels.x, width: layout.labels.width, ..area };
     canvas.put(label, 1, 0, "session", theme.dim);
     let most = map.columns.iter().map(|column| column.journeys).max().unwrap_or(0).max(1) as f64;
+    let most_summed = map.columns.iter().map(|column| column.summed).max().unwrap_or(0).max(1) as f64;
     let across = f64::from(area.width);
     let (from, to) = ((map.view.0 * across).floor(), (map.view.1 * across).ceil());
     for (x, column) in map.columns.iter().take(usize::from(area.width)).enumerate() {
@@ -25,8 +26,9 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let bad = column.drops > 0 || column.lost > 0;
         let glyph = match (column.unread, bad, column.journeys) {
             (true, ..) => '·',
-            (_, true, 0) => '✕',
+            (_, true, 0) if column.summed == 0 => '✕',
             // Small numbers are seen too.
+            (_, _, 0) => spark_of((column.summed as f64 / most_summed).sqrt()),
             (_, _, n) => spark_of((n as f64 / most).sqrt()),
         };
         let style = if bad {

@@ -39,6 +39,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 /// What is said where there is no journey.
 pub fn nothing(frame: &Frame) -> &'static str {
     match frame.view.list {
+        _ if frame.footer.sums => "no journeys: the kernel adds up, and hands over sums (Σ)",
         List::Bad => "none dropped, none lost",
         _ => "no journey yet",
     }

@@ -1,0 +1,33 @@
+//! An axis of latencies: logarithmic, cut into classes.
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct LogAxis {
+    least: f64,
+    factor: f64,
+    /// How many classes it has.
+    pub classes: usize,
+}
+
+impl LogAxis {
+    /// From the least to the largest of some times, nanoseconds.
+    pub fn new(least_ns: u64, most_ns: u64, classes: usize) -> Self {
+        let (least, most) = (least_ns.max(1) as f64, most_ns.max(1) as f64 * 1.01);
+        LogAxis { least, factor: (most / least).ln() / classes as f64, classes }
+    }
+
+    /// Where a time stands: 0 the lower edge of the first class, and the number of classes the upper one of the last.
+    pub fn place(&self, ns: f64) -> f64 {
+        ((ns / self.least).ln() / self.factor).clamp(0.0, self.classes as f64)
+    }
+
+    /// The class of a time.
+    pub fn class(&self, ns: u64) -> usize {
+        (self.place(ns.max(1) as f64) as usize).min(self.classes - 1)
+    }
+
+    /// The edges of the classes, nanoseconds: one more than there are.
+    pub fn edges_ns(&self) -> Vec<u64> {
+        (0..=self.classes).map(|n| (self.least * (self.factor * n as f64).exp()) as u64).collect()
+    }
+}

@@ -1,0 +1,225 @@
+//! What the kernel added up: taken in, drawn, and shown where no events came.
+
+use super::Scope;
+use super::pictures::MOST_COLUMNS;
+use crate::axis::LogAxis;
+use crate::look::{Cell, HeatMap, HeatRow, PairReading, Percentiles, SumMap};
+use crate::roll::Roll;
+use crate::stats::HopStats;
+use crate::sums::{Raster, Slice, columns_of, part_of};
+use crate::timebase::Timebase;
+use crate::view::Align;
+use crate::window::{BUCKET_NS, BUCKETS, Latency};
+use magscope_core::hop::PATH_HOPS;
+use magscope_core::steps::LONGEST_NS;
+use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::{Hop, Layer};
+use std::ops::Range;
+
+/// Classes of latency a picture has at most.
+const MOST_CLASSES: usize = 256;
+/// Sums are of now where they are no older than this: one is told a second.
+const FRESH_NS: u64 = 3_000_000_000;
+/// Time a division where the picture is of sums alone: fifty of them are on it.
+const DIVISION_NS: u64 = 5_000_000_000;
+
+impl Scope {
+    /// Takes in a row of sums.
+    pub(super) fn take_sum(&mut self, node: u16, row: &Synthesis) {
+        let heard = self.heard.get(usize::from(node)).copied().flatten();
+        let alone = heard.is_none_or(|at_ns| at_ns < row.from_ns);
+        self.sums.add(row, alone);
+        if row.n > 0 {
+            self.seen.insert(row.hop);
+        }
+        if let Sum::Flow(flow) = row.of {
+            self.flows.sum((node, flow, row.hop.direction()), row, &self.names);
+        }
+        if !alone {
+            return;
+        }
+        if let (Sum::Since(_) | Sum::Begun, Some(hits)) =
+            (row.of, self.hop_sums.get_mut(usize::from(row.hop as u8)))
+        {
+            *hits = hits.saturating_add(row.n);
+            if row.hop == Hop::TcpRetransmit {
+                self.totals.summed_resent = self.totals.summed_resent.saturating_add(row.n);
+            }
+        }
+        if row.hop == Hop::SkbDrop
+            && let Some(reason) = match row.of {
+                Sum::Reason(reason) => Some(Some(reason)),
+                Sum::Rest => Some(None),
+                _ => None,
+            }
+        {
+            self.totals.kernel_drops = self.totals.kernel_drops.saturating_add(row.n);
+            self.count_drops(node, reason, row.n);
+        }
+    }
+
+    /// Whether what comes is sums alone: the picture is then theirs.
+    pub(crate) fn draws_sums(&self) -> bool {
+        if self.view.align != Align::Time {
+            return false;
+        }
+        if self.is_recorded() {
+            let head_ns = self.playhead.head_ns;
+            return self.sums.any_alone((head_ns.saturating_sub(FRESH_NS), head_ns.saturating_add(1)));
+        }
+        self.sums.alone_ns().is_some_and(|at_ns| at_ns.saturating_add(FRESH_NS) >= self.now_ns)
+    }
+
+    /// Whether the picture shows time of which the kernel added up and no events came.
+    pub(crate) fn shows_sums(&self) -> bool {
+        self.view.align == Align::Time && self.sums.any_alone(self.stretch())
+    }
+
+    /// Where there are no journeys to take it for, the picture rolls, as slowly as sums come.
+    pub(super) fn rolls_with_sums(&self) -> bool {
+        self.view.roll == Roll::Auto && self.draws_sums()
+    }
+
+    /// The timebase for that, unless the user chose one.
+    pub(super) fn scale_for_sums(&mut self) {
+        if self.rolls_with_sums() && !self.view.timebase_fixed {
+            self.horizon.scale(Timebase::nearest(DIVISION_NS));
+        }
+    }
+
+    /// Times from hop to hop as the kernel counted them, with cells in these rows alone.
+    pub(crate) fn sum_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> SumMap {
+        let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
+        let stretch = self.stretch();
+        let total = self.sums.total(stretch);
+        let rows = pairs(&total);
+        let map = HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
+        let narrowed = self.view.is_narrowed();
+        let range = rows.iter().map(|(_, times)| (times.min_ns, times.max_ns.min(LONGEST_NS)));
+        let Some((least, most)) = range.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
+            return SumMap { map, interval_ns: 0, narrowed };
+        };
+        let axis = LogAxis::new(least, most, classes);
+        let raster = Raster::new(&axis);
+        let row = |(at, (pair, times)): (usize, &((Hop, Hop), Percentiles))| {
+            let cells = if !shown.contains(&at) {
+                Vec::new()
+            } else if columns == 1 {
+                let mut cells = vec![0; classes];
+                if let Some(times) = total.pairs.get(pair) {
+                    raster.add(times, 1.0, &mut cells);
+                }
+                cells
+            } else {
+                raster.draw(self.sums.slices(stretch, columns), *pair, stretch, columns)
+            };
+            HeatRow::new(Some(*pair), *times, cells, classes)
+        };
+        let rows: Vec<_> = rows.iter().enumerate().map(row).collect();
+        let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);
+        let map = HeatMap { edges_ns: axis.edges_ns(), rows, max_count, ..map };
+        SumMap { map, interval_ns: total.interval_ns, narrowed }
+    }
+
+    /// The same as numbers, over a stretch.
+    pub(super) fn sum_readings(&self, stretch: (u64, u64)) -> Vec<PairReading> {
+        let total = self.sums.total(stretch);
+        let reading = |(pair, times): ((Hop, Hop), Percentiles)| PairReading {
+            pair: Some(pair),
+            times,
+            per_s: times.n as f64 / total.secs(),
+            jitter_ns: None,
+        };
+        pairs(&total).into_iter().map(reading).collect()
+    }
+
+    /// What the kernel added up lately, where no events came.
+    pub(super) fn lately_summed(&self) -> Option<Slice> {
+        let to_ns = match &self.recorded {
+            None => self.now_ns,
+            Some(recorded) => self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns),
+        };
+        let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64);
+        Some(self.sums.total((from_ns, to_ns.saturating_add(1)))).filter(Slice::is_alone)
+    }
+
+    /// What is shown of a hop: of its events, and where none came, of what the kernel added up.
+    pub(super) fn or_summed(stats: HopStats, hop: Hop, lately: Option<&Slice>) -> HopStats {
+        let Some(slice) = lately.filter(|_| stats.events_per_s == 0.0) else { return stats };
+        let counted = slice.hops.get(&hop).copied().unwrap_or_default();
+        let latency = slice.latency_to(hop).map(|(from, times)| Latency {
+            from,
+            n: times.n,
+            p50_ns: times.p50_ns,
+            p90_ns: times.p90_ns,
+            p99_ns: times.p99_ns,
+            max_ns: times.max_ns,
+        });
+        HopStats {
+            events_per_s: counted.hits as f64 / slice.secs(),
+            bytes_per_s: counted.bytes.map(|bytes| bytes as f64 / slice.secs()),
+            estimated: false,
+            summed: true,
+            latency: latency.or(stats.latency),
+        }
+    }
+
+    /// Hits at a hop by time, where no events came: as wide as they are known.
+    pub(super) fn add_hits(&self, hop: Hop, stretch: (u64, u64), cells: &mut [Cell]) {
+        let columns = cells.len();
+        for slice in self.sums.slices(stretch, columns).filter(|slice| slice.is_alone()) {
+            let hits = slice.hops.get(&hop).map_or(0, |counted| counted.hits);
+            let times = slice.latency_to(hop).map(|(_, times)| (times.min_ns, times.max_ns));
+            columns_of((slice.from_ns, slice.to_ns), stretch, columns, |column, part| {
+                let n = part_of(hits, part);
+                if let Some(cell) = cells.get_mut(column).filter(|_| n > 0) {
+                    let none = cell.count == 0;
+                    cell.count = cell.count.saturating_add(n);
+                    if let Some((least, most)) = times {
+                        cell.min_ns = if none { least } else { cell.min_ns.min(least) };
+                        cell.max_ns = cell.max_ns.max(most);
+                    }
+                }
+            });
+        }
+    }
+
+    /// The hop whose payload the kernel added up for a layer, and how much: the first on the path with any.
+    pub(super) fn summed_payload(slice: &Slice, hops: impl Fn(Hop) -> bool) -> Option<(Hop, u64, u64)> {
+        let path = Hop::path().iter().copied().filter(|hop| hops(*hop));
+        path.filter_map(|hop| {
+            let counted = slice.hops.get(&hop)?;
+            Some((hop, counted.bytes?, counted.hits))
+        })
+        .next()
+    }
+
+    /// Payload of a layer that the kernel added up in each column, a second; `Some(None)` where it added up and knows none of this layer.
+    pub(super) fn summed_rates(
+        &self,
+        layer: Option<Layer>,
+        stretch: (u64, u64),
+        n: usize,
+    ) -> Vec<Option<Option<f64>>> {
+        let mut rates = vec![None; n];
+        for slice in self.sums.slices(stretch, n).filter(|slice| slice.is_alone()) {
+            let bytes = layer.and_then(|layer| Self::summed_payload(slice, |hop| hop.layer() == layer));
+            let rate = bytes.map(|(_, bytes, _)| bytes as f64 / slice.secs());
+            columns_of((slice.from_ns, slice.to_ns), stretch, n, |column, _| {
+                if let Some(place) = rates.get_mut(column) {
+                    *place = Some(rate);
+                }
+            });
+        }
+        rates
+    }
+}
+
+/// The pairs of some slices in path order, and how long they took.
+fn pairs(slice: &Slice) -> Vec<((Hop, Hop), Percentiles)> {
+    let mut rows: Vec<_> = slice.pairs.iter().map(|(pair, cells)| (*pair, cells.percentiles())).collect();
+    rows.retain(|(_, times)| times.n > 0);
+    let place = |hop: Hop| hop.path_index().unwrap_or(PATH_HOPS);
+    rows.sort_by_key(|((from, to), _)| (place(*to), *to as u8, place(*from), *from as u8));
+    rows
+}

@@ -1,0 +1,73 @@
+//! Slices of one width, in order of time.
+
+use super::Slice;
+use magscope_core::synthesis::Synthesis;
+use std::collections::VecDeque;
+
+/// What a slice takes beside its cells, in cells.
+const SLICE: usize = 16;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Level {
+    /// By the number of the stretch that they begin in.
+    slices: VecDeque<(u64, Slice)>,
+    cells: usize,
+    /// How far the longest reaches from its beginning, nanoseconds.
+    longest_ns: u64,
+    /// Slices that begin below this may have been forgotten.
+    forgotten_ns: u64,
+}
+
+impl Level {
+    /// Adds a row to the slice that its interval begins in.
+    pub fn add(&mut self, bits: u32, ends: (u64, u64), row: &Synthesis, alone: bool) {
+        if ends.0 < self.forgotten_ns {
+            return; // too late for this width; wider ones take it
+        }
+        let number = ends.0 >> bits;
+        let at = match self.slices.back() {
+            Some((last, _)) if *last == number => self.slices.len() - 1,
+            Some((last, _)) if *last > number => self.slices.partition_point(|(known, _)| *known < number),
+            _ => self.slices.len(),
+        };
+        if self.slices.get(at).is_none_or(|(known, _)| *known != number) {
+            self.slices.insert(at, (number, Slice::new(ends)));
+            self.cells += SLICE;
+        }
+        if let Some((_, slice)) = self.slices.get_mut(at) {
+            self.cells += slice.add(ends, row, alone);
+            self.longest_ns = self.longest_ns.max(slice.to_ns.saturating_sub(slice.from_ns));
+        }
+    }
+
+    /// Cells that it keeps.
+    pub const fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// Forgets its oldest slices until it keeps no more cells than this.
+    pub fn forget_beyond(&mut self, most: usize) {
+        while self.cells > most
+            && self.slices.len() > 1
+            && let Some((_, slice)) = self.slices.pop_front()
+        {
+            let cells: usize = slice.pairs.values().map(|cells| cells.iter().count()).sum();
+            self.cells = self.cells.saturating_sub(cells + SLICE);
+            self.forgotten_ns = self.forgotten_ns.max(slice.from_ns.saturating_add(1));
+        }
+    }
+
+    /// Whether everything since then is here.
+    pub const fn reaches(&self, from_ns: u64) -> bool {
+        self.forgotten_ns <= from_ns
+    }
+
+    /// Those that reach into `[from_ns, to_ns)`.
+    pub fn slices(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Slice> {
+        let earliest_ns = from_ns.saturating_sub(self.longest_ns);
+        let first = self.slices.partition_point(|(_, slice)| slice.from_ns < earliest_ns);
+        let slices = self.slices.range(first..).map(|(_, slice)| slice);
+        slices.take_while(move |slice| slice.from_ns < to_ns).filter(move |slice| slice.to_ns > from_ns)
+    }
+}

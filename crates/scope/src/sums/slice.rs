@@ -1,0 +1,159 @@
+//! What was added up in one interval, or in some.
+
+use crate::look::Percentiles;
+use magscope_core::Hop;
+use magscope_core::steps::{LONGEST_NS, cell, quantile, range_of_cell, told};
+use magscope_core::synthesis::{Sum, Synthesis};
+use std::collections::BTreeMap;
+
+/// Times by their cells, see [`magscope_core::steps`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cells(Vec<(u16, u64)>);
+
+impl Cells {
+    /// Adds these. Returns how many cells more there are.
+    fn add(&mut self, cells: impl Iterator<Item = (u16, u64)>) -> usize {
+        let before = self.0.len();
+        // what comes from outside may say anything
+        for (at, n) in cells.filter(|(at, n)| usize::from(*at) <= cell(LONGEST_NS) && *n > 0) {
+            match self.0.binary_search_by_key(&at, |(known, _)| *known) {
+                Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(n),
+                Err(place) => self.0.insert(place, (at, n)),
+            }
+        }
+        self.0.len() - before
+    }
+
+    /// How many are in each, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + Clone + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many in all.
+    pub fn n(&self) -> u64 {
+        self.iter().fold(0, |sum, (_, n)| sum.saturating_add(n))
+    }
+
+    /// At most a sixteenth too long, as a report has them.
+    pub fn percentiles(&self) -> Percentiles {
+        let part = |part| quantile(self.iter(), part);
+        let range = |at: u16| range_of_cell(usize::from(at)).unwrap_or_default();
+        Percentiles {
+            n: self.n(),
+            min_ns: self.0.first().map_or(0, |(at, _)| range(*at).0),
+            p50_ns: part(0.5),
+            p90_ns: part(0.9),
+            p99_ns: part(0.99),
+            max_ns: self.0.last().map_or(0, |(at, _)| told(*at)),
+            exact: self.0.is_empty(),
+        }
+    }
+}
+
+/// What was counted at a hop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Hits.
+    pub hits: u64,
+    /// Payload bytes, at the hops where packets or calls are added up.
+    pub bytes: Option<u64>,
+}
+
+/// What was added up in one interval, or in some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// From when on; of several the first.
+    pub from_ns: u64,
+    /// Until when; of several the last.
+    pub to_ns: u64,
+    /// The longest interval in it, nanoseconds.
+    pub interval_ns: u64,
+    /// Times from hop to hop.
+    pub pairs: BTreeMap<(Hop, Hop), Cells>,
+    /// What was counted where no events came of the same interval.
+    pub hops: BTreeMap<Hop, Counted>,
+    /// Of that, packets dropped.
+    pub drops: u64,
+    /// Some of it is of an interval of which no events came.
+    alone: bool,
+}
+
+impl Slice {
+    pub(super) fn new((from_ns, to_ns): (u64, u64)) -> Self {
+        Slice { from_ns, to_ns, ..Slice::default() }
+    }
+
+    fn reach(&mut self, (from_ns, to_ns): (u64, u64)) {
+        self.from_ns = self.from_ns.min(from_ns);
+        self.to_ns = self.to_ns.max(to_ns);
+    }
+
+    /// Takes in a row. Returns how many cells more there are.
+    pub(super) fn add(&mut self, ends: (u64, u64), row: &Synthesis, alone: bool) -> usize {
+        self.reach(ends);
+        self.interval_ns = self.interval_ns.max(ends.1.saturating_sub(ends.0));
+        self.alone |= alone;
+        if alone {
+            self.count(row);
+        }
+        match row.of {
+            Sum::Since(from) if row.n > 0 => {
+                let cells = row.cells.iter().map(|(at, n)| (*at, u64::from(*n)));
+                self.pairs.entry((from, row.hop)).or_default().add(cells)
+            }
+            _ => 0,
+        }
+    }
+
+    fn count(&mut self, row: &Synthesis) {
+        let hop = self.hops.entry(row.hop).or_default();
+        match row.of {
+            Sum::Since(_) | Sum::Begun => hop.hits = hop.hits.saturating_add(row.n),
+            Sum::Flow(_) | Sum::Cgroup(_) | Sum::Rest | Sum::Reason(_) => {
+                hop.bytes = Some(hop.bytes.unwrap_or(0).saturating_add(row.sum));
+                // what found no room has lost its reason
+                if row.hop == Hop::SkbDrop {
+                    self.drops = self.drops.saturating_add(row.n);
+                }
+            }
+        }
+    }
+
+    /// Adds all that another has.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if self.to_ns == 0 {
+            (self.from_ns, self.to_ns) = (other.from_ns, other.to_ns);
+        }
+        self.reach((other.from_ns, other.to_ns));
+        self.interval_ns = self.interval_ns.max(other.interval_ns);
+        self.alone |= other.alone;
+        for (pair, cells) in &other.pairs {
+            self.pairs.entry(*pair).or_default().add(cells.iter());
+        }
+        for (hop, counted) in &other.hops {
+            let sum = self.hops.entry(*hop).or_default();
+            sum.hits = sum.hits.saturating_add(counted.hits);
+            if let Some(bytes) = counted.bytes {
+                sum.bytes = Some(sum.bytes.unwrap_or(0).saturating_add(bytes));
+            }
+        }
+        self.drops = self.drops.saturating_add(other.drops);
+    }
+
+    /// Whether some of it is of an interval of which no events came.
+    pub const fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    /// How long it is, seconds; at least a millisecond, so that nothing is divided by zero.
+    pub fn secs(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns).max(1_000_000) as f64 / 1e9
+    }
+
+    /// The time to a hop that was measured most often, and from which hop.
+    pub fn latency_to(&self, to: Hop) -> Option<(Hop, Percentiles)> {
+        let pairs = self.pairs.iter().filter(|((_, end), _)| *end == to);
+        let ((from, _), cells) = pairs.max_by_key(|(_, cells)| cells.n())?;
+        Some((*from, cells.percentiles())).filter(|(_, times)| times.n > 0)
+    }
+}

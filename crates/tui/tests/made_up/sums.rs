@@ -1,0 +1,67 @@
+//! What a kernel would have added up of the made-up traffic, a second at a time.
+
+use super::{START_NS, World};
+use magscope_core::steps::cell;
+use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::{Batch, Direction, Event, EventFlags, Hop};
+use std::collections::BTreeMap;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Which way of which conversation an event is of: its socket as the sender knows it. There is one packet at a time.
+fn way(event: &Event) -> u64 {
+    match (event.hop.direction(), event.socket % 10) {
+        (Direction::Rx, 1) => event.socket + 1,
+        (Direction::Rx, _) => event.socket - 1,
+        _ => event.socket,
+    }
+}
+
+/// The next second: with its events, or without.
+pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
+    let mut batch = world.batch_until((number + 1) * SECOND).clone();
+    let (from_ns, to_ns) = (START_NS + number * SECOND, START_NS + (number + 1) * SECOND);
+    let mut before: BTreeMap<u64, (Hop, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<(Hop, Sum), (u64, u64, BTreeMap<u16, u32>)> = BTreeMap::new();
+    for event in &batch.events {
+        let mut add = |of, amount, cell: Option<u16>| {
+            let (n, sum, cells) = sums.entry((event.hop, of)).or_default();
+            (*n, *sum) = (*n + 1, *sum + amount);
+            cell.into_iter().for_each(|cell| *cells.entry(cell).or_default() += 1);
+        };
+        let known = before.get(&way(event)).copied();
+        match known.filter(|(hop, _)| {
+            hop.path_index().is_some() && hop.path_index() < event.hop.path_index().or(Some(usize::MAX))
+        }) {
+            Some((hop, at_ns)) => {
+                add(Sum::Since(hop), event.time_ns - at_ns, Some(cell(event.time_ns - at_ns) as u16))
+            }
+            None => add(Sum::Begun, 0, None),
+        }
+        // A send that is seen when it returns is no time's beginning.
+        if !event.flags.contains(EventFlags::AT_RETURN) {
+            before.insert(way(event), (event.hop, event.time_ns));
+        }
+        match event.hop {
+            Hop::DevXmit | Hop::DevRecv => add(Sum::Flow(event.flow), u64::from(event.len), None),
+            Hop::AppSend | Hop::AppRecv => add(Sum::Cgroup(1), u64::from(event.len), None),
+            Hop::SkbDrop => add(Sum::Reason(event.detail), 0, None),
+            _ => {}
+        }
+    }
+    let row = |((hop, of), (n, sum, cells)): ((Hop, Sum), (u64, u64, BTreeMap<u16, u32>))| Synthesis {
+        from_ns,
+        to_ns,
+        hop,
+        of,
+        n,
+        sum,
+        cells: cells.into_iter().collect(),
+    };
+    batch.synthesis = sums.into_iter().map(row).collect();
+    if !with_events {
+        batch.events.clear();
+        batch.tcp.clear();
+    }
+    batch
+}
