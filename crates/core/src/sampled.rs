@@ -131,6 +131,17 @@ impl Sampled {
         state.lately.weight().unwrap_or_else(|| self.weight(hop))
     }
 
+    /// Of a hop's events between the last two readings of the counters, how many were kept and how many sampled out.
+    pub fn lately(&self, hop: Hop) -> (u64, u64) {
+        let Ratio { kept, sampled } = self.hops[hop as usize % HOPS].lately;
+        (kept, sampled)
+    }
+
+    /// The same of all of them.
+    pub fn overall(&self, hop: Hop) -> (u64, u64) {
+        self.hops[hop as usize % HOPS].last.map_or((0, 0), |last| (last.kept, last.sampled))
+    }
+
     /// How many journeys each one stands for, as far as that can be told: 1 where no flow is left out; nothing where single
     /// events are, because nobody knows then what share of a journey was seen, or where it was changed meanwhile.
     pub fn journey_weight(&self) -> Option<f64> {

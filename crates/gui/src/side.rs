@@ -7,7 +7,9 @@ use crate::loadlines::value;
 use crate::text::NUMBERS;
 use egui::{Align, Color32, Grid, Label, Layout, RichText, ScrollArea, Sense, Ui};
 use magscope_core::Direction;
-use magscope_scope::format::{SUMMED, amount, bit_rate, bytes, count, duration, percent, rate, short_duration};
+use magscope_scope::format::{
+    SUMMED, amount, bit_rate, bytes, count, duration, estimate, percent, rate, short_duration,
+};
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
@@ -259,8 +261,9 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             let mark = if layer.summed { "Σ " } else { "" };
             ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                ui.label(number(rate(layer.per_s), cx.c.dim));
-                ui.label(number(bit_rate(layer.bytes_per_s), cx.c.text));
+                let told = |words: String| if layer.estimated { estimate(&words) } else { words };
+                ui.label(number(told(rate(layer.per_s)), cx.c.dim));
+                ui.label(number(told(bit_rate(layer.bytes_per_s)), cx.c.text));
             });
         });
     }

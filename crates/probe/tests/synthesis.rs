@@ -412,7 +412,7 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
         let others = HopSet(all.0 & !outermost(all).0);
         let pair = Pair::new(&net, CLIENT, SERVER, 5880);
         pair.send(20, 300);
-        recording.change(&Setting::Disable(others));
+        recording.change(&Setting::Disable(others)).expect("they go off");
         pair.send(70, 300);
         let hits = recording.capture().counters().expect("counters").cpus;
         let passed = hits.iter().map(|cpu| cpu.kept).sum::<u64>();
@@ -421,7 +421,7 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
         let more =
             recording.capture().counters().expect("counters").cpus.iter().map(|cpu| cpu.kept).sum::<u64>();
         assert_eq!(more - passed, 100 + 100, "at a hop each way and nowhere else");
-        recording.change(&Setting::Enable(others));
+        recording.change(&Setting::Enable(others)).expect("they come on");
         pair.send(30, 300);
         let (recording, counters) = finish(recording);
         let kernel = told(&recording);

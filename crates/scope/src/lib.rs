@@ -66,6 +66,7 @@ mod totals;
 pub mod transport;
 pub mod trigger;
 mod view;
+mod weights;
 mod window;
 
 pub use action::Action;

@@ -43,11 +43,11 @@ use crate::transport::Playhead;
 use crate::trigger::{Capture, Watch};
 
 use crate::view::{Route, Shown, View};
+use crate::weights::Weights;
 use magscope_core::governed::Level;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::places::Places;
-use magscope_core::sampled::Sampled;
 use magscope_core::{Correlator, Journey, Limits, LossCause, Proto};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -102,7 +102,7 @@ pub struct Scope {
     recorded: Option<Recorded>,
     /// Joins events to journeys, where nobody else does.
     correlator: Correlator,
-    sampled: Sampled,
+    weights: Weights,
     journeys: Vec<Journey>,
     /// One a recording: numbers of threads and sockets mean nothing elsewhere.
     places: Vec<Places>,
@@ -171,7 +171,7 @@ impl Scope {
     pub fn of_several(infos: Vec<NodeInfo>, options: Options) -> Self {
         let info = infos.first().cloned().unwrap_or_default();
         let correlator = Correlator::of_node(&info, options.limits);
-        let sampled = Sampled::of(&info);
+        let weights = Weights::new(&infos);
         let keep = if options.recorded.is_some() { Keep::All } else { Keep::Newest };
         let recorded =
             options.recorded.map(|all| Recorded { all, read_ns: all.from_ns, ..Recorded::default() });
@@ -191,7 +191,7 @@ impl Scope {
             playhead: Playhead::new(head_ns, recorded.is_none(), options.speed),
             recorded,
             correlator,
-            sampled,
+            weights,
             journeys: Vec::new(),
             stats: Stats::default(),
             totals: Totals::default(),
@@ -244,13 +244,9 @@ impl Scope {
         self.clocks.join(&info);
         self.places.push(Places::default());
         self.heard.push(None);
+        self.weights.join(&info);
         self.tell(format!("{} is here", info.host), false);
         self.names.join(info);
-    }
-
-    /// What a sampler leaves out: each rate is to be multiplied by a weight of it, and to say that it is an estimate.
-    pub const fn sampled(&self) -> &Sampled {
-        &self.sampled
     }
 
     /// Whether it can be read again from anywhere.
@@ -281,10 +277,11 @@ impl Scope {
             let served = matches!(service, Service::Served { .. });
             let stats = match (served, self.is_recorded()) {
                 (false, _) => None,
-                (true, false) => self.stats.read(hop, sides),
+                (true, false) => {
+                    self.stats.read(hop, sides).map(|stats| stats.standing_for(self.weights.lately(hop)))
+                }
                 (true, true) => self.lately_recorded(hop),
             };
-            let stats = stats.map(|stats| stats.standing_for(self.sampled.weight_lately(hop)));
             let stats = stats.or(summed.as_ref().filter(|_| served).map(|_| HopStats::default()));
             let stats = stats.map(|stats| Self::or_summed(stats, hop, summed.as_ref()));
             let seen = self.seen.contains(hop);

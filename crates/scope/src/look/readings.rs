@@ -63,6 +63,8 @@ pub struct LayerRate {
     pub bytes_per_s: f64,
     /// Events a second.
     pub per_s: f64,
+    /// A sampler left some out: what came, times what each stands for.
+    pub estimated: bool,
     /// The kernel added it up: no events came.
     pub summed: bool,
 }

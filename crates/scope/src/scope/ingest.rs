@@ -48,9 +48,7 @@ impl Scope {
     fn take_batch(&mut self, node: u16, batch: &Batch) -> u64 {
         self.names.learn(node, batch);
         batch.clock.iter().for_each(|sample| self.clocks.push(node, *sample));
-        if node == 0 {
-            self.sampled.batch(batch);
-        }
+        self.weights.batch(node, batch);
         let mut edges = 0;
         let mut hits = batch.hits.iter().peekable();
         let mut sums = batch.synthesis.iter().peekable();

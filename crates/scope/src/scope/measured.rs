@@ -94,20 +94,21 @@ impl Scope {
                 let mut totals =
                     hops.map(|hop| (*hop, self.pyramid.total(Lane::Payload(*hop), from_ns, to_ns)));
                 if let Some((hop, total)) = totals.find(|(_, total)| total.sum > 0) {
-                    let rate = LayerRate {
+                    let weight = self.weights.between(hop, from_ns, to_ns);
+                    rates.push(LayerRate {
                         layer,
                         hop,
-                        bytes_per_s: total.sum as f64 / s,
-                        per_s: total.count as f64 / s,
+                        bytes_per_s: total.sum as f64 * weight / s,
+                        per_s: total.count as f64 * weight / s,
+                        estimated: weight > 1.0,
                         summed: false,
-                    };
-                    rates.push(rate);
+                    });
                 } else if let Some((hop, bytes, hits)) =
                     Self::summed_payload(&summed, |hop| hop.direction() == side && hop.layer() == layer)
                 {
                     let s = summed.secs();
                     let (bytes_per_s, per_s) = (bytes as f64 / s, hits as f64 / s);
-                    rates.push(LayerRate { layer, hop, bytes_per_s, per_s, summed: true });
+                    rates.push(LayerRate { layer, hop, bytes_per_s, per_s, estimated: false, summed: true });
                 }
             }
         }
@@ -136,13 +137,14 @@ impl Scope {
             max_ns: times.max_ns,
         });
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
-        Some(HopStats {
+        let stats = HopStats {
             events_per_s: payload.count as f64 / s,
             bytes_per_s: carries.then(|| payload.sum as f64 / s),
             estimated: false,
             summed: false,
             latency,
-        })
+        };
+        Some(stats.standing_for(self.weights.between(hop, from_ns, to_ns)))
     }
 
     /// A signal of everything over a stretch.
@@ -155,7 +157,8 @@ impl Scope {
                 let summed = self.sums.total((from_ns, to_ns));
                 let bytes = Self::summed_payload(&summed, |hop| hop.layer() == layer);
                 let summed = bytes.map_or(0.0, |(_, bytes, _)| bytes as f64 / summed.secs());
-                lane.map_or(0.0, |lane| total(lane).sum as f64 / s) + summed
+                let weight = self.weight_of(layer, from_ns, to_ns);
+                lane.map_or(0.0, |lane| total(lane).sum as f64 * weight / s) + summed
             }
             Channel::Journeys => total(Lane::Ended).count as f64 / s,
             Channel::Events => total(Lane::Events).count as f64 / s,
@@ -165,9 +168,18 @@ impl Scope {
     }
 
     /// The hop whose payload stands for a layer: the first on the path that any event was seen at.
+    fn hop_of(&self, layer: Layer) -> Option<Hop> {
+        Hop::path().iter().copied().find(|hop| hop.layer() == layer && self.seen.contains(*hop))
+    }
+
+    /// Its payload.
     pub(super) fn lane_of(&self, layer: Layer) -> Option<Lane> {
-        let hops = Hop::path().iter().filter(|hop| hop.layer() == layer);
-        hops.copied().find(|hop| self.seen.contains(*hop)).map(Lane::Payload)
+        self.hop_of(layer).map(Lane::Payload)
+    }
+
+    /// How many events each of it stands for within a stretch.
+    pub(super) fn weight_of(&self, layer: Layer, from_ns: u64, to_ns: u64) -> f64 {
+        self.hop_of(layer).map_or(1.0, |hop| self.weights.between(hop, from_ns, to_ns))
     }
 
     /// Cursors as they are read.

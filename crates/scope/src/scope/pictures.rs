@@ -186,19 +186,28 @@ impl Scope {
         let (begin_ns, end_ns) = self.extent();
         let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
         let at = (0_u64..).map(|n| from_ns + n * width_ns).zip(amounts);
-        let rate = |tile: &Tile| if sum { tile.sum } else { tile.count } as f64 / s;
+        let rate = |at_ns: u64, tile: &Tile| {
+            let stands_for = layer.map_or(1.0, |layer| self.weight_of(layer, at_ns, at_ns + width_ns));
+            let amount = if sum { tile.sum } else { tile.count };
+            amount as f64 * stands_for / s
+        };
         at.enumerate()
             .filter(|(_, (at_ns, _))| known(*at_ns))
             .filter_map(|(column, (at_ns, tile))| match summed.get(column).copied().flatten() {
                 Some(None) if tile.count == 0 => None,
-                Some(more) => Some((at_ns, rate(&tile) + more.unwrap_or(0.0))),
-                None => Some((at_ns, rate(&tile))),
+                Some(more) => Some((at_ns, rate(at_ns, &tile) + more.unwrap_or(0.0))),
+                None => Some((at_ns, rate(at_ns, &tile))),
             })
             .collect()
     }
 
     /// What a signal is of, in words.
     fn subject_words(&self, channel: Channel) -> String {
+        if let Channel::Throughput(layer) = channel {
+            let (from_ns, to_ns) = self.stretch();
+            let estimated = self.weight_of(layer, from_ns, to_ns) > 1.0;
+            return if estimated { "an estimate".to_owned() } else { String::new() };
+        }
         if let Some((probe, value)) = self.probes.value(channel) {
             let probe = self.probes.get(probe).map(|probe| &probe.asked);
             let of =

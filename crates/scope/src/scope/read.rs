@@ -158,11 +158,11 @@ impl Scope {
             totals: self.totals,
             lost_lately: self.lately.lost_events(&self.totals),
             journeys_per_s: self
-                .sampled
-                .journey_weight()
+                .weights
+                .of_journeys()
                 .filter(|_| !sums)
                 .and_then(|weight| Some(self.lately.journeys_per_s()? * weight)),
-            journeys_estimated: self.sampled.journey_weight().is_some_and(|weight| weight > 1.0),
+            journeys_estimated: self.weights.of_journeys().is_some_and(|weight| weight > 1.0),
             in_flight: self.correlator.in_flight(),
             window: Duration::from_nanos(BUCKET_NS * BUCKETS as u64),
             governed: self.governed(),

@@ -3,7 +3,9 @@
 use crate::draw::canvas::Canvas;
 use crate::draw::help::window;
 use crate::draw::values::value;
-use magscope_scope::format::{SUMMED, amount, bit_rate, count, duration, percent, rate, short_duration};
+use magscope_scope::format::{
+    SUMMED, amount, bit_rate, count, duration, estimate, percent, rate, short_duration,
+};
 use magscope_scope::look::PairReading;
 use magscope_scope::{Frame, Over};
 use ratatui::layout::Rect;
@@ -102,7 +104,8 @@ fn lines(frame: &Frame) -> Vec<Line> {
     }
     for layer in &m.layers {
         let words = format!("{}payload at {}", if layer.summed { "Σ " } else { "" }, layer.hop);
-        lines.push(line(words, vec![bit_rate(layer.bytes_per_s), rate(layer.per_s)]));
+        let told = |number: String| if layer.estimated { estimate(&number) } else { number };
+        lines.push(line(words, vec![told(bit_rate(layer.bytes_per_s)), told(rate(layer.per_s))]));
     }
     if !m.channels.is_empty() {
         let titles = ["least", "mean", "most", "last"].map(str::to_owned).into();

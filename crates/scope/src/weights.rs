@@ -1,0 +1,200 @@
+//! What the events that came stand for, over all recordings: a sampler leaves events out, and the kernel counts them.
+//!
+//! Each capture samples for itself, and one that keeps to a budget changes how much while it runs. So counts are added over all of them, and of a
+//! recording those of the stretch that is shown.
+
+use magscope_core::node::NodeInfo;
+use magscope_core::sampled::Sampled;
+use magscope_core::{Batch, Hop, HopCount};
+
+/// Readings of the counters that are kept of a capture; where there are more, every second one is let go.
+const MOST_READINGS: usize = 2_048;
+
+/// Kept and sampled out.
+type Parts = (u64, u64);
+
+/// How many events each of these stands for; `None` where none came.
+fn weight((kept, sampled): Parts) -> Option<f64> {
+    (kept > 0).then(|| (kept as f64 + sampled as f64) / kept as f64)
+}
+
+fn sum(parts: impl Iterator<Item = Parts>) -> Parts {
+    parts.fold((0, 0), |all, part| (all.0 + part.0, all.1 + part.1))
+}
+
+/// What one capture's counters said, and when.
+#[derive(Clone, Debug)]
+struct Reading {
+    time_ns: u64,
+    hops: Vec<HopCount>,
+}
+
+impl Reading {
+    fn of(&self, hop: Hop) -> Parts {
+        self.hops.iter().find(|count| count.hop == hop).map_or((0, 0), |count| (count.kept, count.sampled))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    sampled: Sampled,
+    /// In order of time, from the first on: without any between while nothing was sampled out.
+    readings: Vec<Reading>,
+    /// Those that came since the last that was kept, and of how many one is.
+    skipped: usize,
+    one_in: usize,
+}
+
+/// All captures.
+#[derive(Clone, Debug)]
+pub struct Weights {
+    nodes: Vec<Node>,
+}
+
+impl Weights {
+    /// As the captures began.
+    pub fn new(infos: &[NodeInfo]) -> Self {
+        let mut weights = Weights { nodes: Vec::new() };
+        infos.iter().for_each(|info| weights.join(info));
+        weights
+    }
+
+    /// One more.
+    pub fn join(&mut self, info: &NodeInfo) {
+        let sampled = Sampled::of(info);
+        self.nodes.push(Node { sampled, readings: Vec::new(), skipped: 0, one_in: 1 });
+    }
+
+    /// Takes a batch's counts and changes.
+    pub fn batch(&mut self, node: u16, batch: &Batch) {
+        let Some(of) = self.nodes.get_mut(usize::from(node)) else { return };
+        of.sampled.batch(batch);
+        if let Some(last) = batch.counts.last() {
+            of.read(Reading { time_ns: last.time_ns, hops: batch.counts.clone() });
+        }
+    }
+
+    /// How many events each one of a hop stands for, between the last two readings of the counters of each: what holds on a live screen.
+    pub fn lately(&self, hop: Hop) -> f64 {
+        let lately = weight(sum(self.nodes.iter().map(|node| node.sampled.lately(hop))));
+        lately.or_else(|| weight(sum(self.nodes.iter().map(|node| node.sampled.overall(hop))))).unwrap_or(1.0)
+    }
+
+    /// The same of a stretch, to within the readings about its ends.
+    pub fn between(&self, hop: Hop, from_ns: u64, to_ns: u64) -> f64 {
+        weight(sum(self.nodes.iter().map(|node| node.between(hop, from_ns, to_ns)))).unwrap_or(1.0)
+    }
+
+    /// How many journeys each one stands for; nothing where that is not known, or not the same of all.
+    pub fn of_journeys(&self) -> Option<f64> {
+        let mut all = self.nodes.iter().map(|node| node.sampled.journey_weight());
+        let first = all.next()??;
+        all.all(|other| other == Some(first)).then_some(first)
+    }
+}
+
+impl Node {
+    fn read(&mut self, reading: Reading) {
+        let samples = |reading: &Reading| reading.hops.iter().map(|count| count.sampled).sum::<u64>();
+        // While nothing more is sampled out, the first and the last are all there is to say.
+        let [.., before, last] = &self.readings[..] else { return self.readings.push(reading) };
+        self.skipped += 1;
+        let same = samples(before) == samples(last) && samples(last) == samples(&reading);
+        if same || self.skipped < self.one_in {
+            self.readings.pop();
+        } else {
+            self.skipped = 0;
+        }
+        self.readings.push(reading);
+        if self.readings.len() > MOST_READINGS {
+            let mut at = 0;
+            self.readings.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            self.one_in *= 2;
+        }
+    }
+
+    fn between(&self, hop: Hop, from_ns: u64, to_ns: u64) -> Parts {
+        let after = self.readings.partition_point(|reading| reading.time_ns <= from_ns);
+        let until = self.readings.partition_point(|reading| reading.time_ns < to_ns);
+        // What is newer than the last reading is as it was before it.
+        let to = until.min(self.readings.len().saturating_sub(1));
+        let from = after.min(to).saturating_sub(1);
+        let (Some(from), Some(to)) = (self.readings.get(from), self.readings.get(to)) else { return (0, 0) };
+        let (from, to) = (from.of(hop), to.of(hop));
+        (to.0.saturating_sub(from.0), to.1.saturating_sub(from.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn batch(s: u64, kept: u64, sampled: u64) -> Batch {
+        let count = HopCount {
+            time_ns: s * S,
+            hop: Hop::DevXmit,
+            kept,
+            sampled,
+            filtered: 0,
+            undecided: 0,
+            synthesised: 0,
+        };
+        Batch { counts: vec![count], ..Batch::default() }
+    }
+
+    #[test]
+    fn hosts_that_sample_differently_are_added() {
+        let mut weights = Weights::new(&[NodeInfo::default(), NodeInfo::default()]);
+        assert_eq!(weights.lately(Hop::DevXmit), 1.0);
+        for s in 0..3 {
+            weights.batch(0, &batch(s, s * 100, 0));
+            weights.batch(1, &batch(s, s * 10, s * 290));
+        }
+        // 110 came, of 400
+        assert!((weights.lately(Hop::DevXmit) - 400.0 / 110.0).abs() < 1e-9);
+        assert_eq!((weights.lately(Hop::DevRecv), weights.of_journeys()), (1.0, Some(1.0)));
+        let sampling = NodeInfo { settings: vec!["sample flows 1/4".to_owned()], ..NodeInfo::default() };
+        weights.join(&sampling);
+        assert_eq!(weights.of_journeys(), None, "it is not the same of all");
+        assert_eq!(Weights::new(&[sampling]).of_journeys(), Some(4.0));
+    }
+
+    #[test]
+    fn a_stretch_of_a_recording_has_its_own_weight() {
+        let mut weights = Weights::new(&[NodeInfo::default()]);
+        // Everything for a minute, a quarter for ten seconds, everything again for an hour and more.
+        let (mut kept, mut sampled) = (5_000, 70);
+        for s in 0..10_000_u64 {
+            let quarter = (60..70).contains(&s);
+            kept += if quarter { 25 } else { 100 };
+            sampled += if quarter { 75 } else { 0 };
+            weights.batch(0, &batch(s, kept, sampled));
+        }
+        let between = |weights: &Weights, from: u64, to: u64| weights.between(Hop::DevXmit, from * S, to * S);
+        let all = [(10, 40), (62, 68), (80, 9_000), (20_000, 30_000)];
+        assert_eq!(all.map(|(from, to)| between(&weights, from, to)), [1.0, 4.0, 1.0, 1.0]);
+        assert!((between(&weights, 59, 69) - 4.0).abs() < 1e-9);
+        weights.batch(0, &batch(10_000, kept + 10, sampled + 30));
+        assert!(
+            (between(&weights, 10_000, 10_001) - 4.0).abs() < 1e-9,
+            "the newest, of which no reading tells yet"
+        );
+        assert!(weights.nodes[0].readings.len() < 20, "{}", weights.nodes[0].readings.len());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut weights = Weights::new(&[NodeInfo::default()]);
+        for s in 0..50_000_u64 {
+            weights.batch(0, &batch(s, s * 10, s * 30));
+        }
+        assert!(weights.nodes[0].readings.len() <= MOST_READINGS + 1);
+        let half = weights.between(Hop::DevXmit, 0, 40_000 * S);
+        assert!((half - 4.0).abs() < 1e-9, "{half}");
+    }
+}
