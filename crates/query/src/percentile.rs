@@ -58,10 +58,24 @@ impl AggregateUDFImpl for Percentile {
     }
 }
 
+/// Values that a percentile can be of.
+const MOST: u64 = i64::MAX as u64;
+
 #[derive(Debug)]
 struct Sum {
     stats: HopPairStats,
     percent: f64,
+}
+
+impl Sum {
+    /// Counts so many of one length: what a column says may be any number, and together they have to be one.
+    fn add(&mut self, ns: u64, n: u64) -> Result<()> {
+        if n > MOST.saturating_sub(self.stats.n()) {
+            return exec_err!("percentile is of {MOST} values at most");
+        }
+        self.stats.record_n(ns, n);
+        Ok(())
+    }
 }
 
 impl Accumulator for Sum {
@@ -79,7 +93,7 @@ impl Accumulator for Sum {
         for (ns, n) in ns.iter().zip(often) {
             // What has no time, or was never, is in no percentile.
             if let (Some(ns), Some(n)) = (ns, n.and_then(|n| u64::try_from(n).ok())) {
-                self.stats.record_n(u64::try_from(ns).unwrap_or(0), n);
+                self.add(u64::try_from(ns).unwrap_or(0), n)?;
             }
         }
         Ok(())
@@ -111,7 +125,7 @@ impl Accumulator for Sum {
         for list in lists.iter().flatten() {
             let Some(numbers) = list.as_primitive_opt::<Int64Type>() else { continue };
             for bucket in numbers.values().chunks_exact(2) {
-                self.stats.record_n(bucket[0] as u64, bucket[1] as u64);
+                self.add(bucket[0] as u64, bucket[1] as u64)?;
             }
         }
         Ok(())
@@ -149,12 +163,13 @@ mod tests {
             ([Some(5), None, Some(9), Some(70_000), Some(8)], [Some(3), Some(7), None, Some(1), Some(-4)]);
         counted.update_batch(&[numbers(&ns), percent.clone(), numbers(&n)])?;
         assert_eq!((counted.stats.n(), counted.evaluate()?), (4, one_by_one.evaluate()?));
-        // The greatest of all numbers, twice.
-        never.update_batch(&[numbers(&[Some(i64::MAX); 2]), percent, numbers(&[Some(i64::MAX); 2])])?;
-        never.evaluate()?;
+        // The greatest of all numbers: once it is one, twice there is none.
+        let most = numbers(&[Some(i64::MAX)]);
+        never.update_batch(&[most.clone(), percent.clone(), most.clone()])?;
+        assert!(never.evaluate()? > ScalarValue::Int64(Some(70_000)));
+        assert!(never.update_batch(&[most.clone(), percent, most]).is_err());
         let state = never.state()?.remove(0).to_array()?;
-        counted.merge_batch(&[state])?;
-        counted.evaluate()?;
+        assert!(counted.merge_batch(&[state]).is_err());
         Ok(())
     }
 }
