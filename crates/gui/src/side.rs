@@ -222,39 +222,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(number(amount(t.n), cx.c.dim));
             ui.end_row();
         }
-        for pair in &m.sums {
-            let (whole, words) = pair.pair.map_or_else(Default::default, |(from, to)| {
-                let whole = format!("{SUMMED} {from} → {to}");
-                let words = if names < BOTH_NAMES { format!("{SUMMED} → {to}") } else { whole.clone() };
-                (whole, words)
-            });
-            let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
-            ui.scope(|ui| {
-                ui.set_max_width(names);
-                ui.add(name).on_hover_text(format!("{whole}: added up by the kernel"));
-            });
-            let t = pair.times;
-            for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
-                ui.label(number(duration(ns), cx.c.text));
-            }
-            ui.label(number(amount(t.n), cx.c.dim));
-            ui.end_row();
-        }
-        for pass in &m.passes {
-            let whole = format!("{} → {}", pass.from, pass.probe);
-            let words = if names < BOTH_NAMES { format!("→ {}", pass.probe) } else { whole.clone() };
-            let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
-            ui.scope(|ui| {
-                ui.set_max_width(names);
-                ui.add(name).on_hover_text(whole);
-            });
-            let t = pass.times;
-            for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
-                ui.label(number(duration(ns), cx.c.text));
-            }
-            ui.label(number(amount(t.n), cx.c.dim));
-            ui.end_row();
-        }
+        beside(ui, m, names, cx);
     });
     for layer in &m.layers {
         ui.horizontal(|ui| {
@@ -283,6 +251,32 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
     if m.pairs.iter().any(|pair| !pair.times.exact) {
         ui.label(RichText::new("percentiles are within 6.25 %").color(cx.c.dim).small());
+    }
+}
+
+/// What stands under the pairs of journeys: those that the kernel added up, and times to custom probes.
+fn beside(ui: &mut Ui, m: &Measurements, names: f32, cx: &Cx) {
+    let sums = m.sums.iter().filter_map(|pair| {
+        let (from, to) = pair.pair?;
+        let words = if names < BOTH_NAMES { format!("→ {to}") } else { format!("{from} → {to}") };
+        Some((format!("{SUMMED} {words}"), format!("{from} → {to}: added up by the kernel"), pair.times))
+    });
+    let passes = m.passes.iter().map(|pass| {
+        let whole = format!("{} → {}", pass.from, pass.probe);
+        let words = if names < BOTH_NAMES { format!("→ {}", pass.probe) } else { whole.clone() };
+        (words, whole, pass.times)
+    });
+    for (words, whole, t) in sums.chain(passes) {
+        let name = Label::new(RichText::new(words).small()).selectable(false).truncate();
+        ui.scope(|ui| {
+            ui.set_max_width(names);
+            ui.add(name).on_hover_text(whole);
+        });
+        for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
+            ui.label(number(duration(ns), cx.c.text));
+        }
+        ui.label(number(amount(t.n), cx.c.dim));
+        ui.end_row();
     }
 }
 

@@ -204,7 +204,7 @@ impl Flows {
             .iter()
             .map(|(flow, page)| Entry { flow: *flow, page: Some(page), summed: None })
             .collect();
-        if self.sums.len() == 0 {
+        if self.sums.is_empty() {
             return entries;
         }
         let mut of_flow: HashMap<FlowId, usize> = HashMap::new();
@@ -259,7 +259,7 @@ impl Flows {
             flows: all.len(),
             first,
             left_out: self.pages.rest().journeys,
-            summed: self.sums.len() > 0,
+            summed: !self.sums.is_empty(),
             packets_left_out: self.sums.rest().packets,
         }
     }
@@ -271,7 +271,7 @@ impl Flows {
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        if self.sums.len() == 0 { self.pages.len() } else { self.entries().len() }
+        if self.sums.is_empty() { self.pages.len() } else { self.entries().len() }
     }
 
     /// The flow that carried most journeys.

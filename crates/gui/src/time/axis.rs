@@ -72,7 +72,7 @@ pub fn origin(frame: &Frame) -> String {
     match frame.detail {
         Detail::Reading => words.push_str("   reading …"),
         Detail::Density if frame.footer.shows_sums => {
-            words.push_str("   Σ added up by the kernel, a second or so at a time")
+            words.push_str("   Σ added up by the kernel, a second or so at a time");
         }
         Detail::Density => words.push_str("   density; zoom in for single journeys"),
         Detail::Lifelines => {}

@@ -1,6 +1,7 @@
 //! Pictures made of columns.
 
 use super::Scope;
+use super::sums::Summed;
 use crate::channel::{Channel, Unit, Vertical};
 use crate::lane::{Lane as Row, Place};
 use crate::look::{
@@ -194,9 +195,9 @@ impl Scope {
         at.enumerate()
             .filter(|(_, (at_ns, _))| known(*at_ns))
             .filter_map(|(column, (at_ns, tile))| match summed.get(column).copied().flatten() {
-                Some(None) if tile.count == 0 => None,
-                Some(more) => Some((at_ns, rate(at_ns, &tile) + more.unwrap_or(0.0))),
-                None => Some((at_ns, rate(at_ns, &tile))),
+                Some(Summed::NotKnown) if tile.count == 0 => None,
+                Some(Summed::Rate(more)) => Some((at_ns, rate(at_ns, &tile) + more)),
+                _ => Some((at_ns, rate(at_ns, &tile))),
             })
             .collect()
     }

@@ -23,6 +23,15 @@ const FRESH_NS: u64 = 3_000_000_000;
 /// Time a division where the picture is of sums alone: fifty of them are on it.
 const DIVISION_NS: u64 = 5_000_000_000;
 
+/// What the kernel's sums say of a signal at some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Summed {
+    /// They do not tell of it.
+    NotKnown,
+    /// So much a second.
+    Rate(f64),
+}
+
 impl Scope {
     /// Takes in a row of sums.
     pub(super) fn take_sum(&mut self, node: u16, row: &Synthesis) {
@@ -186,25 +195,25 @@ impl Scope {
 
     /// The hop whose payload the kernel added up for a layer, and how much: the first on the path with any.
     pub(super) fn summed_payload(slice: &Slice, hops: impl Fn(Hop) -> bool) -> Option<(Hop, u64, u64)> {
-        let path = Hop::path().iter().copied().filter(|hop| hops(*hop));
-        path.filter_map(|hop| {
+        let mut path = Hop::path().iter().copied().filter(|hop| hops(*hop));
+        path.find_map(|hop| {
             let counted = slice.hops.get(&hop)?;
             Some((hop, counted.bytes?, counted.hits))
         })
-        .next()
     }
 
-    /// Payload of a layer that the kernel added up in each column, a second; `Some(None)` where it added up and knows none of this layer.
+    /// Payload of a layer that the kernel added up in each column, a second; `None` where it added nothing up.
     pub(super) fn summed_rates(
         &self,
         layer: Option<Layer>,
         stretch: (u64, u64),
         n: usize,
-    ) -> Vec<Option<Option<f64>>> {
+    ) -> Vec<Option<Summed>> {
         let mut rates = vec![None; n];
         for slice in self.sums.slices(stretch, n).filter(|slice| slice.is_alone()) {
             let bytes = layer.and_then(|layer| Self::summed_payload(slice, |hop| hop.layer() == layer));
-            let rate = bytes.map(|(_, bytes, _)| bytes as f64 / slice.secs());
+            let rate =
+                bytes.map_or(Summed::NotKnown, |(_, bytes, _)| Summed::Rate(bytes as f64 / slice.secs()));
             columns_of((slice.from_ns, slice.to_ns), stretch, n, |column, _| {
                 if let Some(place) = rates.get_mut(column) {
                     *place = Some(rate);

@@ -118,8 +118,8 @@ impl Session {
         /// No interval is believed to be longer.
         const LONGEST_NS: u64 = 60_000_000_000;
         let mut read: Vec<Synthesis> = Vec::new();
-        let first = self.inner.segments.iter().map(|segment| segment.table(Table::Synthesis));
-        let first = first.filter_map(|file| Some((file, file.entries().next()?))).next();
+        let mut files = self.inner.segments.iter().map(|segment| segment.table(Table::Synthesis));
+        let first = files.find_map(|file| Some((file, file.entries().next()?)));
         if let Some((file, entry)) = first
             && let Ok(reader) = file.reader(Table::Synthesis)
         {

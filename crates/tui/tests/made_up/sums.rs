@@ -6,6 +6,9 @@ use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Direction, Event, EventFlags, Hop};
 use std::collections::BTreeMap;
 
+/// How many, all together, and how many in each cell.
+type Added = (u64, u64, BTreeMap<u16, u32>);
+
 const SECOND: u64 = 1_000_000_000;
 
 /// Which way of which conversation an event is of: its socket as the sender knows it. There is one packet at a time.
@@ -22,19 +25,21 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
     let mut batch = world.batch_until((number + 1) * SECOND).clone();
     let (from_ns, to_ns) = (START_NS + number * SECOND, START_NS + (number + 1) * SECOND);
     let mut before: BTreeMap<u64, (Hop, u64)> = BTreeMap::new();
-    let mut sums: BTreeMap<(Hop, Sum), (u64, u64, BTreeMap<u16, u32>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(Hop, Sum), Added> = BTreeMap::new();
     for event in &batch.events {
         let mut add = |of, amount, cell: Option<u16>| {
             let (n, sum, cells) = sums.entry((event.hop, of)).or_default();
             (*n, *sum) = (*n + 1, *sum + amount);
-            cell.into_iter().for_each(|cell| *cells.entry(cell).or_default() += 1);
+            if let Some(cell) = cell {
+                *cells.entry(cell).or_default() += 1;
+            }
         };
         let known = before.get(&way(event)).copied();
         match known.filter(|(hop, _)| {
             hop.path_index().is_some() && hop.path_index() < event.hop.path_index().or(Some(usize::MAX))
         }) {
             Some((hop, at_ns)) => {
-                add(Sum::Since(hop), event.time_ns - at_ns, Some(cell(event.time_ns - at_ns) as u16))
+                add(Sum::Since(hop), event.time_ns - at_ns, Some(cell(event.time_ns - at_ns) as u16));
             }
             None => add(Sum::Begun, 0, None),
         }
@@ -49,7 +54,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
             _ => {}
         }
     }
-    let row = |((hop, of), (n, sum, cells)): ((Hop, Sum), (u64, u64, BTreeMap<u16, u32>))| Synthesis {
+    let row = |((hop, of), (n, sum, cells)): ((Hop, Sum), Added)| Synthesis {
         from_ns,
         to_ns,
         hop,
