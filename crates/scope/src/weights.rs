@@ -55,7 +55,9 @@ impl Weights {
     /// As the captures began.
     pub fn new(infos: &[NodeInfo]) -> Self {
         let mut weights = Weights { nodes: Vec::new() };
-        infos.iter().for_each(|info| weights.join(info));
+        for info in infos {
+            weights.join(info);
+        }
         weights
     }
 
