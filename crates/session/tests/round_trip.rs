@@ -182,6 +182,22 @@ fn losses_without_events_are_replayed() {
 
 /// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
 #[test]
+fn sums_alone_are_somewhere_in_time_and_are_found_there() {
+    const S: u64 = 1_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let second = |at: u64| Synthesis { from_ns: (at - 1) * S, ..synthesis(at * S) };
+    for at in 11..=20 {
+        recorder.append(&Batch { synthesis: vec![second(at)], ..Batch::default() }).unwrap();
+    }
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!((session.summary().from_ns, session.extent_ns()), (None, Some((10 * S, 20 * S))));
+    let (part, _) = drain(&mut session.replay(Some(13 * S), Some(15 * S)));
+    assert_eq!(part.synthesis, (13..=15).map(second).collect::<Vec<_>>());
+}
+
+#[test]
 fn recordings_of_older_formats_are_read() {
     for (format, table, columns) in [(1, "clock", 4), (2, "clock", 11), (3, "counts", 6)] {
         let dir = tempfile::tempdir().unwrap();
