@@ -88,9 +88,9 @@ pub fn range_of_cell(cell: usize) -> Option<(u64, u64)> {
     Some((least, most))
 }
 
-/// What a time in a cell is told as: the longest of its step.
+/// What a time in a cell is told as: the longest of it.
 pub fn told(cell: u16) -> u64 {
-    of_cell(usize::from(cell)).map_or(0, |(step, _)| longest(step).min(LONGEST_NS))
+    range_of_cell(usize::from(cell)).map_or(0, |(_, most)| most.min(LONGEST_NS))
 }
 
 /// The time that a part of those counted does not exceed, by the nearest rank and at most a sixteenth too long. The cells in order, with how many are

@@ -3,6 +3,7 @@
 //! A node is a network namespace. There are at most [`MAX_NODES`] of them with windows of their own; events of further
 //! ones, and those whose node is unknown, are counted together and show only while all nodes are shown.
 
+use crate::format;
 use crate::lifeline::Lifeline;
 use crate::names::Seat;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
@@ -54,6 +55,15 @@ impl HopStats {
             bytes_per_s: self.bytes_per_s.map(|bytes| bytes * weight),
             estimated: weight > 1.0,
             ..self
+        }
+    }
+
+    /// One of its two rates in words, marked as what it is: `≈18.2k/s` an estimate, `Σ18.2k/s` what the kernel added up.
+    pub fn shown(&self, rate: &str) -> String {
+        match (self.summed, self.estimated) {
+            (true, _) => format::marked(format::SUMMED, rate),
+            (_, true) => format::estimate(rate),
+            _ => rate.to_owned(),
         }
     }
 }

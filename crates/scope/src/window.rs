@@ -4,6 +4,7 @@
 //! and the oldest bucket is taken off when it leaves, so reading costs nothing and memory does not grow with traffic.
 //! Only whole buckets are shown: numbers change at bucket edges and stand still between them.
 
+use crate::look::Percentiles;
 use hdrhistogram::Histogram;
 use magscope_core::Hop;
 
@@ -30,6 +31,14 @@ pub struct Latency {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
+}
+
+impl Latency {
+    /// Of times that were measured from there.
+    pub(crate) const fn of(from: Hop, times: Percentiles) -> Self {
+        let Percentiles { n, p50_ns, p90_ns, p99_ns, max_ns, .. } = times;
+        Latency { from, n, p50_ns, p90_ns, p99_ns, max_ns }
+    }
 }
 
 /// A histogram of nanoseconds, 1 % wide classes. `None` only if the constants were out of the library's range.

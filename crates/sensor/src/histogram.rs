@@ -92,7 +92,7 @@ impl Histogram {
             }
             count(&mut self.steps, at, u64::from(*n));
             self.bounds[below] += u64::from(*n);
-            let longest = longest(at).min(LONGEST_NS).min(LE_NS.get(below).copied().unwrap_or(u64::MAX));
+            let longest = steps::told(*cell);
             self.count_native(longest, u64::from(*n));
             self.max_ns = self.max_ns.max(longest);
         }

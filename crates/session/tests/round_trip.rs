@@ -180,7 +180,6 @@ fn losses_without_events_are_replayed() {
     assert_eq!(drain(&mut session.replay(None, None)).0.losses, [loss(1_000, 7)]);
 }
 
-/// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
 #[test]
 fn sums_alone_are_somewhere_in_time_and_are_found_there() {
     const S: u64 = 1_000_000_000;
@@ -197,6 +196,7 @@ fn sums_alone_are_somewhere_in_time_and_are_found_there() {
     assert_eq!(part.synthesis, (13..=15).map(second).collect::<Vec<_>>());
 }
 
+/// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
 #[test]
 fn recordings_of_older_formats_are_read() {
     for (format, table, columns) in [(1, "clock", 4), (2, "clock", 11), (3, "counts", 6)] {

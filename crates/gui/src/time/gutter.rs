@@ -5,8 +5,8 @@ use crate::cx::Cx;
 use crate::text::{self, NUMBERS, SMALL, WORDS};
 use egui::{Align2, Rect, Role, Sense, Ui, WidgetInfo, pos2};
 use magscope_core::node::Service;
-use magscope_scope::format::{SUMMED, count, duration, marked, rate, short_duration};
-use magscope_scope::{Action, Frame, HopStats, Lane, Place, Probe};
+use magscope_scope::format::{count, duration, rate, short_duration};
+use magscope_scope::{Action, Frame, Lane, Place, Probe};
 
 /// Width of the names.
 pub const NAMES: f32 = 112.0;
@@ -127,11 +127,6 @@ pub fn titles(painter: &egui::Painter, left: f32, y: f32, cx: &Cx) {
     }
 }
 
-fn shown_rate(stats: &HopStats) -> String {
-    let rate = rate(stats.events_per_s);
-    if stats.summed { marked(SUMMED, &rate) } else { rate }
-}
-
 fn columns(left: f32) -> [f32; 3] {
     [left + 62.0, left + 124.0, left + FIGURES - 8.0]
 }
@@ -164,7 +159,7 @@ pub fn figures(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, c
         let colour = if frame.view.hop == Some(hop) { cx.c.accent } else { cx.c.text };
         let latency = stats.latency.as_ref();
         let times = [latency.map(|l| l.p50_ns), latency.map(|l| l.p99_ns)].map(|ns| ns.map(duration));
-        let shown = times.into_iter().chain([Some(shown_rate(stats))]);
+        let shown = times.into_iter().chain([Some(stats.shown(&rate(stats.events_per_s)))]);
         for (end, words) in columns(left).into_iter().zip(shown) {
             let (words, colour) = words.map_or_else(|| ("·".to_owned(), cx.c.dim), |words| (words, colour));
             text::put(painter, pos2(end, y), Align2::RIGHT_CENTER, &words, NUMBERS, colour, 90.0);

@@ -128,14 +128,7 @@ impl Scope {
         let payload = self.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
         let times = self.pyramid.total(Lane::Latency(hop), from_ns, to_ns).percentiles();
         let below = hop.path_index().and_then(|index| self.below.get(index).copied().flatten());
-        let latency = below.filter(|_| times.n > 0).map(|from| Latency {
-            from,
-            n: times.n,
-            p50_ns: times.p50_ns,
-            p90_ns: times.p90_ns,
-            p99_ns: times.p99_ns,
-            max_ns: times.max_ns,
-        });
+        let latency = below.filter(|_| times.n > 0).map(|from| Latency::of(from, times));
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,

@@ -156,14 +156,7 @@ impl Scope {
     pub(super) fn or_summed(stats: HopStats, hop: Hop, lately: Option<&Slice>) -> HopStats {
         let Some(slice) = lately.filter(|_| stats.events_per_s == 0.0) else { return stats };
         let counted = slice.hops.get(&hop).copied().unwrap_or_default();
-        let latency = slice.latency_to(hop).map(|(from, times)| Latency {
-            from,
-            n: times.n,
-            p50_ns: times.p50_ns,
-            p90_ns: times.p90_ns,
-            p99_ns: times.p99_ns,
-            max_ns: times.max_ns,
-        });
+        let latency = slice.latency_to(hop).map(|(from, times)| Latency::of(from, times));
         HopStats {
             events_per_s: counted.hits as f64 / slice.secs(),
             bytes_per_s: counted.bytes.map(|bytes| bytes as f64 / slice.secs()),

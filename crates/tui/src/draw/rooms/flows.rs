@@ -24,23 +24,11 @@ const COLUMNS: &[Column] = &[
     words("longest, lately", 20, 1, 11),
 ];
 
-/// The same, where the kernel added up flows itself beside journeys: its columns at the end.
-const BESIDE: &[Column] = &[
-    words("flow", 34, 2, 0),
-    words("processes", 19, 1, 8),
-    number("journeys", 6, 5),
-    number("bad", 6, 4),
-    number("resent", 6, 10),
-    number("bytes", 7, 7),
-    number("p50", 7, 9),
-    number("p99", 7, 3),
-    number("max", 7, 11),
-    words("most of its time", 24, 1, 6),
-    words("share", 8, 0, 12),
-    words("longest, lately", 20, 1, 13),
-    number("Σ packets", 9, 2),
-    number("Σ bytes", 7, 1),
-];
+/// Where the kernel added up flows itself beside journeys: its columns at the end, and given room right after the flow.
+fn beside() -> Vec<Column> {
+    let later = |column: &Column| Column { need: if column.need > 0 { column.need + 2 } else { 0 }, ..*column };
+    COLUMNS.iter().map(later).chain([number("Σ packets", 9, 2), number("Σ bytes", 7, 1)]).collect()
+}
 
 /// Where there is nothing else.
 const ALONE: &[Column] = &[
@@ -58,11 +46,11 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let table = frame.flows(usize::from(area.height.saturating_sub(1)));
     let alone = table.summed && table.rows.iter().all(|row| row.journeys == 0);
     let columns = match (table.summed, alone) {
-        (false, _) => COLUMNS,
-        (_, false) => BESIDE,
-        _ => ALONE,
+        (false, _) => COLUMNS.to_vec(),
+        (_, false) => beside(),
+        _ => ALONE.to_vec(),
     };
-    let grid = Grid::new(columns, area);
+    let grid = Grid::new(&columns, area);
     grid.titles(canvas, 0);
     if table.rows.is_empty() {
         canvas.put(area, 2, 1, "no flow yet", theme.dim);

@@ -51,14 +51,9 @@ impl Column {
     /// What stands in it; `None` where nothing was measured.
     pub fn text(self, stats: &HopStats) -> Option<String> {
         let latency = stats.latency;
-        let shown = |rate: String| match (stats.summed, stats.estimated) {
-            (true, _) => format::marked(format::SUMMED, &rate),
-            (_, true) => format::estimate(&rate),
-            _ => rate,
-        };
         match self {
-            Self::Rate => Some(shown(format::rate(stats.events_per_s))),
-            Self::Bits => stats.bytes_per_s.map(format::bit_rate).map(shown),
+            Self::Rate => Some(stats.shown(&format::rate(stats.events_per_s))),
+            Self::Bits => stats.bytes_per_s.map(|bytes| stats.shown(&format::bit_rate(bytes))),
             Self::P50 => latency.map(|l| format::duration(l.p50_ns)),
             Self::P99 => latency.map(|l| format::duration(l.p99_ns)),
             Self::Max => latency.map(|l| format::duration(l.max_ns)),
