@@ -233,7 +233,7 @@ static __noinline int admitted(struct about *a, __u64 now)
 	int answer = 0;
 	if (asked) {
 		put_together(a, asked);
-		answer = plan.process ? admit(&asked->s, &asked->who, now) : admit(&asked->s, NULL, now);
+		answer = plan.process ? admit(state, &asked->s, &asked->who, now) : admit(state, &asked->s, NULL, now);
 	}
 	give_back(state);
 	return answer;
@@ -262,7 +262,7 @@ INLINE int on_hit(enum call call, void *ctx)
 	}
 	if (control.gate & MAG_GATE_CHOOSE && !admitted(&a, now))
 		return 0;
-	__u64 flow = a.flow ? flow_of(&a.packet.t, now) : 0;
+	__u64 flow = a.flow ? flow_of(state, &a.packet.t, now) : 0;
 	if (plan.process)
 		announce_task(state, pid_tgid, now);
 	struct mag_hit *h = reserve(state, hop, MAG_KIND_HIT, sizeof(*h), now);

@@ -24,7 +24,7 @@ INLINE bool parse_tx(const struct sk_buff *skb, const struct net_device *dev, st
 
 INLINE __u64 sender_of(const struct sk_buff *skb)
 {
-	const struct sock *sk = READ(skb, sk);
+	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	return sk ? READ(sk, __sk_common.skc_cookie.counter) : 0;
 }
 
@@ -33,7 +33,7 @@ INLINE int on_dev_queue(const struct sk_buff *skb)
 	if (!wanted(MAG_DEV_QUEUE))
 		return 0;
 	__u64 now = clock_unless_gated();
-	const struct net_device *dev = READ(skb, dev);
+	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse_tx(skb, dev, &p))
 		log_packet(MAG_DEV_QUEUE, &p, sender_of(skb), READ(dev, ifindex), p.ack, 0, now);
@@ -54,24 +54,20 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 	if (!parse_tx(skb, dev, &p))
 		return 0;
 	__u64 cookie = sender_of(skb);
-	struct handover *h = NULL;
-	if (wanted(MAG_DEV_DONE)) {
-		__u32 zero = 0;
-		h = bpf_map_lookup_elem(&handovers, &zero);
-		if (h) {
-			h->skb = (__u64)skb;
-			h->cookie = cookie;
-			h->ifindex = dev->ifindex;
-			h->packet = p;
-			/* it may be gone by then */
-			h->packet.skb_at = h->packet.ip_at = h->packet.payload_at = 0;
-		}
-	}
 	if (wanted(MAG_DEV_XMIT)) {
 		now = log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
 		/* the receiver may have moved it on before the driver is back */
-		if (h && now)
-			h->packet.before = MARK(MAG_DEV_XMIT, now);
+		p.before = now ? MARK(MAG_DEV_XMIT, now) : 0;
+	}
+	__u32 zero = 0;
+	struct handover *h = wanted(MAG_DEV_DONE) ? bpf_map_lookup_elem(&handovers, &zero) : NULL;
+	if (h) {
+		/* it may be gone by then */
+		p.skb_at = p.ip_at = p.payload_at = 0;
+		h->skb = (__u64)skb;
+		h->cookie = cookie;
+		h->ifindex = dev->ifindex;
+		h->packet = p;
 	}
 	return 0;
 }
@@ -99,7 +95,7 @@ INLINE int on_dev_recv(const struct sk_buff *skb)
 	if (!wanted(MAG_DEV_RECV))
 		return 0;
 	__u64 now = clock_unless_gated();
-	const struct net_device *dev = READ(skb, dev);
+	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, data), READ(skb, protocol), netns_of_device(dev), RX, &p))
 		log_packet(MAG_DEV_RECV, &p, 0, READ(dev, ifindex), p.ack, 0, now);
@@ -124,8 +120,8 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 		return 0;
 	if (!skb->network_header || skb->network_header == 0xffff)
 		return 0;
-	const struct net_device *dev = skb->dev;
-	const struct sock *sk = skb->sk;
+	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
+	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	__u32 netns = 0;
 	if (sk)
 		netns = netns_of_socket(sk);
@@ -135,6 +131,6 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 		return 0;
 	struct packet p;
 	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p))
-		log_packet(MAG_SKB_DROP, &p, 0, dev ? dev->ifindex : 0, reason, 0, now);
+		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
 	return 0;
 }

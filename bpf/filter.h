@@ -72,9 +72,9 @@ INLINE __u8 way_of(__u8 hop)
 INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 {
 	who->tgid = READ(task, tgid);
-	who->uid = READ(task, cred, uid.val);
+	who->uid = FOLLOW(task_struct, task, cred, uid.val);
 	bpf_probe_read_kernel(who->comm, sizeof(who->comm), task->comm);
-	const struct cgroup *group = READ(task, cgroups, dfl_cgrp);
+	const struct cgroup *group = FOLLOW(task_struct, task, cgroups, dfl_cgrp);
 	const void *ancestors = &group->ancestors;
 	int level = READ(group, level);
 #pragma unroll
@@ -171,10 +171,17 @@ INLINE int address_within(const struct mag_test *t, const struct subject *s, boo
 	return (a & t->mask[0]) == t->value[0] && (b & t->mask[1]) == t->value[1];
 }
 
-/* Of two ends: one is enough; without it an unknown one leaves it open. */
-INLINE int either(int a, int b)
+/* What is asked of a flow's ends: EITHER is enough, and without one that holds an unknown one leaves it open. */
+enum { EITHER, SOURCE, DESTINATION };
+_Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE && MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION, "in that order");
+_Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE && MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION, "in that order");
+__noinline int of_ends(__u32 which, __u32 way, __u32 local, __u32 remote)
 {
-	return a == YES || b == YES ? YES : a == UNKNOWN || b == UNKNOWN ? UNKNOWN : NO;
+	if (which == EITHER)
+		return local == YES || remote == YES ? YES : local | remote;
+	if (way == WAY_UNKNOWN)
+		return UNKNOWN;
+	return (way == WAY_TX) == (which == SOURCE) ? local : remote;
 }
 
 /* One test. A function of its own to the verifier too: inside the loop its branches would multiply with the rounds. */
@@ -198,17 +205,13 @@ __noinline int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 	case MAG_FIELD_LEN:
 		return s->ends & LENGTH ? within(t, s->len) : UNKNOWN;
 	case MAG_FIELD_PORT:
-		return either(port_within(t, s, true), port_within(t, s, false));
 	case MAG_FIELD_SPORT:
-		return s->way ? port_within(t, s, s->way == WAY_TX) : UNKNOWN;
 	case MAG_FIELD_DPORT:
-		return s->way ? port_within(t, s, s->way != WAY_TX) : UNKNOWN;
+		return of_ends(t->field - MAG_FIELD_PORT, s->way, port_within(t, s, true), port_within(t, s, false));
 	case MAG_FIELD_HOST:
-		return either(address_within(t, s, true), address_within(t, s, false));
 	case MAG_FIELD_SRC:
-		return s->way ? address_within(t, s, s->way == WAY_TX) : UNKNOWN;
 	case MAG_FIELD_DST:
-		return s->way ? address_within(t, s, s->way != WAY_TX) : UNKNOWN;
+		return of_ends(t->field - MAG_FIELD_HOST, s->way, address_within(t, s, true), address_within(t, s, false));
 	case MAG_FIELD_TGID:
 		return who ? within(t, who->tgid) : UNKNOWN;
 	case MAG_FIELD_UID:
@@ -267,20 +270,20 @@ static long step(__u64 round, struct walk *w)
 	if (at >= MAG_TESTS)
 		return 1;
 	struct mag_test *t = &w->filter->tests[at];
-	int answer = holds(t, w->s, w->who);
-	if (answer == UNKNOWN) {
-		w->doubt = 1;
-		w->at = t->unknown;
-	} else {
-		w->at = answer ? t->then : t->otherwise;
-	}
+	/* without branches, each of which the verifier would follow in each round */
+	__u32 answer = holds(t, w->s, w->who) & 3;
+	const __u8 *next = &t->otherwise;
+	w->at = next[answer];
+	w->doubt |= answer & UNKNOWN;
 	return 0;
 }
 
 /* YES to keep; NO and UNKNOWN to leave out, the latter where something asked for on the way was not known. A loop by
  * helper, because the verifier would follow a plain one through all of its rounds. */
-static __noinline int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
+__noinline int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
 {
+	if (!filter || !s)
+		return UNKNOWN;
 	struct walk w = { .filter = filter, .s = s, .who = who };
 	bpf_loop(MAG_TESTS, step, &w, 0);
 	return w.at == MAG_KEEP ? YES : w.doubt ? UNKNOWN : NO;

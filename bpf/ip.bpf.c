@@ -29,7 +29,7 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 
 INLINE int log_hook(struct bpf_nf_ctx *ctx, __u8 hop, enum side side)
 {
-	const struct nf_hook_state *state = ctx->state;
+	const struct nf_hook_state *state = CAST(nf_hook_state, ctx->state);
 	/* skb->protocol is not set yet at LOCAL_OUT */
 	__be16 protocol = state->pf == AF_INET ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
 	log_ip(hop, side, state->net, state->sk, ctx->skb, side ? state->out : state->in, protocol);
@@ -80,14 +80,14 @@ INLINE int on_ip6_out(const struct net *net, const struct sock *sk, const struct
 INLINE int on_ip_hop(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
 		     __be16 protocol)
 {
-	return log_ip(hop, side, net, sk, skb, READ(skb, dev), protocol);
+	return log_ip(hop, side, net, sk, skb, FOLLOW(sk_buff, skb, dev), protocol);
 }
 
 /* Comes before IP has checked the packet, so also for those that are for another host and only overheard. */
 INLINE int on_ip_pre(const struct sk_buff *skb, __be16 protocol)
 {
-	const struct net_device *dev = READ(skb, dev);
+	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	if (READ_BITFIELD(skb, pkt_type) == PACKET_OTHERHOST)
 		return 0;
-	return log_ip(MAG_IP_PRE, RX, READ(dev, nd_net.net), NULL, skb, dev, protocol);
+	return log_ip(MAG_IP_PRE, RX, FOLLOW(net_device, dev, nd_net.net), NULL, skb, dev, protocol);
 }

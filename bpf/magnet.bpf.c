@@ -7,5 +7,6 @@
 #include "sched.bpf.c"
 #include "functions.bpf.c"
 #include "pages.bpf.c"
+#include "symbols.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

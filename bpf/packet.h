@@ -44,16 +44,14 @@ struct packet {
 	__u8 pad[4];
 };
 
-INLINE bool netns_wanted(__u32 netns)
+/* The verifier knows the configuration, and so how many rounds there are. */
+__noinline int netns_wanted(__u32 netns)
 {
-	if (!config.netns_count)
-		return true;
-	/* the verifier knows the configuration and keeps only the comparisons that are needed */
-#pragma unroll
-	for (int i = 0; i < MAG_MAX_NETNS; i++)
-		if (i < config.netns_count && config.netns[i] == netns)
+	__u32 count = config.netns_count;
+	for (__u32 i = 0; i < MAG_MAX_NETNS && i < count; i++)
+		if (config.netns[i] == netns)
 			return true;
-	return false;
+	return !count;
 }
 
 INLINE __u64 flow_id(const struct tuple *t)
@@ -68,11 +66,10 @@ INLINE __u64 flow_id(const struct tuple *t)
 	return h ? h : 1;
 }
 
-/* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too, as is all
- * that follows where a packet was read: there the ways through parse() have not yet become one again. */
-__noinline __u64 flow_of(struct tuple *t, __u64 now)
+/* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too: it
+ * is called from many places. */
+__noinline __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 {
-	struct mag_cpu *state = this_cpu();
 	if (!t || !state)
 		return 0;
 	__u64 *cell, mark, id = flow_id(t);
@@ -110,46 +107,33 @@ INLINE __u16 segments_of(const struct sk_buff *skb)
 /* The network namespace of a device, and of a socket. */
 INLINE __u32 netns_of_device(const struct net_device *dev)
 {
-	return READ(dev, nd_net.net, ns.inum);
+	return FOLLOW(net_device, dev, nd_net.net, ns.inum);
 }
 
 INLINE __u32 netns_of_socket(const struct sock *sk)
 {
-	return READ(sk, __sk_common.skc_net.net, ns.inum);
+	return FOLLOW(sock, sk, __sk_common.skc_net.net, ns.inum);
 }
 
 /* Which way a packet goes; UNSEALED on its way out, before IPv4 has written its length. */
 enum side { RX, TX, UNSEALED };
 
 /*
- * Reads the packet whose IP header is at `at`. The source is the local end on the way out, the destination on the way in.
- * Returns false for what is no IP packet, or not of a wanted namespace. Ports are those of TCP and UDP; of an ICMP echo its
+ * Reads the packet whose IP header is at p->ip_at; all of `p` that is not known beforehand is zero. The source is the local end on the
+ * way out, the destination on the way in. Returns 0 for what is no IP packet. Ports are those of TCP and UDP; of an ICMP echo its
  * identifier, at both ends; of all else 0.
+ *
+ * A function of its own to the verifier too: the many ways through it end with it.
  */
-INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
-		  struct packet *p)
+__noinline int read_packet(struct packet *p, __u32 protocol, enum side tx)
 {
-	if (!netns_wanted(netns))
+	if (!p)
 		return false;
+	const struct sk_buff *skb = CAST(sk_buff, p->skb_at);
+	const void *at = (const void *)p->ip_at, *l4;
 	struct tuple *t = &p->t;
-	const void *l4;
 	__u32 l4_len;
-	t->netns = netns;
-	t->local_port = 0;
-	t->remote_port = 0;
-	__builtin_memset(t->pad, 0, sizeof(t->pad));
-	p->flags = 0;
-	p->seq = 0;
-	p->len = 0;
-	p->ack = 0;
-	p->tcp_flags = 0;
-	p->ip_id = 0;
 	p->head = (__u64)READ(skb, head);
-	p->before = 0;
-	__builtin_memset(p->pad, 0, sizeof(p->pad));
-	p->skb_at = (__u64)skb;
-	p->ip_at = (__u64)at;
-	p->payload_at = 0;
 	__u32 offset = 0;
 	if (tx == RX) {
 		__u8 type = READ_BITFIELD(skb, pkt_type);
@@ -288,16 +272,30 @@ INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __
 	return true;
 }
 
-/* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
-INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
+/* Reads the packet whose IP header is at `at`; false for what is none, or not of a wanted namespace. */
+INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side side,
+		  struct packet *p)
 {
+	if (!netns_wanted(netns))
+		return false;
+	__builtin_memset(p, 0, sizeof(*p));
+	p->t.netns = netns;
+	p->skb_at = (__u64)skb;
+	p->ip_at = (__u64)at;
+	return read_packet(p, protocol, side);
+}
+
+/* The flow of the socket whose address stands in the first word of `t`. A function of its own to the verifier too. */
+__noinline int read_socket(struct tuple *t)
+{
+	if (!t)
+		return false;
+	const struct sock *sk = CAST(sock, t->addr.q[0]);
 	__u16 family = READ(sk, __sk_common.skc_family);
 	t->local_port = READ(sk, __sk_common.skc_num);
 	t->remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
 	t->netns = netns_of_socket(sk);
 	t->proto = READ(sk, sk_protocol);
-	t->ipv6 = 0;
-	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	if (family == AF_INET6) {
 		MEMBER(in6_addr, remote, &sk->__sk_common.skc_v6_daddr);
 		const __u64 *to = (const __u64 *)remote;
@@ -319,6 +317,14 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 		t->addr.q[3] = 0;
 	}
 	return t->remote_port != 0;
+}
+
+/* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
+INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
+{
+	__builtin_memset(t, 0, sizeof(*t));
+	t->addr.q[0] = (__u64)sk;
+	return read_socket(t);
 }
 
 /* The abstract id of a socket. Programs without typed pointers cannot make a cookie; a socket that has none yet is then
@@ -392,9 +398,8 @@ enum glance { OPEN, OUT, IN };
 
 /* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
  * is left out is counted. */
-__noinline int at_a_glance(struct tuple *t, __u32 hop, __u32 ports)
+__noinline int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
 {
-	struct mag_cpu *state = this_cpu();
 	if (!t || !state)
 		return OPEN;
 	hop &= MAG_HOPS - 1;
@@ -518,7 +523,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
 	int glance = OPEN;
 	if (gate && !remembers)
-		glance = at_a_glance(&p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+		glance = at_a_glance(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
 	if (glance == OUT)
 		return 0;
 	if (!now)
@@ -532,14 +537,14 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			recall(&s);
 			return 0;
 		}
-		if (!admit(&s, NULL, now))
+		if (!admit(state, &s, NULL, now))
 			return 0;
 	}
 	__u64 flow = 0;
 	if (detailed && adds_up()) {
 		pass_packet(p, cookie, hop, now);
 		if (control.rated >> hop & 1) {
-			flow = flow_of(&p->t, now);
+			flow = flow_of(state, &p->t, now);
 			bool drop = hop == MAG_SKB_DROP;
 			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
 		}
@@ -549,7 +554,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		}
 	}
 	if (!flow)
-		flow = flow_of(&p->t, now);
+		flow = flow_of(state, &p->t, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
 	if (!e)
 		return now;
@@ -573,7 +578,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	bool peer = socket_tuple(sk, &t);
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
-	int glance = gate && !control.learn ? at_a_glance(&t, hop, true) : OPEN;
+	int glance = gate && !control.learn ? at_a_glance(state, &t, hop, true) : OPEN;
 	if (glance == OUT)
 		return;
 	if (gate && glance == OPEN) {
@@ -585,7 +590,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 			s.ends |= LENGTH;
 		if (control.learn)
 			remember(&s, pid_tgid != 0);
-		if (!wanted(hop) || !admit(&s, NULL, now))
+		if (!wanted(hop) || !admit(state, &s, NULL, now))
 			return;
 	}
 	if (detailed && adds_up()) {
@@ -599,7 +604,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		}
 	}
 	if (peer)
-		flow = flow_of(&t, now);
+		flow = flow_of(state, &t, now);
 	if (pid_tgid)
 		announce_task(state, pid_tgid, now);
 	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);

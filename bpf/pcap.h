@@ -55,12 +55,8 @@ INLINE int reachable(const struct machine *m, __u32 from, __u32 size)
 INLINE __u32 load(const __u8 *packet, __u32 from, __u32 size)
 {
 	const __u8 *bytes = packet + (from & (LOOKED_AT - 1));
-	__u32 value = bytes[0];
-	if (size > 1)
-		value = value << 8 | bytes[1];
-	if (size > 2)
-		value = value << 16 | bytes[2] << 8 | bytes[3];
-	return value;
+	__u32 four = (__u32)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
+	return four >> ((32 - 8 * size) & 31);
 }
 
 INLINE __u32 *word(__u8 *bytes, __u32 k)
@@ -91,7 +87,7 @@ __noinline int run_insn(__u32 level)
 	switch (kind) {
 	case 0: /* to A */
 	case 1: { /* to X */
-		__u32 value = k, size = (code & 0x18) == 0x10 ? 1 : (code & 0x18) == 8 ? 2 : 4;
+		__u32 value = k, size = 4 >> (code >> 3 & 3);
 		if (mode == 0x20 || mode == 0x40 || mode == 0xa0) {
 			__u32 from = mode == 0x40 ? m->x + k : k;
 			if (mode == 0x40 && from < k) {
@@ -178,9 +174,14 @@ static long execute(__u64 round, __u32 *level)
 }
 
 /* The headers of a packet of this flow, as far as they are known; a bit a byte that is. 0 where too little is known. A
- * function of its own, because the stack of all callers together is 512 bytes. */
-static __noinline __u64 make_up(const struct subject *s, __u8 *bytes)
+ * function of its own, because the stack of all callers together is 512 bytes; it finds its scratch by itself as run_insn does. */
+__noinline __u64 make_up(struct subject *s, __u32 level)
 {
+	__u32 zero = 0;
+	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
+	if (!s || !scratch)
+		return 0;
+	__u8 *bytes = scratch->bytes[level & (NESTING - 1)];
 	__u8 ends = LOCAL_ADDR | REMOTE_ADDR, has = s->ends;
 	if (!s->way || !s->proto || (has & ends) != ends)
 		return 0;
@@ -213,9 +214,8 @@ static __noinline __u64 make_up(const struct subject *s, __u8 *bytes)
 }
 
 /* What the expression in force says of an event. */
-__noinline int pcap_holds(struct subject *s, __u32 slot)
+__noinline int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
 {
-	struct mag_cpu *state = this_cpu();
 	if (!s || !state)
 		return UNKNOWN;
 	__u32 level = 0;
@@ -231,7 +231,7 @@ __noinline int pcap_holds(struct subject *s, __u32 slot)
 			m->have = got ? got->done : 0;
 			m->length = got ? got->length : 0;
 		} else {
-			m->made_up = make_up(s, bytes);
+			m->made_up = make_up(s, level);
 		}
 		if (s->ip || m->made_up) {
 			bpf_loop(MAG_PCAP_INSNS, execute, &level, 0);

@@ -196,7 +196,7 @@ struct mag_hit {
  */
 #define MAG_STEP_BITS 4
 #define MAG_STEPS_OF_TIME 1024 /* a power of two above the longest time's step */
-#define MAG_BOUNDS 22
+#define MAG_BOUND_SLOTS 32 /* a power of two above their number; the rest is longer than any time */
 #define MAG_CELLS 560
 #define MAG_LONGEST_NS 100000000000ULL
 struct mag_pair {
@@ -287,8 +287,7 @@ struct mag_config {
 	unsigned int tsc_mult;             /* events carry the TSC: nanoseconds are cycles * mult >> shift; 0: MONOTONIC */
 	unsigned int tsc_shift;
 	unsigned long long tsc_origin_ns;  /* what the first cycle counted stands for */
-	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
-	unsigned long long bounds_ns[MAG_BOUNDS];
+	unsigned long long bounds_ns[MAG_BOUND_SLOTS];
 	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* how many bounds are below the shortest time of a step */
 	unsigned char rank[MAG_HOPS]; /* of those hops that times are taken between, from 1 on; 0 for others */
 };
@@ -326,8 +325,9 @@ enum mag_field {
 };
 struct mag_test {
 	unsigned char field;     /* enum mag_field */
-	unsigned char then;      /* next test, or enum mag_verdict, where it holds */
-	unsigned char otherwise; /* where it does not */
+	/* the next test, or enum mag_verdict, in the order of the answers: */
+	unsigned char otherwise; /* where it does not hold */
+	unsigned char then;      /* where it holds */
 	unsigned char unknown;   /* where the hop cannot know */
 	unsigned int arg;
 	unsigned long long value[2];
@@ -396,6 +396,7 @@ struct mag_control {
 	unsigned int rate_slot;		      /* which of the two maps of rates is written to */
 	unsigned int pad;
 	unsigned long long page_base; /* from a struct page to its memory; 0 where that was not found */
+	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
 };
 
 /* Who uses a socket. */

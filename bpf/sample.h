@@ -23,10 +23,10 @@ INLINE __u32 flow_hash(const struct subject *s)
 #define BOTH_ENDS (LOCAL_ADDR | REMOTE_ADDR | LOCAL_PORT | REMOTE_PORT)
 
 /* What has no flow (a UDP socket without a peer, a task) is not sampled by flow: a journey that is kept stays whole. */
-INLINE bool flow_sampled_out(const struct subject *s)
+__noinline int flow_sampled_out(struct subject *s)
 {
 	__u32 limit = control.flow_limit;
-	return limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
+	return s && limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
 }
 
 INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
@@ -51,9 +51,8 @@ INLINE __u64 clock_unless_gated(void)
 }
 
 /* Whether an event becomes a record; counts it where it does not. */
-__noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
+__noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
 {
-	struct mag_cpu *state = this_cpu();
 	if (!s || !state)
 		return 0;
 	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
@@ -79,7 +78,7 @@ __noinline int admit(struct subject *s, struct mag_who *who, __u64 now)
 		answer = decide(filter, s, who);
 	slot = control.pcap;
 	if (slot-- && answer != NO) {
-		int other = pcap_holds(s, slot);
+		int other = pcap_holds(state, s, slot);
 		if (other != YES)
 			answer = other;
 	}

@@ -23,12 +23,12 @@ struct {
 #define READY_SPAN_NS 50000
 
 /* Here the process is the task itself, and its socket, if it was woken by one, leads to the rest. */
-static __noinline int admit_task(const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
+static __noinline int admit_task(struct mag_cpu *state, const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
 {
 	struct subject s = { .cookie = cookie, .hop = hop, .way = way_of(hop) };
 	struct mag_who who;
 	who_is(&who, task);
-	return admit(&s, &who, now);
+	return admit(state, &s, &who, now);
 }
 
 INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 other, __u32 took_ns, __u64 now)
@@ -37,7 +37,7 @@ INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 oth
 	if (!state || !wanted(hop))
 		return;
 	__u32 gates = control.gate;
-	if (gates & MAG_GATE_CHOOSE && !admit_task(task, cookie, hop, now))
+	if (gates & MAG_GATE_CHOOSE && !admit_task(state, task, cookie, hop, now))
 		return;
 	if (gates & MAG_GATE_DETAIL) {
 		if (adds_up())

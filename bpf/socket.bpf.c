@@ -83,7 +83,7 @@ int BPF_PROG(app_recv, struct sock *sk, int ret, int flags)
 /* Bytes on their way to the reader's memory: TCP always, UDP only where the payload is not in the linear part. */
 INLINE int on_app_copy(enum how how, const struct sk_buff *skb, int len)
 {
-	const struct sock *sk = READ(skb, sk);
+	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	if (!sk || len <= 0 || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
@@ -103,11 +103,14 @@ int BPF_PROG(app_copy, const struct sk_buff *skb, int len)
 
 /*
  * How many threads this socket's data_ready may wake: those that poll, one of those that read, one for each epoll. Where
- * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread.
+ * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread. A function
+ * of its own to the verifier too, to which a pointer is a number in memory.
  */
-INLINE __u32 sleepers(const struct sock *sk)
+__noinline int sleepers(__u64 *sk_at)
 {
-	const struct socket_wq *wq = READ(sk, sk_wq);
+	if (!sk_at)
+		return 0;
+	const struct socket_wq *wq = FOLLOW(sock, *sk_at, sk_wq);
 	if (!wq)
 		return 0;
 	const void *head = &wq->wait.head, *at = READ(wq, wait.head.next);
@@ -119,7 +122,7 @@ INLINE __u32 sleepers(const struct sock *sk)
 		const struct wait_queue_entry *waiter =
 			CAST(wait_queue_entry, at - bpf_core_field_offset(struct wait_queue_entry, entry));
 		at = READ(waiter, entry.next);
-		if (READ(waiter, private) || (__u64)READ(waiter, func) != config.epoll_callback) {
+		if (READ(waiter, private) || (__u64)READ(waiter, func) != control.epoll_callback) {
 			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
 				readers = 1;
 			else
@@ -149,7 +152,8 @@ INLINE int on_sock_ready(enum how how, const struct sock *sk)
 	struct mag_cpu *state = this_cpu();
 	if (state) {
 		/* whoever is woken next on this CPU, is woken by this */
-		__u32 count = sleepers(sk);
+		__u64 sk_at = (__u64)sk;
+		__u32 count = sleepers(&sk_at);
 		state->ready_cookie = count ? cookie : 0;
 		state->ready_wakes = count;
 		state->ready_ns = now;

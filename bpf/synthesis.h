@@ -72,18 +72,26 @@ INLINE bool scant(void)
 	return control.detail == MAG_DETAIL_COMPACT || only_adds_up();
 }
 
+/* 1 where a is less than b, else 0; both below 2^63. What follows counts without branches, because the verifier would follow
+ * every way through all of them; and with products instead of masks, for which newer ones make a branch of their own. */
+INLINE __u64 less(__s64 a, __s64 b)
+{
+	__u64 difference = a - b;
+	OPAQUE(difference);
+	return difference >> 63;
+}
+
 INLINE __u32 step_of(__u64 ns)
 {
-	if (ns < 1 << MAG_STEP_BITS)
-		return ns;
-	__u64 rest = ns;
+	/* times shorter than that are steps of their own, which is what the same sum makes of them */
+	__u64 rest = ns | 1 << MAG_STEP_BITS;
 	__u32 log = 0;
 #pragma unroll
-	for (__u32 half = 32; half; half /= 2)
-		if (rest >> half) {
-			rest >>= half;
-			log += half;
-		}
+	for (__u32 half = 32; half; half /= 2) {
+		__u32 by = less(0, rest >> half) * half;
+		rest >>= by;
+		log += by;
+	}
 	log -= MAG_STEP_BITS;
 	return ((log + 1) << MAG_STEP_BITS) + (__u32)(ns >> (log & 63)) - (1 << MAG_STEP_BITS);
 }
@@ -98,17 +106,14 @@ INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 	struct mag_pair *pair = bpf_map_lookup_elem(&pairs, &at);
 	if (!pair)
 		return false;
-	if (ns < 0) /* two CPUs' clocks */
-		ns = 0;
+	ns *= 1 - less(ns, 0); /* two CPUs' clocks */
 	__sync_fetch_and_add(&pair->sum_ns, ns);
-	if (ns > MAG_LONGEST_NS)
-		ns = MAG_LONGEST_NS;
+	__u64 over = less(MAG_LONGEST_NS, ns);
+	ns = ns * (1 - over) + MAG_LONGEST_NS * over;
 	__u32 cell = step_of(ns) & (MAG_STEPS_OF_TIME - 1);
 	__u32 below = config.bounds_below[cell];
 	/* at most one bound is within a step */
-	if (below < MAG_BOUNDS && ns > config.bounds_ns[below])
-		below++;
-	cell += below;
+	cell += below + less(config.bounds_ns[below & (MAG_BOUND_SLOTS - 1)], ns);
 	if (cell < MAG_CELLS)
 		__sync_fetch_and_add(&pair->cells[cell], 1);
 	return true;
@@ -145,7 +150,7 @@ __noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 
 }
 
 /* Notes that something is at a hop now, and says where it was before on its way: 0 nowhere. */
-INLINE __u64 move_on(__u64 key, __u32 wire, __u64 mark)
+__noinline __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 {
 	struct passing *p = bpf_map_lookup_elem(&passings, &key);
 	if (!p) {
@@ -162,13 +167,14 @@ INLINE __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 }
 
 /* The end of it: how long since it was at the last hop, or that it began here. */
-INLINE void arrive(__u64 last, __u32 hop, __u64 now)
+__noinline int arrive(__u64 last, __u32 hop, __u64 now)
 {
 	if (last && count_time(last & 0xff, hop, now - (last >> 8)))
-		return;
+		return 0;
 	struct mag_cpu *state = this_cpu();
 	if (state)
 		__sync_fetch_and_add(&state->began[hop & (MAG_HOPS - 1)], 1);
+	return 0;
 }
 
 /* A call of the socket layer, or a task that is woken for a socket. `alone` where nothing can be said of what came before. */

@@ -64,12 +64,12 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 		struct subject subject;
 		subject_of(&subject, MAG_TCP_STATE, &t, cookie, true);
 		subject.flow = peer ? flow_id(&t) : 0;
-		if (!admit(&subject, NULL, now)) {
+		if (!admit(state, &subject, NULL, now)) {
 			*cell = mark;
 			return;
 		}
 	}
-	__u64 flow = peer ? flow_of(&t, now) : 0;
+	__u64 flow = peer ? flow_of(state, &t, now) : 0;
 	struct mag_tcp *s = reserve(state, MAG_TCP_STATE, MAG_KIND_TCP, sizeof(*s), now);
 	if (!s)
 		return;
@@ -206,7 +206,7 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_buff *skb)
 {
 	__u64 now = clock_unless_gated();
-	const struct net_device *dev = READ(skb, dev);
+	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
 	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p))
 		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, 0, 0, now);
@@ -224,7 +224,7 @@ SEC("cgroup_skb/ingress")
 int udp_recv(struct __sk_buff *ctx)
 {
 	const struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
-	const struct sock *sk = skb->sk;
+	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	if (sk && sk->sk_protocol == IPPROTO_UDP)
 		log_udp_recv(sk, bpf_get_socket_cookie(ctx), skb);
 	return 1;

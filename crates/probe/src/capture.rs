@@ -30,6 +30,7 @@ use crate::order::HOLD_NS;
 use crate::pages;
 use crate::pcap;
 use crate::plan::{Plan, plan_by};
+use crate::symbols;
 use crate::tsc::Tsc;
 use attach::attach_all;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
@@ -165,10 +166,13 @@ impl Capture {
             probes,
             coverage: plan.coverage.clone(),
         };
-        put_in_force(&mut control, &options, program, pcap.as_deref())?;
         if let Some(base) = pages::base(&object) {
             control.set_page_base(base);
         }
+        if let Some(address) = symbols::epoll_callback(&object) {
+            control.set_epoll_callback(address);
+        }
+        put_in_force(&mut control, &options, program, pcap.as_deref())?;
         let mut capture = Capture {
             synthesis: synthesis::Reader::new(&object, loaded.served(), event_clock.now_ns())?,
             links,

@@ -216,6 +216,11 @@ impl Control {
         self.memory.word64(std::mem::offset_of!(mag_control, page_base)).store(base, SeqCst);
     }
 
+    /// Where epoll's callback is.
+    pub(crate) fn set_epoll_callback(&self, address: u64) {
+        self.memory.word64(std::mem::offset_of!(mag_control, epoll_callback)).store(address, SeqCst);
+    }
+
     pub(crate) fn set_sampler(&self, hop: Hop, sampler: Sampler) {
         let at = std::mem::offset_of!(mag_control, samplers) + hop as usize * 16;
         let interval_ns = u64::try_from(sampler.interval.as_nanos()).unwrap_or(u64::MAX >> 1);

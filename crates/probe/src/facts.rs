@@ -156,7 +156,7 @@ impl HostFacts {
         self.fentry = Mechanism::if_there(trampolines);
         self.kprobe_multi = Mechanism::if_there(many && self.kprobe == Mechanism::Works);
         if self.kprobe == Mechanism::Works {
-            self.symbols = symbols::of_kernel().names.clone();
+            self.symbols = symbols::names().clone();
         }
         if trampolines
             && self.missing_capabilities().is_empty()

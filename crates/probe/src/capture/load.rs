@@ -6,7 +6,6 @@ use crate::facts::HostFacts;
 use crate::messages;
 use crate::plan::Plan;
 use crate::record::mag_config;
-use crate::symbols;
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
 use magscope_core::node::Backend;
@@ -17,6 +16,9 @@ use super::{CaptureOptions, synthesis};
 
 /// Buffers and sockets whose last hop is remembered. A packet is on its way for microseconds.
 const PASSINGS: u32 = 16_384;
+
+/// Programs that are run once and then ask the kernel what it tells only them.
+const AT_THE_START: [&str; 2] = ["find_pages", "find_epoll"];
 
 /// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
 #[repr(align(8))]
@@ -54,7 +56,7 @@ pub(super) fn load(
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let way = programs.iter().find(|way| way.program == name);
-        program.set_autoload(way.is_some() || name == "find_pages");
+        program.set_autoload(way.is_some() || AT_THE_START.contains(&name.as_str()));
         match way {
             Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
                 program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;
@@ -105,10 +107,10 @@ pub(super) fn config(
     let mut config = mag_config {
         hops: plan.served().0,
         jiffy_us,
-        epoll_callback: symbols::of_kernel().epoll_callback,
         ..mag_config::default()
     };
-    config.bounds_ns = BOUNDS_NS;
+    config.bounds_ns.fill(i64::MAX as u64);
+    config.bounds_ns[..BOUNDS_NS.len()].copy_from_slice(&BOUNDS_NS);
     for (step, below) in config.bounds_below.iter_mut().enumerate() {
         *below = bounds_below(shortest(step)) as u8;
     }
