@@ -3,7 +3,7 @@
  * Custom probes: one program a kind of attachment, which reads what its plan says. The plan is this object's own read-only
  * data, so each probe is an object of its own, sharing rings, counters and controls with all others; and no compiler is needed.
  */
-#include "packet.h"
+#include "log.h"
 
 SEC(".rodata.plan") const volatile struct mag_plan plan = {};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Device layer: queue, driver, and out of the driver again; and where the kernel says it dropped a packet. */
-#include "packet.h"
+#include "log.h"
 
 /* The packet that this CPU is giving to a driver. After the driver returns the skb may be freed or reused, so what is
  * told at dev.done is what was read at dev.xmit; the pointer is compared, never followed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* IP layer: the four netfilter hooks that a host's own packets pass, attached once a namespace and family; or the functions
  * around them (functions.bpf.c), once for all namespaces. */
-#include "packet.h"
+#include "log.h"
 
 INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
 		  const struct net_device *dev, __be16 protocol)

@@ -5,7 +5,7 @@
  * Following every task would cost more than the network itself. So a thread is followed from the first time that
  * a socket's data_ready wakes it, and of its many switches only the one after a wake-up is told.
  */
-#include "packet.h"
+#include "log.h"
 
 struct reader {
 	__u64 cookie; /* the socket that woke it, 0 if something else did */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Socket layer: what a process handed over and got, and the moment a reader was told.
  * The bodies are shared by all that can call them; those that stand at functions are in functions.bpf.c. */
-#include "packet.h"
+#include "log.h"
 
 /* At the call of send: `len` bytes are offered. The place in the stream is that of a call which has the socket to itself:
  * its lock is not held yet. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Transport layer: TCP's queues and state, UDP's demultiplexing. */
-#include "packet.h"
+#include "log.h"
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 

@@ -233,7 +233,7 @@ impl Recordings {
 /// Recordings of packets that crossed overlap. Where two do not by their hosts' wall clocks, one of those is wrong by more than a recording is
 /// long: it is then taken to have begun with the first.
 fn overlapping(sessions: &[Session], mut to_utc_ns: Vec<i64>) -> Vec<i64> {
-    let spans: Vec<_> = sessions.iter().map(|s| s.summary().from_ns.zip(s.summary().to_ns)).collect();
+    let spans: Vec<_> = sessions.iter().map(Session::extent_ns).collect();
     let Some(((first_from, first_to), first)) =
         spans.first().copied().flatten().zip(to_utc_ns.first().copied())
     else {

@@ -56,16 +56,17 @@ pub fn run(args: &Args) -> Result<()> {
     let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(&session));
     let damage = if args.verify { session.verify() } else { session.damage().to_vec() };
     let (changes, counts) = session.changes();
+    let (first_ns, last_ns) = session.extent_ns().unzip();
     let at = |instant: Option<u64>| instant.and_then(|instant| sessions::utc_text(&utc, instant));
     let info = Info {
         tool: &meta.tool,
         format: meta.format,
         created_utc: &meta.created_utc,
         closed: summary.closed,
-        first_ns: summary.from_ns,
-        first_utc: at(summary.from_ns),
-        last_utc: at(summary.to_ns),
-        duration_ns: summary.from_ns.zip(summary.to_ns).map(|(from, to)| to.saturating_sub(from)),
+        first_ns,
+        first_utc: at(first_ns),
+        last_utc: at(last_ns),
+        duration_ns: first_ns.zip(last_ns).map(|(from, to)| to.saturating_sub(from)),
         events: summary.events,
         bytes: summary.bytes,
         segments: summary.segments,
@@ -98,7 +99,7 @@ fn text(info: &Info<'_>) -> String {
     line("namespaces", names.join(", "));
     line("recorded", format!("{} by {}, format {}", info.created_utc, info.tool, info.format));
     if let (Some(first), Some(last)) = (&info.first_utc, &info.last_utc) {
-        line("events from", first.clone());
+        line("from", first.clone());
         line("to", last.clone());
     }
     if let Some(duration) = info.duration_ns {

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What becomes of a hit: it is left out, added up, or a record; with the flow announced and the payload's first bytes where they are
+ * wanted.
+ */
+#ifndef MAGNET_LOG_H
+#define MAGNET_LOG_H
+
+#include "packet.h"
+#include "synthesis.h"
+
+/* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too: it
+ * is called from many places. */
+__noinline __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
+{
+	if (!t || !state)
+		return 0;
+	__u64 *cell, mark, id = flow_id(t);
+	if (!stale(id, now, &cell, &mark))
+		return id;
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring = this_ring(cpu);
+	struct mag_flow *flow = ring ? bpf_ringbuf_reserve(ring, sizeof(*flow), 0) : NULL;
+	if (!flow)
+		return id;
+	head(&flow->h, MAG_KIND_FLOW, sizeof(*flow), cpu, state->number, now);
+	flow->flow = id;
+	__builtin_memcpy(flow->local, &t->addr.q[0], 16);
+	__builtin_memcpy(flow->remote, &t->addr.q[2], 16);
+	flow->local_port = t->local_port;
+	flow->remote_port = t->remote_port;
+	flow->proto = t->proto;
+	flow->ipv6 = t->ipv6;
+	flow->pad = 0;
+	flow->netns = t->netns;
+	flow->pad2 = 0;
+	submit(state, flow, sizeof(*flow));
+	*cell = mark;
+	return id;
+}
+
+/* Fills a packet event's body. */
+INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow, __u64 cookie, __u32 ifindex, __u32 a,
+			__u32 b)
+{
+	e->cookie = cookie;
+	e->flow = flow;
+	e->seq = p->seq;
+	e->len = p->len;
+	e->skb = p->head >> 6;
+	e->ifindex = ifindex;
+	e->ip_id = p->ip_id;
+	e->segs = p->segs;
+	e->flags = p->flags;
+	e->tcp_flags = p->tcp_flags;
+	e->proto = p->t.proto;
+	e->ttl = p->ttl;
+	e->a = a;
+	e->b = b | (__u32)p->tos << 24;
+}
+
+/* What the filter gets to see of a flow. Where nothing is known yet it is zero; so is the address of a socket that takes
+ * datagrams at all of the host's. */
+INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64 cookie, bool ports)
+{
+	__builtin_memset(s, 0, sizeof(*s));
+	s->cookie = cookie;
+	s->addr[0] = t->addr.q[0];
+	s->addr[1] = t->addr.q[1];
+	s->addr[2] = t->addr.q[2];
+	s->addr[3] = t->addr.q[3];
+	s->netns = t->netns;
+	s->local_port = t->local_port;
+	s->remote_port = t->remote_port;
+	s->hop = hop;
+	s->proto = t->proto;
+	s->ipv6 = t->ipv6;
+	s->way = way_of(hop);
+	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) | (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
+	if (ports && (t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP))
+		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
+}
+
+enum glance { OPEN, OUT, IN };
+
+/* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
+ * is left out is counted. */
+__noinline int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
+{
+	if (!t || !state)
+		return OPEN;
+	hop &= MAG_HOPS - 1;
+	struct mag_filter *filter = filter_now();
+	if (filter) {
+		if (!needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port, t->proto, t->ipv6, ports))
+			return OPEN;
+		__sync_fetch_and_add(&state->filtered[hop], 1);
+		return OUT;
+	}
+	if (control.pcap || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
+		return OPEN;
+	if (!hop_sampled_out(state, hop, 0))
+		return IN;
+	__sync_fetch_and_add(&state->sampled[hop], 1);
+	return OUT;
+}
+
+/* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
+INLINE bool socket_hop(int hop)
+{
+	return wanted(hop) || control.learn;
+}
+
+/* Writes the first bytes of an event's payload, as many as its hop is set to keep. */
+__noinline int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state || !p || !p->len || !p->payload_at)
+		return 0;
+	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
+	__u64 number = __sync_fetch_and_add(&state->number, 1);
+	__sync_fetch_and_add(&state->kept[MAG_HEADS], 1);
+	if (state->lost)
+		report_loss(state, now);
+	if (want > p->len)
+		want = p->len;
+	bool written = false;
+	__u32 level;
+	__u8 *to = take_scratch(state, &level);
+	void *ring = this_ring(cpu);
+	if (to && ring) {
+		struct mag_head *r = (void *)to;
+		const struct gather *copied = copy_bytes(p->skb_at, p->payload_at, &level, sizeof(*r), want);
+		__u32 got = copied ? copied->done : 0;
+		OPAQUE(got);
+		if (got > MAG_SNAP_MAX)
+			got = MAG_SNAP_MAX;
+		/* up to a whole word, zeros and not what another packet left here */
+		__builtin_memset(to + sizeof(*r) + got, 0, 8);
+		__u32 size = (sizeof(*r) + got + 7) & ~7;
+		head(&r->h, MAG_KIND_HEAD, size, cpu, number, now);
+		r->flow = flow;
+		r->event = event;
+		r->seq = p->seq;
+		r->of_bytes = p->len;
+		r->bytes = got;
+		r->ip_id = p->ip_id;
+		r->hop = hop;
+		r->proto = p->t.proto;
+		r->pad = 0;
+		OPAQUE(size);
+		if (size <= sizeof(*r) + MAG_SNAP_MAX)
+			written = !bpf_ringbuf_output(ring, r, size, wake_for(state, size));
+	}
+	give_back(state);
+	if (!written) {
+		if (!state->lost_from_ns)
+			state->lost_from_ns = now;
+		__sync_fetch_and_add(&state->lost, 1);
+		__sync_fetch_and_add(&state->lost_by_hop[MAG_HEADS], 1);
+	}
+	return 0;
+}
+
+/* What the filter gets to see of a packet. */
+__noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
+{
+	if (!s || !p)
+		return 0;
+	subject_of(s, hop, &p->t, cookie, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	s->flow = flow_id(&p->t);
+	s->skb = p->skb_at;
+	s->ip = p->ip_at;
+	s->ifindex = ifindex;
+	s->len = p->len;
+	s->ends |= LENGTH;
+	return 0;
+}
+
+/* A packet at a hop, to be added up. One that the host made itself comes from its socket's last call. */
+__noinline int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
+{
+	if (!p)
+		return 0;
+	__u32 way = way_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
+	__u64 last = p->before, mark = MARK(hop, now);
+	if (hop != MAG_DEV_DONE && hop != MAG_TCP_RETRANSMIT)
+		last = move_on(PACKET_KEY(p->head), wire, mark);
+	if (!last && cookie && p->len && way == WAY_TX) {
+		__u64 key = CALL_KEY(cookie, WAY_TX);
+		struct passing *call = bpf_map_lookup_elem(&passings, &key);
+		if (call && call->wire == (__u32)cookie)
+			last = call->last;
+	}
+	if (cookie && (hop == MAG_TCP_RECV || hop == MAG_UDP_RECV))
+		move_on(CALL_KEY(cookie, WAY_RX), cookie, mark);
+	arrive(last, hop, now);
+	return 0;
+}
+
+/* Logs a packet at a hop; says when, if it was let through. */
+INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (!state || !socket_hop(hop))
+		return 0;
+	__u32 gates = control.gate;
+	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
+	/* where sockets are remembered, two hops have something to remember even of what is left out */
+	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
+	int glance = OPEN;
+	if (gate && !remembers)
+		glance = at_a_glance(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	if (glance == OUT)
+		return 0;
+	if (!now)
+		now = clock_now();
+	if (gate && glance == OPEN) {
+		struct subject s = {};
+		subject_of_packet(&s, p, cookie, hop, ifindex);
+		if (control.learn && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
+			remember(&s, 1); /* the one packet hop that runs within the sender's call */
+		if (!wanted(hop)) {
+			recall(&s);
+			return 0;
+		}
+		if (!admit(state, &s, NULL, now))
+			return 0;
+	}
+	__u64 flow = 0;
+	if (detailed && adds_up()) {
+		pass_packet(p, cookie, hop, now);
+		if (control.rated >> hop & 1) {
+			flow = flow_of(state, &p->t, now);
+			bool drop = hop == MAG_SKB_DROP;
+			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
+		}
+		if (only_adds_up()) {
+			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
+			return now;
+		}
+	}
+	if (!flow)
+		flow = flow_of(state, &p->t, now);
+	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	if (!e)
+		return now;
+	fill_packet(e, p, flow, cookie, ifindex, a, b);
+	__u32 number = e->h.number;
+	submit(state, e, sizeof(*e));
+	if (control.snap[hop & (MAG_HOPS - 1)] && !(detailed && scant()))
+		log_head(p, flow, number, hop, now);
+	return now;
+}
+
+/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the
+ * running process is not the one that uses the socket. */
+INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
+		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 pid_tgid, __u64 now)
+{
+	if (!socket_hop(hop))
+		return;
+	struct tuple t;
+	__u64 flow = 0;
+	bool peer = socket_tuple(sk, &t);
+	__u32 gates = control.gate;
+	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
+	int glance = gate && !control.learn ? at_a_glance(state, &t, hop, true) : OPEN;
+	if (glance == OUT)
+		return;
+	if (gate && glance == OPEN) {
+		struct subject s;
+		subject_of(&s, hop, &t, cookie, true);
+		s.flow = peer ? flow_id(&t) : 0;
+		s.len = len;
+		if (hop != MAG_SOCK_READY && hop != MAG_SOCK_FULL)
+			s.ends |= LENGTH;
+		if (control.learn)
+			remember(&s, pid_tgid != 0);
+		if (!wanted(hop) || !admit(state, &s, NULL, now))
+			return;
+	}
+	if (detailed && adds_up()) {
+		pass_socket(cookie, hop, flags & MAG_F_AT_RETURN, now);
+		/* here the process is the one whose bytes these are */
+		if (pid_tgid && control.rated >> hop & 1)
+			count_rate(bpf_get_current_cgroup_id(), MAG_RATE_CGROUP, hop, 1, len);
+		if (only_adds_up()) {
+			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
+			return;
+		}
+	}
+	if (peer)
+		flow = flow_of(state, &t, now);
+	if (pid_tgid)
+		announce_task(state, pid_tgid, now);
+	struct mag_event *e = reserve(state, hop, hop, sizeof(*e), now);
+	if (!e)
+		return;
+	e->cookie = cookie;
+	e->flow = flow;
+	e->seq = seq;
+	e->len = len;
+	/* a thread that asks again and again was there when the data came */
+	e->skb = 0;
+	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk && state->asked_tid == b) {
+		__u64 ago = now - state->asked_ns;
+		e->skb = ago < 0xffffffff ? ago : 0;
+	}
+	e->ifindex = 0;
+	e->ip_id = 0;
+	e->segs = 0;
+	e->flags = flags | (t.ipv6 ? MAG_F_IPV6 : 0);
+	e->tcp_flags = tcp_flags;
+	e->proto = t.proto;
+	e->ttl = 0;
+	e->a = a;
+	e->b = b;
+	submit(state, e, sizeof(*e));
+}
+
+/* The same at a hop of the socket layer, which knows the process. */
+INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len, __u8 flags,
+		       __u64 pid_tgid, __u64 now)
+{
+	struct mag_cpu *state = this_cpu();
+	if (state)
+		log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid, pid_tgid, now);
+}
+
+#endif
