@@ -45,14 +45,16 @@ struct packet {
 	__u8 pad[4];
 };
 
-/* The verifier knows the configuration, and so how many rounds there are. */
-__noinline int netns_wanted(__u32 netns)
+INLINE bool netns_wanted(__u32 netns)
 {
-	__u32 count = config.netns_count;
-	for (__u32 i = 0; i < MAG_MAX_NETNS && i < count; i++)
-		if (config.netns[i] == netns)
+	if (!config.netns_count)
+		return true;
+	/* the verifier knows the configuration and keeps only the comparisons that are needed */
+#pragma unroll
+	for (int i = 0; i < MAG_MAX_NETNS; i++)
+		if (i < config.netns_count && config.netns[i] == netns)
 			return true;
-	return !count;
+	return false;
 }
 
 INLINE __u64 flow_id(const struct tuple *t)
@@ -90,21 +92,32 @@ INLINE __u32 netns_of_socket(const struct sock *sk)
 enum side { RX, TX, UNSEALED };
 
 /*
- * Reads the packet whose IP header is at p->ip_at; all of `p` that is not known beforehand is zero. The source is the local end on the
- * way out, the destination on the way in. Returns 0 for what is no IP packet. Ports are those of TCP and UDP; of an ICMP echo its
+ * Reads the packet whose IP header is at `at`. The source is the local end on the way out, the destination on the way in.
+ * Returns false for what is no IP packet. Ports are those of TCP and UDP; of an ICMP echo its
  * identifier, at both ends; of all else 0.
- *
- * A function of its own to the verifier too: the many ways through it end with it.
  */
-__noinline int read_packet(struct packet *p, __u32 protocol, enum side tx)
+INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
+			struct packet *p)
 {
-	if (!p)
-		return false;
-	const struct sk_buff *skb = CAST(sk_buff, p->skb_at);
-	const void *at = (const void *)p->ip_at, *l4;
 	struct tuple *t = &p->t;
-	__u32 l4_len;
+	const void *l4;
+	__u32 l4_len, zero = control.zero;
+	t->netns = netns;
+	t->local_port = zero;
+	t->remote_port = zero;
+	__builtin_memset(t->pad, 0, sizeof(t->pad));
+	p->flags = zero;
+	p->seq = zero;
+	p->len = zero;
+	p->ack = zero;
+	p->tcp_flags = zero;
+	p->ip_id = zero;
 	p->head = (__u64)READ(skb, head);
+	p->before = 0;
+	__builtin_memset(p->pad, 0, sizeof(p->pad));
+	p->skb_at = (__u64)skb;
+	p->ip_at = (__u64)at;
+	p->payload_at = zero;
 	__u32 offset = 0;
 	if (tx == RX) {
 		__u8 type = READ_BITFIELD(skb, pkt_type);
@@ -119,11 +132,11 @@ __noinline int read_packet(struct packet *p, __u32 protocol, enum side tx)
 		if (linear < (__s64)sizeof(*ip))
 			return false;
 		t->proto = ip->protocol;
-		t->ipv6 = 0;
+		t->ipv6 = zero;
 		t->addr.q[0] = tx ? ip->saddr : ip->daddr;
-		t->addr.q[1] = 0;
+		t->addr.q[1] = zero;
 		t->addr.q[2] = tx ? ip->daddr : ip->saddr;
-		t->addr.q[3] = 0;
+		t->addr.q[3] = zero;
 		p->ip_id = bpf_ntohs(ip->id);
 		p->ttl = ip->ttl;
 		p->tos = ip->tos;
@@ -195,13 +208,13 @@ __noinline int read_packet(struct packet *p, __u32 protocol, enum side tx)
 	}
 	bool ports = t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP;
 	if (!ports && t->proto != IPPROTO_ICMP && t->proto != IPPROTO_ICMPV6) {
-		p->seq = p->flags & MAG_F_MORE ? l4_len : 0;
+		p->seq = p->flags & MAG_F_MORE ? l4_len : zero;
 		p->len = l4_len;
 		return true;
 	}
 	if (linear < (__s64)(t->proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr))) {
 		p->flags |= MAG_F_PARTIAL;
-		p->payload_at = 0;
+		p->payload_at = zero;
 		return true;
 	}
 	/* the ports stand at the same place in both headers; those of ICMP are as long as UDP's */
@@ -243,30 +256,29 @@ __noinline int read_packet(struct packet *p, __u32 protocol, enum side tx)
 	return true;
 }
 
-/* Reads the packet whose IP header is at `at`; false for what is none, or not of a wanted namespace. */
+/* The same, where its namespace is wanted. */
 INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side side,
 		  struct packet *p)
 {
-	if (!netns_wanted(netns))
+	if (!netns_wanted(netns) || !read_packet(skb, at, protocol, netns, side, p))
 		return false;
-	__builtin_memset(p, 0, sizeof(*p));
-	p->t.netns = netns;
-	p->skb_at = (__u64)skb;
-	p->ip_at = (__u64)at;
-	return read_packet(p, protocol, side);
+	/* The verifier would follow what comes next for each of the many ways through the headers, since it knows what they left in the fields
+	 * that are looked at there. That these stay the same it does not know. */
+	p->flags |= control.zero;
+	p->t.proto |= control.zero;
+	return true;
 }
 
-/* The flow of the socket whose address stands in the first word of `t`. A function of its own to the verifier too. */
-__noinline int read_socket(struct tuple *t)
+/* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
+INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 {
-	if (!t)
-		return false;
-	const struct sock *sk = CAST(sock, t->addr.q[0]);
 	__u16 family = READ(sk, __sk_common.skc_family);
 	t->local_port = READ(sk, __sk_common.skc_num);
 	t->remote_port = bpf_ntohs(READ(sk, __sk_common.skc_dport));
 	t->netns = netns_of_socket(sk);
 	t->proto = READ(sk, sk_protocol);
+	t->ipv6 = 0;
+	__builtin_memset(t->pad, 0, sizeof(t->pad));
 	if (family == AF_INET6) {
 		MEMBER(in6_addr, remote, &sk->__sk_common.skc_v6_daddr);
 		const __u64 *to = (const __u64 *)remote;
@@ -288,14 +300,6 @@ __noinline int read_socket(struct tuple *t)
 		t->addr.q[3] = 0;
 	}
 	return t->remote_port != 0;
-}
-
-/* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
-INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
-{
-	__builtin_memset(t, 0, sizeof(*t));
-	t->addr.q[0] = (__u64)sk;
-	return read_socket(t);
 }
 
 /* The abstract id of a socket. Programs without typed pointers cannot make a cookie; a socket that has none yet is then

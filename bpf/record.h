@@ -394,7 +394,7 @@ struct mag_control {
 	unsigned int detail;		      /* enum mag_detail; looked at behind the gate */
 	unsigned long long rated;	      /* bit per enum mag_hop: where packets are added up by flow, cgroup or reason */
 	unsigned int rate_slot;		      /* which of the two maps of rates is written to */
-	unsigned int pad;
+	unsigned int zero;		      /* always */
 	unsigned long long page_base; /* from a struct page to its memory; 0 where that was not found */
 	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
 };

@@ -250,7 +250,8 @@ fn what_the_kernel_adds_up_is_drawn_live_and_from_a_recording() {
 
     let mut info = Command::new(env!("CARGO_BIN_EXE_magnet-scope"));
     info.args(["info", "sums", "--json"]).current_dir(dir.path());
-    let info: serde_json::Value = serde_json::from_slice(&info.output().expect("info runs").stdout).expect("JSON");
+    let info: serde_json::Value =
+        serde_json::from_slice(&info.output().expect("info runs").stdout).expect("JSON");
     assert_eq!(info["events"], 0);
     assert!(info["duration_ns"].as_u64().is_some_and(|ns| ns > 500_000_000), "sums have times as well: {info}");
 

@@ -4,8 +4,8 @@ mod common;
 use common::*;
 use magscope_core::beside::Tie;
 use magscope_core::head::PayloadHead;
-use magscope_core::journey::{Journey, Limits, Verdict};
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
+use magscope_core::{Batch, Change, Event, EventFlags, Flow, FlowId, Hop, Proto};
 
 const SOCKET: u64 = 70;
 
@@ -529,4 +529,46 @@ fn a_datagram_is_not_taken_for_a_part_of_the_longer_one_before_it() {
     assert_eq!(tie(7, 500, 1_000), None, "it was seen before this one was sent");
     assert_eq!(tie(7, 500, 2_060), Some(Tie::Time), "a super-packet, or a neighbour");
     assert_eq!((tie(7, 299, 2_060), tie(9, 300, 2_060), tie(8, 300, 2_000_000_000)), (None, None, None));
+}
+
+/// Four datagrams, 10 ms apart; the reads of the first two are not seen. Before the fourth the reader is seen to have slept.
+fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
+    const MS: u64 = 1_000_000;
+    let mut correlator = Correlator::new(coverage(), Limits::default());
+    let mut done = Vec::new();
+    for n in 0..4 {
+        let at = n * 10 * MS;
+        let id = 10 + n as u16;
+        let mut events = [down(at, id, 1, 100), up(at + 50, id, 2 + n as u32, 100)].concat();
+        if n == 3 {
+            events.push(by(Event::at(Hop::TaskWake, at + 60), 7, SOCKET));
+        }
+        if n >= 2 {
+            events.push(read(at + 90, 100));
+        }
+        let of_now = changes.iter().filter(|(when, _)| *when == n);
+        let changes = of_now.map(|(_, what)| Change { from_ns: at, to_ns: at + 1, what: (*what).to_owned() });
+        let batch = Batch { changes: changes.collect(), ..batch(flows(Proto::UDP), events) };
+        correlator.push(&batch, &mut done);
+    }
+    correlator.finish(&mut done);
+    done.sort_by_key(|journey| journey.ip_id);
+    done.iter()
+        .map(|journey| Some(journey.rungs.time_ns(Hop::AppRecv)? - journey.rungs.time_ns(Hop::IpOut)?))
+        .collect()
+}
+
+#[test]
+fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
+    // the model: by order alone the reads would be those of the first two, 20 ms too late
+    assert_eq!(with_reads_unseen(&[]), [Some(20_000_090), Some(20_000_090), None, None]);
+    // known to be off for a while: nothing is said until the reader is known to have slept
+    let off = [(0, "disable app.recv,task.run"), (2, "enable app.recv,task.run")];
+    assert_eq!(with_reads_unseen(&off), [None, None, None, Some(90)]);
+    // left out all the time: nothing is said at all
+    for all_the_time in ["sample 1/10 all", "filter cpu = 1", "disable app.recv"] {
+        assert_eq!(with_reads_unseen(&[(0, all_the_time)]), [None; 4], "{all_the_time}");
+    }
+    // what leaves whole flows out says nothing against the order
+    assert_eq!(with_reads_unseen(&[(0, "sample flows 1/2")])[0], Some(20_000_090));
 }

@@ -107,7 +107,7 @@ impl Correlator {
             self.tasks.insert(task.tid, task.clone());
         }
         for change in &batch.changes {
-            self.desk.selection.change(change.from_ns, &change.what);
+            self.desk.selection.change(change.from_ns, change.to_ns, &change.what);
         }
         for loss in &batch.losses {
             self.desk.losses.push(loss);
@@ -171,7 +171,8 @@ impl Correlator {
         match event.hop {
             Hop::TaskWake | Hop::TaskRun => {
                 if event.hop == Hop::TaskWake {
-                    self.sockets.reader_slept(event.socket);
+                    let order_since_ns = self.desk.selection.order_since_ns();
+                    self.sockets.reader_slept(event.socket, order_since_ns);
                 }
                 self.desk.counters.evicted_others += self.readers.push(event);
             }

@@ -190,9 +190,13 @@ impl Correlator {
         let looks = event.hop == Hop::AppCopy || peeks;
         let streams = &self.streams;
         let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
-        let found = self.sockets.read(event.socket, &read, &self.desk.losses, |d| is_open(streams, d));
+        let order_since_ns = self.desk.selection.order_since_ns();
+        let found =
+            self.sockets.read(event.socket, &read, &self.desk.losses, order_since_ns, |d| is_open(streams, d));
         match found {
             _ if peeks => {}
+            // Which datagram it was nobody knows, and so nothing is said of when it was read.
+            Some(m) if m.torn => self.desk.counters.unmatched_reads += 1,
             Some(m) => {
                 // A copy at a length that is none of the queue's may belong to another read: it is left out.
                 if event.hop == Hop::AppRecv || !m.ambiguous {

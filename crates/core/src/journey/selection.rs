@@ -5,33 +5,86 @@
 //! is then not seen may just have been left out.
 
 use crate::capture_filter::{CaptureFilter, Field};
+use crate::hop::Hop;
 use crate::node::NodeInfo;
 
 /// Since when events of a journey may be left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Selection {
     since_ns: Option<u64>,
+    order: Order,
 }
 
 impl Selection {
     /// What a node left out from the beginning.
     pub fn of(info: &NodeInfo) -> Self {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
-        Selection { since_ns: tears.then_some(0) }
+        let mut order = Order::default();
+        info.settings.iter().for_each(|setting| order.change(0, setting));
+        Selection { since_ns: tears.then_some(0), order }
     }
 
     /// Takes a change that was made while the capture ran, in the words of the command line.
-    pub fn change(&mut self, from_ns: u64, what: &str) {
+    pub fn change(&mut self, from_ns: u64, to_ns: u64, what: &str) {
+        self.order.change(to_ns, what);
         if tears_journeys(what) {
             // Until when that holds is not followed: a journey may have been torn at any time before it ended.
             self.since_ns = Some(self.since_ns.map_or(from_ns, |since| since.min(from_ns)));
         }
     }
 
+    /// Since when datagrams are known to be read in the order in which their socket got them; `None` while they are not.
+    pub fn order_since_ns(&self) -> Option<u64> {
+        (!self.order.filtered && !self.order.pcap && !self.order.sampled && !self.order.off)
+            .then_some(self.order.since_ns)
+    }
+
     /// Whether something may be left out of what happened until `to_ns`.
     pub fn may_hide(&self, to_ns: u64) -> bool {
         self.since_ns.is_some_and(|since| since <= to_ns)
     }
+}
+
+/// What stands against telling by order which datagram a read took: that arrivals at a socket were left out and its reads
+/// were not, or the other way round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Order {
+    filtered: bool,
+    pcap: bool,
+    sampled: bool,
+    off: bool,
+    /// When one of these was changed last.
+    since_ns: u64,
+}
+
+impl Order {
+    fn change(&mut self, to_ns: u64, setting: &str) {
+        let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
+        let of_reads = rest.contains(Hop::AppRecv.name()) || rest.contains(Hop::UdpRecv.name());
+        match what {
+            "filter" => self.filtered = rest != "off" && !keeps_sockets_whole(rest),
+            "pcap" => self.pcap = rest != "off",
+            "sample" if rest == "off all" => self.sampled = false,
+            "sample" if of_reads || rest.ends_with(" all") => self.sampled |= !rest.starts_with("off "),
+            "enable" if of_reads => self.off = false,
+            "disable" if of_reads => self.off = true,
+            "detail" => {}
+            _ => return,
+        }
+        self.since_ns = self.since_ns.max(to_ns);
+    }
+}
+
+/// Whether a filter keeps all arrivals and reads of a socket, or none.
+fn keeps_sockets_whole(filter: &str) -> bool {
+    let of_a_socket = |field: &Field| {
+        use Field::{Cgroup, Comm, Dport, Dst, Host, Netns, Port, Proto, Socket, Sport, Src, Tgid, Uid};
+        matches!(
+            field,
+            Proto | Host | Src | Dst | Port | Sport | Dport | Tgid | Uid | Comm | Cgroup | Netns | Socket
+        )
+    };
+    CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_a_socket))
 }
 
 /// Whether a setting can leave out some events of a journey and keep others.
@@ -57,6 +110,32 @@ fn tears_journeys(setting: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_reads_proves_nothing_where_reads_or_arrivals_are_left_out() {
+        let after = |settings: &[&str]| {
+            let mut selection = Selection::default();
+            for (at_ns, setting) in (1..).zip(settings) {
+                selection.change(at_ns, at_ns, setting);
+            }
+            selection.order_since_ns()
+        };
+        for kept in ["filter tgid = 1 and port = 53", "sample flows 1/16", "disable ip.in", "snap 64 app.recv"]
+        {
+            assert!(after(&[kept]).is_some(), "{kept}");
+        }
+        assert_eq!(after(&[]), Some(0));
+        assert_eq!(after(&["watermark 1 events 0 bytes 20ms", "sample flows 1/4"]), Some(0));
+        for left_out in
+            ["filter cpu = 1", "sample 1/10 all", "sample 10ms app.recv", "disable app.recv,ip.in", "pcap tcp"]
+        {
+            assert_eq!(after(&[left_out]), None, "{left_out}");
+        }
+        assert_eq!(after(&["filter cpu = 1", "filter off"]), Some(2));
+        assert_eq!(after(&["sample 1/10 all", "sample off all"]), Some(2));
+        assert_eq!(after(&["disable app.recv", "detail full", "enable app.recv"]), Some(3));
+        assert_eq!(after(&["detail histograms", "detail full"]), Some(2));
+    }
 
     #[test]
     fn what_keeps_packets_whole_keeps_journeys_whole() {

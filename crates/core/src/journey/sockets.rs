@@ -19,6 +19,8 @@ const RESYNC_WINDOW: usize = 32;
 
 /// How long a reader counts as one of several after another thread has read from the same socket.
 const SEVERAL_NS: u64 = 1_000_000_000;
+/// How long after another one a datagram must have come for it to be what woke a reader: a wake-up takes microseconds.
+const ALONE_NS: u64 = 1_000_000;
 /// Sends that have begun and whose packet was not seen yet.
 const MAX_BEGUN: usize = 1 << 12;
 
@@ -58,6 +60,8 @@ pub(super) struct Match {
     pub ambiguous: bool,
     /// Since when an arrival or a read of this socket may have been lost, so that the order proves nothing.
     pub in_doubt_since_ns: Option<u64>,
+    /// Arrivals or reads were left out on purpose, and the queue was not known to be right since.
+    pub torn: bool,
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +70,8 @@ struct Queue {
     /// How many at the back the reader was not yet told of.
     unannounced: usize,
     last_ns: u64,
+    /// When the one before it came.
+    before_ns: u64,
     /// When this queue and the kernel's were last known to agree.
     agreed_ns: u64,
     /// Who read last, and when two different threads last read one after the other.
@@ -114,7 +120,7 @@ impl Sockets {
             queue.waiting.pop_front();
             self.forgotten += 1;
         }
-        queue.last_ns = time_ns;
+        queue.before_ns = std::mem::replace(&mut queue.last_ns, time_ns);
         queue.waiting.push_back(datagram);
         queue.unannounced += 1;
         self.queued += 1;
@@ -136,6 +142,7 @@ impl Sockets {
         cookie: u64,
         read: &Read,
         losses: &Losses,
+        order_since_ns: Option<u64>,
         is_open: impl Fn(&DatagramRef) -> bool,
     ) -> Option<Match> {
         let Read { len, time_ns, looks, tid } = *read;
@@ -166,14 +173,20 @@ impl Sockets {
             }
         }
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
-        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns })
+        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns);
+        Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns, torn })
     }
 
     /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
-    pub fn reader_slept(&mut self, cookie: u64) {
-        if let Some(queue) = self.queues.get_mut(&cookie)
-            && queue.waiting.len() <= 1
+    pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
+        let Some(queue) = self.queues.get_mut(&cookie) else { return };
+        // Of those that waited while something was left out only the last can still be there, if it came alone: it woke the reader.
+        if order_since_ns.is_some_and(|since_ns| queue.agreed_ns < since_ns && queue.last_ns >= since_ns)
+            && queue.last_ns.saturating_sub(queue.before_ns) > ALONE_NS
         {
+            queue.waiting.drain(..queue.waiting.len().saturating_sub(1));
+        }
+        if queue.waiting.len() <= 1 {
             queue.agreed_ns = queue.last_ns;
         }
     }

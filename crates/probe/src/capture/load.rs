@@ -104,11 +104,7 @@ pub(super) fn config(
     tsc: Option<&Tsc>,
 ) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
-    let mut config = mag_config {
-        hops: plan.served().0,
-        jiffy_us,
-        ..mag_config::default()
-    };
+    let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
     config.bounds_ns.fill(i64::MAX as u64);
     config.bounds_ns[..BOUNDS_NS.len()].copy_from_slice(&BOUNDS_NS);
     for (step, below) in config.bounds_below.iter_mut().enumerate() {
