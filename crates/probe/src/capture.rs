@@ -166,12 +166,7 @@ impl Capture {
             probes,
             coverage: plan.coverage.clone(),
         };
-        if let Some(base) = pages::base(&object) {
-            control.set_page_base(base);
-        }
-        if let Some(address) = symbols::epoll_callback(&object) {
-            control.set_epoll_callback(address);
-        }
+        tell_places(&object, &control);
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
         let mut capture = Capture {
             synthesis: synthesis::Reader::new(&object, loaded.served(), event_clock.now_ns())?,
@@ -356,6 +351,16 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
     batch.hits.retain(|hit| !outside(hit.time_ns));
     batch.heads.retain(|head| !outside(head.time_ns));
     before - batch.numbered()
+}
+
+/// Tells the programs what the kernel tells only once it is asked by one.
+fn tell_places(object: &Object, control: &Control) {
+    if let Some(base) = pages::base(object) {
+        control.set_page_base(base);
+    }
+    if let Some(address) = symbols::epoll_callback(object) {
+        control.set_epoll_callback(address);
+    }
 }
 
 fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {

@@ -26,6 +26,8 @@ struct Examination {
     checks: Vec<Check>,
     hops: Vec<Row>,
     cannot_be_concluded: Vec<Gap>,
+    /// Nothing could be tried, for want of capabilities.
+    untried: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -55,7 +57,8 @@ pub fn run(args: &Args) -> Result<()> {
         _ => None,
     });
     let cannot_be_concluded = gaps.collect();
-    let found = Examination { checks: checks(&facts), hops, cannot_be_concluded };
+    let untried = hops::is_untried(&facts);
+    let found = Examination { checks: checks(&facts), hops, cannot_be_concluded, untried };
     if args.json { output::json(&found) } else { output::text(&text(&found, reporting::width())) }
 }
 
@@ -73,8 +76,15 @@ fn text(found: &Examination, width: usize) -> String {
     }
     // Writing into a String cannot fail.
     let _ = writeln!(text, "\n{}", hops::table(&found.hops, width));
+    if found.untried {
+        let _ = writeln!(text, "{}\n", hops::UNTRIED);
+    }
     if found.cannot_be_concluded.is_empty() {
-        text.push_str("Every hop is served.\n");
+        text.push_str(if found.untried {
+            "This kernel has what every hop needs.\n"
+        } else {
+            "Every hop is served.\n"
+        });
     } else {
         text.push_str("What can therefore not be concluded:\n");
     }
@@ -148,6 +158,7 @@ fn functions(facts: &HostFacts) -> Check {
     let words: Vec<String> = ways
         .into_iter()
         .map(|(name, mechanism)| match mechanism {
+            Mechanism::Works if hops::is_untried(facts) => format!("{name} there, not tried"),
             Mechanism::Works => format!("{name} yes"),
             Mechanism::Absent => format!("{name} no"),
             Mechanism::Refused(cause) => format!("{name} refused ({cause})"),

@@ -76,6 +76,15 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
         .collect()
 }
 
+/// What is to be said beside the table where that is so.
+pub const UNTRIED: &str =
+    "Not tried, for want of capabilities: a kernel may refuse what it has. As root this table is certain.";
+
+/// Whether what the kernel has could not be tried by this process.
+pub fn is_untried(facts: &HostFacts) -> bool {
+    !facts.missing_capabilities().is_empty()
+}
+
 /// How often a stream pays for a hop.
 fn once(hop: Hop) -> &'static str {
     match hop {
@@ -103,7 +112,11 @@ pub fn run(args: &Args) -> Result<()> {
     if args.cost {
         measure(&facts, &mut rows)?;
     }
-    if args.json { output::json(&rows) } else { output::text(&table(&rows, reporting::width())) }
+    if args.json {
+        return output::json(&rows);
+    }
+    let table = table(&rows, reporting::width());
+    output::text(&if is_untried(&facts) { format!("{table}\n{UNTRIED}\n") } else { table })
 }
 
 /// Fails where probes cannot be attached for want of capabilities.

@@ -1,6 +1,7 @@
 //! `magnet-scope info DIR`: what a recording holds.
 
 use crate::cli::SessionArgs;
+use crate::failure::Hint;
 use crate::{output, sessions};
 use anyhow::Result;
 use magscope_core::node::{NodeInfo, Service};
@@ -8,6 +9,7 @@ use magscope_core::{Change, HopCount, LossCause};
 use magscope_session::{LossTotals, Meta, Session};
 use serde::Serialize;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Arguments of `info`.
 #[derive(Debug, clap::Args)]
@@ -84,7 +86,21 @@ pub fn run(args: &Args) -> Result<()> {
         counts,
         node: session.info(),
     };
-    if args.json { output::json(&info) } else { output::text(&text(&info)) }
+    if args.json {
+        output::json(&info)?
+    } else {
+        output::text(&text(&info))?
+    }
+    // said above, and to be noticed by a script as well
+    anyhow::ensure!(!args.verify || damage.is_empty(), damaged(&args.session.dir, damage.len()));
+    Ok(())
+}
+
+fn damaged(dir: &Path, places: usize) -> anyhow::Error {
+    let next =
+        format!("what is whole can be read: `magnet-scope report {}` says how much was lost", dir.display());
+    let cause = "files were changed or cut off after they were recorded, or the disk fails";
+    Hint::error(format!("{}: {places} damaged places", dir.display()), cause, next)
 }
 
 fn text(info: &Info<'_>) -> String {
@@ -108,7 +124,10 @@ fn text(info: &Info<'_>) -> String {
     let each = info.bytes as f64 / info.events.max(1) as f64;
     line(
         "events",
-        format!("{} in {} bytes, {each:.1} each, {} segments", info.events, info.bytes, info.segments),
+        match info.events {
+            0 => format!("none; {} bytes, {} segments", info.bytes, info.segments),
+            events => format!("{events} in {} bytes, {each:.1} each, {} segments", info.bytes, info.segments),
+        },
     );
     for deleted in &info.deleted {
         line("deleted", deleted.clone());
