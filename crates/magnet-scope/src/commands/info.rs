@@ -87,9 +87,9 @@ pub fn run(args: &Args) -> Result<()> {
         node: session.info(),
     };
     if args.json {
-        output::json(&info)?
+        output::json(&info)?;
     } else {
-        output::text(&text(&info))?
+        output::text(&text(&info))?;
     }
     // said above, and to be noticed by a script as well
     anyhow::ensure!(!args.verify || damage.is_empty(), damaged(&args.session.dir, damage.len()));
