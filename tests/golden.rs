@@ -11,11 +11,12 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden")).join(name)
 }
 
-/// What the binary says about a golden session, as JSON. A damaged one is read with exit code 0 as well.
+/// What the binary says about a golden session, as JSON. A damaged one is read with exit code 0 as well, unless that was the question.
 fn read(name: &str, command: &[&str]) -> Value {
     let session = folder(name).join("session").display().to_string();
     let output = run(&[command, &[&session]].concat());
-    assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+    let is_found = name == "damaged" && command.contains(&"--verify");
+    assert_eq!(output.status.success(), !is_found, "{command:?}: {}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
