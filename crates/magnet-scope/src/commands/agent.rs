@@ -23,12 +23,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What an agent captures unless it is told otherwise: enough to say where a message was, in six records of a TCP message where the
-/// usual hops make ten.
-const STANDING: [Hop; 10] = [
+/// usual hops make ten. Which datagram a read took only `udp.recv` can tell.
+const STANDING: [Hop; 11] = [
     Hop::AppSend,
     Hop::TcpSend,
     Hop::DevXmit,
     Hop::DevRecv,
+    Hop::UdpRecv,
     Hop::SockReady,
     Hop::AppRecv,
     Hop::TcpRetransmit,
