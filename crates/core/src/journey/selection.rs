@@ -5,7 +5,7 @@
 //! is then not seen may just have been left out.
 
 use crate::capture_filter::{CaptureFilter, Field};
-use crate::hop::Hop;
+use crate::hop::{Hop, HopSet};
 use crate::node::NodeInfo;
 
 /// Since when events of a journey may be left out.
@@ -35,8 +35,7 @@ impl Selection {
 
     /// Since when datagrams are known to be read in the order in which their socket got them; `None` while they are not.
     pub fn order_since_ns(&self) -> Option<u64> {
-        (!self.order.filtered && !self.order.pcap && !self.order.sampled && !self.order.off)
-            .then_some(self.order.since_ns)
+        self.order.holds().then_some(self.order.since_ns)
     }
 
     /// Whether something may be left out of what happened until `to_ns`.
@@ -52,22 +51,32 @@ struct Order {
     filtered: bool,
     pcap: bool,
     sampled: bool,
-    off: bool,
+    /// Of the two hops that are asked.
+    off: HopSet,
     /// When one of these was changed last.
     since_ns: u64,
 }
 
 impl Order {
+    fn holds(self) -> bool {
+        !self.filtered && !self.pcap && !self.sampled && self.off.0 == 0
+    }
+
     fn change(&mut self, to_ns: u64, setting: &str) {
         let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
-        let of_reads = rest.contains(Hop::AppRecv.name()) || rest.contains(Hop::UdpRecv.name());
+        let asked = [Hop::UdpRecv, Hop::AppRecv].into_iter().filter(|hop| rest.contains(hop.name()));
+        let asked: HopSet = asked.collect();
+        let of_reads = asked.0 != 0;
         match what {
-            "filter" => self.filtered = rest != "off" && !keeps_sockets_whole(rest),
+            "filter" => {
+                self.filtered =
+                    rest != "off" && !asks_only(rest, |field| of_a_packet(field) || of_a_socket(field))
+            }
             "pcap" => self.pcap = rest != "off",
             "sample" if rest == "off all" => self.sampled = false,
             "sample" if of_reads || rest.ends_with(" all") => self.sampled |= !rest.starts_with("off "),
-            "enable" if of_reads => self.off = false,
-            "disable" if of_reads => self.off = true,
+            "enable" if of_reads => self.off.0 &= !asked.0,
+            "disable" if of_reads => self.off.0 |= asked.0,
             "detail" => {}
             _ => return,
         }
@@ -75,16 +84,21 @@ impl Order {
     }
 }
 
-/// Whether a filter keeps all arrivals and reads of a socket, or none.
-fn keeps_sockets_whole(filter: &str) -> bool {
-    let of_a_socket = |field: &Field| {
-        use Field::{Cgroup, Comm, Dport, Dst, Host, Netns, Port, Proto, Socket, Sport, Src, Tgid, Uid};
-        matches!(
-            field,
-            Proto | Host | Src | Dst | Port | Sport | Dport | Tgid | Uid | Comm | Cgroup | Netns | Socket
-        )
-    };
-    CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_a_socket))
+/// Whether a filter is one of this version's, and all that it asks for is of a kind.
+fn asks_only(filter: &str, of_a_kind: impl Fn(&Field) -> bool) -> bool {
+    CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_a_kind))
+}
+
+/// What all events of a packet have alike.
+fn of_a_packet(field: &Field) -> bool {
+    use Field::{Dport, Dst, Host, Port, Proto, Sport, Src};
+    matches!(field, Proto | Host | Src | Dst | Port | Sport | Dport)
+}
+
+/// What all arrivals at a socket and all reads of it have alike.
+fn of_a_socket(field: &Field) -> bool {
+    use Field::{Cgroup, Comm, Netns, Socket, Tgid, Uid};
+    matches!(field, Tgid | Uid | Comm | Cgroup | Netns | Socket)
 }
 
 /// Whether a setting can leave out some events of a journey and keep others.
@@ -92,13 +106,7 @@ fn tears_journeys(setting: &str) -> bool {
     let (what, rest) = setting.split_once(' ').unwrap_or((setting, ""));
     match what {
         "filter" if rest == "off" => false,
-        "filter" => {
-            let of_a_packet = |field: &Field| {
-                use Field::{Dport, Dst, Host, Port, Proto, Sport, Src};
-                matches!(field, Proto | Host | Src | Dst | Port | Sport | Dport)
-            };
-            CaptureFilter::parse(rest).map_or(true, |filter| !filter.fields().iter().all(of_a_packet))
-        }
+        "filter" => !asks_only(rest, of_a_packet),
         // what its words mean is libpcap's to know
         "pcap" => rest != "off",
         "sample" => !rest.starts_with("flows ") && !rest.starts_with("off"),
@@ -135,6 +143,8 @@ mod tests {
         assert_eq!(after(&["sample 1/10 all", "sample off all"]), Some(2));
         assert_eq!(after(&["disable app.recv", "detail full", "enable app.recv"]), Some(3));
         assert_eq!(after(&["detail histograms", "detail full"]), Some(2));
+        let one_of_two = ["disable app.recv,udp.recv", "enable app.recv"];
+        assert_eq!(after(&one_of_two), None, "the other is still off");
     }
 
     #[test]

@@ -77,7 +77,8 @@ fn text(found: &Examination, width: usize) -> String {
     // Writing into a String cannot fail.
     let _ = writeln!(text, "\n{}", hops::table(&found.hops, width));
     if found.untried {
-        let _ = writeln!(text, "{}\n", hops::UNTRIED);
+        text.push_str(hops::UNTRIED);
+        text.push_str("\n\n");
     }
     if found.cannot_be_concluded.is_empty() {
         text.push_str(if found.untried {
