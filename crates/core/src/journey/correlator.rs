@@ -171,7 +171,7 @@ impl Correlator {
         match event.hop {
             Hop::TaskWake | Hop::TaskRun => {
                 if event.hop == Hop::TaskWake {
-                    let order_since_ns = self.desk.selection.order_since_ns();
+                    let order_since_ns = self.desk.selection.order_since_ns(false);
                     self.sockets.reader_slept(event.socket, order_since_ns);
                 }
                 self.desk.counters.evicted_others += self.readers.push(event);

@@ -190,7 +190,7 @@ impl Correlator {
         let looks = event.hop == Hop::AppCopy || peeks;
         let streams = &self.streams;
         let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
-        let order_since_ns = self.desk.selection.order_since_ns();
+        let order_since_ns = self.desk.selection.order_since_ns(!event.flow.is_none());
         let found =
             self.sockets.read(event.socket, &read, &self.desk.losses, order_since_ns, |d| is_open(streams, d));
         match found {

@@ -33,9 +33,14 @@ impl Selection {
         }
     }
 
-    /// Since when datagrams are known to be read in the order in which their socket got them; `None` while they are not.
-    pub fn order_since_ns(&self) -> Option<u64> {
-        self.order.holds().then_some(self.order.since_ns)
+    /// Since when datagrams are known to be read in the order in which their socket got them; `None` while they are not. A socket with
+    /// one peer is part of a flow, which a sampler of flows leaves out or keeps whole; one without keeps all its reads.
+    pub fn order_since_ns(&self, has_peer: bool) -> Option<u64> {
+        let (holds, since_ns) = (self.order.holds(), self.order.since_ns);
+        if has_peer {
+            return holds.then_some(since_ns);
+        }
+        (holds && !self.order.flows).then_some(since_ns.max(self.order.flows_since_ns))
     }
 
     /// Whether something may be left out of what happened until `to_ns`.
@@ -55,6 +60,9 @@ struct Order {
     off: HopSet,
     /// When one of these was changed last.
     since_ns: u64,
+    /// Whether flows are sampled, and when that was changed last.
+    flows: bool,
+    flows_since_ns: u64,
 }
 
 impl Order {
@@ -70,9 +78,14 @@ impl Order {
         match what {
             "filter" => {
                 self.filtered =
-                    rest != "off" && !asks_only(rest, |field| of_a_packet(field) || of_a_socket(field))
+                    rest != "off" && !asks_only(rest, |field| of_a_packet(field) || of_a_socket(field));
             }
             "pcap" => self.pcap = rest != "off",
+            "sample" if rest.starts_with("flows ") => {
+                self.flows = rest != "flows 1/1";
+                self.flows_since_ns = self.flows_since_ns.max(to_ns);
+                return;
+            }
             "sample" if rest == "off all" => self.sampled = false,
             "sample" if of_reads || rest.ends_with(" all") => self.sampled |= !rest.starts_with("off "),
             "enable" if of_reads => self.off.0 &= !asked.0,
@@ -85,18 +98,18 @@ impl Order {
 }
 
 /// Whether a filter is one of this version's, and all that it asks for is of a kind.
-fn asks_only(filter: &str, of_a_kind: impl Fn(&Field) -> bool) -> bool {
-    CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_a_kind))
+fn asks_only(filter: &str, of_a_kind: impl Fn(Field) -> bool) -> bool {
+    CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().copied().all(of_a_kind))
 }
 
 /// What all events of a packet have alike.
-fn of_a_packet(field: &Field) -> bool {
+fn of_a_packet(field: Field) -> bool {
     use Field::{Dport, Dst, Host, Port, Proto, Sport, Src};
     matches!(field, Proto | Host | Src | Dst | Port | Sport | Dport)
 }
 
 /// What all arrivals at a socket and all reads of it have alike.
-fn of_a_socket(field: &Field) -> bool {
+fn of_a_socket(field: Field) -> bool {
     use Field::{Cgroup, Comm, Netns, Socket, Tgid, Uid};
     matches!(field, Tgid | Uid | Comm | Cgroup | Netns | Socket)
 }
@@ -126,7 +139,7 @@ mod tests {
             for (at_ns, setting) in (1..).zip(settings) {
                 selection.change(at_ns, at_ns, setting);
             }
-            selection.order_since_ns()
+            selection.order_since_ns(true)
         };
         for kept in ["filter tgid = 1 and port = 53", "sample flows 1/16", "disable ip.in", "snap 64 app.recv"]
         {
@@ -145,6 +158,12 @@ mod tests {
         assert_eq!(after(&["detail histograms", "detail full"]), Some(2));
         let one_of_two = ["disable app.recv,udp.recv", "enable app.recv"];
         assert_eq!(after(&one_of_two), None, "the other is still off");
+        let mut selection = Selection::default();
+        assert_eq!(selection.order_since_ns(false), Some(0));
+        selection.change(1, 1, "sample flows 1/4");
+        assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), None));
+        selection.change(2, 2, "sample flows 1/1");
+        assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), Some(2)));
     }
 
     #[test]
