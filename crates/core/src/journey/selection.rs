@@ -60,7 +60,7 @@ struct Order {
     off: HopSet,
     /// When one of these was changed last.
     since_ns: u64,
-    /// Whether flows are sampled, and when that was changed last.
+    /// Whether flows are sampled, and when they last were by another rate.
     flows: bool,
     flows_since_ns: u64,
 }
@@ -82,8 +82,10 @@ impl Order {
             }
             "pcap" => self.pcap = rest != "off",
             "sample" if rest.starts_with("flows ") => {
+                if self.flows {
+                    self.flows_since_ns = self.flows_since_ns.max(to_ns);
+                }
                 self.flows = rest != "flows 1/1";
-                self.flows_since_ns = self.flows_since_ns.max(to_ns);
                 return;
             }
             "sample" if rest == "off all" => self.sampled = false,
