@@ -532,7 +532,7 @@ fn a_datagram_is_not_taken_for_a_part_of_the_longer_one_before_it() {
 }
 
 /// Four datagrams, 10 ms apart; the reads of the first two are not seen. Before the fourth the reader is seen to have slept.
-fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
+fn journeys_with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Journey> {
     const MS: u64 = 1_000_000;
     let mut correlator = Correlator::new(coverage(), Limits::default());
     let mut done = Vec::new();
@@ -553,7 +553,13 @@ fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
     }
     correlator.finish(&mut done);
     done.sort_by_key(|journey| journey.ip_id);
-    done.iter()
+    done
+}
+
+/// Their times to the reader, as far as they are said.
+fn with_reads_unseen(changes: &[(u64, &str)]) -> Vec<Option<u64>> {
+    journeys_with_reads_unseen(changes)
+        .iter()
         .map(|journey| Some(journey.rungs.time_ns(Hop::AppRecv)? - journey.rungs.time_ns(Hop::IpOut)?))
         .collect()
 }
@@ -571,5 +577,9 @@ fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
     }
     // this socket has no peer: of its datagrams some flows are left out, of its reads none
     assert_eq!(with_reads_unseen(&[(0, "sample flows 1/2")]), [None; 4]);
+    let verdicts: Vec<_> =
+        journeys_with_reads_unseen(&[(0, "sample flows 1/2")]).iter().map(|journey| journey.verdict).collect();
+    let filtered = Verdict::Filtered { beyond: Hop::SockReady };
+    assert_eq!(verdicts, [filtered, filtered, Verdict::InFlight, Verdict::InFlight], "as many as were read");
     assert_eq!(with_reads_unseen(&[(0, "sample flows 1/1")])[0], Some(20_000_090));
 }

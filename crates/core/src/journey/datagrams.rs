@@ -196,7 +196,10 @@ impl Correlator {
         match found {
             _ if peeks => {}
             // Which datagram it was nobody knows, and so nothing is said of when it was read.
-            Some(m) if m.torn => self.desk.counters.unmatched_reads += 1,
+            Some(m) if m.torn => {
+                self.desk.counters.unmatched_reads += 1;
+                self.leave_untold(&m.run);
+            }
             Some(m) => {
                 // A copy at a length that is none of the queue's may belong to another read: it is left out.
                 if event.hop == Hop::AppRecv || !m.ambiguous {
@@ -205,6 +208,20 @@ impl Correlator {
                 }
             }
             None => self.desk.counters.unmatched_reads += 1,
+        }
+    }
+
+    /// One read took these datagrams or as many others.
+    fn leave_untold(&mut self, run: &Queued) {
+        let me = run.first.stream;
+        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
+            return;
+        };
+        for start in run.starts() {
+            for start in stream.with_copies(start) {
+                let Some(index) = stream.pieces.starting_at(start) else { continue };
+                stream.pieces.get_mut(index).into_iter().for_each(|piece| piece.read_untold = true);
+            }
         }
     }
 

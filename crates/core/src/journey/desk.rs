@@ -246,6 +246,7 @@ impl Desk {
                 let left_out = why != Why::EndOfInput && self.selection.may_hide(until_now_ns);
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(piece.first_ns, until_now_ns).unwrap_or(match why {
+                    _ if piece.read_untold => Verdict::Filtered { beyond: last },
                     Why::EndOfInput => Verdict::InFlight,
                     _ if left_out => Verdict::Filtered { beyond: last },
                     _ if waits => Verdict::InFlight,

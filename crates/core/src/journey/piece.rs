@@ -65,6 +65,8 @@ pub(super) struct Piece {
     pub ambiguous: bool,
     /// It was taken for read by the order of its socket, and since then records were lost that the order rests on.
     pub read_in_doubt_since_ns: Option<u64>,
+    /// A read took it, or another of its socket: what was left out broke the order that would tell.
+    pub read_untold: bool,
     pub skb: u32,
     pub ip_id: u16,
     /// Segments of the super-packet that it last was in; 1 for a packet of its own.
@@ -101,6 +103,7 @@ impl Piece {
             drop: None,
             ambiguous: false,
             read_in_doubt_since_ns: None,
+            read_untold: false,
             skb: 0,
             ip_id: 0,
             segs: 0,
