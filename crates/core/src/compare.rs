@@ -89,12 +89,29 @@ pub struct Protocol {
     /// TCP or UDP.
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
-    /// First hop that both have to the last.
+    /// Of the hops that all captures have, the first and the last that most journeys of both passed; `None` without journeys.
+    pub way: Option<(Hop, Hop)>,
+    /// The time from the one to the other, of those journeys.
     pub total: Measured,
+    /// Measured journeys that began or ended at another hop: their steps are counted, their totals are not.
+    pub other_ways: Vec<OtherWay>,
     /// Steps between neighbouring hops: those with a difference first, and the largest effect on the total first.
     pub steps: Vec<Step>,
     /// How journeys ended, and whether they were sent again.
     pub shares: Vec<Share>,
+}
+
+/// Journeys that began or ended at another hop than those of the total.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherWay {
+    /// Where they began.
+    pub from: Hop,
+    /// Where they ended.
+    pub to: Hop,
+    /// Of A.
+    pub n_a: u64,
+    /// Of B.
+    pub n_b: u64,
 }
 
 /// One step in both captures.
@@ -220,38 +237,56 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     protos.dedup();
     let runs =
         |side: &Side, proto| side.runs.iter().filter_map(|run| run.get(&proto).cloned()).collect::<Vec<_>>();
-    Comparison {
-        a: a.summary(),
-        b: b.summary(),
-        warnings: warning::of(a, b),
-        confidence: CONFIDENCE,
-        protocols: protos.into_iter().map(|proto| protocol(proto, &runs(a, proto), &runs(b, proto))).collect(),
-    }
+    let protocols: Vec<Protocol> =
+        protos.into_iter().map(|proto| protocol(proto, &runs(a, proto), &runs(b, proto))).collect();
+    let mut warnings = warning::of(a, b);
+    warnings.extend(protocols.iter().flat_map(warning::of_ways));
+    Comparison { a: a.summary(), b: b.summary(), warnings, confidence: CONFIDENCE, protocols }
 }
 
 fn protocol(proto: Proto, a: &[Folded], b: &[Folded]) -> Protocol {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.steps.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
-    let total = |runs: &[Folded]| runs.iter().map(|run| run.total).collect::<Vec<_>>();
-    let (total_a, total_b) = (total(a), total(b));
+    let mut other_ways = ways(a, b);
+    // A journey that was followed further takes longer: only those that went from the same hop to the same hop are alike.
+    let most =
+        other_ways.iter().enumerate().max_by_key(|(_, way)| (way.n_a.min(way.n_b), way.n_a.max(way.n_b)));
+    let way = most.map(|(at, _)| at).map(|at| other_ways.remove(at)).map(|way| (way.from, way.to));
+    let total =
+        |runs: &[Folded]| runs.iter().filter_map(|run| run.totals.get(&way?).copied()).collect::<Vec<_>>();
+    let measured_in =
+        |runs: &[Folded]| runs.iter().flat_map(|run| run.totals.values()).map(|times| times.n).sum();
+    let (journeys_a, journeys_b): (u64, u64) = (measured_in(a), measured_in(b));
     let mut steps: Vec<Step> = pairs
         .into_iter()
         .map(|pair| {
             let step = |runs: &[Folded]| runs.iter().filter_map(|run| run.steps.get(&pair).copied()).collect();
             let (in_a, in_b): (Vec<Times>, Vec<Times>) = (step(a), step(b));
-            let each = |times: &[Times], totals: &[Times]| {
-                let journeys: u64 = totals.iter().map(|times| times.n).sum();
+            let each = |times: &[Times], journeys: u64| {
                 times.iter().map(|times| times.ns).sum::<u128>() as f64 / journeys.max(1) as f64
             };
             let beside = pair.1 == Hop::DevDone;
-            let effect_ns = if beside { 0.0 } else { each(&in_b, &total_b) - each(&in_a, &total_a) };
+            let effect_ns = if beside { 0.0 } else { each(&in_b, journeys_b) - each(&in_a, journeys_a) };
             let measured = measured(&in_a, &in_b);
             Step { from: pair.0, to: pair.1, effect_ns: effect_ns.round() as i64, measured }
         })
         .collect();
     steps.sort_by_key(|step| Reverse((step.measured.change.is_found(), step.effect_ns.unsigned_abs())));
-    Protocol { proto, total: measured(&total_a, &total_b), steps, shares: shares(a, b) }
+    Protocol { proto, way, total: measured(&total(a), &total(b)), other_ways, steps, shares: shares(a, b) }
+}
+
+/// Where journeys began and ended, and how many of each side.
+fn ways(a: &[Folded], b: &[Folded]) -> Vec<OtherWay> {
+    let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.totals.keys().copied()).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let n =
+        |runs: &[Folded], pair| runs.iter().filter_map(|run| run.totals.get(&pair)).map(|times| times.n).sum();
+    pairs
+        .into_iter()
+        .map(|pair| OtherWay { from: pair.0, to: pair.1, n_a: n(a, pair), n_b: n(b, pair) })
+        .collect()
 }
 
 fn measured(a: &[Times], b: &[Times]) -> Measured {

@@ -3,7 +3,7 @@
 use magscope_core::compare::{Change, Comparison, Run as Reading, Side, common_hops, compare};
 use magscope_core::node::{Backend, NodeInfo, Service};
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, Correlator, Event, Generator, GeneratorOptions, Hop, HopSet, Limits};
+use magscope_core::{Batch, Correlator, Event, Generator, GeneratorOptions, Hop, HopSet, Limits, Proto};
 use std::time::Duration;
 
 /// A generated capture, and what is done to it.
@@ -16,6 +16,8 @@ struct Run {
     lose_every: u32,
     /// A hop that is switched off.
     off: Option<Hop>,
+    /// How long what is not heard of again is waited for, nanoseconds; 0: as long as ever.
+    wait_ns: u64,
 }
 
 fn info(run: Run) -> NodeInfo {
@@ -31,7 +33,11 @@ fn read(side: &mut Side, info: &NodeInfo, hops: HopSet, run: Run) {
     let Run { seed, events, lose_every, .. } = run;
     let options = GeneratorOptions { seed, events, lose_every, flows: 8, ..GeneratorOptions::default() };
     let mut generator = Generator::new(options);
-    let mut correlator = Correlator::new(info.coverage.served(), Limits::default());
+    let mut limits = Limits::default();
+    if run.wait_ns > 0 {
+        limits.max_age_ns = run.wait_ns;
+    }
+    let mut correlator = Correlator::new(info.coverage.served(), limits);
     let (mut batch, mut done, mut shift_ns) = (Batch::default(), Vec::new(), 0);
     loop {
         let progress = generator.next(&mut batch, Duration::ZERO).expect("a generator never fails");
@@ -106,7 +112,7 @@ fn a_difference_beyond_the_noise_of_runs_is_found() {
     assert!(lone.warnings.iter().any(|warning| warning.to_string().starts_with("one recording of B")));
 }
 
-const PLAIN: Run = Run { seed: 1, events: 60_000, later: None, lose_every: 0, off: None };
+const PLAIN: Run = Run { seed: 1, events: 60_000, later: None, lose_every: 0, off: None, wait_ns: 0 };
 const ANOTHER: Run = Run { seed: 2, ..PLAIN };
 
 /// Steps with a difference: protocol, where to, what.
@@ -190,6 +196,23 @@ fn a_hop_that_one_of_them_has_not_is_left_out_and_said() {
     let steps = || comparison.protocols.iter().flat_map(|p| &p.steps);
     assert!(steps().all(|step| step.from != Hop::IpIn && step.to != Hop::IpIn));
     assert!(steps().any(|step| (step.from, step.to) == (Hop::IpPre, Hop::TcpRecv)));
+}
+
+#[test]
+fn totals_that_end_at_other_hops_are_not_compared() {
+    // Without `udp.recv` no datagram is followed to its reader: its way ends below the socket, and is shorter.
+    let b = Run { off: Some(Hop::UdpRecv), wait_ns: 1_000_000, ..ANOTHER };
+    let comparison = compared(PLAIN, b);
+    let udp = comparison.protocols.iter().find(|p| p.proto == Proto::UDP).expect("datagrams");
+    let [other] = udp.other_ways[..] else { panic!("{:?}", udp.other_ways) };
+    let ends = [udp.way.expect("journeys").1, other.to];
+    assert!(ends.contains(&Hop::AppRecv) && ends.contains(&Hop::IpIn), "{udp:?}");
+    assert!(!udp.total.change.is_found() && udp.total.n_a.min(udp.total.n_b) == 0, "{:?}", udp.total);
+    let said = comparison.warnings.iter().map(ToString::to_string);
+    let said: Vec<_> = said.filter(|text| text.starts_with("totals of udp are from ip.out to")).collect();
+    assert_eq!(said.len(), 1, "{:?}", comparison.warnings);
+    let tcp = &comparison.protocols[0];
+    assert!(tcp.other_ways.is_empty() && tcp.total.change == Change::NotShown, "{tcp:?}");
 }
 
 #[test]

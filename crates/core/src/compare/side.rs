@@ -25,7 +25,8 @@ pub struct Run {
 /// One protocol of one run.
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    total: Sum,
+    /// From the first hop to the last, by these two.
+    totals: BTreeMap<(Hop, Hop), Sum>,
     steps: BTreeMap<(Hop, Hop), Sum>,
     counts: Counts,
 }
@@ -58,7 +59,7 @@ pub(super) struct Times {
 /// What is kept of one protocol of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Folded {
-    pub total: Times,
+    pub totals: BTreeMap<(Hop, Hop), Times>,
     pub steps: BTreeMap<(Hop, Hop), Times>,
     pub counts: Counts,
 }
@@ -133,7 +134,7 @@ impl Run {
             && first.hop != last.hop
             && let Some(ns) = last.time_ns.checked_sub(first.time_ns)
         {
-            sums.total.record(ns);
+            sums.totals.entry((first.hop, last.hop)).or_default().record(ns);
         }
     }
 }
@@ -141,11 +142,11 @@ impl Run {
 impl Side {
     /// Adds a run that was read to its end.
     pub fn add(&mut self, run: Run) {
-        let fold = |sums: &Sums| Folded {
-            total: sums.total.fold(),
-            steps: sums.steps.iter().map(|(pair, sum)| (*pair, sum.fold())).collect(),
-            counts: sums.counts,
+        let each = |sums: &BTreeMap<(Hop, Hop), Sum>| {
+            sums.iter().map(|(pair, sum)| (*pair, sum.fold())).collect::<BTreeMap<_, _>>()
         };
+        let fold =
+            |sums: &Sums| Folded { totals: each(&sums.totals), steps: each(&sums.steps), counts: sums.counts };
         self.runs.push(run.sums.iter().map(|(proto, sums)| (*proto, fold(sums))).collect());
         self.infos.push(run.info);
         self.lost_events = self.lost_events.saturating_add(run.lost_events);

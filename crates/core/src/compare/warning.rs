@@ -1,6 +1,7 @@
 //! What makes two captures hard to compare.
 
-use super::Side;
+use super::{OtherWay, Protocol, Side};
+use crate::flow::Proto;
 use crate::hop::Hop;
 use crate::node::{Backend, NodeInfo, Service};
 use serde::{Serialize, Serializer};
@@ -39,6 +40,17 @@ pub enum Warning {
     },
     /// A hop that two kinds of probe served.
     Backend(Hop, Backend, Backend),
+    /// Journeys that began or ended elsewhere than most of both: their totals are other ones, and are not compared.
+    OtherWay {
+        /// Of which protocol.
+        proto: Proto,
+        /// From the first hop to the last of those whose totals are compared.
+        way: (Hop, Hop),
+        /// From the first hop to the last of these.
+        other: (Hop, Hop),
+        /// How many of A, and of B.
+        n: (u64, u64),
+    },
     /// Events of one of them are missing.
     EventsLost(Which, u64),
 }
@@ -73,6 +85,21 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
         _ => {}
     }
     all
+}
+
+/// Journeys that went another way than those whose totals are compared; not the few that the edges of a capture cut.
+pub(super) fn of_ways(protocol: &Protocol) -> Vec<Warning> {
+    let Some(way) = protocol.way else { return Vec::new() };
+    let many = |n: u64, of: u64| n * 100 > of;
+    let others = protocol.other_ways.iter();
+    let others = others.filter(|o| many(o.n_a, protocol.total.n_a) || many(o.n_b, protocol.total.n_b));
+    let warning = |o: &OtherWay| Warning::OtherWay {
+        proto: protocol.proto,
+        way,
+        other: (o.from, o.to),
+        n: (o.n_a, o.n_b),
+    };
+    others.map(warning).collect()
 }
 
 /// A hop that some captures have and others have not, or that was taken in two ways.
@@ -130,6 +157,11 @@ impl fmt::Display for Warning {
                     "{hop} was taken by {a} and by {b}: part of a difference may be the probe's"
                 )
             }
+            Self::OtherWay { proto, way, other, n } => write!(
+                f,
+                "totals of {proto} are from {} to {}; {} journeys of A and {} of B were seen from {} to {}: left out of them",
+                way.0, way.1, n.0, n.1, other.0, other.1
+            ),
             Self::EventsLost(which, n) => {
                 write!(f, "{n} events of {which} were lost: journeys around them are not measured")
             }

@@ -91,7 +91,10 @@ fn conclusion(protocol: &Protocol) -> String {
         Change::Slower => "slower on the whole",
         Change::Faster => "faster on the whole",
         Change::Mixed => "changed on the whole",
-        Change::OnlyInA | Change::OnlyInB => return format!("{proto}: nothing to compare"),
+        Change::OnlyInA | Change::OnlyInB if protocol.other_ways.is_empty() => {
+            return format!("{proto}: nothing to compare");
+        }
+        Change::OnlyInA | Change::OnlyInB => "no total to compare",
         Change::NotShown | Change::TooFew => "no difference shown on the whole",
     };
     let found = protocol.steps.iter().filter(|step| step.measured.change.is_found());
@@ -101,6 +104,7 @@ fn conclusion(protocol: &Protocol) -> String {
             format!("{proto}: {total}; look first at {} → {} ({effect} of the mean total)", step.from, step.to)
         }
         None if protocol.total.change.is_found() => format!("{proto}: {total}, in no step by itself"),
+        None if protocol.total.n_a.min(protocol.total.n_b) == 0 => format!("{proto}: {total}"),
         None => format!("{proto}: no difference shown, on the whole or in any step"),
     }
 }
