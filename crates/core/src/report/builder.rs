@@ -8,6 +8,7 @@ use super::groups::{self, By, FlowEnds, Groups, Label};
 use super::kernel::KernelSums;
 use super::running::Receives;
 use super::throughput::Throughput;
+use super::untold::Untold;
 use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
 use crate::batch::{Batch, LossCause};
 use crate::blame::Blame;
@@ -52,6 +53,14 @@ impl HopSum {
     }
 }
 
+/// What is told of the journeys of a protocol beside how they ended.
+#[derive(Clone, Copy, Default)]
+struct Extra {
+    resent: u64,
+    retransmits: u64,
+    ambiguous: u64,
+}
+
 /// A place a hop, by its number.
 struct HopSums(Box<[HopSum; HOPS]>);
 
@@ -90,7 +99,7 @@ pub struct ReportBuilder {
     estimates: Estimates,
     kernel: KernelSums,
     kinds: BTreeMap<Proto, [u64; Verdict::KINDS]>,
-    extra: BTreeMap<Proto, (u64, u64)>,
+    extra: BTreeMap<Proto, Extra>,
     blame: BTreeMap<Proto, BlameSum>,
     causes: BTreeMap<u8, u64>,
     losses: Losses,
@@ -265,9 +274,10 @@ impl ReportBuilder {
     /// Counts a journey; the context knows its flows and processes.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) -> &mut Self {
         self.kinds.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
-        let (retransmits, ambiguous) = self.extra.entry(journey.proto).or_default();
-        *retransmits += u64::from(journey.retransmits());
-        *ambiguous += u64::from(journey.ambiguous);
+        let extra = self.extra.entry(journey.proto).or_default();
+        extra.resent += u64::from(journey.retransmits() > 0);
+        extra.retransmits += u64::from(journey.retransmits());
+        extra.ambiguous += u64::from(journey.ambiguous);
         self.disordered += journey.disordered() as u64;
         let mut blame = None;
         if journey.verdict.is_whole() {
@@ -388,6 +398,7 @@ impl ReportBuilder {
             governed: self.governed.all(),
             estimates: estimates.rows,
             missing: missing.collect(),
+            untold: if self.kinds.contains_key(&Proto::UDP) { Untold::of(&self.infos) } else { Vec::new() },
             denominator,
         }
     }
@@ -433,7 +444,7 @@ impl ReportBuilder {
     }
 
     fn verdict_row(&self, proto: Proto, kinds: &[u64; Verdict::KINDS]) -> VerdictRow {
-        let (retransmits, ambiguous) = self.extra.get(&proto).copied().unwrap_or_default();
+        let Extra { resent, retransmits, ambiguous } = self.extra.get(&proto).copied().unwrap_or_default();
         let [
             complete,
             half_complete,
@@ -459,6 +470,7 @@ impl ReportBuilder {
             evicted,
             not_probed,
             filtered,
+            resent,
             retransmits,
             ambiguous,
         }
@@ -512,6 +524,7 @@ fn flow_row(sum: &groups::Sum, duration_ns: u64) -> FlowRow {
         bytes: figures.bytes,
         journeys: figures.journeys,
         whole: figures.whole,
+        resent: figures.resent,
         retransmits: figures.retransmits,
         total: figures.total,
     }

@@ -144,7 +144,9 @@ pub struct Figures {
     pub whole: u64,
     /// Why the others are not, each with a number.
     pub left_out: Vec<LeftOut>,
-    /// Times a piece was sent again, added up.
+    /// Journeys that were sent again, however often.
+    pub resent: u64,
+    /// How often they were, added up.
     pub retransmits: u64,
     /// First hop to last of those seen to their end.
     pub total: Option<Quantiles>,
@@ -180,6 +182,7 @@ pub(super) struct Sum {
     pub label: Label,
     bytes: u64,
     kinds: [u64; Verdict::KINDS],
+    resent: u64,
     retransmits: u64,
     total: Option<Box<HopPairStats>>,
     parts_ns: [u64; Part::COUNT],
@@ -192,6 +195,7 @@ impl Weighed for Sum {
 
     fn merge(&mut self, other: &Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.resent += other.resent;
         self.retransmits += other.retransmits;
         self.kinds.iter_mut().zip(other.kinds).for_each(|(mine, theirs)| *mine += theirs);
         self.parts_ns
@@ -211,6 +215,7 @@ impl Sum {
     fn count(&mut self, journey: &Journey, blame: Option<&Blame>) {
         self.bytes = self.bytes.saturating_add(journey.bytes());
         self.kinds[journey.verdict.kind()] += 1;
+        self.resent += u64::from(journey.retransmits() > 0);
         self.retransmits += u64::from(journey.retransmits());
         if journey.verdict.is_whole()
             && let Some(ns) = journey.total_ns()
@@ -237,6 +242,7 @@ impl Sum {
             journeys: self.kinds.iter().sum(),
             whole: Verdict::whole_of(&self.kinds),
             left_out: LeftOut::of(&self.kinds),
+            resent: self.resent,
             retransmits: self.retransmits,
             total: self.total.as_ref().and_then(|total| total.quantiles()),
             histogram: self.total.as_ref().map(|total| total.buckets()).unwrap_or_default(),

@@ -14,6 +14,7 @@ mod kernel;
 mod running;
 mod text;
 mod throughput;
+mod untold;
 
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
@@ -25,6 +26,7 @@ pub use kernel::{KernelFlow, KernelHop, KernelPair, KernelTable};
 pub use running::{RunningRow, RunningTable};
 pub use text::render_text;
 pub use throughput::{Border, ProtocolThroughput, Throughput};
+pub use untold::Untold;
 
 use crate::batch::LossCause;
 use crate::flow::Proto;
@@ -88,6 +90,9 @@ pub struct Report {
     pub estimates: Vec<Estimate>,
     /// Hops that no probe serves here, and why.
     pub missing: Vec<MissingHop>,
+    /// What the hops that there were do not tell of the datagrams, and which hop would.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untold: Vec<Untold>,
     /// What the latencies are about.
     pub denominator: Denominator,
 }
@@ -163,7 +168,9 @@ pub struct VerdictRow {
     pub not_probed: u64,
     /// Left out by a filter, a sampler or a hop that was switched off.
     pub filtered: u64,
-    /// Times a piece was sent again, added up.
+    /// Journeys that were sent again, however often.
+    pub resent: u64,
+    /// How often they were, added up.
     pub retransmits: u64,
     /// Matched by order or length against some of the evidence.
     pub ambiguous: u64,
@@ -181,7 +188,9 @@ pub struct FlowRow {
     pub journeys: u64,
     /// Journeys that were seen to their end.
     pub whole: u64,
-    /// Times a piece was sent again, added up.
+    /// Journeys that were sent again, however often.
+    pub resent: u64,
+    /// How often they were, added up.
     pub retransmits: u64,
     /// First hop to last of those seen to their end.
     pub total: Option<Quantiles>,

@@ -66,6 +66,8 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
     super::estimates::write(out, &report.estimates, report.start_ns, several, width)?;
+    let several = report.untold.windows(2).any(|two| two[0].host != two[1].host);
+    super::untold::write(out, &report.untold, several, width)?;
     write_missing(out, report, width)
 }
 
@@ -176,12 +178,14 @@ fn write_verdicts(out: &mut String, report: &Report) -> fmt::Result {
             count(row.dropped),
             count(row.broken_by_event_loss),
             count(row.in_flight),
-            count(row.retransmits)
+            count(row.resent)
         )?;
+        let again = if row.retransmits > row.resent { row.retransmits } else { 0 };
         let others = [
             (row.filtered, "left out by the filter or sampler after the last hop seen"),
             (row.not_probed, "seen as far as the served hops go, which is not the end"),
             (row.read_unseen, "read, and no event says when"),
+            (again, "retransmissions: some were sent again more than once"),
             (row.evicted, "given up on, because too many were in flight"),
         ];
         for (number, words) in others.iter().filter(|(number, _)| *number > 0) {
@@ -223,7 +227,7 @@ fn write_flow(out: &mut String, row: &FlowRow, name_width: usize, width: usize) 
         out,
         "{name:<name_width$} {} {journeys:>9} {:>6}  {p50:>8} {p99:>8}",
         bytes(row.bytes),
-        count(row.retransmits)
+        count(row.resent)
     )?;
     writeln!(out, "{}", fit(&format!("  → {}  ({})", ends_of.to, ends_of.way()), width))
 }

@@ -1,0 +1,82 @@
+//! What a report cannot say because a hop that others rest on was not there.
+
+use super::figures::wrap;
+use crate::hop::Hop;
+use crate::node::NodeInfo;
+use serde::Serialize;
+use std::fmt;
+
+/// A hop that a capture did not have, and what the hops that it had do not tell without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Untold {
+    /// The host.
+    pub host: String,
+    /// The hop that would tell.
+    pub hop: Hop,
+    /// What it would tell.
+    pub what: &'static str,
+}
+
+/// A hop that ties others to a datagram: those are served and say nothing of journeys without it.
+const TIES: [(Hop, &[Hop], &str); 2] = [
+    (Hop::UdpRecv, &[Hop::AppRecv], "which datagram a read took: no journey of UDP reaches its reader"),
+    (Hop::IpOut, &[Hop::AppSend, Hop::UdpSend], "which datagram a call sent: no journey of UDP has its sender"),
+];
+
+impl Untold {
+    /// What captures in which there are datagrams do not tell.
+    pub(super) fn of(infos: &[NodeInfo]) -> Vec<Self> {
+        let of_one = |info: &NodeInfo| {
+            let (host, served) = (info.host.clone(), info.coverage.served());
+            let lacks = move |(tie, tied, _): &&(Hop, &[Hop], _)| {
+                !served.contains(*tie) && tied.iter().any(|hop| served.contains(*hop))
+            };
+            let lacking = TIES.iter().filter(lacks);
+            lacking
+                .map(move |(hop, _, what)| Untold { host: host.clone(), hop: *hop, what })
+                .collect::<Vec<_>>()
+        };
+        infos.iter().flat_map(of_one).collect()
+    }
+}
+
+pub(super) fn write(out: &mut String, rows: &[Untold], several: bool, width: usize) -> fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.push_str("\nNot told, for want of a hop:\n");
+    for row in rows {
+        let host = if several { format!("{}: ", row.host) } else { String::new() };
+        wrap(out, &format!("  {:<15} {host}{}", row.hop.name(), row.what), width, &" ".repeat(18))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Service;
+    use crate::source::Source;
+    use crate::{Generator, GeneratorOptions};
+
+    fn without(hops: &[Hop]) -> Vec<NodeInfo> {
+        let mut info = Generator::new(GeneratorOptions::default()).info().clone();
+        for row in info.coverage.hops.iter_mut().filter(|row| hops.contains(&row.hop)) {
+            row.service = Service::Off;
+        }
+        vec![info]
+    }
+
+    #[test]
+    fn a_hop_is_named_where_others_that_rest_on_it_were_there() {
+        let told = |hops: &[Hop]| Untold::of(&without(hops)).iter().map(|row| row.hop).collect::<Vec<_>>();
+        assert_eq!(told(&[]), []);
+        assert_eq!(told(&[Hop::UdpRecv]), [Hop::UdpRecv]);
+        assert_eq!(told(&[Hop::UdpRecv, Hop::AppRecv]), [], "nothing is said of reads anyway");
+        assert_eq!(told(&[Hop::IpOut, Hop::AppSend]), [Hop::IpOut], "udp.send says nothing without it either");
+        let mut out = String::new();
+        write(&mut out, &Untold::of(&without(&[Hop::UdpRecv])), false, 80).expect("a string");
+        assert!(out.contains("  udp.recv        which datagram a read took"), "{out}");
+        assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    }
+}
