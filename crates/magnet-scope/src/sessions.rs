@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use magscope_core::clock::UtcMap;
 use magscope_session::Session;
 use std::path::Path;
+use std::time::Duration;
 
 /// Opens the recording in a directory, and says on stderr what is damaged.
 pub fn open(dir: &Path) -> Result<Session> {
@@ -41,7 +42,29 @@ pub fn windows(
         let place = |at: Option<u64>| at.and_then(utc).map(|utc| from_utc(map, utc)).transpose();
         parts.push((place(from)?, place(to)?));
     }
+    somewhere(sessions, &parts)?;
     Ok(parts)
+}
+
+/// Fails where none of the recordings has anything in its part: nothing would be shown, and nothing said.
+fn somewhere(sessions: &[Session], parts: &[(Option<u64>, Option<u64>)]) -> Result<()> {
+    let extents =
+        || sessions.iter().zip(parts).filter_map(|(session, part)| Some((session.extent_ns()?, *part)));
+    let outside = |((first, last), (from, to)): ((u64, u64), (Option<u64>, Option<u64>))| {
+        from.is_some_and(|from| from > last) || to.is_some_and(|to| to < first)
+    };
+    let Some(((first, last), (from, _))) = extents().next().filter(|_| extents().all(outside)) else {
+        return Ok(());
+    };
+    let length = Duration::from_nanos(last - first);
+    let text = if from.is_some_and(|from| from > last) {
+        format!(
+            "nothing was recorded so late: the last event is {length:.3?} after the first; give a smaller `--from`"
+        )
+    } else {
+        "nothing was recorded so early; give a larger `--to`".to_owned()
+    };
+    Err(Usage(text).into())
 }
 
 /// What was typed as `--from` and `--to`, on the recording's own clock.

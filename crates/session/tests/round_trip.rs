@@ -196,6 +196,20 @@ fn sums_alone_are_somewhere_in_time_and_are_found_there() {
     assert_eq!(part.synthesis, (13..=15).map(second).collect::<Vec<_>>());
 }
 
+#[test]
+fn a_quiet_recording_is_as_long_as_its_clocks_were_read() {
+    const S: u64 = 1_000_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut recorder = Recorder::create(dir.path(), &node(), RecordOptions::default()).unwrap();
+    let read = |at: u64| ClockSample { monotonic_ns: at * S, ..ClockSample::default() };
+    for at in 5..=9 {
+        recorder.append(&Batch { clock: vec![read(at)], ..Batch::default() }).unwrap();
+    }
+    recorder.close().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    assert_eq!((session.extent_ns(), session.watched_ns()), (Some((5 * S, 9 * S)), Some((5 * S, 9 * S))));
+}
+
 /// Format 1 had four columns in the clock table, format 2 eleven; format 3 had six in that of counts.
 #[test]
 fn recordings_of_older_formats_are_read() {

@@ -35,6 +35,7 @@ struct Info<'a> {
     first_utc: Option<String>,
     last_utc: Option<String>,
     duration_ns: Option<u64>,
+    watched_ns: Option<u64>,
     events: u64,
     bytes: u64,
     segments: u32,
@@ -69,6 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
         first_utc: at(first_ns),
         last_utc: at(last_ns),
         duration_ns: first_ns.zip(last_ns).map(|(from, to)| to.saturating_sub(from)),
+        watched_ns: session.watched_ns().map(|(from, to)| to.saturating_sub(from)),
         events: summary.events,
         bytes: summary.bytes,
         segments: summary.segments,
@@ -121,7 +123,11 @@ fn text(info: &Info<'_>) -> String {
         line("to", last.clone());
     }
     if let Some(duration) = info.duration_ns {
-        line("duration", format!("{:.3} s", duration as f64 / 1e9));
+        let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
+        // more than the second between two readings of the clocks
+        let quiet = info.watched_ns.filter(|watched| watched.saturating_sub(duration) > 1_100_000_000);
+        let watched = quiet.map_or_else(String::new, |ns| format!(", recorded for {}", seconds(ns)));
+        line("duration", seconds(duration) + &watched);
     }
     let each = info.bytes as f64 / info.events.max(1) as f64;
     line(

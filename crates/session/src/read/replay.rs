@@ -94,7 +94,7 @@ impl Replay {
         let inner = self.inner.clone();
         while let Some(segment) = inner.segments.get(self.segment) {
             if self.open.is_none() {
-                let sums = segment.sums_ns().is_some_and(|(min, max)| self.wanted(min, max));
+                let sums = segment.span_ns(Table::Synthesis).is_some_and(|(min, max)| self.wanted(min, max));
                 if !sums && segment.range_ns().is_some_and(|(min, max)| !self.wanted(min, max)) {
                     self.segment += 1;
                     continue;

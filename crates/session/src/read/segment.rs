@@ -86,9 +86,9 @@ impl SegmentMap {
         ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The first and the last end of an interval that the kernel added up.
-    pub(crate) fn sums_ns(&self) -> Option<(u64, u64)> {
-        let ends = self.table(Table::Synthesis).entries().map(|entry| (entry.min_ns, entry.max_ns));
+    /// The first and the last time of the rows of one table; of what the kernel added up that is the end of an interval.
+    pub(crate) fn span_ns(&self, table: Table) -> Option<(u64, u64)> {
+        let ends = self.table(table).entries().map(|entry| (entry.min_ns, entry.max_ns));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }

@@ -104,13 +104,26 @@ impl Session {
         &self.damage
     }
 
-    /// From the first to the last instant that there is something of: events, and what the kernel added up in their place.
+    /// From the first to the last instant that there is something of: events, and what the kernel added up in their place. Where
+    /// nothing happened, the time in which that was seen.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let events = self.summary.from_ns.zip(self.summary.to_ns);
-        let ends = self.inner.segments.iter().filter_map(SegmentMap::sums_ns);
-        let sums = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let sums = self.span_ns(Table::Synthesis);
         let sums = sums.map(|(first_ns, to_ns)| (self.first_sum_ns(first_ns), to_ns));
-        events.into_iter().chain(sums).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+        let both = events.into_iter().chain(sums);
+        both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).or_else(|| self.span_ns(Table::Clock))
+    }
+
+    /// From when to when it was recorded, whether anything happened or not: what there is something of, and from the first reading of
+    /// the clocks, taken once a second, to the last.
+    pub fn watched_ns(&self) -> Option<(u64, u64)> {
+        let ends = self.extent_ns().into_iter().chain(self.span_ns(Table::Clock));
+        ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    fn span_ns(&self, table: Table) -> Option<(u64, u64)> {
+        let ends = self.inner.segments.iter().filter_map(|segment| segment.span_ns(table));
+        ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
     /// When the interval began that ended first, as far as that can be read.
