@@ -415,9 +415,8 @@ struct mag_cpu {
 	unsigned long long lost_from_ns;
 	unsigned long long ready_cookie; /* socket whose reader is about to be woken on this CPU */
 	unsigned long long ready_ns;
-	unsigned long long send_sk; /* call of tcp_sendmsg under way, to report it once */
-	unsigned int send_end;
 	unsigned int ready_wakes; /* threads that it may yet wake */
+	unsigned int unread_events; /* since the reader was woken last */
 	unsigned long long asked_sk; /* the last read that found nothing: which socket, when, which thread */
 	unsigned long long asked_ns;
 	unsigned int asked_tid;
@@ -425,7 +424,6 @@ struct mag_cpu {
 	unsigned long long switch_ns;
 	unsigned int switch_to; /* who was chosen, plus 1; 0 not yet */
 	unsigned int pad;
-	unsigned int unread_events; /* since the reader was woken last */
 	unsigned long long unread_bytes;
 	unsigned long long nested; /* programs on this CPU that are putting bytes together, one inside the other */
 	unsigned long long lost_by_hop[MAG_HOPS];

@@ -4,24 +4,37 @@
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
+/* The call of tcp_sendmsg that a thread makes, wherever it runs, so that it is told once: its socket and where it will end. Two threads
+ * in one cell only make each other be told again. */
+struct call {
+	__u64 sk;
+	__u32 end;
+	__u32 pad;
+};
+#define SENDERS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SENDERS);
+	__type(key, __u32);
+	__type(value, struct call);
+} senders SEC(".maps");
+
 /* Fires for every piece that sendmsg copies, under the socket lock; the first of a call says where it begins. */
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const struct sk_buff *skb, int size_goal)
 {
 	if (!socket_hop(MAG_TCP_SEND) || !socket_wanted(sk))
 		return 0;
-	struct mag_cpu *state = this_cpu();
-	if (!state)
-		return 0;
-	__u64 now = clock_now();
+	__u64 now = clock_now(), pid_tgid = bpf_get_current_pid_tgid();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
 	__u32 left = READ(msg, msg_iter.count);
-	/* a call that moves to another CPU half-way is reported twice, with the bytes that are left: no harm */
-	if (state->send_sk == (__u64)sk && state->send_end == seq + left && left)
+	__u32 index = pid_tgid & (SENDERS - 1);
+	struct call *call = bpf_map_lookup_elem(&senders, &index);
+	if (!call || (call->sk == (__u64)sk && call->end == seq + left && left))
 		return 0;
-	state->send_sk = (__u64)sk;
-	state->send_end = seq + left;
-	log_socket(MAG_TCP_SEND, sk, bpf_get_socket_cookie((void *)sk), seq, left, 0, bpf_get_current_pid_tgid(), now);
+	call->sk = (__u64)sk;
+	call->end = seq + left;
+	log_socket(MAG_TCP_SEND, sk, bpf_get_socket_cookie((void *)sk), seq, left, 0, pid_tgid, now);
 	return 0;
 }
 

@@ -14,6 +14,7 @@ use rustix::net::sockopt;
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sizes that look random and are the same each time: `count` of them in `1..=most`.
@@ -364,5 +365,53 @@ fn bursts_into_a_small_udp_buffer() {
         assert_eq!(gone, dropped, "the socket's own count");
         let full = recording.events.iter().filter(|e: &&Event| e.hop == Hop::SockFull).count();
         assert_eq!(full, dropped, "sock.full");
+    });
+}
+
+/// While a call copies, its thread is moved from one processor to the other and back.
+#[test]
+fn a_call_that_moves_to_another_processor_is_told_once() {
+    if !can_capture() {
+        return;
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus < 2 {
+        println!("skipped, because there is one processor");
+        return;
+    }
+    undisturbed(|| {
+        const CALLS: usize = 40;
+        let net = Net::new();
+        let recording = net.capture([Hop::TcpSend].into_iter().collect());
+        let connection = Connection::open(&net, SERVER, 5212);
+        let (tid, done) = (rustix::thread::gettid(), AtomicBool::new(false));
+        let only = |cpus: &[usize]| {
+            let mut set = rustix::thread::CpuSet::new();
+            cpus.iter().for_each(|cpu| set.set(*cpu));
+            rustix::thread::sched_setaffinity(Some(tid), &set).expect("a thread of this process");
+        };
+        let (mut asked, payload) = (Vec::new(), vec![1; 2_000_000]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| read(&connection.server, CALLS * payload.len(), 100_000));
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for cpu in [0, 1] {
+                        only(&[cpu]);
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                }
+            });
+            for _ in 0..CALLS {
+                let mut left = &payload[..];
+                while !left.is_empty() {
+                    asked.push(left.len() as u32);
+                    left = &left[(&connection.client).write(left).expect("write")..];
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        only(&(0..cpus).collect::<Vec<_>>());
+        let told: Vec<u32> = finish(recording).0.events.iter().map(|event| event.len).collect();
+        assert_eq!(told, asked);
     });
 }
