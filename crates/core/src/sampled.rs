@@ -94,6 +94,7 @@ impl Sampled {
         for event in &batch.events {
             self.hops[event.hop as usize % HOPS].came += 1;
         }
+        self.hops[Hop::TcpState as usize % HOPS].came += batch.tcp.len() as u64;
         for count in &batch.counts {
             let state = &mut self.hops[count.hop as usize % HOPS];
             if state.first.is_none() {

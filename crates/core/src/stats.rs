@@ -16,6 +16,8 @@ const MAX_NS: u64 = 100_000_000_000;
 #[derive(Clone, Debug)]
 pub struct HopPairStats {
     histogram: Option<Histogram<u64>>,
+    /// To the nanosecond; the histogram has the end of its bucket.
+    longest_ns: u64,
 }
 
 /// Quantiles of a distribution of times.
@@ -58,11 +60,12 @@ impl HopPairStats {
         if let Some(histogram) = &mut histogram {
             histogram.auto(true);
         }
-        HopPairStats { histogram }
+        HopPairStats { histogram, longest_ns: 0 }
     }
 
     /// Counts one latency, nanoseconds.
     pub fn record(&mut self, ns: u64) {
+        self.longest_ns = self.longest_ns.max(ns);
         if let Some(histogram) = &mut self.histogram {
             // It grows to what is recorded, and that is bounded.
             let _ = histogram.record(ns.min(MAX_NS));
@@ -71,6 +74,7 @@ impl HopPairStats {
 
     /// Counts `n` latencies of the same length, nanoseconds.
     pub fn record_n(&mut self, ns: u64, n: u64) {
+        self.longest_ns = if n > 0 { self.longest_ns.max(ns) } else { self.longest_ns };
         if let Some(histogram) = &mut self.histogram {
             let _ = histogram.record_n(ns.min(MAX_NS), n);
         }
@@ -79,11 +83,15 @@ impl HopPairStats {
     /// What was counted, shortest first: a length within its bucket, nanoseconds, and how many. Counted again with
     /// [`Self::record_n`] it makes the same distribution.
     pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.histogram.iter().flat_map(|histogram| {
+        let longest_ns = self.longest_ns;
+        self.histogram.iter().flat_map(move |histogram| {
             // The longest is kept as it is, not as the end of its bucket.
-            let longest = histogram.max();
+            let last = histogram.max();
             let steps = histogram.iter_recorded();
-            steps.map(move |step| (step.value_iterated_to().min(longest), step.count_since_last_iteration()))
+            steps.map(move |step| {
+                let to = step.value_iterated_to();
+                (if to >= last { longest_ns } else { to }, step.count_since_last_iteration())
+            })
         })
     }
 
@@ -94,6 +102,7 @@ impl HopPairStats {
 
     /// Counts all that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
         if let (Some(mine), Some(theirs)) = (&mut self.histogram, &other.histogram) {
             // It grows to what the other holds, so nothing can be out of range.
             let _ = mine.add(theirs);
@@ -109,7 +118,7 @@ impl HopPairStats {
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.histogram
             .as_ref()
-            .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(h.max()) })
+            .map_or(0, |h| if h.is_empty() { 0 } else { h.value_at_quantile(q).min(self.longest_ns) })
     }
 
     /// How many took at most so long, nanoseconds, to within a bucket.
@@ -154,7 +163,7 @@ impl HopPairStats {
             p90_ns: self.quantile_ns(0.9),
             p99_ns: self.quantile_ns(0.99),
             p999_ns: self.quantile_ns(0.999),
-            max_ns: histogram.max(),
+            max_ns: self.longest_ns,
             n: histogram.len(),
         })
     }
@@ -223,6 +232,7 @@ mod tests {
             assert!((low..=high).contains(&rank) && high - low <= rank / 50, "{rank}: {low}..={high}");
         }
         assert!(odd.at_most(500).abs_diff(500) <= 5 && odd.at_most(u64::MAX) == 1000);
+        assert_eq!(q.max_ns, 1000, "the longest, not the end of its bucket");
         odd.record(u64::MAX);
         odd.record(0);
         assert!(odd.quantiles().unwrap().max_ns >= MAX_NS);

@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// What is written to does not take it: a full disk, a closed pipe.
-    #[error("it is not taken")]
+    #[error("it could not be written")]
     Io(#[from] io::Error),
     /// Columns could not be put together.
     #[error("cannot put a table together")]

@@ -70,5 +70,12 @@ pub fn run(world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Result<(), GuiError
     let made = Box::new(move |cc: &eframe::CreationContext<'_>| {
         Ok(Box::new(Window::new(&cc.egui_ctx, world, keys, ask)) as Box<dyn eframe::App>)
     });
-    eframe::run_native("magnet-scope", options, made).map_err(|error| GuiError::Window(error.to_string()))
+    eframe::run_native("magnet-scope", options, made)
+        .map_err(|error| GuiError::Window(plain(&error.to_string()).to_owned()))
+}
+
+/// Without the place in its own source that a library puts before what it says.
+fn plain(text: &str) -> &str {
+    let place = text.find(".rs:").and_then(|at| text.get(at..)).and_then(|rest| rest.split_once(": "));
+    place.map_or(text, |(_, said)| said)
 }

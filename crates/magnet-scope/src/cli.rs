@@ -150,7 +150,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
     pub duration: Option<Duration>,
     /// Memory for events not yet read, for each CPU (rounded up to a power of two)
-    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "8MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::ring, default_value = "8MiB")]
     pub ring_size: u64,
     /// Keep only events for which this holds: `port 443 and not comm = sshd` (docs/filters.md)
     #[arg(long, value_name = "EXPR", value_parser = filter)]

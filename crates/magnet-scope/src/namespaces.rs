@@ -66,8 +66,8 @@ fn at(path: &Path, name: &str) -> Result<NetnsTarget> {
     NetnsTarget::at(path, name).with_context(|| {
         Hint::new(
             format!("cannot look at the network namespace {}", path.display()),
-            "there is no such process or file, or it belongs to someone else",
-            "check the name, or try with sudo",
+            "there is no such process or file, it belongs to someone else, or this is a container, whose root may not look at processes outside",
+            "check the name, try with sudo, or from outside of the container",
         )
     })
 }

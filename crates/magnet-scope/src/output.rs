@@ -1,7 +1,7 @@
 //! Data goes to stdout, everything said about it to stderr.
 
 use crate::failure::Hint;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,21 +13,27 @@ pub fn is_screen() -> bool {
 
 /// Writes text to stdout.
 pub fn text(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    if !text.ends_with('\n') {
-        stdout.write_all(b"\n")?;
-    }
-    Ok(stdout.flush()?)
+    to_stdout(text.as_bytes(), !text.ends_with('\n'))
 }
 
 /// Writes a value as indented JSON to stdout.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    let mut stdout = io::stdout().lock();
     // serde_json hides a broken pipe inside its own error, so the text is made first.
-    stdout.write_all(serde_json::to_string_pretty(value)?.as_bytes())?;
-    stdout.write_all(b"\n")?;
-    Ok(stdout.flush()?)
+    to_stdout(serde_json::to_string_pretty(value)?.as_bytes(), true)
+}
+
+fn to_stdout(text: &[u8], line: bool) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    let end: &[u8] = if line { b"\n" } else { b"" };
+    let written = stdout.write_all(text).and_then(|()| stdout.write_all(end)).and_then(|()| stdout.flush());
+    written.with_context(|| {
+        let likely = "the file system that stdout goes to is full";
+        Hint::new(
+            "the answer could not be written to stdout",
+            likely,
+            "send it to another place, as in `> FILE`",
+        )
+    })
 }
 
 /// Says something to the person at the terminal.

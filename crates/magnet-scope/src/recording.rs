@@ -28,6 +28,10 @@ impl Directory {
     /// Makes it, before privileges are given away.
     pub fn prepare(path: &Path) -> Result<Self> {
         let made = !path.exists();
+        if !made && !path.is_dir() {
+            let next = "choose another place with `-o DIR`: a directory, made if it is not there";
+            return Err(Hint::error(format!("cannot record into {}", path.display()), "it is a file", next));
+        }
         fs::create_dir_all(path).with_context(|| {
             Hint::new(
                 format!("cannot make the directory {} to record into", path.display()),

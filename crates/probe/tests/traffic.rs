@@ -387,7 +387,9 @@ fn a_call_that_moves_to_another_processor_is_told_once() {
         let (tid, done) = (rustix::thread::gettid(), AtomicBool::new(false));
         let only = |cpus: &[usize]| {
             let mut set = rustix::thread::CpuSet::new();
-            cpus.iter().for_each(|cpu| set.set(*cpu));
+            for cpu in cpus {
+                set.set(*cpu);
+            }
             rustix::thread::sched_setaffinity(Some(tid), &set).expect("a thread of this process");
         };
         let (mut asked, payload) = (Vec::new(), vec![1; 2_000_000]);

@@ -86,6 +86,13 @@ impl Sensor {
                 part.event(event);
             }
         }
+        for sample in &batch.tcp {
+            host.fed(sample.time_ns);
+            host.total.tcp_sample();
+            if let Some(part) = host.ring.at(sample.time_ns) {
+                part.tcp_sample();
+            }
+        }
         for row in &batch.synthesis {
             host.fed(row.to_ns);
             host.total.synthesis(row);

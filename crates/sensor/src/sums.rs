@@ -139,6 +139,11 @@ impl Sums {
         }
     }
 
+    /// A connection's state is told by itself, and not as an event.
+    pub fn tcp_sample(&mut self) {
+        self.hops[Hop::TcpState as usize % HOPS].count(0);
+    }
+
     fn dropped(&mut self, reason: u32, n: u64) {
         if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
             *self.drops.entry(reason).or_default() += n;

@@ -214,6 +214,12 @@ impl ReportBuilder {
         for event in &batch.events {
             self.event(node, event);
         }
+        for _ in &batch.tcp {
+            self.all.of(Hop::TcpState).rate.count(0);
+            if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
+                rates[Hop::TcpState as usize].count(0);
+            }
+        }
         for hit in &batch.hits {
             let (from, to) = self.span.unwrap_or((hit.time_ns, hit.time_ns));
             self.span = Some((from.min(hit.time_ns), to.max(hit.time_ns)));

@@ -109,7 +109,7 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     let rate = count_in(row.events_per_s.round().max(0.0) as u64, 9 - usize::from(row.estimated));
     let rate = format!("{:>9}", format!("{}{}", about(row.estimated), rate.trim_start()));
     let on_path = row.hop.direction() != Direction::Off;
-    let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady);
+    let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady | Hop::TcpState);
     let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };
     let times = |q: Option<&Quantiles>| if on_path { quantiles(q, width) } else { String::new() };
     writeln!(

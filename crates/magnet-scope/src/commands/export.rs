@@ -77,7 +77,11 @@ pub struct Args {
 /// Writes it.
 pub fn run(args: &Args) -> Result<()> {
     let (format, part) = args.to.read()?;
-    let format = format.ok_or_else(|| Usage(format!("say which format with --to: {}", format::names())))?;
+    let unsaid = || {
+        let names = format::names();
+        Usage(format!("say which format with --to, or by the end of the output's name: {names}"))
+    };
+    let format = format.or_else(|| Format::of(&args.output)).ok_or_else(unsaid)?;
     args.check(format, part)?;
     let stop = Stop::on_signals()?;
     let chosen = args.chosen();

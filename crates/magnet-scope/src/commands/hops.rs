@@ -3,6 +3,7 @@
 mod bench;
 mod probe;
 
+use crate::failure::Hint;
 use crate::wrap::wrap;
 use crate::{output, reporting};
 use anyhow::Result;
@@ -122,7 +123,15 @@ pub fn run(args: &Args) -> Result<()> {
 /// Fails where probes cannot be attached for want of capabilities.
 fn may_measure(facts: &HostFacts) -> Result<()> {
     let missing = facts.missing_capabilities();
-    if missing.is_empty() { Ok(()) } else { Err(ProbeError::Privileges { missing }.into()) }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let hint = Hint::new(
+        "cannot measure what a hit costs",
+        "",
+        "try with sudo; `magnet-scope hops` alone needs no privilege",
+    );
+    Err(anyhow::Error::new(ProbeError::Privileges { missing }).context(hint))
 }
 
 /// Fills in what a hit costs, where the traffic of the measurement passes the hop.

@@ -27,6 +27,9 @@ pub enum BadSize {
     /// Nothing fits in it, or nothing could hold it.
     #[error("`{0}` is out of range; from `1M` to `1024TiB`")]
     Range(String),
+    /// More than the kernel gives to the ring of one CPU.
+    #[error("`{0}` is more than the ring of a CPU can have; at most `2GiB`")]
+    Ring(String),
 }
 
 /// Reads a size in bytes.
@@ -45,9 +48,22 @@ pub fn parse(text: &str) -> Result<u64, BadSize> {
     Ok(bytes as u64)
 }
 
+/// Reads the size of a CPU's ring, bytes.
+pub fn ring(text: &str) -> Result<u64, BadSize> {
+    const LARGEST: u64 = 1 << 31;
+    let bytes = parse(text)?;
+    if bytes > LARGEST { Err(BadSize::Ring(shown(text))) } else { Ok(bytes) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_has_an_end() {
+        assert_eq!(ring("2GiB"), Ok(1 << 31));
+        assert_eq!(ring("100GiB"), Err(BadSize::Ring("100GiB".to_owned())));
+    }
 
     #[test]
     fn reads_what_people_write() {

@@ -12,7 +12,7 @@ use crate::view::Route;
 use crate::window::BUCKET_NS;
 use magscope_core::context::Context;
 use magscope_core::governed::Level;
-use magscope_core::{Batch, Direction, Event, Journey, Loss};
+use magscope_core::{Batch, Direction, Event, Hop, Journey, Loss};
 
 /// Reasons of drops counted apart.
 const MOST_REASONS: usize = 256;
@@ -75,6 +75,9 @@ impl Scope {
         }
         self.now_ns = batch.events.last().map_or(self.now_ns, |event| self.now_ns.max(event.time_ns));
         self.totals.batch(batch);
+        if let Some(count) = self.hop_events.get_mut(usize::from(Hop::TcpState as u8)) {
+            *count += batch.tcp.len() as u64;
+        }
         for sample in &batch.tcp {
             self.signals.push(*sample);
             let fires = self.watch.sample(node, sample);

@@ -46,7 +46,9 @@ impl Session {
         let mut damage = Vec::new();
         let meta = match read {
             MetaRead::Good(meta) => Some(*meta),
-            MetaRead::Missing if numbers.is_empty() => return Err(not("it has no meta.toml")),
+            MetaRead::Missing if numbers.is_empty() => {
+                return Err(not(&format!("it has no {META}{}", recordings_in(dir))));
+            }
             MetaRead::Unreadable(because) if numbers.is_empty() => {
                 return Err(not(&format!("its meta.toml cannot be read ({because}) and it has no events")));
             }
@@ -200,6 +202,23 @@ impl Session {
 }
 
 const UNKNOWN_NODE: &str = "the node and its coverage are unknown, and so is whether the recording was closed";
+
+/// Names recordings that lie in a directory, for one who has given that in place of them.
+fn recordings_in(dir: &Path) -> String {
+    /// So many entries are looked at, and so many named.
+    const LOOK: usize = 1_000;
+    const NAME: usize = 3;
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(LOOK);
+    let mut names: Vec<_> = entries.filter(|entry| entry.path().join(META).exists()).collect();
+    names.sort_by_key(fs::DirEntry::file_name);
+    let named: Vec<_> = names.iter().take(NAME).map(|entry| entry.path().display().to_string()).collect();
+    match names.len() {
+        0 => String::new(),
+        n if n > NAME => format!(", but {} and {} more there do", named.join(", "), n - NAME),
+        1 => format!(", but {} does", named.join(", ")),
+        _ => format!(", but {} do", named.join(" and ")),
+    }
+}
 
 /// Segments are numbered without holes: a hole that retention does not explain is damage.
 fn missing_segments(meta: &Meta, numbers: &[u32], damage: &mut Vec<Damage>) {

@@ -19,6 +19,7 @@ use magscope_export::format::tables::{TableWriter, Tables};
 use magscope_export::mark::Marks;
 use magscope_export::table::Periods;
 use magscope_export::{Chosen, Export, Table, TimeLine};
+use std::path::Path;
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,6 +47,16 @@ pub enum Format {
 }
 
 impl Format {
+    /// The format that a file of this name has.
+    pub fn of(name: &Path) -> Option<Self> {
+        let end = name.extension()?.to_str()?;
+        match end {
+            "ndjson" => Some(Self::Jsonl),
+            "pftrace" => Some(Self::Perfetto),
+            end => Self::from_str(end, false).ok(),
+        }
+    }
+
     /// Whether it is a directory.
     pub fn is_dir(self, chosen: &Chosen, buckets: bool) -> bool {
         match self {
