@@ -30,6 +30,7 @@ fn two_recordings_are_listed_and_compared() {
     let (a, b) = (record(&dir, "a", "default,ip.in"), record(&dir, "b", "default,-ip.in"));
     the_slow_reader_is_found(&a);
     what_was_asked_for_is_listed(&a);
+    what_cannot_be_told_is_said(&a, &b);
     they_are_compared(&a, &b);
 }
 
@@ -69,6 +70,31 @@ fn what_was_asked_for_is_listed(a: &str) {
     let wrong = run(&["journeys", a, "--where", "totl > 5ms"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("the nearest is `total`"), "{}", stderr(&wrong));
+}
+
+/// What is asked of a hop that was not there holds for nothing, and it is said why.
+fn what_cannot_be_told_is_said(a: &str, b: &str) {
+    let slow = ["--where", "hop(ip.in,app.recv) > 1us"];
+    let (told, untold) =
+        (run(&[&["journeys", a], &slow[..]].concat()), run(&[&["journeys", b], &slow[..]].concat()));
+    let note = "`--where` asks for ip.in, which the recording does not have";
+    assert!(
+        stdout(&untold).starts_with("none matching") && stderr(&untold).contains(note),
+        "{}",
+        stderr(&untold)
+    );
+    assert!(!stdout(&told).starts_with("none matching") && !stderr(&told).contains(note), "{}", stderr(&told));
+    let late = run(&["report", a, "--from", "1000s"]);
+    assert_eq!(late.status.code(), Some(2));
+    assert!(stderr(&late).contains("nothing was recorded so late"), "{}", stderr(&late));
+    let (all, kept) = (format!("{b}.all"), format!("{b}.kept"));
+    let wait = ["--trigger", "hop(ip.in,app.recv) > 1us", "-o", &all];
+    let record = ["record", "--duration", "1s", "--hops", "default,-ip.in"];
+    let unsaved = run(&[&record[..], &wait[..]].concat());
+    assert_eq!(unsaved.status.code(), Some(2), "{}", stderr(&unsaved));
+    let trigger = run(&[&record[..], &wait[..], &["--save-on-trigger", &kept]].concat());
+    let words = "ip.in is not probed; capture with `--hops +ip.in`";
+    assert!(!trigger.status.success() && stderr(&trigger).contains(words), "{}", stderr(&trigger));
 }
 
 fn they_are_compared(a: &str, b: &str) {

@@ -9,10 +9,11 @@ use crate::signals::Stop;
 use anyhow::Result;
 use magscope_core::join::OneClock;
 use magscope_core::journey::{self, Limits};
+use magscope_core::node::NodeInfo;
 use magscope_core::report::render_text;
 use magscope_core::source::{Progress, Source};
 use magscope_core::together::{self, Piece, Walked};
-use magscope_core::{Report, ReportBuilder};
+use magscope_core::{Hop, HopSet, Report, ReportBuilder};
 use magscope_scope::look::ClockPair;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
@@ -51,6 +52,16 @@ pub fn note_evicted(walked: &Walked) {
     if evicted > 0 {
         let what = "given up on, because too many were in flight; --max-in-flight sets how many may be";
         output::note(&format!("{} {what}", counted(evicted, "journey was", "journeys were")));
+    }
+}
+
+/// Says which of the hops that an argument names no recording has: what it asks of them holds for nothing.
+pub fn note_unserved(argument: &str, asked: HopSet, infos: &[NodeInfo]) {
+    let served = infos.iter().fold(0, |all, info| all | info.coverage.served().0);
+    let unserved: Vec<_> = HopSet(asked.0 & !served).iter().map(Hop::name).collect();
+    if !unserved.is_empty() {
+        let has = if infos.len() > 1 { "none of the recordings has" } else { "the recording does not have" };
+        output::note(&format!("`{argument}` asks for {}, which {has}", unserved.join(" and ")));
     }
 }
 

@@ -39,14 +39,13 @@ mod quantity;
 
 pub use crate::condition::{FilterError, MAX_CHARS, MAX_DEPTH, Problem};
 pub use ast::Prefix;
+use ast::{Property, Quantity, Test};
 
 use crate::context::Context;
-use crate::journey::Journey;
+use crate::hop::{Hop, HopSet};
+use crate::journey::{Journey, Verdict};
 use std::fmt;
 use std::str::FromStr;
-
-#[cfg(doc)]
-use crate::journey::Verdict;
 
 /// A condition on journeys, read from text. Prints as text that reads as the same filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +57,21 @@ impl Filter {
     /// Reads a filter. An error says where it stands and what would do.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         parse::parse(text).map(|root| Filter { root })
+    }
+
+    /// The hops that it names, or that alone tell what it asks for: without one of them that part of it holds for no journey.
+    pub fn hops(&self) -> HopSet {
+        let mut hops = Vec::new();
+        self.root.tests(&mut |test| match test {
+            Test::Number { what: Quantity::Between(from, to), .. } => hops.extend([*from, *to]),
+            Test::Is { what: Property::Verdict(kind), equal: true }
+                if Verdict::NAMES.get(*kind) == Some(&"dropped") =>
+            {
+                hops.push(Hop::SkbDrop);
+            }
+            _ => {}
+        });
+        hops.into_iter().collect()
     }
 
     /// Whether a journey is meant; `context` knows its flows and processes.

@@ -92,6 +92,11 @@ pub fn run(args: &Args) -> Result<()> {
     let began = Instant::now();
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
+    let asked = args.filter.as_ref().map(Filter::hops).unwrap_or_default();
+    reporting::note_unserved("--where", asked, recordings.infos());
+    if format == Format::Pcapng {
+        reporting::note_unserved("--hops", args.hops.iter().copied().collect(), recordings.infos());
+    }
     let about = recordings.about();
     let line = TimeLine { to_utc_ns: recordings.to_utc_ns() };
     if line.to_utc_ns.is_none() {

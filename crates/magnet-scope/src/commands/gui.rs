@@ -15,7 +15,6 @@ use magscope_gui::{Ask, GuiError, KeyMap, Shared};
 use magscope_scope::recorded::MOST_JOURNEYS;
 use magscope_scope::transport::{FASTEST, SLOWEST};
 use magscope_scope::{Options, Scope, State};
-use magscope_session::Session;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -63,8 +62,6 @@ pub fn run(args: &Args) -> Result<()> {
         return agents(args);
     }
     give_privileges_away()?;
-    // What is no recording is said here, and not in a window that has to be opened for it.
-    args.dirs.iter().try_for_each(|dir| Session::open(dir).map(drop))?;
     let ask = if args.dirs.is_empty() { Ask::Nothing } else { Ask::Open(args.dirs.clone()) };
     magscope_gui::run(args.world(), args.key_map()?, ask).map_err(explain)
 }

@@ -83,6 +83,8 @@ fn kind(name: String) -> usize {
 pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
+    let asked = args.wanted.filter.as_ref().map(Filter::hops).unwrap_or_default();
+    reporting::note_unserved("--where", asked, recordings.infos());
     let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());
     let (rows, counts, walked, let_go) = collector.read(|visit| recordings.walk(limits, visit))?;
     reporting::note_evicted(&walked);

@@ -5,9 +5,10 @@ use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::screen::{Followed, ScreenArgs};
 use crate::signals::Stop;
-use crate::trigger::{TriggerArgs, Watched};
+use crate::trigger::{TriggerArgs, Watch};
 use crate::{capture, namespaces, output, reporting, screen};
 use anyhow::Result;
+use magscope_core::source::Source;
 use magscope_scope::State;
 
 /// Arguments of `live`.
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.capture.duration.is_none() {
         output::note("capturing; Ctrl-C ends it and prints the report");
     }
-    let mut watched = Watched::new(live, kept, &args.trigger, args.limits.limits())?;
+    let mut watched = Watch::new(kept, &args.trigger, args.limits.limits(), live.info())?.over(live);
     reporting::print(&reporting::of(&mut watched, args.limits.limits())?, args.json)
 }
 

@@ -1,5 +1,6 @@
 //! Arguments of the trigger.
 
+use crate::failure::Usage;
 use crate::recording::Directory;
 use anyhow::Result;
 use clap::Args;
@@ -60,6 +61,12 @@ impl TriggerArgs {
         settings.hold_off = self.hold_off.unwrap_or_default();
         settings.pre_per_cent = self.pre_trigger;
         settings.window_ns = u64::try_from(self.trigger_window.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// Without a screen a trigger does nothing but save.
+    pub fn is_of_use_without_saving(&self) -> Result<(), Usage> {
+        let text = "without a screen nothing shows what `--trigger` finds: name a directory to save it in with `--save-on-trigger DIR`";
+        if self.trigger.is_some() { Err(Usage(text.to_owned())) } else { Ok(()) }
     }
 
     /// Makes the directory that triggers are saved into. To be called before privileges are given away.

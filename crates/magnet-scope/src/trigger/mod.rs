@@ -7,4 +7,4 @@ mod watched;
 
 pub use args::TriggerArgs;
 pub use keeper::Keeper;
-pub use watched::Watched;
+pub use watched::Watch;

@@ -11,24 +11,37 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::{Options, Scope};
 use std::time::Duration;
 
+/// What holds batches against the trigger, if one is set.
+pub struct Watch(Option<(Box<Scope>, Keeper)>);
+
 /// Holds every batch against the trigger as it passes, and saves what lies around each one.
 pub struct Watched<S> {
     inner: S,
-    watch: Option<(Box<Scope>, Keeper)>,
+    watch: Watch,
 }
 
-impl<S: Source> Watched<S> {
-    /// Watches `inner` if there is a directory to save into. An error where what is waited for can never come.
-    pub fn new(inner: S, made: Option<Directory>, args: &TriggerArgs, limits: Limits) -> Result<Self> {
-        let Some(made) = made else { return Ok(Watched { inner, watch: None }) };
-        let info = inner.info();
+impl Watch {
+    /// A watch for a node, if there is a directory to save into. An error where what is waited for can never come, or where nothing
+    /// would be done when it does.
+    pub fn new(made: Option<Directory>, args: &TriggerArgs, limits: Limits, info: &NodeInfo) -> Result<Self> {
+        let Some(made) = made else {
+            args.is_of_use_without_saving()?;
+            return Ok(Watch(None));
+        };
         let mut scope = Box::new(Scope::new(info.clone(), Options { limits, ..Options::default() }));
         scope.set_trigger(|settings| args.set(settings));
         scope.can_trigger().map_err(|words| anyhow!("--trigger: {words}"))?;
         let keeper = Keeper::new(made, info, args.trigger_memory);
-        Ok(Watched { inner, watch: Some((scope, keeper)) })
+        Ok(Watch(Some((scope, keeper))))
     }
 
+    /// Watches a source of that node.
+    pub fn over<S: Source>(self, inner: S) -> Watched<S> {
+        Watched { inner, watch: self }
+    }
+}
+
+impl<S: Source> Watched<S> {
     /// What is watched.
     pub fn into_inner(self) -> S {
         self.inner
@@ -42,7 +55,7 @@ impl<S: Source> Source for Watched<S> {
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.inner.next(batch, timeout)?;
-        if let Some((scope, keeper)) = &mut self.watch {
+        if let Some((scope, keeper)) = &mut self.watch.0 {
             keeper.hold(batch);
             scope.ingest(batch);
             if progress == Progress::End {

@@ -536,3 +536,20 @@ fn persistence_overlays_what_passes_and_what_is_kept() {
     scope.apply(Action::SetPersistence(crate::Persistence::Off));
     assert!(scope.frame().persistence(100).is_none());
 }
+
+#[test]
+fn nothing_is_waited_for_that_no_hop_tells() {
+    let mut scope = Scope::new(info(), Options::default());
+    let can = |scope: &Scope, text: &str| {
+        let condition = crate::trigger::Condition::parse(text).expect("a condition").expect("one");
+        scope.can_wait_for(&condition)
+    };
+    assert_eq!(can(&scope, "hop(dev.recv,app.recv) > 2ms"), Ok(()));
+    assert_eq!(can(&scope, "drop"), Ok(()));
+    let off = can(&scope, "hop(ip.in,app.recv) > 2ms").expect_err("it is off");
+    assert_eq!(off, "ip.in is not probed; capture with `--hops +ip.in`");
+    let missing = can(&scope, "port = 80 and hop(ip.pre,app.recv) > 2ms").expect_err("it is missing");
+    assert_eq!(missing, "nothing tells of ip.pre here: no fentry");
+    feed(&mut scope, vec![Event { flow: FlowId(2), len: 100, ..Event::at(Hop::IpIn, 5) }], 6);
+    assert_eq!(can(&scope, "hop(ip.in,app.recv) > 2ms"), Ok(()), "it was switched on meanwhile");
+}

@@ -7,6 +7,8 @@ use crate::look::TriggerStatus;
 use crate::overhead::Overhead;
 use crate::trigger::{Capture, Condition, Kept, Mode};
 use crate::window::BUCKET_NS;
+use magscope_core::Hop;
+use magscope_core::node::Service;
 
 /// Journeys kept of the window of one trigger: the slowest of them.
 const MOST_LINES: usize = 1024;
@@ -105,7 +107,18 @@ impl Scope {
                     _ => format!("there is no custom probe `{name}`: there are {}", names.join(", ")),
                 })
             }
-            _ => Ok(()),
+            _ => condition.hops().iter().try_for_each(|hop| self.is_told(hop)),
+        }
+    }
+
+    /// Whether a node tells of a hop; where none does, why.
+    fn is_told(&self, hop: Hop) -> Result<(), String> {
+        match self.service(hop) {
+            // one that was switched on later, or whose nodes are not known yet
+            _ if self.seen.contains(hop) || self.names.infos().is_empty() => Ok(()),
+            Service::Served { .. } => Ok(()),
+            Service::Missing { because } => Err(format!("nothing tells of {hop} here: {because}")),
+            Service::Off => Err(format!("{hop} is not probed; capture with `--hops +{hop}`")),
         }
     }
 

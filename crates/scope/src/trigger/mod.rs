@@ -9,7 +9,7 @@ pub use watch::MOST_CAPTURES;
 pub(crate) use watch::{Kept, Watch};
 
 use crate::channel::Channel;
-use magscope_core::{Filter, Hop};
+use magscope_core::{Filter, Hop, HopSet};
 use std::fmt;
 
 /// How a value has to pass its threshold.
@@ -140,6 +140,22 @@ pub struct Capture {
     pub journey: Option<u64>,
     /// What happened, in words: `hop(dev.recv,app.recv) = 4.02 ms`.
     pub because: String,
+}
+
+impl Condition {
+    /// The hops that it rests on.
+    pub fn hops(&self) -> HopSet {
+        match self {
+            Self::Latency { from, to, .. } => [*from, *to].into_iter().collect(),
+            Self::Signal { channel, .. } if channel.is_of_connection() => {
+                std::iter::once(Hop::TcpState).collect()
+            }
+            Self::Journey(filter) => filter.hops(),
+            Self::Drop => std::iter::once(Hop::SkbDrop).collect(),
+            Self::Retransmit => std::iter::once(Hop::TcpRetransmit).collect(),
+            Self::Signal { .. } | Self::EventLoss | Self::Hit(_) => HopSet::EMPTY,
+        }
+    }
 }
 
 impl fmt::Display for Mode {

@@ -4,11 +4,12 @@ use super::Args;
 use crate::failure::Usage;
 use crate::live_source::Live;
 use crate::signals::Stop;
-use crate::trigger::Watched;
+use crate::trigger::Watch;
 use crate::unattended::{Ground, Series};
 use crate::{capture, namespaces, output};
 use anyhow::Result;
 use magscope_core::journey::Limits;
+use magscope_core::source::Source;
 use std::time::Duration;
 
 /// Closed segments are shipped, so they have to close now and then, however little happens.
@@ -28,12 +29,12 @@ pub fn run(args: &Args) -> Result<()> {
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
+    let watch = Watch::new(kept, &args.trigger, Limits::default(), live.info())?;
     let mut options = args.options();
     if args.unattended.ship.is_some() {
         options.segment_time.get_or_insert(SEGMENT_TIME);
     }
-    let series = Series::begin(live, ground, options, &args.unattended)?;
-    let mut watched = Watched::new(series, kept, &args.trigger, Limits::default())?;
+    let mut watched = watch.over(Series::begin(live, ground, options, &args.unattended)?);
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
     let drained = super::drain(&mut watched);
