@@ -277,9 +277,11 @@ fn the_clocks(client: &str, server: &str) {
         assert!(half_width_ns * 2 <= round_trip_ns * 3 / 2, "more than 1.5 of half a round trip: {pair}");
         // What was sent again, because the host was away for long, says nothing.
         assert!(pair["used"].as_u64() >= Some((REQUESTS + DATAGRAMS) as u64 * 2 * 9 / 10), "{pair}");
-        // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone.
-        let drift_ppm = pair["drift_ppm"].as_f64().expect("a drift");
-        assert!(drift_ppm.abs() < 60.0, "{pair}");
+        // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone. Zero is within the bound, and the estimate, which is
+        // as good as the host is quiet, is nearer to it than to a kink of 350 ppm.
+        let ppm = |name: &str| pair[name].as_f64().expect("a drift");
+        assert!(ppm("drift_ppm").abs() <= ppm("drift_half_width_ppm"), "{pair}");
+        assert!(ppm("drift_ppm").abs() < 150.0, "{pair}");
     }
 }
 
