@@ -108,6 +108,15 @@ int BPF_PROG(dev_recv, struct sk_buff *skb)
 	return on_dev_recv(skb);
 }
 
+/* Whether a socket had no room for what it had been given. */
+INLINE bool no_room(int reason)
+{
+	return (bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_RCVBUFF) &&
+		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_RCVBUFF)) ||
+	       (bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM) &&
+		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM));
+}
+
 /* A packet ends here. Whether it was coming or going is told by the interface it came in by. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
@@ -130,7 +139,9 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 	else
 		return 0;
 	struct packet p;
-	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p))
+	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p)) {
+		p.order = p.t.proto == IPPROTO_UDP && no_room(reason);
 		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
+	}
 	return 0;
 }

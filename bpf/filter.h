@@ -32,7 +32,8 @@ struct subject {
 	__u8 ipv6;
 	__u8 ends; /* what is known of them */
 	__u8 way;  /* enum way */
-	__u8 pad[3];
+	__u8 order; /* as of struct packet */
+	__u8 pad[2];
 };
 
 /* A socket that was seen at the socket layer. */

@@ -37,6 +37,12 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
+/* Why a packet is dropped. The numbers are the running kernel's; here stand only the names. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_SOCKET_RCVBUFF = 6,
+	SKB_DROP_REASON_PROTO_MEM = 7,
+};
+
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 struct bpf_perf_event_value {

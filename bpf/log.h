@@ -174,6 +174,7 @@ __noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cook
 	s->ifindex = ifindex;
 	s->len = p->len;
 	s->ends |= LENGTH;
+	s->order = p->order;
 	return 0;
 }
 
@@ -224,8 +225,18 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 			recall(&s);
 			return 0;
 		}
-		if (!admit(state, &s, NULL, now))
+		int as = admit(state, &s, NULL, now);
+		if (as == KEPT_OUT)
 			return 0;
+		if (as == ORDER) {
+			/* where there are no events at all, nobody asks for the order of any */
+			if (detailed && only_adds_up()) {
+				__sync_fetch_and_add(&state->sampled[hop & (MAG_HOPS - 1)], 1);
+				return 0;
+			}
+			p->flags |= MAG_F_ORDER;
+			detailed = false;
+		}
 	}
 	__u64 flow = 0;
 	if (detailed && adds_up()) {
@@ -248,7 +259,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (control.snap[hop & (MAG_HOPS - 1)] && !(detailed && scant()))
+	if (control.snap[hop & (MAG_HOPS - 1)] && !(p->flags & MAG_F_ORDER) && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
 	return now;
 }

@@ -42,7 +42,8 @@ struct packet {
 	__u8 tcp_flags;
 	__u8 ttl;
 	__u8 tos;
-	__u8 pad[4];
+	__u8 order; /* its socket's order rests on it, whether its flow is sampled out or not */
+	__u8 pad[3];
 };
 
 INLINE bool netns_wanted(__u32 netns)
@@ -114,6 +115,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->ip_id = zero;
 	p->head = (__u64)READ(skb, head);
 	p->before = 0;
+	p->order = 0;
 	__builtin_memset(p->pad, 0, sizeof(p->pad));
 	p->skb_at = (__u64)skb;
 	p->ip_at = (__u64)at;

@@ -60,6 +60,7 @@ enum mag_flag {
 	MAG_F_IPV6 = 1,      /* packet or socket is IPv6 */
 	MAG_F_AT_RETURN = 2, /* taken when the call returned */
 	MAG_F_PEEK = 4,      /* MSG_PEEK: the bytes stay in the queue */
+	MAG_F_ORDER = 4,     /* of a packet: its flow is left out, and this is told for the order of its socket alone */
 	MAG_F_FRAGMENT = 8,  /* a later fragment: no ports, no range */
 	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
 	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT this is the first */

@@ -50,11 +50,15 @@ INLINE __u64 clock_unless_gated(void)
 	return control.gate & MAG_GATE_CHOOSE ? 0 : clock_now();
 }
 
+/* A socket without a peer takes datagrams of flows that are left out and of others that are not, and its reads do not say of which. So
+ * those that it takes and those that it has no room for are told of all of them: as ORDER where nothing else is. */
+enum admitted { KEPT_OUT, KEPT, ORDER };
+
 /* Whether an event becomes a record; counts it where it does not. */
 __noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
 {
 	if (!s || !state)
-		return 0;
+		return KEPT_OUT;
 	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
 	struct known *known = NULL;
 	if (control.learn) {
@@ -84,13 +88,14 @@ __noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 	}
 	if (answer != YES) {
 		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
-		return 0;
+		return KEPT_OUT;
 	}
-	if (flow_sampled_out(s) || hop_sampled_out(state, hop, now)) {
+	bool left_out = flow_sampled_out(s);
+	if ((left_out && !s->order) || hop_sampled_out(state, hop, now)) {
 		__sync_fetch_and_add(&state->sampled[hop], 1);
-		return 0;
+		return KEPT_OUT;
 	}
-	return 1;
+	return left_out ? ORDER : KEPT;
 }
 
 #endif

@@ -221,8 +221,10 @@ INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_bu
 	__u64 now = clock_unless_gated();
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
-	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p))
+	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p)) {
+		p.order = !READ(sk, __sk_common.skc_dport);
 		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, 0, 0, now);
+	}
 }
 
 INLINE int on_udp_recv(enum how how, const struct sock *sk, const struct sk_buff *skb)

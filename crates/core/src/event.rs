@@ -67,6 +67,9 @@ impl EventFlags {
     pub const AT_RETURN: Self = Self(2);
     /// The read only looked (`MSG_PEEK`); the bytes will be read again.
     pub const PEEK: Self = Self(4);
+    /// At `udp.recv` and `skb.drop`: a sampler leaves the flow of this datagram out. It is told because its socket takes those of other flows
+    /// too, and in which order is known only if nothing is missing. See [`Event::is_for_order`].
+    pub const ORDER: Self = Self(4);
     /// The packet is a fragment other than the first, so ports are unknown.
     pub const FRAGMENT: Self = Self(8);
     /// The range was cut: the header could not be read whole.
@@ -91,6 +94,16 @@ impl EventFlags {
 }
 
 impl Event {
+    /// Whether this is a read that only looked: the bytes will be read again.
+    pub const fn peeks(&self) -> bool {
+        self.flags.contains(EventFlags::PEEK) && !self.is_for_order()
+    }
+
+    /// Whether a sampler left out all else of this datagram's flow.
+    pub const fn is_for_order(&self) -> bool {
+        self.flags.contains(EventFlags::ORDER) && matches!(self.hop, Hop::UdpRecv | Hop::SkbDrop)
+    }
+
     /// An event with nothing known but its hop and time; for generators and tests.
     pub const fn at(hop: Hop, time_ns: u64) -> Self {
         Event {

@@ -90,6 +90,7 @@ impl Generator {
             drop_reasons: Vec::new(),
             cgroups: vec![CgroupName { id: 1, path: "/".to_owned() }],
             settings: Vec::new(),
+            tells_order: false,
             probes: Vec::new(),
             coverage: Coverage::full(Backend::Generator),
         };

@@ -183,6 +183,10 @@ pub struct NodeInfo {
     /// What was left out from the beginning, in the words of the command line: `filter port = 443`, `sample flows 1/16`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// Where flows are sampled, sockets without a peer tell of those that are left out what their order rests on
+    /// ([`Event::is_for_order`](crate::Event::is_for_order)).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells_order: bool,
     /// Probes that a person named; a hit carries its probe's place in this list.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<CustomProbe>,

@@ -153,6 +153,7 @@ impl Capture {
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
         let info = NodeInfo {
+            tells_order: true,
             host: facts.host.clone(),
             kernel: facts.kernel.clone(),
             boot_id: facts.boot_id.clone(),

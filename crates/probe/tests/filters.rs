@@ -5,8 +5,12 @@ mod common;
 use common::{
     CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,
 };
+use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
-use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, plan};
+use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, default_hops, plan};
+use rustix::net::sockopt;
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 fn filter(text: &str) -> CaptureFilter {
@@ -265,6 +269,92 @@ fn by_flow_journeys_stay_whole_and_both_ends_agree() {
         for hop in [Hop::DevXmit, Hop::DevRecv, Hop::AppSend] {
             assert_eq!(of(&counters, hop).seen(), 200, "{hop}");
             assert_eq!(of(&counters, hop).sampled, 200 - kept.len() as u64 * 5, "{hop}");
+        }
+    });
+}
+
+/// One socket takes datagrams of many flows, of which one in four is kept, and reads them late. Which one a read took is told by order, in
+/// which those that are left out have their place; in the second round there is room for a few only.
+#[test]
+fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
+    const CLIENTS: usize = 32;
+    const ROUNDS: usize = 20;
+    if !can_capture() {
+        return;
+    }
+    undisturbed(|| {
+        for room in [None, Some(8_000)] {
+            let net = quiet();
+            let server = net.server.run(|| UdpSocket::bind(common::address(SERVER, 6300)).expect("bind"));
+            if let Some(bytes) = room {
+                sockopt::set_socket_recv_buffer_size(&server, bytes).expect("SO_RCVBUF");
+            }
+            server.set_read_timeout(Some(Duration::from_millis(100))).expect("a time-out");
+            let client = |_| {
+                let client = net.client.run(|| UdpSocket::bind(common::address(CLIENT, 0)).expect("bind"));
+                client.connect(common::address(SERVER, 6300)).expect("connect");
+                client
+            };
+            let clients: Vec<UdpSocket> = (0..CLIENTS).map(client).collect();
+            let recording = net.capture_with(CaptureOptions {
+                hops: default_hops(),
+                flow_one_in: 4,
+                ..CaptureOptions::default()
+            });
+            // numbers of the datagrams, in the order in which they were read
+            let mut reads: Vec<usize> = Vec::new();
+            for round in 0..ROUNDS {
+                for (n, client) in clients.iter().enumerate() {
+                    client.send(&((round * CLIENTS + n) as u64).to_le_bytes().repeat(32)).expect("send");
+                }
+                let mut datagram = [0; 256];
+                while server.recv(&mut datagram).is_ok() {
+                    reads.push(usize::from_le_bytes(datagram[..8].try_into().expect("eight bytes")));
+                }
+            }
+            let (recording, counters) = finish(recording);
+            let told: Vec<u64> = recording
+                .events
+                .iter()
+                .filter(|event| event.hop == Hop::AppRecv && event.len > 0)
+                .map(|event| event.time_ns)
+                .collect();
+            assert_eq!(told.len(), reads.len(), "every read is told");
+            let mut correlator = Correlator::of_node(&recording.info, Limits::default());
+            let mut done = Vec::new();
+            recording.batches.iter().for_each(|batch| correlator.push(batch, &mut done));
+            correlator.finish(&mut done);
+            done.sort_by_key(|journey| journey.start_ns());
+            let mut flows = BTreeMap::<u16, usize>::new();
+            let (mut read, mut dropped) = (0, 0);
+            for journey in &done {
+                let port = correlator.flow(journey.tx_flow).expect("a flow").local.port();
+                let n = clients
+                    .iter()
+                    .position(|c| c.local_addr().expect("bound").port() == port)
+                    .expect("a client");
+                let round = flows.entry(port).or_default();
+                let number = *round * CLIENTS + n;
+                *round += 1;
+                if let Some(at) = reads.iter().position(|read| *read == number) {
+                    read += 1;
+                    assert_eq!((journey.verdict, journey.ambiguous), (Verdict::Complete, false), "{journey:?}");
+                    assert_eq!(
+                        journey.rungs.time_ns(Hop::AppRecv),
+                        told.get(at).copied(),
+                        "{number}: {journey:?}"
+                    );
+                } else {
+                    dropped += 1;
+                    assert!(matches!(journey.verdict, Verdict::Dropped { .. }), "{number}: {journey:?}");
+                }
+            }
+            println!("{} of {CLIENTS} flows: {read} datagrams read, {dropped} dropped", flows.len());
+            assert!(
+                !flows.is_empty() && flows.len() < CLIENTS && flows.values().all(|rounds| *rounds == ROUNDS)
+            );
+            assert_eq!(dropped > 0, room.is_some());
+            assert_eq!(of(&counters, Hop::UdpRecv).sampled, 0, "all arrivals are told");
         }
     });
 }

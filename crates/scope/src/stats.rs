@@ -8,7 +8,7 @@ use crate::lifeline::Lifeline;
 use crate::names::Seat;
 use crate::window::{BUCKET_NS, BUCKETS, HopWindow, Latency, Merged};
 use magscope_core::hop::PATH_HOPS;
-use magscope_core::{Direction, Event, EventFlags, Hop};
+use magscope_core::{Direction, Event, Hop};
 
 /// Nodes with windows of their own.
 pub const MAX_NODES: usize = 16;
@@ -28,7 +28,7 @@ impl Node {
 
 /// Payload bytes that an event moved: a peek reads bytes that will be read again.
 pub fn payload(event: &Event) -> u64 {
-    if event.flags.contains(EventFlags::PEEK) { 0 } else { u64::from(event.len) }
+    if event.peeks() { 0 } else { u64::from(event.len) }
 }
 
 /// What is shown of one hop, over the whole buckets of the window.

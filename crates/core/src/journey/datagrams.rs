@@ -43,6 +43,12 @@ impl Correlator {
     }
 
     fn packet(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        if event.is_for_order() {
+            if event.socket != 0 {
+                self.sockets.other_arrived(event.socket, event.flow, event.len, event.time_ns);
+            }
+            return;
+        }
         let Some(slot) = self.stream_of(event) else { return };
         let Some(stream) = self.streams.get_mut(slot) else { return };
         let mut mark = Self::mark(event);
@@ -186,7 +192,7 @@ impl Correlator {
     }
 
     fn datagram_read(&mut self, event: &Event, done: &mut Vec<Journey>) {
-        let peeks = event.flags.contains(EventFlags::PEEK);
+        let peeks = event.peeks();
         let looks = event.hop == Hop::AppCopy || peeks;
         let streams = &self.streams;
         let read = Read { len: event.len, time_ns: event.time_ns, looks, tid: event.tid };
@@ -250,6 +256,10 @@ impl Correlator {
     }
 
     fn datagram_dropped(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        if event.is_for_order() {
+            self.desk.counters.unmatched_drops += u64::from(!self.sockets.other_dropped(event.flow, event.len));
+            return;
+        }
         if fragments::is_fragment(event) {
             return self.fragment_dropped(event, done);
         }
@@ -308,6 +318,9 @@ impl Correlator {
 
 /// Whether a datagram still waits to be read.
 fn is_open(streams: &[Stream], datagram: &DatagramRef) -> bool {
+    if datagram.is_other() {
+        return true;
+    }
     let Some(stream) = streams.get(datagram.stream.slot as usize).filter(|s| s.me == datagram.stream) else {
         return false;
     };

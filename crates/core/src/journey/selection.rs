@@ -19,7 +19,7 @@ impl Selection {
     /// What a node left out from the beginning.
     pub fn of(info: &NodeInfo) -> Self {
         let tears = info.settings.iter().any(|setting| tears_journeys(setting));
-        let mut order = Order::default();
+        let mut order = Order { told: info.tells_order, ..Order::default() };
         info.settings.iter().for_each(|setting| order.change(0, setting));
         Selection { since_ns: tears.then_some(0), order }
     }
@@ -60,7 +60,9 @@ struct Order {
     off: HopSet,
     /// When one of these was changed last.
     since_ns: u64,
-    /// Whether flows are sampled, and when they last were by another rate.
+    /// Arrivals are told of flows that are left out, too.
+    told: bool,
+    /// Else, whether flows are sampled, and when they last were by another rate.
     flows: bool,
     flows_since_ns: u64,
 }
@@ -81,6 +83,7 @@ impl Order {
                     rest != "off" && !asks_only(rest, |field| of_a_packet(field) || of_a_socket(field));
             }
             "pcap" => self.pcap = rest != "off",
+            "sample" if rest.starts_with("flows ") && self.told => return,
             "sample" if rest.starts_with("flows ") => {
                 if self.flows {
                     self.flows_since_ns = self.flows_since_ns.max(to_ns);
@@ -166,6 +169,12 @@ mod tests {
         assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), None));
         selection.change(2, 2, "sample flows 1/1");
         assert_eq!((selection.order_since_ns(true), selection.order_since_ns(false)), (Some(0), Some(2)));
+        let told = NodeInfo {
+            tells_order: true,
+            settings: vec!["sample flows 1/4".to_owned()],
+            ..NodeInfo::default()
+        };
+        assert_eq!(Selection::of(&told).order_since_ns(false), Some(0));
     }
 
     #[test]

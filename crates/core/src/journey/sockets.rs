@@ -7,6 +7,7 @@ use super::desk::StreamRef;
 use super::losses::Losses;
 use super::piece::Mark;
 use crate::event::Event;
+use crate::flow::FlowId;
 use crate::hash::Map;
 use std::collections::VecDeque;
 
@@ -21,6 +22,8 @@ const RESYNC_WINDOW: usize = 32;
 const SEVERAL_NS: u64 = 1_000_000_000;
 /// How long after another one a datagram must have come for it to be what woke a reader: a wake-up takes microseconds.
 const ALONE_NS: u64 = 1_000_000;
+/// Datagrams of flows that a sampler left out, in all queues.
+const MAX_OTHERS: usize = 1 << 16;
 /// Sends that have begun and whose packet was not seen yet.
 const MAX_BEGUN: usize = 1 << 12;
 
@@ -37,6 +40,21 @@ pub(super) struct DatagramRef {
 pub(super) struct Queued {
     pub first: DatagramRef,
     more: Vec<u64>,
+}
+
+/// In place of the stream of a datagram whose flow a sampler left out.
+const OTHER: StreamRef = StreamRef { slot: u32::MAX, generation: u32::MAX };
+
+impl DatagramRef {
+    /// A datagram of a flow that a sampler left out.
+    const fn other(flow: FlowId, len: u32) -> Self {
+        DatagramRef { stream: OTHER, start: flow.0, len }
+    }
+
+    /// Whether nothing is known of it but that it lies there.
+    pub fn is_other(&self) -> bool {
+        self.stream == OTHER
+    }
 }
 
 impl Queued {
@@ -99,6 +117,11 @@ pub(super) struct Sockets {
     begun: Map<u32, (u64, u32, Mark)>,
     /// Entries put in since the last clean-up.
     queued: usize,
+    /// Datagrams of other flows put in since they were counted last, and where the last one of each lies.
+    others: usize,
+    other_at: Map<FlowId, u64>,
+    /// All queues were emptied then.
+    emptied_ns: u64,
     /// Sockets and entries given up on since this was last taken.
     pub forgotten: u64,
 }
@@ -124,6 +147,38 @@ impl Sockets {
         queue.waiting.push_back(datagram);
         queue.unannounced += 1;
         self.queued += 1;
+    }
+
+    /// A datagram whose flow a sampler left out found its socket.
+    pub fn other_arrived(&mut self, cookie: u64, flow: FlowId, len: u32, time_ns: u64) {
+        if self.others >= MAX_OTHERS {
+            let lie_there = |queue: &Queue| queue.waiting.iter().filter(|d| d.first.is_other()).count();
+            self.others = self.queues.values().map(lie_there).sum();
+            self.other_at.clear();
+            if self.others >= MAX_OTHERS / 2 {
+                // Nobody reads them. Whatever is read next may be one of them.
+                self.forgotten += self.queues.len() as u64;
+                self.queues.clear();
+                self.others = 0;
+                self.emptied_ns = time_ns;
+            }
+        }
+        let first = DatagramRef::other(flow, len);
+        self.arrived(cookie, Queued { first, more: Vec::new() }, time_ns);
+        self.queued = self.queued.saturating_sub(1);
+        self.others += 1;
+        self.other_at.insert(flow, cookie);
+    }
+
+    /// There was no room for a datagram whose flow a sampler left out: the last of its flow.
+    pub fn other_dropped(&mut self, flow: FlowId, len: u32) -> bool {
+        let queue = self.other_at.get(&flow).and_then(|cookie| self.queues.get_mut(cookie));
+        let first = DatagramRef::other(flow, len);
+        let at = queue.as_ref().and_then(|queue| queue.waiting.iter().rposition(|d| d.first == first));
+        let Some((queue, at)) = queue.zip(at) else { return false };
+        queue.waiting.remove(at);
+        queue.unannounced = queue.unannounced.min(queue.waiting.len());
+        true
     }
 
     /// The datagrams that a `sock.ready` announces.
@@ -173,13 +228,14 @@ impl Sockets {
             }
         }
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
-        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns);
+        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns.max(self.emptied_ns));
         Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns, torn })
     }
 
     /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
     pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
         let Some(queue) = self.queues.get_mut(&cookie) else { return };
+        let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(self.emptied_ns));
         // Of those that waited while something was left out only the last can still be there, if it came alone: it woke the reader.
         if order_since_ns.is_some_and(|since_ns| queue.agreed_ns < since_ns && queue.last_ns >= since_ns)
             && queue.last_ns.saturating_sub(queue.before_ns) > ALONE_NS
@@ -203,7 +259,8 @@ impl Sockets {
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
             !queue.waiting.is_empty()
         });
-        self.queued = self.queues.values().map(|q| q.waiting.len()).sum();
+        let known = |queue: &Queue| queue.waiting.iter().filter(|d| !d.first.is_other()).count();
+        self.queued = self.queues.values().map(known).sum();
     }
 
     /// A datagram went out by this thread and socket; either may be 0, unknown.

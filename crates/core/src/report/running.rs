@@ -130,7 +130,7 @@ impl Receives {
         flow: Option<&Flow>,
         place: impl FnOnce() -> Option<String>,
     ) {
-        let looked = event.flags.contains(EventFlags::PEEK) || event.flags.contains(EventFlags::FRAGMENT);
+        let looked = event.peeks() || event.flags.contains(EventFlags::FRAGMENT);
         if !self.hops.contains(event.hop) || event.len == 0 || looked {
             return;
         }

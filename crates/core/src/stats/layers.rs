@@ -80,7 +80,7 @@ impl Default for Units {
 
 impl Units {
     fn count(&mut self, event: &Event) -> bool {
-        if event.flags.contains(EventFlags::PEEK) || event.flags.contains(EventFlags::FRAGMENT) {
+        if event.peeks() || event.flags.contains(EventFlags::FRAGMENT) {
             self.beside += 1;
             return false;
         }

@@ -6,7 +6,7 @@
 
 use super::subject::Part;
 use magscope_core::hash::Map;
-use magscope_core::{Event, EventFlags, FlowId, Hop};
+use magscope_core::{Event, FlowId, Hop};
 use std::collections::VecDeque;
 
 /// Sockets remembered; beyond, that memory starts afresh.
@@ -75,7 +75,7 @@ impl Reads {
         let found = queue.iter().take(RESYNC_WINDOW).position(|one| one.len == event.len);
         let at = found.unwrap_or(0);
         let part = queue.get(at)?.part;
-        let looks = event.hop == Hop::AppCopy || event.flags.contains(EventFlags::PEEK);
+        let looks = event.hop == Hop::AppCopy || event.peeks();
         if !looks {
             queue.remove(at);
         }
@@ -89,7 +89,7 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::Proto;
+    use magscope_core::{EventFlags, Proto};
 
     fn event(hop: Hop, flow: u64, len: u32, ip_id: u16) -> Event {
         Event { flow: FlowId(flow), socket: 9, len, ip_id, proto: Proto::UDP, ..Event::at(hop, 1) }

@@ -22,7 +22,7 @@ use magscope_core::flow::{Endpoint, Proto};
 use magscope_core::node::NodeInfo;
 use magscope_core::sampled::Sampled;
 use magscope_core::together::Piece;
-use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, Journey};
+use magscope_core::{Batch, Event, Flow, FlowId, Hop, Journey};
 use reads::Reads;
 use served::Served;
 use std::collections::{BTreeMap, HashMap};
@@ -229,7 +229,7 @@ impl Averages {
     fn event(&mut self, event: &Event) {
         let (receives, sends) = (self.served.receives(), self.served.sends());
         let received = receives == Some(event.hop);
-        if (!received && sends != Some(event.hop)) || event.flags.contains(EventFlags::PEEK) {
+        if (!received && sends != Some(event.hop)) || event.peeks() {
             return;
         }
         let cgroup = self.tables.cgroup(event.tid);

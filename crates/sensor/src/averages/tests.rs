@@ -1,5 +1,6 @@
 use super::*;
 use magscope_client::wire::{Averages as Told, Latency, Rate, Span};
+use magscope_core::EventFlags;
 use magscope_core::flow::Task;
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;

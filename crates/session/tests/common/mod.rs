@@ -22,6 +22,7 @@ pub fn node() -> NodeInfo {
         clock: "monotonic".into(),
         netns: vec![NetnsName { netns: 4_026_531_840, name: "host".into() }],
         settings: Vec::new(),
+        tells_order: true,
         probes: Vec::new(),
         drop_reasons: vec![DropReason { number: 3, name: "no_socket".into() }],
         several: None,

@@ -39,6 +39,7 @@ pub fn info() -> NodeInfo {
         clock: "monotonic".to_owned(),
         netns: vec![name(CLIENT, "client"), name(SERVER, "server")],
         settings: Vec::new(),
+        tells_order: false,
         probes: Vec::new(),
         several: None,
         cgroups: Vec::new(),
