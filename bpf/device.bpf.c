@@ -140,7 +140,7 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
 		return 0;
 	struct packet p;
 	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p)) {
-		p.order = p.t.proto == IPPROTO_UDP && no_room(reason);
+		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
 		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
 	}
 	return 0;

@@ -228,7 +228,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		int as = admit(state, &s, NULL, now);
 		if (as == KEPT_OUT)
 			return 0;
-		if (as == ORDER) {
+		if ((hop == MAG_UDP_RECV || hop == MAG_SKB_DROP) && as == ORDER) {
 			/* where there are no events at all, nobody asks for the order of any */
 			if (detailed && only_adds_up()) {
 				__sync_fetch_and_add(&state->sampled[hop & (MAG_HOPS - 1)], 1);
@@ -259,7 +259,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (control.snap[hop & (MAG_HOPS - 1)] && !(p->flags & MAG_F_ORDER) && !(detailed && scant()))
+	if (control.snap[hop & (MAG_HOPS - 1)] && !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
 	return now;
 }

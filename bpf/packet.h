@@ -42,7 +42,7 @@ struct packet {
 	__u8 tcp_flags;
 	__u8 ttl;
 	__u8 tos;
-	__u8 order; /* its socket's order rests on it, whether its flow is sampled out or not */
+	__u8 order; /* its socket's order rests on it, whether its flow is sampled out or not; no constant to the verifier, as in parse() */
 	__u8 pad[3];
 };
 

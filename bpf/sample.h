@@ -90,12 +90,12 @@ __noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
 		return KEPT_OUT;
 	}
-	bool left_out = flow_sampled_out(s);
-	if ((left_out && !s->order) || hop_sampled_out(state, hop, now)) {
+	__u32 left_out = flow_sampled_out(s);
+	if (left_out > s->order || hop_sampled_out(state, hop, now)) {
 		__sync_fetch_and_add(&state->sampled[hop], 1);
 		return KEPT_OUT;
 	}
-	return left_out ? ORDER : KEPT;
+	return KEPT + left_out;
 }
 
 #endif
