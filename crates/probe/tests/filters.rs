@@ -5,7 +5,7 @@ mod common;
 use common::{
     CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,
 };
-use magscope_core::journey::{Correlator, Limits, Verdict};
+use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::{CaptureFilter, Event, Hop, HopCount, Proto, ReportBuilder};
 use magscope_probe::{CaptureOptions, Counters, HostFacts, Sampler, Setting, default_hops, plan};
 use rustix::net::sockopt;
@@ -324,7 +324,7 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
             let mut done = Vec::new();
             recording.batches.iter().for_each(|batch| correlator.push(batch, &mut done));
             correlator.finish(&mut done);
-            done.sort_by_key(|journey| journey.start_ns());
+            done.sort_by_key(Journey::start_ns);
             let mut flows = BTreeMap::<u16, usize>::new();
             let (mut read, mut dropped) = (0, 0);
             for journey in &done {
