@@ -583,3 +583,51 @@ fn no_read_is_given_to_a_datagram_by_an_order_that_something_left_out() {
     assert_eq!(verdicts, [filtered, filtered, Verdict::InFlight, Verdict::InFlight], "as many as were read");
     assert_eq!(with_reads_unseen(&[(0, "sample flows 1/1")])[0], Some(20_000_090));
 }
+
+/// More lie in one socket than are remembered: whose the reads then are is not known, until the reader is known to have slept.
+#[test]
+fn a_queue_that_outgrew_what_is_remembered_says_nothing_of_reads() {
+    const MANY: u64 = (1 << 14) + 3;
+    const US: u64 = 1_000;
+    let at = |n: u64| n * US;
+    let arrive =
+        |n: u64| [down(at(n), n as u16 | 1, 1, 100), up(at(n) + 50, n as u16 | 1, 2 + n as u32, 100)].concat();
+    let mut events: Vec<Event> = (1..=MANY).flat_map(arrive).collect();
+    events.extend((0..MANY).map(|n| read(at(MANY + 1 + n), 100)));
+    let alone = at(3 * MANY);
+    events.extend([down(alone, 9, 1, 100), up(alone + 50, 9, 2, 100)].concat());
+    events.push(by(Event::at(Hop::TaskWake, alone + 60), 7, SOCKET));
+    events.push(read(alone + 90, 100));
+    let mut correlator = Correlator::new(coverage(), Limits::default());
+    let mut done = Vec::new();
+    correlator.push(&batch(flows(Proto::UDP), events), &mut done);
+    correlator.finish(&mut done);
+    let read: Vec<_> = done.iter().filter(|journey| journey.verdict == Verdict::Complete).collect();
+    assert_eq!((done.len() as u64, read.len()), (MANY + 1, 1), "the last one alone");
+    assert_eq!(read[0].rungs.time_ns(Hop::AppRecv), Some(alone + 90));
+}
+
+/// The arrival of the first datagram was not told, and each read takes the one before. That the queue is empty after a read proves nothing.
+#[test]
+fn an_empty_queue_proves_nothing_where_arrivals_were_left_out() {
+    const MS: u64 = 1_000_000;
+    let mut correlator = Correlator::new(coverage(), Limits::default());
+    let mut done = Vec::new();
+    for n in 0..5 {
+        let (at, id) = (n * MS, 10 + n as u16);
+        let mut events = [down(at, id, 1, 100), up(at + 50, id, 2 + n as u32, 100)].concat();
+        let what = if n == 0 {
+            events.retain(|event| event.hop != Hop::UdpRecv);
+            "disable udp.recv"
+        } else {
+            events.push(read(at + 90, 100));
+            "enable udp.recv"
+        };
+        let change = (n < 2).then(|| Change { from_ns: at, to_ns: at + 1, what: what.to_owned() });
+        let batch = Batch { changes: change.into_iter().collect(), ..batch(flows(Proto::UDP), events) };
+        correlator.push(&batch, &mut done);
+    }
+    correlator.finish(&mut done);
+    assert_eq!(done.len(), 5);
+    assert!(done.iter().all(|journey| journey.rung(Hop::AppRecv).is_none()), "{done:?}");
+}

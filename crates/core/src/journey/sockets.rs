@@ -92,6 +92,8 @@ struct Queue {
     before_ns: u64,
     /// When this queue and the kernel's were last known to agree.
     agreed_ns: u64,
+    /// When something of this queue was forgotten, and the kernel's has it yet.
+    parted_ns: u64,
     /// Who read last, and when two different threads last read one after the other.
     reader: u32,
     several_ns: Option<u64>,
@@ -135,12 +137,15 @@ impl Sockets {
                 .retain(|_, q| !q.waiting.is_empty() && time_ns.saturating_sub(q.last_ns) < 1_000_000_000);
             if self.queues.len() >= MAX_SOCKETS {
                 self.queues.clear();
+                self.emptied_ns = time_ns;
             }
             self.forgotten += (before - self.queues.len()) as u64;
         }
-        let queue = self.queues.entry(cookie).or_default();
+        let parted_ns = self.emptied_ns;
+        let queue = self.queues.entry(cookie).or_insert_with(|| Queue { parted_ns, ..Queue::default() });
         if queue.waiting.len() >= MAX_QUEUE {
             queue.waiting.pop_front();
+            queue.parted_ns = time_ns;
             self.forgotten += 1;
         }
         queue.before_ns = std::mem::replace(&mut queue.last_ns, time_ns);
@@ -154,7 +159,9 @@ impl Sockets {
         if self.others >= MAX_OTHERS {
             let lie_there = |queue: &Queue| queue.waiting.iter().filter(|d| d.first.is_other()).count();
             self.others = self.queues.values().map(lie_there).sum();
-            self.other_at.clear();
+            if self.other_at.len() >= MAX_OTHERS {
+                self.other_at.clear();
+            }
             if self.others >= MAX_OTHERS / 2 {
                 // Nobody reads them. Whatever is read next may be one of them.
                 self.forgotten += self.queues.len() as u64;
@@ -213,6 +220,7 @@ impl Sockets {
         // Where an arrival or a read was lost since, the order proves nothing.
         let agreed_ns = queue.agreed_ns;
         let in_doubt = losses.overlap(agreed_ns, time_ns);
+        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns.max(queue.parted_ns));
         if queue.reader != 0 && queue.reader != tid {
             queue.several_ns = Some(time_ns);
         }
@@ -223,19 +231,19 @@ impl Sockets {
         if !looks {
             queue.waiting.remove(at);
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
-            if queue.waiting.is_empty() && !in_doubt {
+            // Where arrivals were left out the kernel's queue may hold more.
+            if queue.waiting.is_empty() && !in_doubt && !torn {
                 queue.agreed_ns = time_ns;
             }
         }
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
-        let torn = order_since_ns.is_none_or(|since_ns| agreed_ns < since_ns.max(self.emptied_ns));
         Some(Match { run, ambiguous: found != Some(0) || in_doubt || alike, in_doubt_since_ns, torn })
     }
 
     /// A reader of this socket was woken: it had slept, so but for what has come since both queues were empty.
     pub fn reader_slept(&mut self, cookie: u64, order_since_ns: Option<u64>) {
         let Some(queue) = self.queues.get_mut(&cookie) else { return };
-        let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(self.emptied_ns));
+        let order_since_ns = order_since_ns.map(|since_ns| since_ns.max(queue.parted_ns));
         // Of those that waited while something was left out only the last can still be there, if it came alone: it woke the reader.
         if order_since_ns.is_some_and(|since_ns| queue.agreed_ns < since_ns && queue.last_ns >= since_ns)
             && queue.last_ns.saturating_sub(queue.before_ns) > ALONE_NS
@@ -257,7 +265,7 @@ impl Sockets {
         self.queues.retain(|_, queue| {
             queue.waiting.retain(|d| is_open(&d.first));
             queue.unannounced = queue.unannounced.min(queue.waiting.len());
-            !queue.waiting.is_empty()
+            !queue.waiting.is_empty() || queue.agreed_ns < queue.parted_ns
         });
         let known = |queue: &Queue| queue.waiting.iter().filter(|d| !d.first.is_other()).count();
         self.queued = self.queues.values().map(known).sum();
