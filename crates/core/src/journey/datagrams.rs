@@ -123,8 +123,7 @@ impl Correlator {
             }
         }
         let Some(((me, start), marks, total)) = self.fragments.passed(event, &flow) else { return };
-        let slot = me.slot as usize;
-        let Some(stream) = self.streams.get_mut(slot).filter(|stream| stream.me == me) else { return };
+        let Some(stream) = stream_at(&mut self.streams, me) else { return };
         let desk = &mut self.desk;
         let Some(index) = stream.pieces.starting_at(start) else {
             desk.counters.after_end += marks.len() as u64;
@@ -156,10 +155,7 @@ impl Correlator {
         in_doubt_since_ns: Option<u64>,
         done: &mut Vec<Journey>,
     ) {
-        let me = run.first.stream;
-        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
-            return;
-        };
+        let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
             for start in stream.with_copies(start) {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
@@ -219,14 +215,13 @@ impl Correlator {
 
     /// One read took these datagrams or as many others.
     fn leave_untold(&mut self, run: &Queued) {
-        let me = run.first.stream;
-        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
-            return;
-        };
+        let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
             for start in stream.with_copies(start) {
                 let Some(index) = stream.pieces.starting_at(start) else { continue };
-                stream.pieces.get_mut(index).into_iter().for_each(|piece| piece.read_untold = true);
+                if let Some(piece) = stream.pieces.get_mut(index) {
+                    piece.read_untold = true;
+                }
             }
         }
     }
@@ -234,10 +229,7 @@ impl Correlator {
     /// Says what the reader of these datagrams did before.
     fn stamp_reader(&mut self, run: &Queued, event: &Event) {
         let Some(reader) = self.readers.of(&Asked::by(event)) else { return };
-        let me = run.first.stream;
-        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
-            return;
-        };
+        let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
             let Some(index) = stream.pieces.starting_at(start) else { continue };
             if let Some(piece) = stream.pieces.get_mut(index).filter(|p| !p.is_gone() && !p.has(Hop::AppCopy)) {
@@ -299,9 +291,7 @@ impl Correlator {
     }
 
     fn end_dropped(&mut self, (me, start): (StreamRef, u64), event: &Event, done: &mut Vec<Journey>) {
-        let Some(stream) = self.streams.get_mut(me.slot as usize).filter(|stream| stream.me == me) else {
-            return;
-        };
+        let Some(stream) = stream_at(&mut self.streams, me) else { return };
         let piece = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index));
         let Some(piece) = piece.filter(|p| !p.is_gone() && !p.has(Hop::AppRecv)) else {
             self.desk.counters.unmatched_drops += 1;
@@ -314,6 +304,11 @@ impl Correlator {
         // Nobody sends it again.
         stream.close_where(|p| p.start == start, Why::Aged, &mut self.desk, done);
     }
+}
+
+/// The stream that is meant, unless another has its place by now.
+fn stream_at(streams: &mut [Stream], me: StreamRef) -> Option<&mut Stream> {
+    streams.get_mut(me.slot as usize).filter(|stream| stream.me == me)
 }
 
 /// Whether a datagram still waits to be read.

@@ -254,7 +254,8 @@ impl Estimates {
     /// Counts an event.
     pub fn event<'f>(&mut self, node: u16, event: &Event, flow: impl FnOnce(FlowId) -> Option<&'f Flow>) {
         let Some(node) = self.nodes.get_mut(usize::from(node)) else { return };
-        if !node.hops.contains(event.hop) {
+        // one of a flow that is left out is among those that the others stand for
+        if !node.hops.contains(event.hop) || event.is_for_order() {
             return;
         }
         if let Some(stretch) = node.stretches.iter_mut().rev().find(|stretch| stretch.has(event.time_ns)) {
@@ -387,6 +388,23 @@ mod tests {
             text.contains("1/4 at dev.xmit: 14 packets and 1.40 kB of 2 connections stand for 32 ± 18"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn what_is_told_for_the_order_of_its_socket_stands_for_nothing() {
+        let flows =
+            [flow(CLIENT, "10.0.0.2:53", "10.0.0.1:4000"), flow(FlowId(2), "10.0.0.2:53", "10.0.0.1:4001")];
+        let known = |id: FlowId| flows.iter().find(|flow| flow.id == id);
+        let mut info = node(&["sample flows 1/4"]);
+        info.coverage.hops.retain(|row| row.hop == Hop::UdpRecv);
+        let mut estimates = Estimates::default();
+        estimates.join(&info);
+        let kept = Event { hop: Hop::UdpRecv, ..packet(10, CLIENT, 100) };
+        estimates.event(0, &kept, known);
+        estimates.event(0, &Event { flow: FlowId(2), flags: EventFlags::ORDER, ..kept }, known);
+        let all = estimates.finish(std::slice::from_ref(&info), 10, 20);
+        let rows: Vec<_> = all.rows.iter().map(|row| (row.hop, row.connections, row.packets)).collect();
+        assert_eq!(rows, [(Hop::UdpRecv, 1, 1)]);
     }
 
     #[test]

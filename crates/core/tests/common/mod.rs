@@ -102,3 +102,22 @@ pub fn journeys(flows: Vec<Flow>, events: Vec<Event>) -> Vec<Journey> {
     done.sort_by_key(Journey::start_ns);
     done
 }
+
+/// The receiver's.
+pub const SOCKET: u64 = 70;
+
+/// A datagram on its way up to its socket, which is then ready.
+pub fn up(time_ns: u64, ip_id: u16, skb: u32, len: u32) -> Vec<Event> {
+    let arrive =
+        |(hop, i): (&Hop, u64)| Event { socket: SOCKET, ..udp(*hop, time_ns + i, SERVER, ip_id, skb, len) };
+    RX.iter().zip(0..).map(arrive).chain([ready(time_ns + 5)]).collect()
+}
+
+pub fn ready(time_ns: u64) -> Event {
+    by(udp(Hop::SockReady, time_ns, FlowId::NONE, 0, 0, 0), 0, SOCKET)
+}
+
+/// A read, which does not say of which datagram.
+pub fn read(time_ns: u64, len: u32) -> Event {
+    by(udp(Hop::AppRecv, time_ns, FlowId::NONE, 0, 0, len), 7, SOCKET)
+}
