@@ -19,6 +19,11 @@
 //!
 //! Being told is as short: [`Watch::on_change`], and [`Watched::next`] or a poll of the watch's file descriptor. From C: `magnet_scope.h`.
 //! What goes over the socket, for other languages, and what the figures say and do not say: `docs/client.md`.
+//!
+//! # Modules
+//!
+//! - `wire`: the language, the same types at both ends. `link`: a connection that can pass a file descriptor. `watch`: what a program sees.
+//!   `c`: the same for C.
 
 mod c;
 mod error;

@@ -4,6 +4,15 @@
 //! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
 //! other source ([`Remote`]). Where many agents and viewers meet, `bus` stands between them: what an agent publishes ([`Publisher`]) and a viewer takes from there
 //! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`].
+//!
+//! # Modules
+//!
+//! - Agent: `memory` keeps packets; `feed` is one client's stream; `sieve` applies what the client asked for (`request`) and may see
+//!   (`grants`); `server` answers Flight calls; `link` decides who is let in.
+//! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `lobby` discovers hosts at the start and later; `address`.
+//! - `pki`: makes and reads certificates.
+//! - `bus/`: `publish` reads the memory as a viewer does; `split` divides the stream by connection into 64 buckets (pure); `subscribe` and
+//!   `gather` put it together again and count what is missing.
 
 mod address;
 mod bus;

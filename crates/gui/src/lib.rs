@@ -3,6 +3,13 @@
 //! [`Front`] is the window without a window: a scope goes in, egui's shapes come out, and what was asked for goes back as
 //! [`magscope_scope::Action`]s and [`Wish`]es. [`run`] ties it to a real window and to the [`World`]: whoever opens files and
 //! feeds scopes, each [`Feed`] in a thread of its own with the scope [`Shared`] between them.
+//!
+//! # Modules
+//!
+//! - `front`: the window without a window. `time/`: the time line. `below/`, `side`, `minimap`, `loadlines`, `over/`: panels around it.
+//! - `cache`: textures and meshes until what they show changes. `app`: what is open. `jobs`: long work. `shared`: the scope between the
+//!   window's thread and its feed's; the feed yields.
+//! - What draws has no privilege: the capture attaches first and stays in the first thread.
 
 mod app;
 mod bar;

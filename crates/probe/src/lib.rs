@@ -2,6 +2,14 @@
 //!
 //! Three roles are kept apart: deciding (`facts` says what this host can do, `plan` which probe serves a hop; pure),
 //! decoding (`record`, `decode`, `order`: bytes to events in order of time; pure), and driving libbpf (`capture`).
+//!
+//! # Modules
+//!
+//! - `facts`: what this host can do; `trial` tries some of it. `candidates`: the backends of each hop. `plan`: the choice (pure).
+//! - `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes to ordered events (pure).
+//! - `governor/`: keeps a capture to its budget; `steps` chooses (pure), `scale` weighs the cost of hits.
+//! - `custom/`: resolves what a custom probe reads, and writes it into the plan of a program (`bpf/record.h`, `mag_plan`).
+//! - `netns`: finds namespaces. `cost`: measures what a hit costs. `utc/`: what vouches for UTC.
 
 pub mod candidates;
 pub mod capture;

@@ -4,6 +4,11 @@
 //! grow with the recordings, only with what the query itself must keep, and that has a limit.
 //!
 //! Without the feature `engine` there is nothing in it.
+//!
+//! # Modules
+//!
+//! - `engine`: registers tables and functions, and runs a query. `feed`: turns a pass over recordings into a stream of rows.
+//! - `percentile`, `duration`, `between`: functions of our own.
 #![cfg(feature = "engine")]
 
 mod between;

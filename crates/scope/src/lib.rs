@@ -27,6 +27,16 @@
 //! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and every field
 //! named `x`, `a`, `b`, `at`). Journeys are named by [`Lifeline::key`]; numbers ([`Lifeline::id`]) are for people.
 //! [`Frame::detail`] says whether to draw lifelines or density.
+//!
+//! # Modules
+//!
+//! - `scope/`: the instrument, one file a concern. Live data pass through `ingest` once. A recording is *surveyed*: everything passes through
+//!   once, into the pyramid and the tables; a stretch whose single journeys are drawn is read again (`Scope::wants`, `Scope::fill`).
+//!   So the cost of a picture does not depend on the length of the recording.
+//! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
+//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
+//! - `probes`, `ties`: custom probes, and which of their hits saw which lifeline's bytes.
+//! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
 
 mod action;
 mod axis;

@@ -6,6 +6,14 @@
 //!
 //! No number stands alone: what was lost, what a sampler or a filter left out and which hops nothing serves travel with every
 //! snapshot and are in every format.
+//!
+//! # Modules
+//!
+//! - `sensor`: fed like a report. `sums`: what is added up, since the start and in `ring`, the last minute. `histogram`: log-linear, exact at
+//!   the bounds that monitors ask for.
+//! - `sensed`: a snapshot. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure functions of a snapshot.
+//! - `sexp`: reads s-expressions from peers, without recursion.
+//! - `averages/`: sliding windows of what a client watches, and of nothing else.
 
 pub mod averages;
 pub mod exposition;

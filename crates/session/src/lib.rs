@@ -4,6 +4,12 @@
 //! tables (`events-0003.arrows`, `flows-0003.arrows`, …). `docs/formats.md` describes every column. Recording survives the death of the process at
 //! any instant but for the last flush interval; reading survives any bytes: what is damaged is skipped, named, and counted as
 //! a loss at its place in time.
+//!
+//! # Modules
+//!
+//! - `record/`: the queue and the writer's thread.
+//! - `read/`: finds what is valid in a directory. `frame/`: checks and unpacks one Arrow message without trusting it.
+//! - `table/`: columns of events and of everything else.
 
 mod error;
 mod frame;

@@ -3,6 +3,11 @@
 //! The queue is the recordings themselves, as they lie on the disk: what has no line in a recording's [`Ledger`] has yet to be
 //! copied. So memory is bounded however long a store is away, and whoever is killed goes on where it was. A [`Shipper`] is a
 //! thread that does this beside a recorder and never in its way; [`ship`] does it once.
+//!
+//! # Modules
+//!
+//! - `store/`: one file a kind of destination. `ledger`: what has arrived there. `shelf`: the recordings here. `carrier`: one pass over them.
+//!   `shipper`: the thread that repeats it.
 
 mod carrier;
 mod destination;

@@ -2,6 +2,12 @@
 //!
 //! Keys become commands ([`keys`]), commands become actions on the scope ([`Front`]), [`draw`] turns a frame
 //! into cells and reads only. [`run`] ties them to a real terminal and gives it back whatever happens.
+//!
+//! # Modules
+//!
+//! - `palette`, `prompt`: commands by name. `front`: between the terminal's events and the scope (pure).
+//! - `draw/`: one panel a file. `theme/`: colours in TOML. `ascii`: translates finished cells.
+//! - `run`, `terminal`, `keyboard`, `signals`: the real terminal. `pace`, `counted`: how often to draw.
 
 mod ascii;
 mod counted;
