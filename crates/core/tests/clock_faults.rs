@@ -6,7 +6,7 @@ mod clock_world;
 use clock_world::delay::Jitter;
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
-use magscope_core::clock::pair::{Constraint, Kind, Level0, Recorded};
+use magscope_core::clock::pair::{Constraint, Kind, Level0, Outcome, Recorded, difference_over};
 
 fn worlds() -> u64 {
     std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
@@ -140,7 +140,7 @@ fn steps_are_noticed_and_got_over() {
         let mut settings = Settings::quiet(400, SECOND);
         settings.asymmetry = random.unit();
         let at = (random.between(0.1, 0.9) * SECOND as f64) as i64;
-        settings.jumps = vec![(at, random.chance(0.5), random.magnitude(1e6, 1e12) as u64)];
+        settings.jumps = vec![(at, random.chance(0.5), random.magnitude(1e6, 1e12) as i64)];
         let world = World::new(&mut random, settings);
         let all = sorted(&world);
         let wrong = tally.wrong;
@@ -152,8 +152,13 @@ fn steps_are_noticed_and_got_over() {
         }
         let mut live = Level0::default();
         let mut since = 0;
+        let (mut uppers, mut lowers) = (0, 0);
         for constraint in &all {
-            live.push(constraint);
+            match live.push(constraint) {
+                Outcome::NewEpoch => (uppers, lowers) = (0, 0),
+                _ if constraint.kind == Kind::Upper => uppers += 1,
+                _ => lowers += 1,
+            }
             let t = t_of(&world, constraint.at_ns);
             let (a, d) = world.truth(t);
             if t > at {
@@ -166,8 +171,10 @@ fn steps_are_noticed_and_got_over() {
                 assert!(live.bounds_at(a).contains(d));
             }
         }
-        // While the last packets stand aside and are of one kind, the other side may be anything.
-        assert!(live.bounds_at(u64::MAX).upper.is_some() || live.counts().quarantined > 0);
+        // Both sides are bounded as soon as a packet of either kind has come since the step was found. While the last packets stand aside
+        // and are of one kind, the other side may be anything.
+        let closed = uppers > 0 && lowers > 0;
+        assert!(!closed || live.bounds_at(u64::MAX).upper.is_some() || live.counts().quarantined > 0);
     }
     println!("{tally:?}");
     assert_eq!((tally.wrong, tally.rejected), (0, 0), "{tally:?}");
@@ -176,4 +183,78 @@ fn steps_are_noticed_and_got_over() {
     assert!(tally.steps * 100 >= worlds() * 99, "{tally:?}");
     assert!(tally.untold * 1000 <= worlds(), "{tally:?}");
     assert!(tally.slowest <= 40, "{tally:?}");
+}
+
+/// One clock is set ahead or back while packets are under way. Those that were sent before the step and received after it bound the other
+/// epoch than their instant is in. With hindsight no instant is wrong, the nearest to the step included, and no model or estimate.
+#[test]
+fn no_instant_beside_a_step_is_wrong() {
+    let (mut found, mut asked) = (0_u64, 0_u64);
+    for seed in 0..worlds() {
+        let mut random = Random(seed ^ 0x57e9);
+        let mut settings = switch(&mut random);
+        let at = (random.between(0.2, 0.8) * SECOND as f64) as i64;
+        // A's own readings name the instants: set back it would name two of them alike.
+        let on_a = random.chance(0.3);
+        let back = !on_a && random.chance(0.7);
+        let by = random.magnitude(3e5, 1e9) as i64;
+        settings.jumps = vec![(at, on_a, if back { -by } else { by })];
+        let world = World::new(&mut random, settings);
+        let recorded = Recorded::build(world.constraints());
+        if recorded.steps() == 0 {
+            // No eight packets contradict what came before: nobody can know.
+            continue;
+        }
+        found += 1;
+        latencies_over_it_hold(&world, &recorded, at, seed);
+        let near = |random: &mut Random| at + random.between(-1.0, 1.0).powi(3).mul_add(2e7, 0.0) as i64;
+        let mut instants: Vec<i64> = (0..40).map(|_| near(&mut random)).collect();
+        instants.extend([at - 1, at, at + 1]);
+        instants.extend(world.instants(&mut random, 20));
+        for t in instants {
+            let (a, d) = world.truth(t);
+            asked += 1;
+            let bounds = recorded.bounds_at(a);
+            assert!(
+                bounds.contains(d),
+                "seed {seed}: {} ns from a step of {by} ns, {d} is not in {bounds:?}",
+                t - at
+            );
+            let known = recorded.known_at(a);
+            assert!(
+                known.bounds.contains(d),
+                "seed {seed}: {} ns from a step of {by} ns, {d} is not in {known:?}",
+                t - at
+            );
+            if let Some((estimate, half)) = recorded.estimate_at(a) {
+                assert!(known.bounds.contains(estimate), "seed {seed}: {estimate} is not in {known:?}");
+                assert!(estimate.abs_diff(d) <= half);
+            }
+        }
+    }
+    println!("{found} steps found, {asked} instants asked");
+    assert!(found * 10 >= worlds() * 8, "{found} of {} steps were found", worlds());
+}
+
+/// A latency over a step has room for the truth, whichever instant it is measured from.
+fn latencies_over_it_hold(world: &World, recorded: &Recorded, at: i64, seed: u64) {
+    for flight in world.flights.iter().filter(|flight| flight.a_to_b) {
+        let sent = t_of(world, flight.sent_ns);
+        if sent.abs_diff(at) > 20_000_000 {
+            continue;
+        }
+        let Some(there) = recorded.estimate_at(flight.sent_ns) else { continue };
+        let Some((a_ns, half_ns)) = recorded.inverse_at(flight.received_ns) else { continue };
+        let back = (a_ns.wrapping_sub(flight.received_ns) as i64, half_ns);
+        let (difference_ns, half_ns) = difference_over(there, back);
+        let latency_ns = flight.received_ns.wrapping_sub(flight.sent_ns) as i64 - difference_ns;
+        let truth_ns = flight.true_delay_ns;
+        // Either clock may run 0.1 per mille fast while the packet is under way.
+        let slack_ns = half_ns + truth_ns.unsigned_abs() / 5_000 + flight.error_ns;
+        assert!(
+            latency_ns.abs_diff(truth_ns) <= slack_ns,
+            "seed {seed}: sent {} ns from the step, {latency_ns} ± {half_ns} ns where {truth_ns} is true",
+            sent - at
+        );
+    }
 }

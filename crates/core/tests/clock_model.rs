@@ -2,9 +2,10 @@
 
 mod clock_world;
 
+use clock_world::delay::Jitter;
 use clock_world::random::Random;
 use clock_world::{SECOND, Settings, World};
-use magscope_core::clock::pair::{Live, Recorded, State};
+use magscope_core::clock::pair::{Live, Model, Recorded, State};
 
 fn worlds() -> u64 {
     std::env::var("MAGSCOPE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
@@ -79,4 +80,50 @@ fn live_has_the_model_too() {
         }
     }
     assert!(modelled > 2_500, "{modelled}");
+}
+
+/// The estimate lies inside of the narrowest interval that is claimed, wherever windows of the model begin, and has no jump there: it
+/// moves no faster than the clocks do.
+#[test]
+fn the_estimate_is_inside_of_what_is_claimed_and_continuous() {
+    let half_window_ns = Model::default().window_ns / 2;
+    let (mut modelled, mut edges) = (0_u64, 0_u64);
+    for seed in 0..worlds() / 40 {
+        let mut random = Random(seed);
+        let mut settings = Settings::quiet(100 + random.below(3_000) as usize, 60 * SECOND);
+        settings.asymmetry = random.unit();
+        settings.jitter = [Jitter::any(&mut random), Jitter::any(&mut random)];
+        let world = World::new(&mut random, settings);
+        let recorded = Recorded::build(world.constraints());
+        let Some((from, to)) = recorded.span_ns() else { continue };
+        let inside = |at_ns: u64| {
+            let known = recorded.known_at(at_ns);
+            let (estimate, half_ns) = recorded.estimate_at(at_ns).expect("bounded from both sides");
+            assert!(known.bounds.contains(estimate), "seed {seed} at {at_ns}: {estimate} is not in {known:?}");
+            let certified = recorded.bounds_at(at_ns);
+            assert!(
+                certified.lower >= Some(estimate - half_ns as i64)
+                    && certified.upper <= Some(estimate + half_ns as i64)
+            );
+            (estimate, known.state)
+        };
+        for t in world.instants(&mut random, 200) {
+            let (a, _) = world.truth(t);
+            if (from..=to).contains(&a) {
+                modelled += u64::from(inside(a).1 == State::Model);
+            }
+        }
+        // Where a split leaves no window, there is no model to be continuous.
+        if recorded.splits() > 0 {
+            continue;
+        }
+        for edge in (from / half_window_ns + 1)..=(to / half_window_ns) {
+            let edge = edge * half_window_ns;
+            let (before, after) = (inside(edge - 1).0, inside(edge).0);
+            assert!(before.abs_diff(after) <= 4, "seed {seed} at {edge}: {before}, then {after}");
+            edges += 1;
+        }
+    }
+    println!("{modelled} instants with a model, {edges} windows begun");
+    assert!(modelled > 1_000 && edges > worlds() / 40);
 }

@@ -179,19 +179,7 @@ impl<P: Difference> Alignment<P> {
             let (difference_ns, half_width_ns) = pair.estimate_at(raw_ns)?;
             return Some((raw_ns.checked_add_signed(difference_ns)?, half_width_ns));
         }
-        // The difference is known by the other clock's instants: look until both agree. It drifts by parts in a million, so
-        // that each look is right to a millionth of the one before.
-        let mut at_ns = pair.middle_ns().unwrap_or(raw_ns);
-        for _ in 0..4 {
-            let (difference_ns, half_width_ns) = pair.estimate_at(at_ns)?;
-            let next = raw_ns.checked_add_signed(difference_ns.checked_neg()?)?;
-            if next == at_ns {
-                return Some((at_ns, half_width_ns));
-            }
-            at_ns = next;
-        }
-        let (_, half_width_ns) = pair.estimate_at(at_ns)?;
-        Some((at_ns, half_width_ns))
+        pair.inverse_at(raw_ns)
     }
 }
 

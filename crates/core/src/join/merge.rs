@@ -3,6 +3,7 @@
 use super::half::Half;
 use super::key::End;
 use super::timeline::Timeline;
+use crate::clock::pair::difference_over;
 use crate::journey::{Across, Journey, Verdict};
 
 /// Puts a journey of one recording on the common time line.
@@ -18,11 +19,7 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     let (sent_ns, received_ns) = (Half::wire_ns(&tx.journey, End::Tx), Half::wire_ns(&rx.journey, End::Rx));
     let there = sent_ns.and_then(|sent| timeline.difference_ns(tx.node, rx.node, sent));
     let back = received_ns.and_then(|received| timeline.difference_ns(rx.node, tx.node, received));
-    // Each way by what is known at its own instant. Near a step that is not the same, and the truth may be at either.
-    let known = there.zip(back).map(|((there_ns, there_width_ns), (back_ns, back_width_ns))| {
-        let apart_ns = back_ns.saturating_neg().abs_diff(there_ns);
-        (there_ns, there_width_ns.max(back_width_ns.saturating_add(apart_ns)))
-    });
+    let known = there.zip(back).map(|(there, back)| difference_over(there, back));
     let across = match known {
         _ if tx.node == rx.node => Across::OneClock,
         Some((_, 0)) => Across::OneClock,

@@ -17,8 +17,8 @@ pub struct Crystal {
     /// Random walk of the rate: knots `every` apart, with rate and the drift accumulated by then.
     walk: Vec<(f64, f64)>,
     every_ns: f64,
-    /// Jumps ahead: suspend of the other, migration.
-    pub jumps: Vec<(i64, u64)>,
+    /// Jumps: suspend of the other, migration. A negative one sets the clock back.
+    pub jumps: Vec<(i64, i64)>,
 }
 
 impl Crystal {
@@ -60,7 +60,7 @@ impl Crystal {
         let (amplitude, period, phase) = self.sway;
         let sway = amplitude * 1e-6 * period / TAU * (phase.cos() - (TAU * t / period + phase).cos());
         let drift = (self.ppm * 1e-6 * t + sway + walked).floor() as i64;
-        let jumped: u64 = self.jumps.iter().filter(|(at, _)| *at <= t_ns).map(|(_, by)| by).sum();
-        self.start_ns.wrapping_add_signed(t_ns + drift) + jumped
+        let jumped: i64 = self.jumps.iter().filter(|(at, _)| *at <= t_ns).map(|(_, by)| by).sum();
+        self.start_ns.wrapping_add_signed(t_ns + drift + jumped)
     }
 }

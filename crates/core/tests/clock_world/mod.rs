@@ -42,8 +42,8 @@ pub struct Settings {
     pub offload: u64,
     /// A span in which only A, or only B, sends.
     pub one_way: Option<(i64, i64, bool)>,
-    /// True instant, whether A's clock (else B's) jumps ahead, and by how much.
-    pub jumps: Vec<(i64, bool, u64)>,
+    /// True instant, whether A's clock (else B's) jumps, and by how much.
+    pub jumps: Vec<(i64, bool, i64)>,
     /// Time stamps are off by up to so much.
     pub noise_ns: u64,
 }
@@ -114,6 +114,8 @@ pub struct Flight {
     /// On the receiver's clock.
     pub received_ns: u64,
     pub error_ns: u64,
+    /// By true time.
+    pub true_delay_ns: i64,
     /// Not one packet but two.
     pub false_match: bool,
 }
@@ -223,7 +225,8 @@ impl World {
         };
         let (sent_ns, received_ns) = (stamp(sent, a_to_b), stamp(arrived, !a_to_b));
         let error_ns = 2 * noise + ROUNDING_NS;
-        self.flights.push(Flight { a_to_b, sent_ns, received_ns, error_ns, false_match });
+        let true_delay_ns = arrived - sent;
+        self.flights.push(Flight { a_to_b, sent_ns, received_ns, error_ns, true_delay_ns, false_match });
     }
 
     pub fn constraints(&self) -> Vec<Constraint> {

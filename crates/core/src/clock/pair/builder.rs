@@ -1,5 +1,6 @@
 //! From constraints in any order to epochs.
 
+use super::boundary::{certain_end_ns, separate};
 use super::cones::{Cones, Point};
 use super::constraint::{Constraint, Counts, Kind};
 use super::drift::Drift;
@@ -103,7 +104,8 @@ impl Builder {
         if let Some(epoch) = self.epochs.last_mut() {
             epoch.to_ns = Some(from_ns);
         }
-        self.begin(Epoch::new(to_ns.max(from_ns), self.judge.drift(), self.model));
+        let next = Epoch::new(to_ns.max(from_ns), self.judge.drift(), self.model);
+        self.begin(Epoch { is_reported: true, ..next });
     }
 
     /// The bounds.
@@ -119,6 +121,10 @@ impl Builder {
             .extend(self.pending.iter().filter(|(_, agrees)| !agrees).map(|(constraint, _)| *constraint));
         self.settle(false);
         self.distrust();
+        self.separate_epochs();
+        for epoch in &mut self.epochs {
+            epoch.smooth(drift);
+        }
         let widths = self.epochs.iter().flat_map(|epoch| {
             let points = epoch.upper.points().iter().chain(epoch.lower.points());
             points.filter_map(|p| epoch.bounds_at(p.at_ns, drift).width_ns())
@@ -126,6 +132,29 @@ impl Builder {
         let least_width_ns = widths.min();
         let Builder { epochs, counts, steps, .. } = self;
         Recorded { drift, epochs, doubt, counts, steps, least_width_ns }
+    }
+
+    fn separate_epochs(&mut self) {
+        let drift = self.judge.drift();
+        for at in 1..self.epochs.len() {
+            let (before, after) = self.epochs.split_at_mut(at);
+            if let (Some(old), Some(new)) = (before.last_mut(), after.first_mut()) {
+                let removed = separate(old, new, drift);
+                self.counts.between_epochs += removed;
+                self.counts.used = self.counts.used.saturating_sub(removed);
+            }
+        }
+        // Steps come one after the other, whatever single proofs say.
+        let mut end_ns = 0;
+        for epoch in &mut self.epochs {
+            epoch.to_ns = epoch.to_ns.map(|to_ns| to_ns.max(end_ns));
+            end_ns = epoch.to_ns.unwrap_or(end_ns);
+        }
+        let mut begin_ns = u64::MAX;
+        for epoch in self.epochs.iter_mut().rev() {
+            epoch.from_ns = epoch.from_ns.min(begin_ns);
+            begin_ns = epoch.from_ns;
+        }
     }
 
     fn sort_and_judge(&mut self) {
@@ -223,11 +252,12 @@ impl Builder {
         let drift = self.judge.drift();
         let (first, _) = self.pending.first()?;
         let mut next = Epoch::new(first.at_ns, drift, self.model);
-        for (constraint, _) in &self.pending {
+        // What agrees with both says nothing about which of the two it belongs to.
+        for (constraint, _) in self.pending.iter().filter(|(_, agrees)| !agrees) {
             next.add(constraint, drift, self.most_kept);
         }
-        let last = self.epochs.last()?.last_against(&next, drift);
-        Some(Epoch { from_ns: last.map_or(first.at_ns, |last| last.saturating_add(1)), ..next })
+        let end_ns = certain_end_ns(self.epochs.last()?, &next, drift);
+        Some(Epoch { from_ns: end_ns.map_or(first.at_ns, |end_ns| end_ns.saturating_add(1)), ..next })
     }
 
     /// Enough constraints agree with each other and not with the epoch.
@@ -238,7 +268,8 @@ impl Builder {
             return;
         };
         let mut next = Epoch::new(first.at_ns, drift, self.model);
-        for (constraint, _) in &pending {
+        // What agrees with both may be of either side of the step, so it bounds neither.
+        for (constraint, _) in pending.iter().filter(|(_, agrees)| !agrees) {
             next.add(constraint, drift, self.most_kept);
         }
         let against = epoch.against(&next, drift);
@@ -260,13 +291,14 @@ impl Builder {
             }
             return;
         }
-        let last =
-            against.iter().filter_map(|(kind, at)| Some(epoch.side(*kind).points().get(*at)?.at_ns)).max();
-        let to_ns = last.unwrap_or(first.at_ns);
-        epoch.to_ns = Some(to_ns);
-        epoch.upper.truncate_after(to_ns);
-        epoch.lower.truncate_after(to_ns);
-        self.counts.used += pending.len() as u64;
+        epoch.closing = self.newest.iter().filter(|c| next.excludes(c, drift)).copied().collect();
+        // Until the recording ends: then both epochs are known whole, and [`separate`] finds where they meet.
+        epoch.to_ns = Some(first.at_ns);
+        next.opening =
+            pending.iter().filter(|(_, agrees)| !agrees).map(|(constraint, _)| *constraint).collect();
+        let proofs = next.opening.len() as u64;
+        self.counts.used += proofs;
+        self.counts.between_epochs += pending.len() as u64 - proofs;
         self.begin(next);
     }
 

@@ -18,9 +18,53 @@ pub trait Difference {
 
     /// An instant of A at which much is known: where to begin to look for another one.
     fn middle_ns(&self) -> Option<u64>;
+
+    /// The instant of A at which B's clock showed `b_ns`, and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    ///
+    /// A clock that was set back showed the same twice: the answer then has room for both.
+    fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
+        solve(self.middle_ns().unwrap_or(b_ns), b_ns, |at_ns| self.estimate_at(at_ns))
+    }
+}
+
+/// Looks for `a` with `a + D(a) = b`. The difference drifts by parts in a million, so each look is right to a millionth of the one before.
+pub(super) fn solve(
+    start_ns: u64,
+    b_ns: u64,
+    estimate_at: impl Fn(u64) -> Option<(i64, u64)>,
+) -> Option<(u64, u64)> {
+    let mut at_ns = start_ns;
+    let mut moved_ns = 0;
+    for _ in 0..4 {
+        let (difference_ns, half_width_ns) = estimate_at(at_ns)?;
+        let next = b_ns.checked_add_signed(difference_ns.checked_neg()?)?;
+        if next == at_ns {
+            return Some((at_ns, half_width_ns));
+        }
+        moved_ns = at_ns.abs_diff(next);
+        at_ns = next;
+    }
+    let (_, half_width_ns) = estimate_at(at_ns)?;
+    Some((at_ns, half_width_ns.saturating_add(moved_ns)))
+}
+
+/// `D` for a packet that one node sent and another received, from what is known at either instant: `R_B − R_A` at the sending, and `R_A − R_B`
+/// at the receipt, each with the distance to the truth, nanoseconds.
+///
+/// Near a step the two are not the same, and the truth may be either.
+pub fn difference_over(
+    (there_ns, there_width_ns): (i64, u64),
+    (back_ns, back_width_ns): (i64, u64),
+) -> (i64, u64) {
+    let apart_ns = back_ns.saturating_neg().abs_diff(there_ns);
+    (there_ns, there_width_ns.max(back_width_ns.saturating_add(apart_ns)))
 }
 
 impl Difference for Recorded {
+    fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
+        self.inverse_at(b_ns)
+    }
+
     fn bounds_at(&self, at_ns: u64) -> Bounds {
         self.bounds_at(at_ns)
     }

@@ -29,6 +29,12 @@ impl Drift {
         u64::try_from(micro.div_ceil(MICRO as u128)).unwrap_or(u64::MAX)
     }
 
+    /// The longest time by A's clock between a constraint's instant and its reading of B's clock, where that reading lies `room_ns` inside
+    /// the bound of the other kind: `t ≤ room + ρ·t`.
+    pub(super) fn longest_flight_ns(self, room_ns: u64) -> u64 {
+        room_ns.saturating_add(self.over_ns(room_ns).saturating_mul(2)).saturating_add(1)
+    }
+
     /// An upper bound seen `span_ns` away from where it was made.
     pub(super) fn grown(self, value_ns: i64, span_ns: u64) -> Micro {
         i128::from(value_ns) * MICRO + i128::from(span_ns) * i128::from(self.ppm)

@@ -78,9 +78,12 @@ impl Envelope {
         &self.points
     }
 
-    /// Forgets what comes after an instant.
-    pub(super) fn truncate_after(&mut self, at_ns: u64) {
-        self.points.truncate(self.points.partition_point(|p| p.at_ns <= at_ns));
+    /// Removes the constraints whose place in `keep` is false; returns how many those were.
+    pub(super) fn retain(&mut self, keep: Vec<bool>) -> u64 {
+        let before = self.points.len();
+        let mut keep = keep.into_iter();
+        self.points.retain(|_| keep.next().unwrap_or(true));
+        (before - self.points.len()) as u64
     }
 
     pub(super) fn remove(&mut self, at: usize) {

@@ -6,17 +6,26 @@ use super::drift::{Drift, round_up};
 use super::envelope::Envelope;
 use super::model::{Model, Windows};
 use super::seen::Seen;
+use std::collections::BTreeMap;
 
 /// A span without a step of either clock.
 #[derive(Clone, Debug)]
 pub(super) struct Epoch {
-    /// Begins with the first constraint that only this epoch explains.
+    /// From this instant on no instant belongs to an earlier epoch.
     pub(super) from_ns: u64,
-    /// Ends with the last constraint that the next epoch does not explain.
+    /// Up to this instant no instant belongs to a later epoch. `None`: there is no later epoch.
     pub(super) to_ns: Option<u64>,
+    /// Constraints at the beginning that the epoch before does not explain.
+    pub(super) opening: Vec<Constraint>,
+    /// Constraints at the end that the epoch after does not explain.
+    pub(super) closing: Vec<Constraint>,
+    /// The step before this epoch was reported, not found: `from_ns`, and `to_ns` of the epoch before, are given.
+    pub(super) is_reported: bool,
     pub(super) upper: Envelope,
     pub(super) lower: Envelope,
     pub(super) windows: Windows,
+    /// See [`Windows::corrections`]; made when the epoch is whole.
+    pub(super) corrections: BTreeMap<u64, i64>,
     pub(super) seen: Seen,
 }
 
@@ -25,9 +34,13 @@ impl Epoch {
         Epoch {
             from_ns,
             to_ns: None,
+            opening: Vec::new(),
+            closing: Vec::new(),
+            is_reported: false,
             upper: Envelope::default(),
             lower: Envelope::default(),
             windows: Windows::new(drift, model),
+            corrections: BTreeMap::new(),
             seen: Seen::default(),
         }
     }
@@ -57,6 +70,22 @@ impl Epoch {
         Bounds { upper: bound(&self.upper), lower: bound(&self.lower).map(i64::saturating_neg) }
     }
 
+    /// An instant amid its packets, where they go both ways.
+    pub(super) fn amid_ns(&self) -> u64 {
+        self.seen.both().map_or(self.from_ns, |(from, to)| from / 2 + to / 2)
+    }
+
+    /// Makes the estimate continuous from one window of the model to the next.
+    pub(super) fn smooth(&mut self, drift: Drift) {
+        self.corrections = self.windows.corrections(|at_ns| self.bounds_at(at_ns, drift));
+    }
+
+    /// The middle of the model's lines, or of the certified bounds where there are none.
+    pub(super) fn middle_at(&self, at_ns: u64, drift: Drift) -> Option<i64> {
+        let middle_ns = self.windows.middle_at(at_ns, self.bounds_at(at_ns, drift).middle_ns())?;
+        Some(middle_ns.saturating_add(self.windows.correction_at(&self.corrections, at_ns)))
+    }
+
     /// Whether a constraint leaves no room for a difference within this epoch.
     pub(super) fn excludes(&self, constraint: &Constraint, drift: Drift) -> bool {
         let other = match constraint.kind {
@@ -68,10 +97,10 @@ impl Epoch {
         other.bound_at(point.at_ns, drift).is_some_and(room)
     }
 
-    /// The last instant of this epoch that another cannot explain.
-    pub(super) fn last_against(&self, other: &Epoch, drift: Drift) -> Option<u64> {
+    /// The constraints of this epoch that another leaves no room for.
+    pub(super) fn constraints_against(&self, other: &Epoch, drift: Drift) -> Vec<Constraint> {
         let against = self.against(other, drift).into_iter();
-        against.filter_map(|(kind, at)| Some(self.side(kind).points().get(at)?.at_ns)).max()
+        against.filter_map(|(kind, at)| Some(self.side(kind).points().get(at)?.constraint(kind))).collect()
     }
 
     /// The constraints of this epoch, by kind and place, that another leaves no room for.

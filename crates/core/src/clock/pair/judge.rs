@@ -35,7 +35,10 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     from_ns: u64,
+    /// Of all that agree with it: what the next constraint is held against.
     cones: Cones,
+    /// Of those that only it explains: what is certain if it is a new epoch. What agrees with both may be of either side of a step.
+    proven: Cones,
     agree: u64,
     against: u64,
     neutral: u64,
@@ -45,7 +48,7 @@ impl Candidate {
     fn of(constraint: &Constraint, drift: Drift) -> Self {
         let mut cones = Cones::default();
         cones.add(constraint, drift);
-        Candidate { from_ns: constraint.at_ns, cones, agree: 1, against: 0, neutral: 0 }
+        Candidate { from_ns: constraint.at_ns, cones, proven: cones, agree: 1, against: 0, neutral: 0 }
     }
 }
 
@@ -77,7 +80,7 @@ impl Judge {
         let bounds = self.cones.bounds_at(at_ns, self.drift);
         match self.candidate {
             Some(candidate) if at_ns >= candidate.from_ns => {
-                bounds.or(&candidate.cones.bounds_at(at_ns, self.drift))
+                bounds.or(&candidate.proven.bounds_at(at_ns, self.drift))
             }
             _ => bounds,
         }
@@ -120,11 +123,12 @@ impl Judge {
             }
             (false, true) => {
                 candidate.cones.add(constraint, drift);
+                candidate.proven.add(constraint, drift);
                 candidate.agree += 1;
                 if candidate.agree < AGREE {
                     return Verdict::PutAside;
                 }
-                self.cones = candidate.cones;
+                self.cones = candidate.proven;
                 self.candidate = None;
                 Verdict::Epoch
             }

@@ -2,6 +2,7 @@
 
 use super::constraint::{Bounds, Constraint, Counts, State};
 use super::drift::Drift;
+use super::external::Known;
 use super::judge::{Judge, Verdict};
 use super::seen::{Seen, clamped};
 
@@ -87,7 +88,7 @@ impl Level0 {
     /// `D` and how far it may be off, nanoseconds; `None` unless bounded from both sides.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let bounds = self.bounds_at(at_ns);
-        clamped(&bounds, bounds.middle_ns()?)
+        clamped(&Known::from_packets(bounds, State::Certified), &bounds, None)
     }
 
     /// What the bounds rest on.

@@ -99,11 +99,12 @@ impl Live {
         with_model(certified, self.state_at(at_ns), windows.and_then(|w| w.bounds_at(at_ns)))
     }
 
-    /// `D` and how far it may be off by Level 0, nanoseconds: the middle of the model's lines, clamped into what is
-    /// certified. So no packet that was used has a negative delay beyond its error.
+    /// `D` and how far it may be off by Level 0, nanoseconds: the middle of the model's lines, clamped into the narrowest interval that is
+    /// claimed. So no packet that was used has a negative delay beyond its error.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
         let certified = self.bounds_at(at_ns);
-        clamped(&certified, self.windows.middle_at(at_ns).or(certified.middle_ns())?)
+        let middle_ns = self.windows.middle_at(at_ns, certified.middle_ns());
+        clamped(&self.known_at(at_ns), &certified, middle_ns)
     }
 }
 

@@ -7,6 +7,7 @@
 //! [`Live`] has the first two as packets come, in constant memory; [`Recorded`] with hindsight, forward and backward.
 //! [`Level0`] is the first alone.
 
+mod boundary;
 mod builder;
 mod cones;
 mod constraint;
@@ -24,7 +25,7 @@ mod seen;
 
 pub use builder::Builder;
 pub use constraint::{Bounds, Constraint, Counts, Kind, State};
-pub use difference::Difference;
+pub use difference::{Difference, difference_over};
 pub use drift::Drift;
 pub use external::{Known, UtcReading};
 pub use level0::{Level0, Outcome};

@@ -2,6 +2,7 @@
 
 use super::builder::Builder;
 use super::constraint::{Bounds, Constraint, Counts, Kind, State};
+use super::difference::solve;
 use super::drift::Drift;
 use super::epoch::Epoch;
 use super::external::Known;
@@ -29,47 +30,43 @@ impl Recorded {
         builder.finish()
     }
 
-    /// The epoch of an instant and, where a step lies somewhere between two epochs, the next one too.
-    fn epochs_at(&self, at_ns: u64) -> (Option<&Epoch>, Option<&Epoch>) {
-        let after = self.epochs.partition_point(|epoch| epoch.to_ns.is_some_and(|to| to < at_ns));
-        let epoch = self.epochs.get(after);
-        match epoch {
-            Some(found) if at_ns < found.from_ns && after > 0 => (self.epochs.get(after - 1), epoch),
-            Some(found) if found.to_ns.is_none() => {
-                (epoch, self.doubt.as_ref().filter(|doubt| at_ns >= doubt.from_ns))
-            }
-            _ => (epoch, None),
-        }
+    /// The epochs that an instant may belong to: several where steps lie somewhere near it, in order of time.
+    fn epochs_at(&self, at_ns: u64) -> impl Iterator<Item = &Epoch> {
+        let first = self.epochs.partition_point(|epoch| epoch.from_ns <= at_ns).saturating_sub(1);
+        let last = self.epochs.partition_point(|epoch| epoch.to_ns.is_some_and(|to| to < at_ns));
+        let last = last.min(self.epochs.len().saturating_sub(1));
+        let found = self.epochs.get(first.min(last)..=last).unwrap_or_default();
+        let is_last = last + 1 == self.epochs.len();
+        let doubt = self.doubt.as_ref().filter(|doubt| is_last && at_ns >= doubt.from_ns);
+        found.iter().chain(doubt)
+    }
+
+    /// The epoch that an instant certainly belongs to.
+    fn epoch_at(&self, at_ns: u64) -> Option<&Epoch> {
+        let mut epochs = self.epochs_at(at_ns);
+        epochs.next().filter(|_| epochs.next().is_none())
     }
 
     /// Level 0: the interval in which `D` lies at `R_A = at_ns`. Between two epochs it has room for
     /// both, and likewise at the end of a recording while constraints stand aside.
     pub fn bounds_at(&self, at_ns: u64) -> Bounds {
-        let (epoch, next) = self.epochs_at(at_ns);
-        let bounds = epoch.map_or(Bounds::NONE, |epoch| epoch.bounds_at(at_ns, self.drift));
-        next.map_or(bounds, |next| bounds.or(&next.bounds_at(at_ns, self.drift)))
+        let bounds = self.epochs_at(at_ns).map(|epoch| epoch.bounds_at(at_ns, self.drift));
+        bounds.reduce(|one, other| one.or(&other)).unwrap_or(Bounds::NONE)
     }
 
     /// The narrower of what is certified and what the model says, with its name.
     pub fn known_at(&self, at_ns: u64) -> Known {
-        let windows = match self.epochs_at(at_ns) {
-            (Some(epoch), None) => epoch.windows.bounds_at(at_ns),
-            _ => None,
-        };
+        let windows = self.epoch_at(at_ns).and_then(|epoch| epoch.windows.bounds_at(at_ns));
         with_model(self.bounds_at(at_ns), self.state_at(at_ns), windows)
     }
 
     /// `D` and how far it may be off by Level 0, nanoseconds; `None` unless bounded from both sides.
     ///
-    /// It is the middle of the model's lines, clamped into what is certified: so no packet that was used has a negative
-    /// delay beyond its error.
+    /// It is the middle of the model's lines, clamped into the narrowest interval that is claimed ([`Self::known_at`]): so no packet that
+    /// was used has a negative delay beyond its error. Within an epoch it is continuous, except where the model was split.
     pub fn estimate_at(&self, at_ns: u64) -> Option<(i64, u64)> {
-        let bounds = self.bounds_at(at_ns);
-        let smooth = match self.epochs_at(at_ns) {
-            (Some(epoch), None) => epoch.windows.middle_at(at_ns),
-            _ => None,
-        };
-        clamped(&bounds, smooth.or(bounds.middle_ns())?)
+        let middle_ns = self.epoch_at(at_ns).and_then(|epoch| epoch.middle_at(at_ns, self.drift));
+        clamped(&self.known_at(at_ns), &self.bounds_at(at_ns), middle_ns)
     }
 
     /// How often Level 1 was found wrong and a window was split.
@@ -79,7 +76,7 @@ impl Recorded {
 
     /// What the certified bounds rest on at an instant.
     pub fn state_at(&self, at_ns: u64) -> State {
-        let (epoch, _) = self.epochs_at(at_ns);
+        let epoch = self.epochs_at(at_ns).next();
         epoch.map_or(State::Unsynchronised, |epoch| epoch.seen.state_at(at_ns, &self.bounds_at(at_ns)))
     }
 
@@ -95,6 +92,43 @@ impl Recorded {
         let epoch = self.epochs.last()?;
         let (from, to) = epoch.seen.both()?;
         Some(from / 2 + to / 2)
+    }
+
+    /// The instant of A at which B's clock showed `b_ns`, and how far it may be off, nanoseconds; `None` unless bounded from both sides.
+    ///
+    /// Each epoch is asked by its own bounds: near a step, and where a clock was set back, several may have shown it.
+    pub fn inverse_at(&self, b_ns: u64) -> Option<(u64, u64)> {
+        let mut found: Option<(u64, u64)> = None;
+        for (number, epoch) in self.epochs.iter().chain(&self.doubt).enumerate() {
+            let (first_ns, last_ns) = self.room_of(number);
+            let start_ns = epoch.amid_ns().clamp(first_ns, last_ns.max(first_ns));
+            let estimate_at = |at_ns: u64| {
+                let certified = epoch.bounds_at(at_ns, self.drift);
+                let narrowest = with_model(certified, State::Certified, epoch.windows.bounds_at(at_ns));
+                clamped(&narrowest, &certified, epoch.middle_at(at_ns, self.drift))
+            };
+            match solve(start_ns, b_ns, estimate_at) {
+                Some(other) if reaches(other, first_ns, last_ns) => {
+                    found = Some(found.map_or(other, |one| either(one, other)));
+                }
+                // An epoch without bounds from both sides may have shown it just as well.
+                None if may_show(&epoch.bounds_at(start_ns, self.drift), b_ns, first_ns, last_ns) => {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The first and the last instant that may belong to an epoch; what is in doubt comes after the last epoch.
+    fn room_of(&self, number: usize) -> (u64, u64) {
+        let before = number.checked_sub(1).and_then(|before| self.epochs.get(before));
+        let first_ns = match (before, &self.doubt) {
+            (Some(Epoch { to_ns: None, .. }), Some(doubt)) => doubt.from_ns,
+            (before, _) => before.and_then(|epoch| epoch.to_ns).unwrap_or(0),
+        };
+        (first_ns, self.epochs.get(number + 1).map_or(u64::MAX, |epoch| epoch.from_ns))
     }
 
     /// From the first to the last instant of A that lies between packets of both directions.
@@ -154,11 +188,35 @@ impl Recorded {
 
     /// The two packets that the lower and the upper bound rest on at an instant.
     pub fn limiting_at(&self, at_ns: u64) -> (Option<Constraint>, Option<Constraint>) {
-        let (epoch, _) = self.epochs_at(at_ns);
         let of = |kind| {
-            let point = epoch?.side(kind).limiting(at_ns, self.drift)?;
-            Some(point.constraint(kind))
+            let points = self.epochs_at(at_ns).map(|epoch| epoch.side(kind).limiting(at_ns, self.drift));
+            let widest = points.flatten().max_by_key(|point| point.bound_at(at_ns, self.drift))?;
+            Some(widest.constraint(kind))
         };
         (of(Kind::Lower), of(Kind::Upper))
     }
+}
+
+fn reaches((at_ns, half_ns): (u64, u64), first_ns: u64, last_ns: u64) -> bool {
+    at_ns.saturating_add(half_ns) >= first_ns && at_ns.saturating_sub(half_ns) <= last_ns
+}
+
+/// Whether B's clock may have shown `b_ns` between two instants of A, by bounds of one side.
+fn may_show(bounds: &Bounds, b_ns: u64, first_ns: u64, last_ns: u64) -> bool {
+    // What they may have drifted within an epoch of an hour, and more.
+    const SLACK_NS: i128 = 1_000_000_000;
+    let at = |difference_ns: i64| i128::from(b_ns) - i128::from(difference_ns);
+    bounds.upper.is_none_or(|upper| at(upper) - SLACK_NS <= i128::from(last_ns))
+        && bounds.lower.is_none_or(|lower| at(lower) + SLACK_NS >= i128::from(first_ns))
+}
+
+/// An instant that is one of two, each with the distance to the truth.
+fn either(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    let ends = |(at_ns, half_ns): (u64, u64)| (at_ns.saturating_sub(half_ns), at_ns.saturating_add(half_ns));
+    let (from_ns, to_ns) = (ends(one).0.min(ends(other).0), ends(one).1.max(ends(other).1));
+    if ends(one) == (from_ns, to_ns) {
+        return one;
+    }
+    let at_ns = from_ns + (to_ns - from_ns) / 2;
+    (at_ns, at_ns.abs_diff(from_ns).max(at_ns.abs_diff(to_ns)))
 }

@@ -1,6 +1,7 @@
 //! When constraints of each kind were seen: what a state is told from.
 
 use super::constraint::{Bounds, Constraint, Kind, State};
+use super::external::Known;
 
 /// Without a packet for so long, bounds are said to be held over: by then ρ has widened them by 0.2 ms.
 const HOLDOVER_NS: u64 = 1_000_000_000;
@@ -41,12 +42,13 @@ impl Seen {
     }
 }
 
-/// The estimate inside bounds: what was wished for, clamped into them, with the larger distance to their ends.
-pub(super) fn clamped(bounds: &Bounds, wish_ns: i64) -> Option<(i64, u64)> {
-    let (lower, upper) = (bounds.lower?, bounds.upper?);
-    if lower > upper {
+/// An estimate inside the narrowest bounds that are claimed, with the larger distance to the ends of the certified ones.
+pub(super) fn clamped(narrowest: &Known, certified: &Bounds, wish_ns: Option<i64>) -> Option<(i64, u64)> {
+    let (lower, upper) = (certified.lower?, certified.upper?);
+    let (from, to) = (narrowest.bounds.lower?, narrowest.bounds.upper?);
+    if lower > upper || from > to {
         return None;
     }
-    let estimate = wish_ns.clamp(lower, upper);
+    let estimate = wish_ns.or(narrowest.bounds.middle_ns())?.clamp(from, to);
     Some((estimate, estimate.abs_diff(lower).max(estimate.abs_diff(upper))))
 }

@@ -14,7 +14,7 @@ use super::constraint::{Bounds, Constraint, Kind};
 use super::drift::Drift;
 use hull::Vertex;
 use lines::Lines;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What Level 1 assumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,17 @@ impl Windows {
         }
     }
 
+    /// Forgets the windows that reach to an instant or beyond it.
+    pub(super) fn forget_from(&mut self, at_ns: u64) {
+        let first = at_ns.saturating_sub(self.model.window_ns).div_ceil(self.half_ns());
+        self.numbered.split_off(&first);
+    }
+
+    /// Forgets the windows that begin before an instant.
+    pub(super) fn forget_until(&mut self, at_ns: u64) {
+        self.numbered = self.numbered.split_off(&at_ns.div_ceil(self.half_ns()));
+    }
+
     /// Forgets the oldest windows but for so many.
     pub(super) fn keep(&mut self, most: usize) {
         while self.numbered.len() > most.max(2) {
@@ -157,11 +168,14 @@ impl Windows {
         (!bounds.is_empty() && bounds != Bounds::NONE).then_some(bounds)
     }
 
-    /// The middle between the bounds, faded over from one window into the next so that it has no jump.
-    pub(super) fn middle_at(&self, at_ns: u64) -> Option<i64> {
+    /// The middle between the bounds, faded over from one window into the next so that it has no jump. Where there is no window,
+    /// `otherwise` takes its place.
+    ///
+    /// It may lie outside of what the two windows say together: see [`Windows::corrections`].
+    pub(super) fn middle_at(&self, at_ns: u64, otherwise: Option<i64>) -> Option<i64> {
         let half = i128::from(self.half_ns());
         let into = i128::from(at_ns % self.half_ns());
-        let middle = |number| self.window_at(number, at_ns).and_then(|bounds| bounds.middle_ns());
+        let middle = |number| self.window_at(number, at_ns).and_then(|bounds| bounds.middle_ns()).or(otherwise);
         let last = at_ns / self.half_ns();
         let (fading, rising) = (last.checked_sub(1).and_then(middle), middle(last));
         match (fading, rising) {
@@ -171,5 +185,37 @@ impl Windows {
             }
             (one, other) => one.or(other),
         }
+    }
+
+    /// What to add to [`Windows::middle_at`] at the beginnings of windows, by their numbers, so that it lies inside of what all windows
+    /// that meet there say together, and inside of what is certified. Numbers with nothing to add are left out.
+    ///
+    /// At these instants one window ends and another begins, so the narrowest interval jumps. A value inside both of its limits there, and
+    /// clamped in between, has no jump.
+    pub(super) fn corrections(&self, certified_at: impl Fn(u64) -> Bounds) -> BTreeMap<u64, i64> {
+        let numbers: BTreeSet<u64> =
+            self.numbered.keys().flat_map(|first| [*first, first + 1, first + 2]).collect();
+        let correction = |number: u64| {
+            let at_ns = number.checked_mul(self.half_ns())?;
+            let certified = certified_at(at_ns);
+            let middle_ns = self.middle_at(at_ns, certified.middle_ns())?;
+            let meet = [number.checked_sub(1), number.checked_sub(2), Some(number)].into_iter().flatten();
+            let windows = meet.filter_map(|number| self.window_at(number, at_ns));
+            let all = windows.fold(certified, |all, window| {
+                Some(all.and(&window)).filter(|both| !both.is_empty()).unwrap_or(all)
+            });
+            let (lower, upper) = (all.lower?, all.upper?);
+            (lower <= upper).then(|| middle_ns.clamp(lower, upper).saturating_sub(middle_ns))
+        };
+        let found = numbers.into_iter().filter_map(|number| Some((number, correction(number)?)));
+        found.filter(|(_, correction_ns)| *correction_ns != 0).collect()
+    }
+
+    /// The correction of an instant, between those of the two beginnings beside it.
+    pub(super) fn correction_at(&self, corrections: &BTreeMap<u64, i64>, at_ns: u64) -> i64 {
+        let (number, into) = (at_ns / self.half_ns(), i128::from(at_ns % self.half_ns()));
+        let at = |number: u64| i128::from(corrections.get(&number).copied().unwrap_or(0));
+        let half = i128::from(self.half_ns());
+        ((at(number) * (half - into) + at(number + 1) * into).div_euclid(half)) as i64
     }
 }

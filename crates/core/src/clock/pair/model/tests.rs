@@ -146,7 +146,7 @@ fn the_estimate_has_no_jump_from_window_to_window() {
         windows.push(&at(Kind::Upper, i * MS, 1_000 + noise));
         windows.push(&at(Kind::Lower, i * MS + 1, -2_000 - noise * 3 % 1_000));
     }
-    let middles: Vec<i64> = (0..9_000_u64).filter_map(|i| windows.middle_at(i * MS / 10)).collect();
+    let middles: Vec<i64> = (0..9_000_u64).filter_map(|i| windows.middle_at(i * MS / 10, None)).collect();
     assert_eq!(middles.len(), 9_000);
     assert!(middles.windows(2).all(|w| w[0].abs_diff(w[1]) < 30), "a jump");
 }
