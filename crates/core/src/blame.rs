@@ -4,9 +4,11 @@
 //! it belongs to one part, so does the span; where hops in between are not served and it could belong to several, it is
 //! [`Part::Unknown`]. Every nanosecond is given to exactly one part.
 //!
-//! **Known limits.** The first time at a hop stays, so the wire of a byte sent again holds the wait for its
-//! retransmission; [`Journey::retransmits`] says so. A reader without a wake-up of its own counts as away, which it also
-//! seems to be where its wake-up was among lost events.
+//! Between two copies of the same bytes the sender waits for the retransmission: from where the one copy was seen last to where the
+//! next was seen first.
+//!
+//! **Known limits.** A reader without a wake-up of its own counts as away, which it also seems to be where its wake-up was among
+//! lost events.
 
 mod words;
 
@@ -14,7 +16,7 @@ pub use words::{passes, step_words};
 
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, HopSet};
-use crate::journey::{Journey, Presence};
+use crate::journey::{Journey, Presence, Rung};
 use serde::Serialize;
 
 /// One who can be to blame.
@@ -26,28 +28,31 @@ pub enum Part {
     SenderStack = 0,
     /// Bytes that TCP has taken and does not send yet: window, Nagle, pacing, or more to come.
     SendQueue = 1,
-    /// From the sender's driver to the receiver's; with it the wait for a retransmission.
-    Wire = 2,
+    /// A copy was dropped or lost, and the next one was not sent yet.
+    Retransmission = 2,
+    /// From the sender's driver to the receiver's.
+    Wire = 3,
     /// From the receiver's driver to the socket, and waking the reader.
-    ReceiverStack = 3,
+    ReceiverStack = 4,
     /// The reader was woken and had no CPU yet.
-    Scheduler = 4,
+    Scheduler = 5,
     /// The data was ready and the reader did not ask for it: busy, or asleep elsewhere.
-    ReaderAway = 5,
+    ReaderAway = 6,
     /// The reader's own call, from being on a CPU to its return.
-    Reading = 6,
+    Reading = 7,
     /// Between hops of which none is served that would tell.
-    Unknown = 7,
+    Unknown = 8,
 }
 
 impl Part {
     /// How many there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
 
     /// All of them, in the order of the path.
     pub const ALL: [Part; Self::COUNT] = [
         Self::SenderStack,
         Self::SendQueue,
+        Self::Retransmission,
         Self::Wire,
         Self::ReceiverStack,
         Self::Scheduler,
@@ -61,6 +66,7 @@ impl Part {
         match self {
             Self::SenderStack => "the sender's stack",
             Self::SendQueue => "held in TCP's send queue",
+            Self::Retransmission => "waiting for retransmission",
             Self::Wire => "the wire",
             Self::ReceiverStack => "the receiver's stack",
             Self::Scheduler => "waiting for a CPU",
@@ -112,7 +118,7 @@ fn on_the_way(hop: Hop, proto: Proto) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blame {
     parts_ns: [u64; Part::COUNT],
-    seen: u8,
+    seen: u16,
     total_ns: u64,
 }
 
@@ -122,29 +128,34 @@ impl Blame {
     pub fn of(journey: &Journey, served: HopSet) -> Option<Self> {
         let total_ns = journey.total_ns()?;
         let mut way = journey.way();
-        let first = way.next()?;
-        let end_ns = first.time_ns.saturating_add(total_ns);
+        let mut from = way.next()?;
+        let end_ns = from.time_ns.saturating_add(total_ns);
+        // A copy that was still on its way when the one that ended the journey went out delayed nothing from then on.
+        let ended_by = |rung: &Rung| rung.copy != 0 && rung.copy == journey.copy;
+        let out_ns = journey.way().find(ended_by).map_or(u64::MAX, |rung| rung.time_ns);
         let mut blame = Blame { total_ns, ..Blame::default() };
-        let (mut from, mut at_ns) = (first.hop, first.time_ns);
         for rung in way {
-            if rung.time_ns < at_ns || rung.time_ns > end_ns {
+            let is_behind = rung.copy != 0 && rung.copy < journey.copy && rung.time_ns > out_ns;
+            if rung.time_ns < from.time_ns || rung.time_ns > end_ns || is_behind {
                 continue;
             }
-            let part = match (from, rung.hop, journey.presence) {
+            let part = match (from.hop, rung.hop, journey.presence) {
+                _ if from.is_copy_before(&rung) => Part::Retransmission,
+                _ if journey.is_crossing_unknown(&from, &rung) => Part::Unknown,
                 (Hop::SockReady, Hop::AppCopy | Hop::AppRecv, Presence::Polling) => Part::Reading,
                 (Hop::TaskRun, Hop::AppCopy | Hop::AppRecv, Presence::Busy) => Part::ReaderAway,
-                _ => Part::of_span(from, rung.hop, journey.proto, served),
+                _ => Part::of_span(from.hop, rung.hop, journey.proto, served),
             };
-            blame.parts_ns[part as usize] += rung.time_ns - at_ns;
-            blame.seen |= 1 << part as u8;
-            (from, at_ns) = (rung.hop, rung.time_ns);
+            blame.parts_ns[part as usize] += rung.time_ns - from.time_ns;
+            blame.seen |= 1 << part as u16;
+            from = rung;
         }
         Some(blame)
     }
 
     /// What a part took, nanoseconds; `None` where the journey has no span of it.
     pub fn ns(&self, part: Part) -> Option<u64> {
-        (self.seen & 1 << part as u8 != 0).then(|| self.parts_ns[part as usize])
+        (self.seen & 1 << part as u16 != 0).then(|| self.parts_ns[part as usize])
     }
 
     /// The parts that the journey has spans of, in path order, nanoseconds. They sum to the total.

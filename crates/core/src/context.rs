@@ -2,7 +2,7 @@
 
 use crate::flow::{Flow, FlowId, Task};
 use crate::hop::Direction;
-use crate::journey::{Correlator, Journey, Verdict, Who};
+use crate::journey::{CopyDrop, Correlator, Journey, SentCopy, Verdict, Who};
 use crate::node::NodeInfo;
 
 /// Looks up what the numbers of a journey stand for. Each number belongs to a recording: [`Journey::tx_node`] and
@@ -52,6 +52,13 @@ impl dyn Context + '_ {
         let Verdict::Dropped { hop, reason } = journey.verdict else { return None };
         let node = if hop.direction() == Direction::Rx { journey.rx_node } else { journey.tx_node };
         Some(self.drop_reason(node, reason))
+    }
+
+    /// That the kernel dropped a copy of a journey, and why, in its own words.
+    pub fn copy_drop(&self, journey: &Journey, copy: &SentCopy, drop: &CopyDrop) -> String {
+        let at_receiver = copy.rungs.last().is_some_and(|hop| hop.direction() == Direction::Rx);
+        let node = if at_receiver { journey.rx_node } else { journey.tx_node };
+        format!("dropped, {}", self.drop_reason(node, drop.reason))
     }
 
     /// The sending thread.

@@ -1,8 +1,10 @@
-//! Bytes that are sent again: each time is a branch of their journey, with its reason and the hops of its own packet.
+//! Bytes that are sent again: each time is a copy of their journey, with its reason and the hops of its own packet; and no step is
+//! measured from one copy to another.
 
 mod common;
 use common::*;
-use magscope_core::journey::{Journey, Resend, Verdict};
+use magscope_core::blame::{Blame, Part};
+use magscope_core::journey::{Journey, MAX_COPIES, Resend, SentCopy, Verdict};
 use magscope_core::{Event, Hop, HopSet, Proto};
 
 const BYTES: (u32, u32) = (100, 50);
@@ -51,30 +53,33 @@ fn one(events: Vec<Event>) -> Journey {
 
 type Row = (Resend, Option<u64>, Option<u64>, Option<u64>);
 
-/// Kind, when it was told, and the times at `dev.xmit` and `tcp.recv` of each branch.
-fn branches(journey: &Journey) -> Vec<Row> {
-    let row = |b: &magscope_core::journey::Branch| {
-        (b.kind, b.told_ns, b.rungs.time_ns(Hop::DevXmit), b.rungs.time_ns(Hop::TcpRecv))
-    };
-    journey.branches.iter().map(row).collect()
+/// Kind, when it was told, and the times at `dev.xmit` and `tcp.recv` of each copy.
+fn copies(journey: &Journey) -> Vec<Row> {
+    let row = |c: &SentCopy| (c.kind, c.told_ns, c.rungs.time_ns(Hop::DevXmit), c.rungs.time_ns(Hop::TcpRecv));
+    journey.copies.iter().map(row).collect()
+}
+
+/// A copy that only the sender saw.
+const fn lost(dev_xmit: u64) -> Row {
+    (Resend::Unknown, None, Some(dev_xmit), None)
 }
 
 #[test]
-fn what_is_sent_once_has_no_branch() {
+fn what_is_sent_once_has_no_copies() {
     let journey = one([out(0, 7), come(10, 7), come(15, 7), vec![read(20)]].concat()); // a copy is no pass
-    assert_eq!((journey.branches.len(), journey.retransmits()), (0, 0));
+    assert_eq!((journey.copies.len(), journey.retransmits()), (0, 0));
 }
 
 #[test]
 fn a_reader_may_be_done_before_the_kernel_tells() {
     let quick = [out(0, 7), out(1000, 8), come(1100, 8), vec![read(1110)], vec![told(1120, Resend::Fast)]];
     let journey = one(quick.concat());
-    assert_eq!(branches(&journey), [(Resend::Fast, Some(1120), Some(1004), Some(1103))]);
+    assert_eq!(copies(&journey), [lost(4), (Resend::Fast, Some(1120), Some(1004), Some(1103))]);
     assert_eq!(journey.verdict, Verdict::Complete);
 }
 
 #[test]
-fn each_pass_has_its_reason_and_its_hops() {
+fn each_copy_has_its_reason_and_its_hops() {
     let journey = one([
         out(0, 7),
         out(1000, 8),
@@ -87,15 +92,16 @@ fn each_pass_has_its_reason_and_its_hops() {
     .concat());
     assert_eq!(journey.verdict, Verdict::Complete);
     assert_eq!(
-        branches(&journey),
+        copies(&journey),
         [
+            lost(4),
             (Resend::TailLossProbe, Some(1010), Some(1004), None),
             (Resend::Timeout, Some(2010), Some(2004), Some(3003)),
         ]
     );
-    assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(4), "the journey keeps the first time");
-    assert_eq!(journey.branches[1].rungs.hops().count(), 9);
-    assert!(journey.branches.iter().all(|b| !b.ambiguous));
+    assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(2004), "that of the copy that arrived");
+    assert_eq!((journey.copy, journey.copies[2].rungs.hops().count()), (3, 9));
+    assert!(journey.copies.iter().all(|copy| !copy.ambiguous));
 }
 
 #[test]
@@ -110,17 +116,27 @@ fn the_identification_tells_which_copy_came_first() {
         vec![read(2000)],
     ];
     let journey = one(events.concat());
-    assert_eq!(branches(&journey), [(Resend::Fast, Some(1010), Some(1004), Some(1603))]);
-    assert_eq!(journey.rungs.time_ns(Hop::TcpRecv), Some(1503));
-    assert!(!journey.branches[0].ambiguous);
+    let first = (Resend::Unknown, None, Some(4), Some(1503));
+    assert_eq!(copies(&journey), [first, (Resend::Fast, Some(1010), Some(1004), Some(1603))]);
+    assert_eq!((journey.copy, journey.rungs.time_ns(Hop::TcpRecv)), (1, Some(1503)));
+    assert!(journey.copies.iter().all(|copy| !copy.ambiguous));
+    // It was not waited for: the bytes of the first copy were on the wire all the time.
+    let blame = Blame::of(&journey, coverage()).unwrap();
+    assert_eq!((blame.ns(Part::Retransmission), blame.ns(Part::Wire)), (None, Some(1496)));
+    let wires: Vec<_> = journey.latencies().filter(|l| l.to == Hop::DevRecv).map(|l| l.ns).collect();
+    assert_eq!(wires, [1496, 596], "of each copy its own");
 }
 
 #[test]
 fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
     let events = [out(0, 0), out(1000, 0), come(1500, 0), come(1600, 0), vec![read(2000)]];
     let journey = one(events.concat());
-    assert_eq!(branches(&journey), [(Resend::Unknown, None, Some(1004), Some(1503))]);
-    assert!(journey.branches[0].ambiguous);
+    assert_eq!(
+        copies(&journey),
+        [(Resend::Unknown, None, Some(4), Some(1603)), (Resend::Unknown, None, Some(1004), Some(1503))]
+    );
+    assert!(journey.copies[1].ambiguous);
+    assert!(journey.latencies().all(|l| l.from.direction() == l.to.direction()), "whose wire, nothing shows");
     // one that was dropped before the wire cannot be the one that came
     let events = [
         out_of(&PACKET_TX[..4], 0, 0, BYTES),
@@ -130,8 +146,11 @@ fn without_an_identification_the_newest_is_taken_and_the_doubt_is_told() {
         vec![read(2000)],
     ];
     let journey = one(events.concat());
-    assert_eq!(branches(&journey), [(Resend::Timeout, Some(1010), Some(1004), Some(1503))]);
-    assert!(!journey.branches[0].ambiguous);
+    assert_eq!(
+        copies(&journey),
+        [(Resend::Unknown, None, None, None), (Resend::Timeout, Some(1010), Some(1004), Some(1503))]
+    );
+    assert!(!journey.copies[1].ambiguous);
 }
 
 #[test]
@@ -150,8 +169,8 @@ fn selective_acknowledgement_repeats_a_middle_and_nothing_else() {
     let done = journeys(coverage(), events);
     assert_eq!(ranges(&done), [(100, 100), (200, 100), (300, 100)]);
     assert!(done.iter().all(|j| j.verdict == Verdict::Complete));
-    let all: Vec<_> = done.iter().map(branches).collect();
-    assert_eq!(all, [vec![], vec![(Resend::Fast, Some(1010), Some(1004), Some(1053))], vec![]]);
+    let all: Vec<_> = done.iter().map(copies).collect();
+    assert_eq!(all, [vec![], vec![lost(4), (Resend::Fast, Some(1010), Some(1004), Some(1053))], vec![]]);
 }
 
 #[test]
@@ -167,8 +186,12 @@ fn the_kernel_alone_tells_where_no_packet_hop_is_served() {
     let done = journeys(served, events);
     // nothing tells which of the three it was that came
     assert_eq!(
-        branches(&done[0]),
-        [(Resend::Fast, Some(1000), None, None), (Resend::Timeout, Some(2000), None, None),]
+        copies(&done[0]),
+        [
+            (Resend::Unknown, None, None, None),
+            (Resend::Fast, Some(1000), None, None),
+            (Resend::Timeout, Some(2000), None, None),
+        ]
     );
 }
 
@@ -183,7 +206,7 @@ fn behind_the_queue_the_packet_comes_after_it_was_told_of() {
         read(4000),
     ];
     let done = journeys(served, events);
-    assert_eq!(branches(&done[0]), [(Resend::Fast, Some(1000), Some(1500), Some(3000))]);
+    assert_eq!(copies(&done[0]), [lost(0), (Resend::Fast, Some(1000), Some(1500), Some(3000))]);
 }
 
 #[test]
@@ -199,8 +222,12 @@ fn a_pass_that_was_only_told_of_is_not_mixed_with_the_next() {
     ];
     let journey = one(events.concat());
     assert_eq!(
-        branches(&journey),
-        [(Resend::Fast, Some(1010), None, None), (Resend::Timeout, Some(2010), Some(2004), Some(3003))]
+        copies(&journey),
+        [
+            lost(4),
+            (Resend::Fast, Some(1010), None, None),
+            (Resend::Timeout, Some(2010), Some(2004), Some(3003))
+        ]
     );
 }
 
@@ -211,12 +238,14 @@ fn so_many_are_kept_and_the_rest_counted() {
         events.extend(out(u64::from(n) * 1000, n + 1));
         events.push(told(u64::from(n) * 1000 + 10, Resend::Timeout));
     }
-    events.extend(come(30_000, 21)); // the last one, which is not kept
+    events.extend(come(30_000, 21)); // the last one
     events.push(read(30_010));
     let journey = one(events);
-    assert_eq!((journey.branches.len(), journey.branches_left_out, journey.retransmits()), (8, 12, 20));
-    assert!(journey.branches.iter().all(|b| b.kind == Resend::Timeout && !b.rungs.has(Hop::DevRecv)));
-    assert_eq!(journey.branches[7].told_ns, Some(8010));
+    assert_eq!((journey.copies.len(), journey.copies_left_out, journey.retransmits()), (MAX_COPIES, 12, 20));
+    let numbers: Vec<_> = journey.copies.iter().map(|copy| copy.number).collect();
+    assert_eq!((numbers, journey.copy), (vec![1, 2, 3, 4, 5, 6, 7, 8, 21], 21));
+    assert_eq!(journey.copies[7].told_ns, Some(7010));
+    assert_eq!(journey.rungs.time_ns(Hop::DevXmit), Some(20_004));
     assert_eq!(journey.verdict, Verdict::Complete);
 }
 
@@ -235,10 +264,10 @@ fn a_late_driver_belongs_to_the_packet_it_had() {
     ];
     let events = events.concat();
     let done = journeys(served, events.clone());
-    assert_eq!(done[0].branches[0].rungs.time_ns(Hop::DevDone), Some(1020));
+    assert_eq!(done[0].copies[1].rungs.time_ns(Hop::DevDone), Some(1020));
     // without identifications nothing tells whose return it was
     let done = journeys(served, numbered(events, 0, 1));
-    assert_eq!(done[0].branches[0].rungs.time_ns(Hop::DevDone), None);
+    assert_eq!(done[0].copies[1].rungs.time_ns(Hop::DevDone), None);
 }
 
 #[test]
@@ -284,6 +313,85 @@ fn a_pass_from_before_the_capture_may_be_the_one_that_comes() {
         vec![read(2000)],
     ];
     let journey = one(events.concat());
-    assert_eq!(journey.branches[1].rungs.time_ns(Hop::TcpRecv), Some(1503));
-    assert!(journey.branches[1].ambiguous);
+    assert_eq!(journey.copies[2].rungs.time_ns(Hop::TcpRecv), Some(1503));
+    assert!(journey.copies[2].ambiguous);
+}
+
+fn dropped(time_ns: u64, ip_id: u16) -> Event {
+    Event { detail: 77, ip_id, segs: 1, ..tcp(Hop::SkbDrop, time_ns, CLIENT, BYTES.0, BYTES.1) }
+}
+
+/// Times between neighbours, with waits, as `(from, to, ns, waits)`.
+fn spans(journey: &Journey) -> Vec<(Hop, Hop, u64, bool)> {
+    journey.spans().filter_map(|(_, s)| s).map(|s| (s.from, s.to, s.ns, s.is_wait)).collect()
+}
+
+#[test]
+fn a_copy_dropped_in_the_queue_gives_no_time_in_the_queue() {
+    // The queueing discipline throws the first copy away; the second waits 20 in the queue.
+    let queue = PACKET_TX.iter().position(|hop| *hop == Hop::DevQueue).unwrap();
+    let served: HopSet =
+        [Hop::TcpSend, Hop::DevQueue, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv, Hop::AppRecv, Hop::SkbDrop]
+            .into_iter()
+            .collect();
+    assert!(queue > 0);
+    for ip_id in [7, 0] {
+        let second = if ip_id == 0 { 0 } else { ip_id + 1 };
+        let packet = |hop, at, end, ip_id| numbered(vec![tcp(hop, at, end, BYTES.0, BYTES.1)], ip_id, 1);
+        let events = [
+            vec![tcp(Hop::TcpSend, 0, CLIENT, BYTES.0, BYTES.1)],
+            packet(Hop::DevQueue, 10, CLIENT, ip_id),
+            vec![dropped(11, ip_id)],
+            packet(Hop::DevQueue, 1000, CLIENT, second),
+            packet(Hop::DevXmit, 1020, CLIENT, second),
+            packet(Hop::DevRecv, 1050, SERVER, second),
+            packet(Hop::TcpRecv, 1060, SERVER, second),
+            vec![read(1100)],
+        ];
+        let done = journeys(served, events.concat());
+        let journey = &done[0];
+        assert_eq!((done.len(), journey.verdict, journey.copy), (1, Verdict::Complete, 2));
+        let drops: Vec<_> =
+            journey.copies.iter().map(|copy| copy.dropped.map(|d| (d.time_ns, d.reason))).collect();
+        assert_eq!(drops, [Some((11, 77)), None]);
+        let expected = [
+            (Hop::TcpSend, Hop::DevQueue, 10, false),
+            (Hop::DevQueue, Hop::DevQueue, 990, true),
+            (Hop::DevQueue, Hop::DevXmit, 20, false),
+            (Hop::DevXmit, Hop::DevRecv, 30, false),
+            (Hop::DevRecv, Hop::TcpRecv, 10, false),
+            (Hop::TcpRecv, Hop::AppRecv, 40, false),
+        ];
+        assert_eq!(spans(journey), expected);
+        assert_eq!(
+            (journey.total_ns(), journey.between_ns(Hop::DevQueue, Hop::DevXmit)),
+            (Some(1100), Some(20))
+        );
+        assert_eq!(journey.between_ns(Hop::TcpSend, Hop::DevQueue), Some(10));
+        assert_eq!(journey.between_ns(Hop::TcpSend, Hop::AppRecv), Some(1100));
+        let blame = Blame::of(journey, served).unwrap();
+        assert_eq!((blame.largest(), blame.ns(Part::Retransmission)), (Some(Part::Retransmission), Some(990)));
+        assert_eq!(blame.parts().map(|(_, ns)| ns).sum::<u64>(), 1100);
+    }
+}
+
+#[test]
+fn a_copy_lost_on_the_wire_keeps_its_own_steps() {
+    let events = [out(0, 7), out(1000, 8), vec![told(1010, Resend::Fast)], come(1100, 8), vec![read(1200)]];
+    let journey = one(events.concat());
+    let waits: Vec<_> = spans(&journey).into_iter().filter(|(.., waits)| *waits).collect();
+    assert_eq!(waits, [(Hop::DevXmit, Hop::TcpXmit, 996, true)]);
+    let to_driver: Vec<_> = journey.latencies().filter(|l| l.to == Hop::DevXmit).map(|l| l.ns).collect();
+    assert_eq!(to_driver, [1, 1], "both copies came to the driver");
+    let wire: Vec<_> = journey.latencies().filter(|l| l.to == Hop::DevRecv).map(|l| l.ns).collect();
+    assert_eq!(wire, [96]);
+}
+
+#[test]
+fn what_never_arrives_is_of_the_copy_that_came_furthest() {
+    let events = [out(0, 7), out_of(&PACKET_TX[..4], 1000, 8, BYTES), vec![dropped(1005, 8)]];
+    let journey = one(events.concat());
+    assert_eq!((journey.copy, journey.rungs.last()), (1, Some(Hop::DevXmit)));
+    assert!(journey.copies[1].dropped.is_some());
+    assert_eq!(journey.total_ns(), Some(4));
 }

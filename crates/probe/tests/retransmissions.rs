@@ -4,7 +4,7 @@ mod common;
 
 use common::counters::counter;
 use common::{Host, Net, Recording, SERVER, can_capture, lost_nothing, undisturbed};
-use magscope_core::journey::{Branch, Journey, Resend, Verdict};
+use magscope_core::journey::{Journey, Resend, SentCopy, Verdict};
 use magscope_core::{EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
 use std::io::{Read, Write};
@@ -84,22 +84,18 @@ fn told(net: &Net, recording: &Recording) -> Vec<Resend> {
 }
 
 fn kinds(journey: &Journey) -> Vec<Resend> {
-    journey.branches.iter().map(|branch| branch.kind).collect()
+    journey.copies.iter().skip(1).map(|copy| copy.kind).collect()
 }
 
-/// The packet of a branch went all the way, and none before it was received.
-fn made_good(journey: &Journey, branch: &Branch) {
+/// The packet of a copy went all the way, and the journey is of that copy.
+fn made_good(journey: &Journey, copy: &SentCopy) {
     let way = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv];
-    let times: Vec<_> = way.iter().filter_map(|hop| branch.rungs.time_ns(*hop)).collect();
+    let times: Vec<_> = way.iter().filter_map(|hop| copy.rungs.time_ns(*hop)).collect();
     assert_eq!(times.len(), way.len(), "{journey:#?}");
-    assert!(times.is_sorted() && !branch.ambiguous, "{journey:#?}");
-    assert_eq!(branch.rungs.time_ns(Hop::TcpRecv), journey.rungs.time_ns(Hop::TcpRecv));
-    assert_ne!(
-        branch.rungs.time_ns(Hop::DevRecv),
-        journey.rungs.time_ns(Hop::DevRecv),
-        "the first one came too"
-    );
-    assert!(branch.told_ns > branch.rungs.time_ns(Hop::IpOut), "told of after it went out");
+    assert!(times.is_sorted() && !copy.ambiguous, "{journey:#?}");
+    assert_eq!(journey.copy, copy.number, "{journey:#?}");
+    assert!(way.iter().all(|hop| copy.rungs.time_ns(*hop) == journey.rungs.time_ns(*hop)), "{journey:#?}");
+    assert!(copy.told_ns > copy.rungs.time_ns(Hop::IpOut), "told of after it went out");
 }
 
 /// With timestamps, as always on Linux, the payload begins 32 bytes into the segment.
@@ -123,7 +119,7 @@ fn a_hole_in_the_middle_is_filled_by_a_fast_retransmission() {
             assert_eq!(journey.verdict, Verdict::Complete, "{journey:#?}");
             if timers == 0 {
                 assert_eq!(kinds(journey), [Resend::Fast], "{journey:#?}");
-                made_good(journey, &journey.branches[0]);
+                made_good(journey, &journey.copies[1]);
             }
         }
         let bytes = resent.iter().map(Journey::bytes).sum::<u64>();
@@ -149,9 +145,9 @@ fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
                 kinds == [Resend::TailLossProbe, Resend::Timeout] || timers(&net) > 2,
                 "{kinds:?} {journey:#?}"
             );
-            let (last, lost) = journey.branches.split_last().expect("a branch");
-            for branch in lost {
-                assert!(branch.rungs.has(Hop::DevRecv) && !branch.rungs.has(Hop::TcpRecv), "{journey:#?}");
+            let (last, lost) = journey.copies.split_last().expect("a copy");
+            for copy in lost {
+                assert!(copy.rungs.has(Hop::DevRecv) && !copy.rungs.has(Hop::TcpRecv), "{journey:#?}");
             }
             made_good(journey, last);
         }

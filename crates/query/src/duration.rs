@@ -46,7 +46,8 @@ impl AggregateUDFImpl for Duration {
     }
 }
 
-/// The lowest and the highest hop so far, by their place on the path, and when they were.
+/// The lowest and the highest hop so far, by their place on the path, and when they were. Where several copies of the bytes were
+/// there: the first that was sent, the first that was received, and of those that never arrived the last that was sent.
 #[derive(Debug, Default)]
 struct Span {
     ends: Option<((i64, i64), (i64, i64))>,
@@ -56,7 +57,10 @@ impl Span {
     fn add(&mut self, step: i64, ns: i64) {
         let here = (step, ns);
         let (first, last) = self.ends.unwrap_or((here, here));
-        self.ends = Some((if step < first.0 { here } else { first }, if step > last.0 { here } else { last }));
+        let is_received = Hop::DevRecv.path_index().is_some_and(|lowest| step >= lowest as i64);
+        let is_later = if is_received { ns < last.1 } else { ns > last.1 };
+        let last = if step > last.0 || step == last.0 && is_later { here } else { last };
+        self.ends = Some((first.min(here), last));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What to blame in words a person would use: those of the model, and who it was.
 
 use crate::lifeline::{Lifeline, Step};
+use magscope_core::blame::Part;
 pub use magscope_core::blame::{passes, step_words};
 use std::fmt::Write as _;
 
@@ -8,6 +9,9 @@ use std::fmt::Write as _;
 ///
 /// `comm_of` names a thread, where it is known.
 pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) -> Option<&'a str>) -> String {
+    if step.is_wait {
+        return Part::Retransmission.words().to_owned();
+    }
     let mut words = step_words(step.from, step.to, line.journey.proto);
     if let Some(rung) = line.journey.rung(step.to).filter(|rung| rung.tid != 0) {
         // Writing to a string cannot fail.
@@ -32,9 +36,11 @@ mod tests {
     fn blame_names_the_reader_and_the_retransmission() {
         let mut line = crate::lifeline::tests::lifeline(1, &[(Hop::SockReady, 0), (Hop::AppRecv, 4_020_000)]);
         line.journey.reader = Some(magscope_core::journey::Who { tgid: 2211, tid: 2211 });
-        let step = Step { from: Hop::TaskWake, to: Hop::AppRecv, ns: 1 };
+        let step = Step { from: Hop::TaskWake, to: Hop::AppRecv, at_ns: 1, ns: 1, is_wait: false };
         assert_eq!(blame_words(&line, step, |_| Some("postgres")), "waiting for the reader (postgres/2211)");
-        line.journey.branches_left_out = 1;
+        line.journey.copies_left_out = 2;
         assert_eq!(blame_words(&line, step, |_| None), "resent: waiting for the reader (2211)");
+        let wait = Step { is_wait: true, ..step };
+        assert_eq!(blame_words(&line, wait, |_| None), "waiting for retransmission");
     }
 }

@@ -91,11 +91,12 @@ pub struct LadderRow {
     pub mark: Rung,
     /// Since the first event.
     pub since_start_ns: i64,
-    /// Since the hop below: from which, and how long.
+    /// Since the hop below in the same copy, or since the copy before was seen last: from which, and how long.
     pub step: Option<Step>,
     /// Whether this is the step to blame.
     pub blamed: bool,
-    /// Who: `postgres/2211`, empty where the hop does not know.
+    /// Who: `postgres/2211`; at a packet hop of a journey that was sent several times which copy, and whether the kernel dropped
+    /// it. Else empty where the hop does not know.
     pub who: String,
 }
 

@@ -1,7 +1,7 @@
 //! A lifeline: a journey with the names of its ends, as the scope keeps and draws it.
 
 use crate::names::Seat;
-use magscope_core::journey::{Across, Journey, Rung};
+use magscope_core::journey::{Across, Journey, Latency, Rung};
 use magscope_core::{Endpoint, Hop, Verdict};
 
 /// A stretch between two neighbouring events of a journey.
@@ -11,8 +11,24 @@ pub struct Step {
     pub from: Hop,
     /// The hop it came to.
     pub to: Hop,
+    /// When it came there.
+    pub at_ns: u64,
     /// How long it took.
     pub ns: u64,
+    /// The time between two copies: waiting for retransmission.
+    pub is_wait: bool,
+}
+
+impl Step {
+    const fn of(latency: &Latency) -> Self {
+        Step {
+            from: latency.from,
+            to: latency.to,
+            at_ns: latency.at_ns,
+            ns: latency.ns,
+            is_wait: latency.is_wait,
+        }
+    }
 }
 
 /// A journey as the scope keeps it.
@@ -64,17 +80,25 @@ impl Lifeline {
         is_bad(self.journey.verdict)
     }
 
-    /// The steps of the journey in path order. The driver's return is beside the way; pairs in the wrong order are
-    /// left out (see [`Journey::latencies`]).
+    /// The steps of the journey in path order, each within one copy. The driver's return is beside the way; pairs in the wrong
+    /// order are left out (see [`Journey::latencies`]).
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        self.journey.latencies().map(|step| Step { from: step.from, to: step.to, ns: step.ns })
+        self.journey.latencies().map(|latency| Step::of(&latency))
     }
 
-    /// The longest step on the way: what to blame.
+    /// Every event, in path order and each copy by itself, with the step or the wait for a retransmission that ends there.
+    pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Step>)> + '_ {
+        let spans = self.journey.spans().filter(|(rung, _)| !rung.at_return);
+        spans.map(|(rung, latency)| (rung, latency.as_ref().map(Step::of)))
+    }
+
+    /// The longest step on the way, or the longest wait between two copies: what to blame.
     pub fn blame(&self) -> Option<Step> {
         let half = self.journey.ladder().last().is_some_and(|rung| rung.hop == Hop::DevDone);
-        let on_the_way = |step: &Step| step.to != Hop::DevDone || half;
-        self.steps().filter(on_the_way).max_by_key(|step| step.ns)
+        let on_the_way = |(rung, _): &(Rung, Option<Step>)| {
+            (rung.hop != Hop::DevDone || half) && rung.copy <= self.journey.copy
+        };
+        self.spans().filter(on_the_way).filter_map(|(_, step)| step).max_by_key(|step| step.ns)
     }
 
     /// The CPU it is told by: the one that received it from the device, which is what steering decides; else the one it began on.

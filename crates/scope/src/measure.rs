@@ -61,10 +61,12 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             whole.push((line.start_ns(), total_ns));
         }
         for step in line.steps() {
-            let Some(at_ns) = line.journey.rungs.time_ns(step.to).filter(|at| inside(*at)) else { continue };
+            if !inside(step.at_ns) {
+                continue;
+            }
             match pairs.iter_mut().find(|(from, to, _)| (*from, *to) == (step.from, step.to)) {
-                Some((_, _, times)) => times.push((at_ns, step.ns)),
-                None => pairs.push((step.from, step.to, vec![(at_ns, step.ns)])),
+                Some((_, _, times)) => times.push((step.at_ns, step.ns)),
+                None => pairs.push((step.from, step.to, vec![(step.at_ns, step.ns)])),
             }
         }
     }

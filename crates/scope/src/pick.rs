@@ -40,10 +40,7 @@ impl Pick {
                 .into_iter()
                 .flatten()
                 .any(|task| task.cgroup == *id),
-            Self::Cpu(cpu) => {
-                let rungs = &journey.rungs;
-                rungs.hops().any(|hop| rungs.cpu(hop) == Some(*cpu))
-            }
+            Self::Cpu(cpu) => journey.all_rungs().any(|rung| rung.cpu == *cpu),
             Self::Verdict(kind) => journey.verdict.kind() == *kind,
         }
     }

@@ -20,12 +20,9 @@ impl Scan {
     pub fn new(lines: &[Lifeline]) -> Self {
         let mut hops = vec![Vec::new(); PATH_HOPS];
         for line in lines {
-            let first = line.marks().next();
-            let below = line.steps().map(|step| (step.to, step.ns));
-            for (hop, ns) in below.chain(first.map(|mark| (mark.hop, 0))) {
-                let at = line.journey.rung(hop).map(|rung| rung.time_ns);
-                let row = hop.path_index().and_then(|index| hops.get_mut(index));
-                if let (Some(row), Some(at)) = (row, at) {
+            let first = line.marks().next().map(|mark| (mark.hop, mark.time_ns, 0));
+            for (hop, at, ns) in line.steps().map(|step| (step.to, step.at_ns, step.ns)).chain(first) {
+                if let Some(row) = hop.path_index().and_then(|index| hops.get_mut(index)) {
                     row.push((at, ns));
                 }
             }

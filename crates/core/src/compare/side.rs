@@ -118,7 +118,10 @@ impl Run {
         }
         let (mut first, mut before): (Option<Rung>, Option<Rung>) = (None, None);
         for rung in journey.ladder().filter(|rung| self.hops.contains(rung.hop)) {
-            if let Some(before) = before {
+            // Only within one copy.
+            if let Some(before) = before
+                .filter(|before| !before.is_copy_before(&rung) && !journey.is_crossing_unknown(before, &rung))
+            {
                 match rung.time_ns.checked_sub(before.time_ns) {
                     Some(ns) => sums.steps.entry((before.hop, rung.hop)).or_default().record(ns),
                     None => self.disordered += 1,

@@ -32,10 +32,7 @@ fn number(what: Quantity, op: Op, value: u64, journey: &Journey, context: &dyn C
             let who = [journey.sender, journey.reader].into_iter().flatten();
             of_either(who.map(|who| u64::from(who.tgid)).filter(|tgid| *tgid != 0), op, value)
         }
-        Quantity::Cpu => {
-            let rungs = &journey.rungs;
-            of_either(rungs.hops().filter_map(|hop| rungs.cpu(hop)).map(u64::from), op, value)
-        }
+        Quantity::Cpu => of_either(journey.all_rungs().map(|rung| u64::from(rung.cpu)), op, value),
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) fn merge(tx: &Half, rx: &Half, timeline: &dyn Timeline) -> Journey {
     // Where the receiver is to be is a matter of these two clocks alone: others on the time line may know less of one of them.
     let theirs_ns = known.map(|(ahead_ns, _)| shift_ns.saturating_sub(ahead_ns));
     theirs.shift(theirs_ns.unwrap_or_else(|| placed(rx.node, received_ns)));
-    journey.take_receiver(&theirs);
     (journey.tx_node, journey.rx_node, journey.across) = (tx.node, rx.node, across);
+    journey.take_receiver(&theirs);
     journey.verdict = verdict(&tx.journey, &rx.journey);
     journey
 }

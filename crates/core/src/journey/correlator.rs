@@ -1,6 +1,6 @@
 //! The correlator: takes batches, gives journeys.
 
-use super::branch::Resend;
+use super::copies::{CopyDrop, Resend};
 use super::desk::{Desk, Why};
 use super::directory::Directory;
 use super::fragments::Fragments;
@@ -316,7 +316,9 @@ impl Correlator {
         };
         if let Some(stream) = self.streams.get_mut(slot) {
             self.desk.counters.drops += 1;
-            stream.mark_dropped(from..to, at_sender, event.detail, event.time_ns, &mut self.desk);
+            let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail };
+            let ids = Ids { first: event.ip_id, count: event.segs };
+            stream.mark_dropped(from..to, at_sender, drop, ids, &mut self.desk);
         }
     }
 

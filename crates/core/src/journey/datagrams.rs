@@ -1,5 +1,6 @@
 //! The correlator's part for datagrams: which of them an event is about.
 
+use super::copies::CopyDrop;
 use super::correlator::Correlator;
 use super::desk::{StreamRef, Why};
 use super::fragments::{self, Piecemeal};
@@ -297,7 +298,8 @@ impl Correlator {
             self.desk.counters.unmatched_drops += 1;
             return;
         };
-        piece.drop = Some((event.detail, piece.rungs.present()));
+        let drop = CopyDrop { time_ns: event.time_ns, reason: event.detail };
+        piece.drop = Some((drop, piece.rungs.present()));
         let origin = piece.origin;
         stream.share(origin, event.time_ns, &mut self.desk);
         self.desk.counters.drops += 1;

@@ -1,5 +1,6 @@
 //! Where pieces are closed: verdicts, numbers, and when to look at a stream again.
 
+use super::copies::CopyDrop;
 use super::journey::{Across, Journey};
 use super::limits::{Counters, Limits};
 use super::losses::Losses;
@@ -180,7 +181,7 @@ impl Desk {
         }
         self.counters.journeys += 1;
         let verdict = self.verdict(ends, piece, why);
-        let branches = piece.branches();
+        let (rungs, copies, copy) = piece.ladder();
         let who = |who: Who| if who.is_none() { None } else { Some(who) };
         let range = if ends.proto == Proto::TCP { piece.start..piece.end } else { 0..piece.end - piece.start };
         let rx_flow = if is_copy { piece.rx_flow } else { ends.rx.flow };
@@ -193,11 +194,12 @@ impl Desk {
             tx_flow: if piece.any(TX) { ends.tx.flow } else { FlowId::NONE },
             rx_flow: if piece.any(RX) { rx_flow } else { FlowId::NONE },
             range,
-            rungs: piece.rungs,
+            rungs,
             sender: who(piece.sender),
             reader: who(piece.reader),
-            branches_left_out: piece.retransmits().saturating_sub(branches.len() as u32),
-            branches,
+            copies_left_out: (piece.retransmits() + 1).saturating_sub(copies.len().max(1) as u32),
+            copies,
+            copy,
             ip_id: if ends.proto == Proto::TCP { 0 } else { piece.ip_id },
             presence: piece.presence,
             verdict,
@@ -240,7 +242,7 @@ impl Desk {
             Why::Evicted => Verdict::Evicted,
             Why::Passed => broken(piece.first_ns, self.now_ns).unwrap_or(Verdict::ReadUnseen),
             Why::Aged | Why::Reset | Why::EndOfInput => {
-                if let Some((reason, _)) = piece.drop {
+                if let Some((CopyDrop { reason, .. }, _)) = piece.drop {
                     return Verdict::Dropped { hop: last, reason };
                 }
                 let left_out = why != Why::EndOfInput && self.selection.may_hide(until_now_ns);

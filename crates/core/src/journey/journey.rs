@@ -1,7 +1,8 @@
 //! A journey: one piece of a byte stream, or one datagram, and every hop it passed.
 
-use super::branch::Branch;
-use super::rungs::{Rung, Rungs, Who, bit};
+use super::copies::SentCopy;
+use super::piece::{RX, TX};
+use super::rungs::{Rung, Rungs, Who, bit, bits};
 use super::verdict::Verdict;
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
@@ -28,16 +29,20 @@ pub struct Journey {
     /// TCP: bytes of the stream as sequence numbers unwrapped to 64 bits; the low 32 bits are the number on the wire.
     /// UDP: 0 to the length.
     pub range: Range<u64>,
-    /// When it passed which hop first.
+    /// When it passed which hop. Of a journey that was sent several times, the packet hops are those of one copy alone: the
+    /// one that came furthest; of several the one that was received first, or sent last.
     pub rungs: Rungs,
     /// Who sent it, if that was seen.
     pub sender: Option<Who>,
     /// Who read it, if that was seen.
     pub reader: Option<Who>,
-    /// TCP: the times that it was sent again, in order; the first eight of them.
-    pub branches: Vec<Branch>,
-    /// Times that it was sent again beyond those of `branches`.
-    pub branches_left_out: u32,
+    /// TCP: its copies in the order of sending, where it was sent several times; the first [`super::MAX_COPIES`] less one, those
+    /// that arrived, and the newest. Empty where it was sent once.
+    pub copies: Vec<SentCopy>,
+    /// Copies that are not among `copies`.
+    pub copies_left_out: u32,
+    /// Number of the copy that the packet hops of `rungs` are of; 0 where it was sent once.
+    pub copy: u32,
     /// UDP over IPv4: the identification that both hosts see in the packet, of the first fragment or segment where there
     /// are several; together with the length the wire key of a datagram. 0 where there is none: TCP, IPv6, and senders
     /// that leave it out, as Linux does for an unconnected socket whose datagrams nobody may fragment.
@@ -86,11 +91,20 @@ pub struct Latency {
     pub from: Hop,
     /// The hop it reached.
     pub to: Hop,
+    /// When it reached that, nanoseconds of `CLOCK_MONOTONIC`.
+    pub at_ns: u64,
     /// How long it took, nanoseconds. Between two clocks an estimate: see `half_width_ns`.
     pub ns: u64,
     /// The truth is at most so far from `ns`, nanoseconds: 0 within one clock.
     pub half_width_ns: u64,
+    /// The time between two copies: from where the one was seen last to where the next was seen first.
+    pub is_wait: bool,
 }
+
+/// Hops that a copy of a TCP packet passes.
+const PACKET: u32 = bits(Hop::TcpXmit, Hop::TcpRecv);
+/// The hops before those.
+const SOCKET_TX: u32 = bits(Hop::AppSend, Hop::UdpSend);
 
 impl Latency {
     /// Whether it is known to be more than nothing: between two clocks the interval may hold zero, and then neither which of
@@ -108,12 +122,16 @@ impl Journey {
 
     /// Times it was sent again.
     pub fn retransmits(&self) -> u32 {
-        self.branches_left_out.saturating_add(self.branches.len() as u32)
+        self.copies_left_out.saturating_add(self.copies.len() as u32).saturating_sub(1)
     }
 
-    /// The rung at `hop`, if it was passed.
+    /// The rung at `hop`, if it was passed; at a packet hop that of [`Journey::copy`].
     pub fn rung(&self, hop: Hop) -> Option<Rung> {
-        let (time_ns, cpu) = (self.rungs.time_ns(hop)?, self.rungs.cpu(hop)?);
+        self.rung_of(&self.rungs, hop, self.copy)
+    }
+
+    fn rung_of(&self, rungs: &Rungs, hop: Hop, copy: u32) -> Option<Rung> {
+        let (time_ns, cpu) = (rungs.time_ns(hop)?, rungs.cpu(hop)?);
         let who = match hop {
             Hop::AppSend | Hop::TcpSend | Hop::UdpSend => self.sender,
             Hop::TaskWake | Hop::TaskRun | Hop::AppCopy | Hop::AppRecv => self.reader,
@@ -121,17 +139,41 @@ impl Journey {
         };
         let Who { tgid, tid } = who.unwrap_or_default();
         let flow = if hop.direction() == Direction::Tx { self.tx_flow } else { self.rx_flow };
-        Some(Rung { hop, time_ns, cpu, tgid, tid, flow, at_return: self.rungs.is_at_return(hop) })
+        let copy = if bit(hop) & PACKET == 0 { 0 } else { copy };
+        Some(Rung { hop, time_ns, cpu, tgid, tid, flow, copy, at_return: rungs.is_at_return(hop) })
     }
 
-    /// Every rung in path order, those taken at return included.
+    /// The rungs of `rungs` among `hops`.
+    fn own(&self, hops: u32) -> impl Iterator<Item = Rung> + '_ {
+        self.rungs.hops().filter(move |hop| bit(*hop) & hops != 0).filter_map(|hop| self.rung(hop))
+    }
+
+    /// The rungs of other copies than that of `rungs`: those before it, or those after it.
+    fn others(&self, before: bool) -> impl Iterator<Item = Rung> + '_ {
+        let copies = self
+            .copies
+            .iter()
+            .filter(move |copy| if before { copy.number < self.copy } else { copy.number > self.copy });
+        copies.flat_map(move |copy| {
+            copy.rungs.hops().filter_map(move |hop| self.rung_of(&copy.rungs, hop, copy.number))
+        })
+    }
+
+    /// The rungs up to the end of the journey: the sender's socket, the copies in order, the receiver's socket.
+    fn whole_way(&self) -> impl Iterator<Item = Rung> + '_ {
+        self.own(SOCKET_TX).chain(self.others(true)).chain(self.own(!SOCKET_TX))
+    }
+
+    /// Every rung: those up to the end of the journey in path order, each copy by itself, then those of copies that were
+    /// sent after the one that ended it. Those taken at return are included.
     pub fn all_rungs(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.rungs.hops().filter_map(|hop| self.rung(hop))
+        self.whole_way().chain(self.others(false))
     }
 
-    /// The rungs that stand in the order of time, in path order: all but those taken at return.
+    /// The rungs that stand in the order of time, in path order and each copy by itself: all but those taken at return and
+    /// those of copies that were sent after the one that ended the journey.
     pub fn ladder(&self) -> impl Iterator<Item = Rung> + '_ {
-        self.all_rungs().filter(|rung| !rung.at_return)
+        self.whole_way().filter(|rung| !rung.at_return)
     }
 
     /// The ladder without `dev.done`, which stands beside the way: on one host the receiver often has the packet before
@@ -140,35 +182,68 @@ impl Journey {
         self.ladder().filter(|rung| rung.hop != Hop::DevDone)
     }
 
-    /// The pairs of neighbouring rungs with the time between them, negative where two events of one journey stand in
-    /// the wrong order.
-    fn pairs(&self) -> impl Iterator<Item = (Hop, Hop, i64)> + '_ {
+    /// Whether nothing distinguished the copy of a rung from others when it arrived.
+    pub(crate) fn is_crossing_unknown(&self, from: &Rung, to: &Rung) -> bool {
+        let is_ambiguous = |number: u32| self.copies.iter().any(|copy| copy.number == number && copy.ambiguous);
+        from.copy != 0
+            && from.hop.direction() == Direction::Tx
+            && to.hop.direction() == Direction::Rx
+            && is_ambiguous(from.copy)
+    }
+
+    /// Every rung with the time from its neighbour before it: within one copy, or between two. Negative where two events
+    /// stand in the wrong order.
+    fn pairs(&self) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + '_ {
         let mut before: Option<Rung> = None;
-        self.ladder().filter_map(move |rung| {
-            let pair = before.filter(|b| self.can_subtract(b.hop, rung.hop));
-            let pair = pair.map(|b| (b.hop, rung.hop, rung.time_ns.wrapping_sub(b.time_ns) as i64));
+        self.all_rungs().map(move |rung| {
+            if rung.at_return {
+                return (rung, None);
+            }
+            let is_after = rung.copy > self.copy;
+            let neighbour = before.filter(|b| {
+                self.can_subtract(b.hop, rung.hop)
+                    && (!is_after || b.copy == rung.copy)
+                    && !self.is_crossing_unknown(b, &rung)
+            });
+            let pair = neighbour.map(|b| (b, rung.time_ns.wrapping_sub(b.time_ns) as i64));
             if rung.hop != Hop::DevDone {
                 before = Some(rung);
             }
-            pair
+            (rung, pair)
         })
     }
 
-    /// The latency of each hop from the hop before it on the path. `dev.done` is measured from `dev.xmit`, and so is
-    /// `dev.recv`. A pair in the wrong order has none; see [`Journey::disordered`].
+    /// Every rung, as [`Journey::all_rungs`] has them, with the time that ends there; `None` where there is none. See
+    /// [`Journey::latencies`].
+    pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Latency>)> + '_ {
+        self.pairs().map(|(rung, pair)| {
+            let latency = pair.and_then(|(from, ns)| {
+                let half_width_ns = self.half_width_ns(from.hop, rung.hop);
+                // Within the bound, what seems to be less than nothing may be nothing.
+                let ns = if ns.unsigned_abs() <= half_width_ns { ns.max(0) } else { ns };
+                let ns = u64::try_from(ns).ok()?;
+                let (at_ns, is_wait) = (rung.time_ns, from.is_copy_before(&rung));
+                Some(Latency { from: from.hop, to: rung.hop, at_ns, ns, half_width_ns, is_wait })
+            });
+            (rung, latency)
+        })
+    }
+
+    /// The latency of each hop from the hop before it on the path, in each copy by itself. `dev.done` is measured from
+    /// `dev.xmit`, and so is `dev.recv`. A pair in the wrong order has none; see [`Journey::disordered`].
     pub fn latencies(&self) -> impl Iterator<Item = Latency> + '_ {
-        self.pairs().filter_map(|(from, to, ns)| {
-            let half_width_ns = self.half_width_ns(from, to);
-            // Within the bound, what seems to be less than nothing may be nothing.
-            let ns = if ns.unsigned_abs() <= half_width_ns { ns.max(0) } else { ns };
-            u64::try_from(ns).ok().map(|ns| Latency { from, to, ns, half_width_ns })
-        })
+        self.spans().filter_map(|(_, latency)| latency.filter(|latency| !latency.is_wait))
     }
 
-    /// Pairs of neighbouring rungs whose times stand in the wrong order.
+    /// Pairs of neighbouring rungs whose times stand in the wrong order. Two copies may overlap.
     pub fn disordered(&self) -> usize {
-        let wrong =
-            |(from, to, ns): &(Hop, Hop, i64)| *ns < 0 && ns.unsigned_abs() > self.half_width_ns(*from, *to);
+        let wrong = |(rung, pair): &(Rung, Option<(Rung, i64)>)| {
+            pair.is_some_and(|(from, ns)| {
+                ns < 0
+                    && ns.unsigned_abs() > self.half_width_ns(from.hop, rung.hop)
+                    && !from.is_copy_before(rung)
+            })
+        };
         self.pairs().filter(wrong).count()
     }
 
@@ -190,13 +265,34 @@ impl Journey {
     }
 
     /// The time from one hop to a later one, nanoseconds; `None` if one was not passed, was taken at return, comes in the
-    /// wrong order, or stands on a clock of which nothing is known.
+    /// wrong order, or stands on a clock of which nothing is known. Between two packet hops it is that of one copy; from a
+    /// socket's hop to a packet hop it is that of the first copy that came there.
     pub fn between_ns(&self, from: Hop, to: Hop) -> Option<u64> {
         let at = |hop| self.rungs.time_ns(hop).filter(|_| !self.rungs.is_at_return(hop));
+        let (from_ns, mut to_ns) = (at(from)?, at(to));
+        if !self.copies.is_empty() && bit(to) & PACKET != 0 {
+            if bit(from) & SOCKET_TX != 0 {
+                let others = self.copies.iter().filter_map(|copy| copy.rungs.time_ns(to));
+                to_ns = others.chain(to_ns).min();
+            } else if self.rung(from).zip(self.rung(to)).is_some_and(|(a, b)| self.is_crossing_unknown(&a, &b))
+            {
+                return None;
+            }
+        }
+        self.difference_ns((from, from_ns), (to, to_ns?))
+    }
+
+    /// The time from the first rung of the ladder to a hop, nanoseconds; `None` as for [`Journey::between_ns`], and for the first
+    /// rung itself.
+    pub fn since_start_ns(&self, hop: Hop) -> Option<u64> {
+        let (first, to_ns) = (self.ends()?.0, self.rungs.time_ns(hop)?);
+        if first == (hop, to_ns) { None } else { self.difference_ns(first, (hop, to_ns)) }
+    }
+
+    fn difference_ns(&self, (from, from_ns): (Hop, u64), (to, to_ns): (Hop, u64)) -> Option<u64> {
         if !self.can_subtract(from, to) {
             return None;
         }
-        let (from_ns, to_ns) = (at(from)?, at(to)?);
         // Within the bound, what seems to be less than nothing may be nothing.
         let nothing = from_ns.saturating_sub(to_ns) <= self.half_width_ns(from, to);
         to_ns.checked_sub(from_ns).or(nothing.then_some(0))
@@ -205,7 +301,7 @@ impl Journey {
     /// When the first rung of the ladder was, nanoseconds of `CLOCK_MONOTONIC`. Where the halves stand on two clocks of
     /// which nothing is known, the sender's counts.
     pub fn start_ns(&self) -> Option<u64> {
-        self.one_clock().min()
+        self.one_clock().chain(self.earlier()).min()
     }
 
     /// When the last rung of the ladder was; `dev.done` does not count.
@@ -216,15 +312,22 @@ impl Journey {
     /// Both of them at once.
     pub fn span_ns(&self) -> Option<(u64, u64)> {
         let wider = |(least, most): (u64, u64), ns: u64| (least.min(ns), most.max(ns));
-        self.one_clock().map(|ns| (ns, ns)).reduce(|so_far, (ns, _)| wider(so_far, ns))
+        let (start, end) = self.one_clock().map(|ns| (ns, ns)).reduce(|so_far, (ns, _)| wider(so_far, ns))?;
+        Some((self.earlier().fold(start, u64::min), end))
     }
 
-    /// The times of the way, as far as it is on the clock of its first rung.
+    /// The times of the way, as far as it is on the clock of its first rung; of several copies the one that ended it.
     fn one_clock(&self) -> impl Iterator<Item = u64> + '_ {
-        let first = self.ends().map(|(first, _)| first);
+        let first = self.ends().map(|((first, _), _)| first);
         let same = move |hop: &Hop| first.is_some_and(|first| self.can_subtract(first, *hop));
         let hops = self.rungs.hops().filter(|hop| self.way_hops() & bit(*hop) != 0).filter(same);
         hops.filter_map(|hop| self.rungs.time_ns(hop))
+    }
+
+    /// The times of the sender's rungs of the copies before that.
+    fn earlier(&self) -> impl Iterator<Item = u64> + '_ {
+        let is_sent = |rung: &Rung| rung.hop.direction() == Direction::Tx && rung.hop != Hop::DevDone;
+        self.others(true).filter(is_sent).map(|rung| rung.time_ns)
     }
 
     /// The hops of the way, a bit each in path order.
@@ -232,40 +335,79 @@ impl Journey {
         self.rungs.in_order() & !bit(Hop::DevDone)
     }
 
-    /// The first and the last hop of the way.
-    fn ends(&self) -> Option<(Hop, Hop)> {
+    /// The first and the last hop of the way, and when.
+    fn ends(&self) -> Option<((Hop, u64), (Hop, u64))> {
         let hops = self.way_hops();
-        let at = |index: u32| Hop::path().get(index as usize).copied();
-        Some((at(hops.trailing_zeros())?, at(hops.checked_ilog2()?)?))
+        let at = |index: u32| {
+            let hop = Hop::path().get(index as usize).copied()?;
+            Some((hop, self.rungs.time_ns(hop)?))
+        };
+        let last = at(hops.checked_ilog2()?)?;
+        let mut first = at(hops.trailing_zeros())?;
+        if !self.copies.is_empty() && hops & SOCKET_TX == 0 {
+            first = self.way().next().map_or(first, |rung| (rung.hop, rung.time_ns));
+        }
+        Some((first, last))
     }
 
     /// From the first rung of the ladder to the last; `None` with fewer than two, or where they stand on two clocks of which
     /// nothing is known.
     pub fn total_ns(&self) -> Option<u64> {
         let (first, last) = self.ends()?;
-        if first == last { None } else { self.between_ns(first, last) }
+        if first == last { None } else { self.difference_ns(first, last) }
     }
 
     /// How far from the truth [`Journey::total_ns`] can be, nanoseconds.
     pub fn total_half_width_ns(&self) -> u64 {
-        self.ends().map_or(0, |(first, last)| self.half_width_ns(first, last))
+        self.ends().map_or(0, |((first, _), (last, _))| self.half_width_ns(first, last))
     }
 
     /// Moves all its times.
     pub(crate) fn shift(&mut self, ns: i64) {
-        if ns != 0 {
-            self.rungs.shift(ns);
-            for branch in &mut self.branches {
-                branch.rungs.shift(ns);
-                branch.told_ns = branch.told_ns.map(|at| at.saturating_add_signed(ns));
+        if ns == 0 {
+            return;
+        }
+        self.rungs.shift(ns);
+        for copy in &mut self.copies {
+            copy.rungs.shift(ns);
+            copy.told_ns = copy.told_ns.map(|at| at.saturating_add_signed(ns));
+            if let Some(drop) = &mut copy.dropped {
+                drop.time_ns = drop.time_ns.saturating_add_signed(ns);
             }
         }
     }
 
     /// Takes over what another journey of the same bytes has of the receiver.
     pub(crate) fn take_receiver(&mut self, other: &Journey) {
-        self.rungs.take(&other.rungs, Direction::Rx);
+        self.rungs.take(&other.rungs, RX);
         (self.rx_flow, self.reader) = (other.rx_flow, other.reader);
         self.ambiguous |= other.ambiguous;
+        self.find_copy(other);
+    }
+
+    /// Which of the copies of this sender's half is the one that the receiver's half had: the newest that had left before it
+    /// arrived and was not dropped. Nothing that both hosts keep of a TCP packet distinguishes two copies.
+    fn find_copy(&mut self, other: &Journey) {
+        let arrived = other.rungs.hops().find(|hop| bit(*hop) & PACKET & RX != 0);
+        let Some(arrived_ns) = arrived.and_then(|hop| other.rungs.time_ns(hop)) else { return };
+        let width_ns = match self.across {
+            Across::OneClock => 0,
+            Across::Bounded { half_width_ns } => half_width_ns,
+            Across::Apart => u64::MAX,
+        };
+        let left_before = |copy: &&mut SentCopy| {
+            let left_ns = copy.rungs.last().and_then(|hop| copy.rungs.time_ns(hop));
+            copy.dropped.is_none() && left_ns.is_some_and(|ns| ns <= arrived_ns.saturating_add(width_ns))
+        };
+        let mut copies = std::mem::take(&mut self.copies);
+        let mut candidates = copies.iter_mut().filter(left_before).rev();
+        if let Some(found) = candidates.next() {
+            found.ambiguous = candidates.next().is_some();
+            found.rungs.take(&other.rungs, PACKET & RX);
+            self.rungs.clear(PACKET & TX);
+            self.rungs.take(&found.rungs, PACKET);
+            self.copy = found.number;
+        }
+        self.copies = copies;
     }
 }

@@ -13,13 +13,13 @@
 //! - The tuple must be the same at both ends: through NAT the halves stay apart here, and meet in [`crate::join`].
 //! - Two pairs of namespaces with equal (not loopback) addresses and ports are taken for one.
 //! - On a node that also forwards the flow, the first packet can take a forwarder's times for its own.
-//! - The first time stays: the wire time of a byte sent again includes the wait for its retransmission.
+//! - Of a journey sent more than [`MAX_COPIES`] times, the first copies, those that arrived and the newest are kept.
 //! - Bytes read by `splice` have no read event; they end as [`Verdict::ReadUnseen`] once later ones are read.
 //! - Datagrams read after a lost event may be matched one too early. Until the reader sleeps or the queue runs empty they are
 //!   broken by that loss, and nothing is measured from them.
 //! - An end of which every event so far was lost is taken for one that is not in the capture.
 
-mod branch;
+mod copies;
 mod correlator;
 mod datagrams;
 mod desk;
@@ -44,9 +44,10 @@ mod tcp;
 mod udp;
 mod verdict;
 
-pub use branch::{Branch, Resend};
+pub use copies::{CopyDrop, Resend, SentCopy};
 pub use correlator::Correlator;
 pub use journey::{Across, Journey, Latency, Presence};
 pub use limits::{Counters, Limits};
+pub use passes::MAX_COPIES;
 pub use rungs::{Rung, Rungs, Who};
 pub use verdict::Verdict;

@@ -1,12 +1,12 @@
-//! The passes of a piece after its first, while it is open: which event belongs to which packet.
+//! The copies of a piece that was sent more than once, while it is open: which event belongs to which packet.
 
-use super::branch::{Branch, Resend};
-use super::piece::{Mark, RX, TX_PACKET};
+use super::copies::{CopyDrop, Resend, SentCopy};
+use super::piece::{Mark, RX, RX_PACKET, TX_PACKET};
 use super::rungs::{Rungs, bit, bits};
 use crate::hop::Hop;
 
-/// Branches kept of a journey; those beyond are counted.
-pub(super) const MAX_BRANCHES: usize = 8;
+/// Copies kept of a journey; those beyond are counted.
+pub const MAX_COPIES: usize = 9;
 
 /// IPv4 identifications that a packet takes up: one a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,18 +30,22 @@ impl Ids {
 
 #[derive(Clone, Debug, Default)]
 struct Pass {
-    branch: Branch,
+    copy: SentCopy,
     ids: Ids,
 }
 
-/// Every pass but the first.
+impl Pass {
+    const fn seen(&self) -> u32 {
+        self.copy.rungs.present()
+    }
+}
+
+/// Every copy, the first included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Passes {
-    /// The one behind [`MAX_BRANCHES`] is the newest of those that are not kept.
+    /// At least one.
     list: Vec<Pass>,
-    /// Passes that are not in the list any more.
-    beyond: u32,
-    /// The pass of the packet that came in last, 0 for the first one.
+    /// The copy of the packet that came in last.
     arriving: Option<usize>,
     /// Where that packet was last: it goes up from there.
     last_in: Option<Hop>,
@@ -50,154 +54,190 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    /// How many.
+    /// Times that it was sent again.
     pub fn count(&self) -> u32 {
-        (self.list.len() as u32).saturating_add(self.beyond)
+        self.list.last().map_or(0, |last| last.copy.number.saturating_sub(1))
     }
 
-    /// The branches that are kept.
-    pub fn branches(&self) -> Vec<Branch> {
-        self.list.iter().take(MAX_BRANCHES).map(|pass| pass.branch).collect()
+    /// The copies that are kept. `number` is the one that the journey with the hops `seen` is taken for: no hop may have shown
+    /// which of several it was.
+    pub fn copies(&self, number: u32, seen: u32) -> Vec<SentCopy> {
+        let (_, others) = self.on_their_way();
+        let unshown =
+            |copy: &SentCopy| copy.number == number && copy.rungs.present() & RX == 0 && seen & RX != 0;
+        let copy = |pass: &Pass| SentCopy {
+            ambiguous: pass.copy.ambiguous || unshown(&pass.copy) && (others || self.misses_one()),
+            ..pass.copy
+        };
+        self.list.iter().map(copy).collect()
     }
 
-    /// Whether an event at a packet hop of the sender, after one pass with the rungs `seen`, is of another pass.
+    /// The hops of a journey of which these are the copies, and the number of the copy that they are of. `all` has the first
+    /// time at each hop, whichever copy was there.
+    pub fn through(&self, all: &Rungs) -> (Rungs, u32) {
+        let packet = TX_PACKET | RX_PACKET;
+        let furthest = |pass: &&Pass| {
+            let last = pass.copy.rungs.last();
+            let at_ns = last.and_then(|hop| pass.copy.rungs.time_ns(hop)).unwrap_or(0);
+            let received = pass.seen() & RX_PACKET != 0;
+            // The first that was received, or the last that was sent.
+            let order = if received { u64::MAX - at_ns } else { u64::from(pass.copy.number) };
+            (pass.seen() & !bit(Hop::DevDone)).checked_ilog2().map(|hop| (hop, order))
+        };
+        let Some(through) = self.list.iter().max_by_key(furthest) else { return (*all, 0) };
+        // A packet that is none of these copies, as one of before the capture, stays.
+        let of_a_copy = |hop: &Hop| {
+            self.list.iter().any(|pass| pass.copy.rungs.time_ns(*hop) == all.time_ns(*hop))
+                || bit(*hop) & TX_PACKET != 0
+        };
+        let theirs = all.hops().filter(of_a_copy).fold(0, |hops, hop| hops | bit(hop));
+        let mut rungs = *all;
+        rungs.clear(packet & theirs);
+        rungs.take(&through.copy.rungs, packet);
+        (rungs, through.copy.number)
+    }
+
+    /// Whether an event at a packet hop of the sender, after a copy with the rungs `seen`, is of another copy.
     pub fn begins(seen: u32, hop: Hop, counted_at: Hop) -> bool {
         hop == counted_at && seen & bits(counted_at, Hop::DevDone) != 0
     }
 
-    /// The passes of a piece of which one pass was seen, so far as `first` says.
-    pub fn after(first: &Rungs) -> Self {
-        let seen = first.present() & bits(Hop::DevRecv, Hop::TcpRecv);
+    /// The copies of a piece that was sent once, so far as `first` says.
+    pub fn after(first: &Rungs, ids: Ids, dropped: Option<CopyDrop>) -> Self {
+        let mut rungs = *first;
+        rungs.clear(!(TX_PACKET | RX_PACKET));
+        let seen = rungs.present() & RX_PACKET;
         let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
-        Passes { arriving: last_in.map(|_| 0), last_in, ..Passes::default() }
+        let copy = SentCopy { number: 1, rungs, dropped, ..SentCopy::default() };
+        Passes { list: vec![Pass { copy, ids }], arriving: last_in.map(|_| 0), last_in, mixed: false }
     }
 
     pub fn begin(&mut self) {
-        if self.list.len() > MAX_BRANCHES {
-            self.list.pop();
-            self.beyond = self.beyond.saturating_add(1);
+        let number = self.count() + 2;
+        if self.list.len() >= MAX_COPIES {
+            // The newest goes, unless it has arrived: the journey may be of it.
+            let gone = self.list.iter().skip(1).rposition(|pass| pass.seen() & RX == 0);
+            let gone = gone.map_or(self.list.len() - 1, |n| n + 1);
+            self.list.remove(gone);
+            self.arriving = self.arriving.filter(|n| *n != gone).map(|n| n - usize::from(n > gone));
         }
         // One more is the rule, and a vector would begin with room for four.
         self.list.reserve_exact(1);
-        self.list.push(Pass::default());
+        let copy = SentCopy { number, ..SentCopy::default() };
+        self.list.push(Pass { copy, ids: Ids::default() });
     }
 
-    /// A packet went by at a hop of the sender. `first` is what the journey itself has, `ids` those of its first packet.
-    pub fn go_out(&mut self, mark: &Mark, counted_at: Hop, first: &Rungs, ids: Ids) {
+    /// A packet went by at a hop of the sender.
+    pub fn go_out(&mut self, mark: &Mark, counted_at: Hop) {
         if mark.hop == Hop::DevDone {
-            return self.driver_returned(mark, first, ids);
+            return self.driver_returned(mark);
         }
         if let Some(last) = self.list.last() {
-            let seen = last.branch.rungs.present();
             // Above the queueing discipline `tcp.retransmit` comes after the packet, so this is none of its.
-            let told_alone = seen == 0 && last.branch.told_ns.is_some();
+            let told_alone = last.seen() == 0 && last.copy.told_ns.is_some();
             let told_alone = told_alone && counted_at <= Hop::DevQueue && mark.hop == counted_at;
-            if Self::begins(seen, mark.hop, counted_at) || told_alone {
+            if Self::begins(last.seen(), mark.hop, counted_at) || told_alone {
                 self.begin();
             }
         }
-        if let Some(pass) = self.list.last_mut() {
-            pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
-            if mark.ids.is_known() {
+        // A copy may leave the queueing discipline after the next one has reached it.
+        let of = if mark.hop == counted_at { None } else { self.with_ids(mark.ids) };
+        let newest = self.list.len().saturating_sub(1);
+        if let Some(pass) = self.list.get_mut(of.unwrap_or(newest)) {
+            pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
+            if mark.ids.is_known() && of.is_none() {
                 pass.ids = mark.ids;
             }
         }
     }
 
     /// A driver may return late, when the bytes have gone out again.
-    fn driver_returned(&mut self, mark: &Mark, first: &Rungs, ids: Ids) {
+    fn driver_returned(&mut self, mark: &Mark) {
         let returns = bit(Hop::DevXmit) | bit(Hop::DevDone);
-        let waits = |n: &usize| self.rungs(*n, first) & returns == bit(Hop::DevXmit);
-        let mut waiting = (0..=self.list.len()).filter(waits);
-        let (one, others) = (waiting.next(), waiting.next().is_some());
-        let of = self.with_ids(mark.ids, ids);
+        let is_waiting = |pass: &Pass| pass.seen() & returns == bit(Hop::DevXmit);
+        let one = self.list.iter().position(is_waiting);
+        let others = self.list.iter().filter(|pass| is_waiting(pass)).count() > 1;
+        let of = self.with_ids(mark.ids);
         // Once it is not known whose return it was, it is not known of the next one either.
         self.mixed |= (others || self.misses_one()) && of.is_none();
         let of = of.or(one.filter(|_| !self.mixed));
-        if let Some(pass) = of.and_then(|n| self.pass_mut(n)) {
-            pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
+        if let Some(pass) = of.and_then(|n| self.list.get_mut(n)) {
+            pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
         }
     }
 
-    /// `tcp.retransmit` told of the newest pass, or of one that was not seen.
+    /// `tcp.retransmit` told of the newest copy, or of one that was not seen.
     pub fn tell(&mut self, kind: Resend, time_ns: u64) {
-        if self.list.last().is_none_or(|last| last.branch.told_ns.is_some()) {
+        if !self.is_untold() {
             self.begin();
         }
         if let Some(last) = self.list.last_mut() {
-            last.branch.kind = kind;
-            last.branch.told_ns = Some(time_ns);
+            last.copy.kind = kind;
+            last.copy.told_ns = Some(time_ns);
         }
     }
 
-    /// Whether the newest pass was seen, and not told of.
+    /// Whether the newest copy was seen going out, and `tcp.retransmit` has not told of it.
     pub fn is_untold(&self) -> bool {
-        self.list.last().is_some_and(|last| last.branch.told_ns.is_none())
+        self.list.last().is_some_and(|last| last.copy.number > 1 && last.copy.told_ns.is_none())
     }
 
-    /// A packet went by at a hop of the receiver.
-    pub fn come_in(&mut self, mark: &Mark, first: &Rungs, ids: Ids) {
+    /// The kernel dropped a packet.
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, at_sender: bool) {
+        let newest = self.list.iter().rposition(|pass| pass.seen() & RX == 0 && pass.copy.dropped.is_none());
+        let of = self.with_ids(ids).or(if at_sender { newest } else { self.arriving });
+        if let Some(pass) = of.and_then(|n| self.list.get_mut(n)) {
+            pass.copy.dropped.get_or_insert(drop);
+        }
+    }
+
+    /// A packet went by at a hop of the receiver. `seen` are the hops of the journey itself.
+    pub fn come_in(&mut self, mark: &Mark, seen: u32) {
         let mut doubtful = false;
-        if let Some(n) = self.with_ids(mark.ids, ids) {
+        if let Some(n) = self.with_ids(mark.ids) {
             self.arriving = Some(n);
         } else if self.last_in.is_none_or(|last| mark.hop <= last) {
-            // Another packet. One that does not come from the lowest hop began before the second pass: a copy.
-            let is_new = first.present() & RX & (bit(mark.hop) - 1) == 0;
-            let (newest, others) = self.on_their_way(first);
+            // Another packet. One that does not come from the lowest hop began before the second copy: a duplicate.
+            let is_new = seen & RX & (bit(mark.hop) - 1) == 0;
+            let (newest, others) = self.on_their_way();
             self.arriving = newest.filter(|_| is_new);
-            // After the first that came, it may be a copy of one that came before.
-            let came = (0..=self.list.len()).any(|n| self.rungs(n, first) & RX != 0);
+            // After the first that came, it may be a duplicate of one that came before.
+            let came = self.list.iter().any(|pass| pass.seen() & RX != 0);
             doubtful = others || came || self.misses_one();
         }
         self.last_in = Some(mark.hop);
-        if let Some(pass) = self.arriving.and_then(|n| self.pass_mut(n)) {
-            pass.branch.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
-            pass.branch.ambiguous |= doubtful;
+        if let Some(pass) = self.arriving.and_then(|n| self.list.get_mut(n)) {
+            pass.copy.rungs.set_first(mark.hop, mark.time_ns, mark.cpu);
+            pass.copy.ambiguous |= doubtful;
         }
     }
 
-    /// Whether a pass was told of and not seen going out: its packet may be anywhere.
+    /// Whether a copy was told of and not seen going out: its packet may be anywhere.
     fn misses_one(&self) -> bool {
-        self.list.iter().any(|pass| pass.branch.rungs.present() & TX_PACKET == 0)
+        self.list.iter().skip(1).any(|pass| pass.seen() & TX_PACKET == 0)
     }
 
-    /// The newest pass that went out and has not come in, and whether there are others: of those that reached the wire,
-    /// if any is known to have.
-    fn on_their_way(&self, first: &Rungs) -> (Option<usize>, bool) {
+    /// The newest copy that went out, was not dropped and has not come in, and whether there are others: of those that
+    /// reached the wire, if any is known to have.
+    fn on_their_way(&self) -> (Option<usize>, bool) {
         let device = bits(Hop::DevXmit, Hop::DevDone);
-        let wired = (0..=self.list.len()).any(|n| self.rungs(n, first) & device != 0);
+        let wired = self.list.iter().any(|pass| pass.seen() & device != 0);
         let went = if wired { device } else { TX_PACKET };
-        let waits = |n: &usize| self.rungs(*n, first) & RX == 0 && self.rungs(*n, first) & went != 0;
-        let mut waiting = (0..=self.list.len()).rev().filter(waits);
-        (waiting.next(), waiting.next().is_some())
+        let waits =
+            |pass: &Pass| pass.seen() & RX == 0 && pass.seen() & went != 0 && pass.copy.dropped.is_none();
+        let newest = self.list.iter().rposition(waits);
+        (newest, self.list.iter().filter(|pass| waits(pass)).count() > 1)
     }
 
-    /// The pass whose packet has one of these identifications, 0 for the first one, which has `first`.
-    fn with_ids(&self, ids: Ids, first: Ids) -> Option<usize> {
-        if first.meets(ids) {
-            return Some(0);
-        }
-        self.list.iter().position(|pass| pass.ids.meets(ids)).map(|n| n + 1)
-    }
-
-    /// A pass other than the first.
-    fn pass_mut(&mut self, n: usize) -> Option<&mut Pass> {
-        n.checked_sub(1).and_then(|n| self.list.get_mut(n))
-    }
-
-    /// The hops of one pass; those of the first are the journey's own that no other pass was first at.
-    fn rungs(&self, pass: usize, first: &Rungs) -> u32 {
-        if let Some(n) = pass.checked_sub(1) {
-            return self.list.get(n).map_or(0, |pass| pass.branch.rungs.present());
-        }
-        let others = self.list.iter().map(|pass| pass.branch.rungs.shared_with(first));
-        first.present() & !others.fold(0, |all, shared| all | shared)
+    /// The copy whose packet has one of these identifications.
+    fn with_ids(&self, ids: Ids) -> Option<usize> {
+        self.list.iter().position(|pass| pass.ids.meets(ids))
     }
 
     /// What was taken for one end was a node that forwards: its rungs are nobody's.
     pub fn clear(&mut self, hops: u32) {
         for pass in &mut self.list {
-            pass.branch.rungs.clear(hops);
+            pass.copy.rungs.clear(hops);
         }
     }
 }

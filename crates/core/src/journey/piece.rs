@@ -1,6 +1,6 @@
 //! A piece: a journey that is still open.
 
-use super::branch::{Branch, Resend};
+use super::copies::{CopyDrop, Resend, SentCopy};
 use super::journey::Presence;
 use super::passes::{Ids, Passes};
 use super::rungs::{Rungs, Who, bit, bits};
@@ -42,7 +42,7 @@ pub(super) const RX: u32 = bits(Hop::DevRecv, Hop::AppRecv);
 /// Hops of the receiver below the socket.
 pub(super) const ARRIVED: u32 = bits(Hop::DevRecv, Hop::UdpRecv);
 /// Hops of the receiver that a TCP packet passes.
-const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
+pub(super) const RX_PACKET: u32 = bits(Hop::DevRecv, Hop::TcpRecv);
 /// The socket has it.
 pub(super) const DELIVERED: u32 = bits(Hop::TcpRecv, Hop::AppRecv);
 
@@ -58,10 +58,10 @@ pub(super) struct Piece {
     pub sender: Who,
     pub reader: Who,
     pub state: State,
-    /// TCP: the passes after the first; most have none.
+    /// TCP: the copies, if there are several.
     pub passes: Option<Box<Passes>>,
-    /// Reason and the hops passed when the kernel dropped it.
-    pub drop: Option<(u32, u32)>,
+    /// The kernel's drop of it, and the hops that it had passed then.
+    pub drop: Option<(CopyDrop, u32)>,
     pub ambiguous: bool,
     /// It was taken for read by the order of its socket, and since then records were lost that the order rests on.
     pub read_in_doubt_since_ns: Option<u64>,
@@ -135,15 +135,34 @@ impl Piece {
         self.passes.as_ref().map_or(0, |passes| passes.count())
     }
 
-    /// The branches that are kept.
-    pub fn branches(&self) -> Vec<Branch> {
-        self.passes.as_ref().map_or_else(Vec::new, |passes| passes.branches())
+    /// The hops of the journey, its copies, and the number of the copy that the hops are of: the copy that came furthest, of
+    /// several the one that was received first or sent last. 0 with a single copy.
+    pub fn ladder(&self) -> (Rungs, Vec<SentCopy>, u32) {
+        let Some(passes) = &self.passes else { return (self.rungs, Vec::new(), 0) };
+        let (rungs, number) = passes.through(&self.rungs);
+        (rungs, passes.copies(number, rungs.present()), number)
+    }
+
+    fn passes_or_first(&mut self) -> &mut Passes {
+        let ids = Ids { first: self.ip_id, count: self.segs };
+        let dropped = self.drop.map(|(drop, _)| drop);
+        self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs, ids, dropped)))
     }
 
     /// `tcp.retransmit` told of it.
     pub fn tell_resent(&mut self, kind: Resend, time_ns: u64) {
-        let passes = self.passes.get_or_insert_with(|| Box::new(Passes::after(&self.rungs)));
-        passes.tell(kind, time_ns);
+        self.passes_or_first().tell(kind, time_ns);
+    }
+
+    /// The kernel dropped a packet with these bytes. `arrived`: another copy of them had arrived.
+    pub fn mark_dropped(&mut self, drop: CopyDrop, ids: Ids, at_sender: bool, arrived: bool) {
+        if let Some(passes) = &mut self.passes {
+            passes.mark_dropped(drop, ids, at_sender);
+        }
+        if !arrived {
+            self.drop = Some((drop, self.rungs.present()));
+            self.last_ns = self.last_ns.max(drop.time_ns);
+        }
     }
 
     /// Whether it went out again and `tcp.retransmit` has not told of it.
@@ -159,18 +178,17 @@ impl Piece {
         }
     }
 
-    /// Writes a TCP packet down in its pass. The journey's own rungs are still those from before it.
+    /// Writes a TCP packet down in its copy. The journey's own rungs are still those from before it.
     fn stamp_pass(&mut self, mark: &Mark, counted_at: Hop) {
         let is_out = bit(mark.hop) & TX_PACKET != 0;
-        let ids = Ids { first: self.ip_id, count: self.segs };
+        let seen = self.rungs.present();
         match &mut self.passes {
-            Some(passes) if is_out => passes.go_out(mark, counted_at, &self.rungs, ids),
-            Some(passes) if bit(mark.hop) & RX_PACKET != 0 => passes.come_in(mark, &self.rungs, ids),
-            None if is_out && Passes::begins(self.rungs.present(), mark.hop, counted_at) => {
-                let mut passes = Box::new(Passes::after(&self.rungs));
+            Some(passes) if is_out => passes.go_out(mark, counted_at),
+            Some(passes) if bit(mark.hop) & RX_PACKET != 0 => passes.come_in(mark, seen),
+            None if is_out && Passes::begins(seen, mark.hop, counted_at) => {
+                let passes = self.passes_or_first();
                 passes.begin();
-                passes.go_out(mark, counted_at, &self.rungs, ids);
-                self.passes = Some(passes);
+                passes.go_out(mark, counted_at);
             }
             None if is_out && mark.ids.first != 0 => (self.ip_id, self.segs) = (mark.ids.first, mark.ids.count),
             _ => {}

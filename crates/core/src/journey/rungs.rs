@@ -25,7 +25,7 @@ impl Who {
 pub struct Rung {
     /// Where.
     pub hop: Hop,
-    /// When it passed first, nanoseconds of `CLOCK_MONOTONIC`.
+    /// When it passed, nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The CPU it happened on.
     pub cpu: u16,
@@ -35,8 +35,21 @@ pub struct Rung {
     pub tid: u32,
     /// The flow of this rung's end: the sender's below the wire, the receiver's above it.
     pub flow: FlowId,
+    /// Number of the copy that passed; 0 at the sockets' hops, and everywhere in a journey that was sent once.
+    pub copy: u32,
     /// Taken when the call returned: names the process, but stands at no place in the order of time.
     pub at_return: bool,
+}
+
+impl Rung {
+    /// Whether this is of a copy and `next` of a later one, or the copies before `next` were not seen.
+    pub const fn is_copy_before(&self, next: &Rung) -> bool {
+        if self.copy == 0 {
+            next.copy > 1 && matches!(self.hop.direction(), Direction::Tx)
+        } else {
+            next.copy > self.copy
+        }
+    }
 }
 
 /// The times of a journey at the hops of the path, a place a hop.
@@ -144,9 +157,9 @@ impl Rungs {
         }
     }
 
-    /// Takes over what another has of one direction.
-    pub(super) fn take(&mut self, other: &Rungs, direction: Direction) {
-        for hop in other.hops().filter(|hop| hop.direction() == direction) {
+    /// Takes over what another has at some hops.
+    pub(super) fn take(&mut self, other: &Rungs, hops: u32) {
+        for hop in other.hops().filter(|hop| bit(*hop) & hops != 0) {
             if let (Some(time_ns), Some(cpu)) = (other.time_ns(hop), other.cpu(hop)) {
                 self.set(hop, time_ns, cpu, other.is_at_return(hop));
             }
@@ -158,12 +171,6 @@ impl Rungs {
         if !self.has(hop) {
             self.set(hop, time_ns, cpu, false);
         }
-    }
-
-    /// The hops at which both have the same time.
-    pub(super) fn shared_with(&self, other: &Rungs) -> u32 {
-        let same = |hop: &Hop| self.time_ns(*hop).is_some() && self.time_ns(*hop) == other.time_ns(*hop);
-        Hop::path().iter().filter(|hop| same(hop)).fold(0, |all, hop| all | bit(*hop))
     }
 
     pub(super) fn clear(&mut self, hops: u32) {

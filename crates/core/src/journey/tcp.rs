@@ -4,9 +4,10 @@
 //! larger than 1 GiB (RFC 7323), so a number further away than that is another connection, or a long stretch that
 //! was not seen: the stream begins anew there.
 
-use super::branch::Resend;
+use super::copies::{CopyDrop, Resend};
 use super::desk::{Desk, Why};
 use super::journey::Journey;
+use super::passes::Ids;
 use super::piece::{ARRIVED, Mark, Piece, RX};
 use super::readers::Reader;
 use super::rungs::bit;
@@ -233,8 +234,8 @@ impl Stream {
         &mut self,
         range: Range<u64>,
         at_sender: bool,
-        reason: u32,
-        time_ns: u64,
+        drop: CopyDrop,
+        ids: Ids,
         desk: &mut Desk,
     ) {
         let Range { start: from, end: to } = range;
@@ -244,11 +245,11 @@ impl Stream {
             && piece.start < to
         {
             let arrived = at_sender && piece.any(RX);
-            if !piece.is_gone() && !piece.has(Hop::AppRecv) && !arrived {
+            let several = piece.passes.is_some();
+            if !piece.is_gone() && !piece.has(Hop::AppRecv) && (several || !arrived) {
                 self.cut(index, to, desk);
                 if let Some(piece) = self.pieces.get_mut(index) {
-                    piece.drop = Some((reason, piece.rungs.present()));
-                    piece.last_ns = piece.last_ns.max(time_ns);
+                    piece.mark_dropped(drop, ids, at_sender, arrived);
                 }
             }
             index += 1;

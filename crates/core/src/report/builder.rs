@@ -299,10 +299,11 @@ impl ReportBuilder {
                     sum.half_width.get_or_insert_default().record(latency.half_width_ns);
                     sum.unresolvable += u64::from(!latency.is_resolvable());
                 }
-                let node =
-                    if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
-                let end = journey.rung(latency.to).map(|rung| (node, rung.flow));
-                let place = end.and_then(|flow| self.known.get(&flow)).map(|flow| (node, flow.netns));
+                let (node, flow) = match latency.to.direction() {
+                    Direction::Tx => (journey.tx_node, journey.tx_flow),
+                    _ => (journey.rx_node, journey.rx_flow),
+                };
+                let place = self.known.get(&(node, flow)).map(|flow| (node, flow.netns));
                 if let Some(node) = place.and_then(|place| self.node(place)) {
                     node.of(latency.to).latency(latency.ns);
                 }

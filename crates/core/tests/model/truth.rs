@@ -2,8 +2,9 @@
 
 use super::capture::Capture;
 use super::{About, True, World};
+use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Journey, Verdict};
-use magscope_core::{Direction, Event, EventFlags, Hop, Proto};
+use magscope_core::{Direction, Event, EventFlags, Hop, HopSet, Proto};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -49,17 +50,17 @@ pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
     Ok(())
 }
 
-/// Each branch is one pass of the sender, with its reason, and they are in order. The receiver's rungs are
-/// those of its packet, unless it says that they may be another's.
-pub fn branches_are_true(world: &World, journey: &Journey) -> Result<(), String> {
+/// Each copy is one pass of the sender, with its reason, and they are in order. The receiver's rungs are those of its packet,
+/// unless the copy is marked as ambiguous.
+pub fn copies_are_true(world: &World, journey: &Journey) -> Result<(), String> {
     let (stream, range) = place(world, journey)?;
-    let mut before = 0;
-    for branch in &journey.branches {
-        let say = |what: &str| Err(format!("branch {branch:?} {what}: {journey:?}"));
+    let mut before = None;
+    for copy in &journey.copies {
+        let say = |what: &str| Err(format!("copy {copy:?} {what}: {journey:?}"));
         let pass_at = |time_ns: Option<u64>| time_ns.and_then(|at| world.pass_at(at, range.start));
-        let (mut mine, told) = (None, pass_at(branch.told_ns));
-        for hop in branch.rungs.hops() {
-            let time_ns = branch.rungs.time_ns(hop);
+        let (mut mine, told) = (None, pass_at(copy.told_ns));
+        for hop in copy.rungs.hops() {
+            let time_ns = copy.rungs.time_ns(hop);
             let truth = time_ns.and_then(|at| world.event_at(at));
             let covers = |t: &True| match t.about {
                 About::Bytes { stream: s, from, to } => s == stream && from <= range.start && to >= range.end,
@@ -68,22 +69,41 @@ pub fn branches_are_true(world: &World, journey: &Journey) -> Result<(), String>
             if !truth.is_some_and(|t| t.event.hop == hop && covers(t)) {
                 return say(&format!("never was at {hop}"));
             }
-            let sure = hop.direction() == Direction::Tx || !branch.ambiguous;
+            let sure = hop.direction() == Direction::Tx || !copy.ambiguous;
             if sure && *mine.get_or_insert(pass_at(time_ns)) != pass_at(time_ns) {
                 return say(&format!("was another packet at {hop}"));
             }
         }
-        let pass = mine.flatten().or(told).unwrap_or_default();
-        if told.is_some_and(|told| told != pass) || pass <= before {
-            return say(&format!("is pass {pass}, told of {told:?}, after {before}"));
+        let pass = mine.flatten().or(told);
+        if told.is_some() && told != pass || before.is_some() && pass <= before {
+            return say(&format!("is pass {pass:?}, told of {told:?}, after {before:?}"));
         }
         before = pass;
-        let reason = branch.told_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
-        if reason.is_some_and(|reason| reason != branch.kind as u32) {
+        let reason = copy.told_ns.and_then(|at| world.event_at(at)).map(|t| t.event.detail);
+        if reason.is_some_and(|reason| reason != copy.kind as u32) {
             return say("has another reason");
         }
     }
-    Ok(())
+    steps_are_within_one_copy(world, journey, range.start)
+}
+
+/// A latency between two packet hops is that of one packet, and the parts of the blame sum to the whole.
+fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64) -> Result<(), String> {
+    let is_packet = |hop: Hop| (Hop::TcpXmit..=Hop::TcpRecv).contains(&hop);
+    for latency in journey.latencies().filter(|l| is_packet(l.from) && is_packet(l.to)) {
+        let from_ns = latency.at_ns - latency.ns;
+        if world.pass_at(from_ns, at) != world.pass_at(latency.at_ns, at) {
+            return Err(format!("{latency:?} is of two packets: {journey:?}"));
+        }
+    }
+    let Some(blame) = Blame::of(journey, HopSet::all()) else { return Ok(()) };
+    let parts: u64 = blame.parts().map(|(_, ns)| ns).sum();
+    let waits = journey.spans().any(|(_, span)| span.is_some_and(|span| span.is_wait && span.ns > 0));
+    match (parts == blame.total_ns(), waits == blame.ns(Part::Retransmission).is_some_and(|ns| ns > 0)) {
+        (false, _) => Err(format!("{parts} ns of {}: {journey:?}", blame.total_ns())),
+        (_, false) => Err(format!("{blame:?} of {journey:?}")),
+        _ => Ok(()),
+    }
 }
 
 /// The journeys of one stream with their bytes in the counting of the truth, in order.
@@ -158,7 +178,8 @@ fn piece_is_whole(
     let over = |hop: Hop| over_any.clone().filter(move |e| e.hop == hop);
     let read_ns = over(Hop::AppRecv).next().map(|e| e.time_ns);
     for hop in Hop::path().iter().copied() {
-        let mine = journey.rungs.time_ns(hop);
+        // The first of all copies that were there.
+        let mine = journey.all_rungs().filter(|rung| rung.hop == hop).map(|rung| rung.time_ns).min();
         match hop {
             Hop::TcpSend | Hop::AppSend | Hop::AppCopy | Hop::TaskWake | Hop::TaskRun => {}
             // The first notice that reaches so far, once it had arrived.
@@ -186,6 +207,11 @@ fn piece_is_whole(
                 }
             }
         }
+    }
+    let received =
+        over(Hop::TcpRecv).next().map(|e| e.time_ns).filter(|_| journey.verdict == Verdict::Complete);
+    if received.is_some() && journey.rungs.time_ns(Hop::TcpRecv) != received {
+        return say(format!("its bytes were received at {received:?}"));
     }
     if journey.disordered() > 0 {
         return say("out of order".to_owned());

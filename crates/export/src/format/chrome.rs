@@ -80,7 +80,7 @@ impl MarkWriter for Chrome {
                 }))?;
                 // An arrow begins, goes on and ends at the slices of one journey.
                 let phase = match hit.ends {
-                    _ if hit.again > 0 => return Ok(()),
+                    _ if hit.is_after => return Ok(()),
                     (true, true) => return Ok(()),
                     (true, false) => "s",
                     (false, true) => "f",

@@ -32,6 +32,9 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
             args.push(("half_width_ns", half_width_ns.to_string()));
         }
     }
+    if let Some(ns) = hit.waited_ns {
+        args.push(("waited_for_retransmission_ns", ns.to_string()));
+    }
     if hit.tid != 0 {
         args.push(("thread", format!("{} {}/{}", about.comm(hit.hop), hit.tgid, hit.tid)));
     }

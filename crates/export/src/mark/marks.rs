@@ -7,7 +7,6 @@ use crate::timeline::TimeLine;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
-use magscope_core::journey::Rungs;
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
@@ -128,32 +127,46 @@ impl Marks {
             tx: (journey.tx_node, self.names.host(journey.tx_node), self.place(journey.tx_node, tx)),
             rx: (journey.rx_node, self.names.host(journey.rx_node), self.place(journey.rx_node, rx)),
         };
-        let mut latencies = journey.latencies().peekable();
-        let (first, last) = (journey.rungs.hops().next(), journey.rungs.last());
-        for rung in journey.all_rungs() {
-            let latency = latencies.next_if(|latency| latency.to == rung.hop);
+        let first = journey.all_rungs().next().map(|rung| (rung.hop, rung.copy));
+        let last = journey.rungs.last().and_then(|hop| journey.rung(hop)).map(|rung| (rung.hop, rung.copy));
+        for (rung, span) in journey.spans() {
+            let (waited, latency) = span.map_or((None, None), |span| {
+                let span_of = Some((span.from, span.ns, span.half_width_ns));
+                if span.is_wait { (Some(span.ns), None) } else { (None, span_of) }
+            });
+            let here = Some((rung.hop, rung.copy));
             let what = What::Hit(Hit {
                 about: about.clone(),
                 hop: rung.hop,
                 cpu: rung.cpu,
                 tgid: rung.tgid,
                 tid: rung.tid,
-                latency: latency.map(|l| (l.from, l.ns, l.half_width_ns)),
+                latency,
+                waited_ns: waited,
                 at_return: rung.at_return,
-                again: 0,
-                ends: (first == Some(rung.hop), last == Some(rung.hop)),
+                again: rung.copy.saturating_sub(1),
+                is_after: rung.copy > journey.copy,
+                ends: (first == here, last == here),
             });
             out(places.mark(self.line.ns(rung.time_ns), rung.hop, what));
         }
-        for (at, branch) in journey.branches.iter().enumerate() {
-            let again = at as u32 + 1;
-            if let Some(told_ns) = branch.told_ns {
-                let what = What::Hit(hit(&about, Hop::TcpRetransmit, 0, again));
+        for copy in &journey.copies {
+            if let Some(told_ns) = copy.told_ns {
+                let what = What::Hit(Hit {
+                    about: about.clone(),
+                    hop: Hop::TcpRetransmit,
+                    cpu: 0,
+                    tgid: 0,
+                    tid: 0,
+                    latency: None,
+                    waited_ns: None,
+                    at_return: false,
+                    again: copy.number.saturating_sub(1),
+                    is_after: true,
+                    ends: (false, false),
+                });
                 out(places.mark(self.line.ns(told_ns), Hop::TcpXmit, what));
             }
-            branch_hits(&branch.rungs, &about, again, |ns, hop, what| {
-                out(places.mark(self.line.ns(ns), hop, what));
-            });
         }
         let (after, reason) = match journey.verdict {
             Verdict::LostAfter { hop } => (hop, None),
@@ -166,28 +179,6 @@ impl Marks {
 
     fn place(&mut self, node: u16, flow: Option<&Flow>) -> Arc<str> {
         flow.map(|flow| self.names.place(node, flow.netns)).unwrap_or_default()
-    }
-}
-
-fn hit(about: &Arc<About>, hop: Hop, cpu: u16, again: u32) -> Hit {
-    Hit {
-        about: about.clone(),
-        hop,
-        cpu,
-        tgid: 0,
-        tid: 0,
-        latency: None,
-        at_return: false,
-        again,
-        ends: (false, false),
-    }
-}
-
-fn branch_hits(rungs: &Rungs, about: &Arc<About>, again: u32, mut out: impl FnMut(u64, Hop, What)) {
-    for hop in rungs.hops() {
-        if let (Some(time_ns), Some(cpu)) = (rungs.time_ns(hop), rungs.cpu(hop)) {
-            out(time_ns, hop, What::Hit(hit(about, hop, cpu, again)));
-        }
     }
 }
 

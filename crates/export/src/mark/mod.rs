@@ -113,12 +113,16 @@ pub struct Hit {
     pub tgid: u32,
     /// Thread, 0 where it is not known.
     pub tid: u32,
-    /// The hop before, how long it took from there and how wrong that may be, nanoseconds.
+    /// The hop before in the same copy, how long it took from there and how wrong that may be, nanoseconds.
     pub latency: Option<(Hop, u64, u64)>,
+    /// The first hit of a later copy: how long the sender waited for the retransmission since the copy before was seen last.
+    pub waited_ns: Option<u64>,
     /// Taken when the call returned.
     pub at_return: bool,
     /// 0 the first time it was sent, then 1 and so on.
     pub again: u32,
+    /// Of a copy that was sent after the one that ended the journey, or a report of a retransmission.
+    pub is_after: bool,
     /// Whether it is the first hit, or the last, of its journey in the order of the path.
     pub ends: (bool, bool),
 }

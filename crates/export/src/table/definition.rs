@@ -65,8 +65,8 @@ tables! {
     Hops "hops" {
         ts_ns: Int, ts: Instant, journey: Id, host: Name, place: Name, hop: Name, step: Small, direction: Name,
         cpu: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name, proto: Name, flow: MaybeId, bytes: Int,
-        at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, verdict: Name, whole: Flag,
-        wire_key: MaybeId, wire_bucket: MaybeSmall,
+        at_return: Flag, from_hop: Name, latency_ns: MaybeInt, half_width_ns: MaybeInt, copy: MaybeSmall,
+        waited_ns: MaybeInt, copy_dropped: Name, verdict: Name, whole: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
     /// A journey.
     Journeys "journeys" {

@@ -108,10 +108,10 @@ impl<W: TableWriter> Periods<W> {
         let ends = ends.or_else(|| context.rx_flow(journey).map(|f| (f.remote, f.local)));
         let flow = ends.map(|(from, to)| format!("{} {from}→{to}", journey.proto));
         let task = |sent: bool| if sent { context.sender(journey) } else { context.reader(journey) };
-        let mut latencies = journey.latencies().peekable();
-        for rung in journey.all_rungs() {
-            let latency = latencies.next_if(|latency| latency.to == rung.hop);
-            let latency = latency.filter(|_| journey.verdict.is_whole());
+        for (rung, span) in journey.spans() {
+            let latency = span.filter(|span| !span.is_wait && journey.verdict.is_whole());
+            // A journey counts once at a hop, however many copies of it came there.
+            let counts = rung.copy == 0 || rung.copy == journey.copy;
             let sent = rung.hop.direction() == Direction::Tx;
             let node = if sent { journey.tx_node } else { journey.rx_node };
             let mut at = self.line.ns(rung.time_ns).div_euclid(self.every_ns);
@@ -128,8 +128,10 @@ impl<W: TableWriter> Periods<W> {
                     OTHERS.clone_into(&mut key.2);
                 }
                 let sum = groups.entry(key).or_default();
-                sum.journeys += 1;
-                sum.bytes = sum.bytes.saturating_add(journey.bytes());
+                if counts {
+                    sum.journeys += 1;
+                    sum.bytes = sum.bytes.saturating_add(journey.bytes());
+                }
                 if let Some(latency) = latency {
                     sum.latency(latency);
                     if by == HOP {

@@ -202,9 +202,7 @@ impl Scope {
     /// Counts a journey that is looked at.
     pub(super) fn count(&mut self, line: &Lifeline) {
         for step in line.steps() {
-            if let Some(at_ns) = line.journey.rungs.time_ns(step.to) {
-                self.pyramid.count(Lane::Latency(step.to), at_ns, step.ns);
-            }
+            self.pyramid.count(Lane::Latency(step.to), step.at_ns, step.ns);
             if let Some(below) = step.to.path_index().and_then(|index| self.below.get_mut(index)) {
                 *below = Some(step.from);
             }

@@ -46,15 +46,22 @@ impl Scope {
             (at, Stop { place: Place::Hop(rung.hop), time_ns: rung.time_ns })
         };
         let mut stops: Vec<_> = line.marks().map(mark).collect();
+        let mut probes = Vec::new();
         for pass in self.ties.of(line.key()) {
             let place = Place::Probe(pass.probe);
             let after = self.probes.get(pass.probe).and_then(|probe| probe.asked.after?.path_index());
-            let Some(after) = after.filter(|_| stops.iter().all(|(_, stop)| stop.place != place)) else {
+            let Some(after) = after.filter(|_| probes.iter().all(|(_, stop): &(_, Stop)| stop.place != place))
+            else {
                 continue;
             };
-            stops.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
+            probes.push(((after, 1 + pass.probe.index()), Stop { place, time_ns: pass.hit.time_ns }));
         }
-        stops.sort_by_key(|(at, _)| *at);
+        // A hop may be there more than once: of each copy of the bytes.
+        probes.sort_by_key(|(at, _)| *at);
+        for (at, stop) in probes {
+            let below = stops.iter().rposition(|(other, _)| *other <= at);
+            stops.insert(below.map_or(0, |n| n + 1), (at, stop));
+        }
         stops.into_iter().map(|(_, stop)| stop).collect()
     }
 

@@ -4,11 +4,13 @@ use super::Scope;
 use crate::blame::blame_words;
 use crate::format::short_duration;
 use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed};
-use crate::lifeline::Lifeline;
+use crate::lifeline::{Lifeline, Step};
 use crate::names::Seat;
 use crate::view::{Align, Route, Top};
 use crate::window::{BUCKET_NS, BUCKETS};
+use magscope_core::context::Context;
 use magscope_core::governed::Level;
+use magscope_core::journey::Rung;
 use magscope_core::{Direction, Hop};
 use std::time::Duration;
 
@@ -75,6 +77,25 @@ impl Scope {
         Some((blame_words(line, step, |tid| self.comm_at(line, step.to, tid)), step.ns))
     }
 
+    /// Which copy passed there, on the first rung of each, and that the kernel dropped it, on the last.
+    fn copy_words(&self, line: &Lifeline, mark: &Rung, step: Option<Step>) -> String {
+        let journey = &line.journey;
+        let Some(copy) = journey.copies.iter().find(|copy| copy.number == mark.copy) else {
+            return String::new();
+        };
+        let mut words = Vec::new();
+        if copy.rungs.hops().next() == Some(mark.hop) {
+            let wait =
+                if step.is_some_and(|step| step.is_wait) { " after waiting for retransmission" } else { "" };
+            words.push(format!("{}{wait}", copy.words()));
+        }
+        if let Some(drop) = copy.dropped.filter(|_| copy.rungs.last() == Some(mark.hop)) {
+            let context: &dyn Context = &self.names;
+            words.push(context.copy_drop(journey, copy, &drop));
+        }
+        words.join(", ")
+    }
+
     /// Name of the thread of a rung: a sender's hop has it of the sender's recording.
     fn comm_at(&self, line: &Lifeline, hop: Hop, tid: u32) -> Option<&str> {
         let sends = hop.direction() == Direction::Tx;
@@ -123,10 +144,9 @@ impl Scope {
     fn inspector(&self) -> Option<Inspector<'_>> {
         let line = self.selected.as_ref().filter(|_| self.view.top == Top::Inspector)?;
         let blamed = line.blame();
-        let rungs = line.marks().map(|mark| {
-            let step = line.steps().find(|step| step.to == mark.hop);
+        let rungs = line.spans().map(|(mark, step)| {
             let who = match (mark.tid, self.comm_at(line, mark.hop, mark.tid)) {
-                (0, _) => String::new(),
+                (0, _) => self.copy_words(line, &mark, step),
                 (tid, None) => tid.to_string(),
                 (tid, Some(comm)) => format!("{comm}/{tid}"),
             };
@@ -134,7 +154,9 @@ impl Scope {
             let since_start_ns = i64::try_from(since).unwrap_or(i64::MAX);
             LadderRow { mark, since_start_ns, step, blamed: step.is_some() && step == blamed, who }
         });
-        let rungs = rungs.collect();
+        let mut rungs: Vec<LadderRow> = rungs.collect();
+        // Copies that were sent after the journey had its bytes stand below it all.
+        rungs.sort_by_key(|row| row.mark.copy <= line.journey.copy);
         let route = self.route_words(Route { from: line.from, to: line.to });
         let (passes, payload) = (self.passes(line), self.payload(line));
         let verdict = self.names.verdict(&line.journey);

@@ -81,9 +81,8 @@ impl Scope {
     /// Whether an event is a rung of the selected journey.
     fn is_of_selected(&self, event: &Event) -> bool {
         self.selected.as_ref().is_some_and(|line| {
-            line.journey
-                .rung(event.hop)
-                .is_some_and(|rung| rung.time_ns == event.time_ns && rung.cpu == event.cpu)
+            let mut rungs = line.journey.all_rungs();
+            rungs.any(|rung| (rung.hop, rung.time_ns, rung.cpu) == (event.hop, event.time_ns, event.cpu))
         })
     }
 

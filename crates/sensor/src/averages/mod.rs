@@ -256,7 +256,7 @@ impl Averages {
     fn journey(&mut self, journey: &Journey) {
         let Some(hop) = self.served.receives().filter(|_| journey.verdict.is_whole()) else { return };
         let (Some(read), Some(first)) = (journey.rung(hop), journey.ladder().next()) else { return };
-        let Some(ns) = journey.between_ns(first.hop, hop).filter(|_| first.hop != hop) else { return };
+        let Some(ns) = journey.since_start_ns(hop) else { return };
         for id in self.reads.find(read.time_ns, read.cpu) {
             if let Some(watch) = self.watches.get_mut(id) {
                 watch.journey(read.time_ns, ns, first.hop);

@@ -105,6 +105,8 @@ impl<'c> Ctf<'c> {
         let latency = hit.latency.map_or(-1, |(_, ns, _)| i64::try_from(ns).unwrap_or(i64::MAX));
         self.scratch.extend(latency.to_le_bytes());
         self.scratch.extend(hit.latency.map_or(0, |(_, _, half_width_ns)| half_width_ns).to_le_bytes());
+        let waited = hit.waited_ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
+        self.scratch.extend(waited.to_le_bytes());
         self.scratch.extend(hit.again.to_le_bytes());
         self.text(hit.about.verdict.name());
         self.way(hit.about.way);

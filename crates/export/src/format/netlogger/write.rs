@@ -150,6 +150,9 @@ impl NetLogger {
         if hit.again > 0 {
             number(line, words.again, u64::from(hit.again));
         }
+        if let Some(ns) = hit.waited_ns {
+            number(line, words.waited, ns);
+        }
         if hit.at_return {
             number(line, words.at_return, 1);
         }
@@ -320,6 +323,8 @@ mod tests {
             latency: Some((Hop::AppSend, 9, 1)),
             at_return: true,
             again: 2,
+            waited_ns: Some(8),
+            is_after: false,
             ends: (true, true),
         };
         let mark = Mark { ns, node: 0, host: host.into(), place: comm.into(), what: What::Hit(hit) };
@@ -333,7 +338,7 @@ mod tests {
             written(Dialect::Ulm, "curl", "hostA", 1_767_323_045_123_456_789),
             "DATE=20260102030405.123456 HOST=hostA PROG=magnet-scope LVL=Usage NL.EVNT=tcp.send ID=18446744073709551615 \
              SRC.IP=\"fd00::1\" SRC.PORT=80 DST.IP=10.0.0.1 DST.PORT=443 PROT=tcp VOL=7 MAG.SEQ=4294967295 MAG.IPID=3 \
-             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 \
+             STAT=complete MAG.CPU=3 MAG.LAT=9 MAG.FROM=app.send MAG.ERR=1 PS=4 MAG.TID=5 CMD=curl MAG.NETN=1 MAG.TRY=2 MAG.WAIT=8 \
              MAG.RET=1 MAG.ALL=5 MAG.AERR=1 MAG.NS=1767323045123456789 MAG.NODE=curl\n"
         );
     }

@@ -10,10 +10,16 @@ pub fn comment(journey: &Journey) -> Box<str> {
     if let Some(ns) = journey.total_ns() {
         let _ = write!(text, " in {}", interval(ns, journey.total_half_width_ns()));
     }
-    for (at, latency) in journey.latencies().enumerate() {
-        let before = if at == 0 { "; " } else { ", " };
-        let took = interval(latency.ns, latency.half_width_ns);
-        let _ = write!(text, "{before}{}→{} {took}", latency.from, latency.to);
+    let mut before = "; ";
+    for (rung, span) in journey.spans() {
+        let Some(span) = span else { continue };
+        let took = interval(span.ns, span.half_width_ns);
+        let _ = if span.is_wait {
+            write!(text, "{before}waiting for retransmission {took}, copy {}", rung.copy)
+        } else {
+            write!(text, "{before}{}→{} {took}", span.from, span.to)
+        };
+        before = ", ";
     }
     text.into()
 }

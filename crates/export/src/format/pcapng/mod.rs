@@ -155,23 +155,19 @@ impl Pcapng {
             return;
         }
         let mut said: Option<Box<str>> = None;
-        let rungs = std::iter::once(&journey.rungs).chain(journey.branches.iter().map(|branch| &branch.rungs));
-        for rungs in rungs {
-            for hop in rungs.hops().filter(|hop| self.hops.contains(*hop)) {
-                let (Some(ns), Some(cpu)) = (rungs.time_ns(hop), rungs.cpu(hop)) else { continue };
-                let sent = hop.direction() == magscope_core::Direction::Tx;
-                let node = if sent { journey.tx_node } else { journey.rx_node };
-                let Some(number) = self.place((node, hop, cpu, ns)) else { continue };
-                let Some(packet) = self.waiting.get_mut((number - self.gone) as usize) else { continue };
-                if packet.journeys.iter().any(|(id, _)| *id == journey.id) {
-                    continue;
-                }
-                if packet.journeys.len() < NAMED {
-                    let said = said.get_or_insert_with(|| comment(journey));
-                    packet.journeys.push((journey.id, said.clone()));
-                } else {
-                    packet.more += 1;
-                }
+        for rung in journey.all_rungs().filter(|rung| self.hops.contains(rung.hop)) {
+            let sent = rung.hop.direction() == magscope_core::Direction::Tx;
+            let node = if sent { journey.tx_node } else { journey.rx_node };
+            let Some(number) = self.place((node, rung.hop, rung.cpu, rung.time_ns)) else { continue };
+            let Some(packet) = self.waiting.get_mut((number - self.gone) as usize) else { continue };
+            if packet.journeys.iter().any(|(id, _)| *id == journey.id) {
+                continue;
+            }
+            if packet.journeys.len() < NAMED {
+                let said = said.get_or_insert_with(|| comment(journey));
+                packet.journeys.push((journey.id, said.clone()));
+            } else {
+                packet.more += 1;
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::table::definition::columns;
 use crate::timeline::TimeLine;
 use crate::wire;
 use magscope_core::context::Context;
-use magscope_core::journey::Latency;
+use magscope_core::journey::Rung;
 use magscope_core::{Direction, Hop, Journey, Task};
 
 /// Names of hops as the columns know them until their rows are handed over.
@@ -51,6 +51,15 @@ impl<'j> End<'j> {
     }
 }
 
+/// Why the kernel dropped a copy, at the last of its rungs; else empty.
+fn dropped_behind(journey: &Journey, rung: &Rung, context: &dyn Context) -> String {
+    let copy = journey.copies.iter().find(|copy| rung.copy != 0 && copy.number == rung.copy);
+    let copy = copy.filter(|copy| copy.rungs.last() == Some(rung.hop));
+    let drop = copy.and_then(|copy| copy.dropped);
+    let node = if rung.hop.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
+    drop.map(|drop| context.drop_reason(node, drop.reason)).unwrap_or_default()
+}
+
 pub fn hop_rows(
     nodes: &mut [Node],
     line: TimeLine,
@@ -59,16 +68,14 @@ pub fn hop_rows(
     context: &dyn Context,
     key: Option<u64>,
 ) {
-    let mut latencies = journey.latencies().peekable();
     let mut ends: [Option<End>; 2] = [None, None];
-    for rung in journey.all_rungs() {
+    for (rung, span) in journey.spans() {
         let sent = rung.hop.direction() == Direction::Tx;
         let node = if sent { journey.tx_node } else { journey.rx_node };
         let Some(Node { hops: rows, common, .. }) = nodes.get_mut(usize::from(node)) else { continue };
         let common = &mut common.hops;
         let end = ends[usize::from(sent)].get_or_insert_with(|| End::of(rows, names, journey, context, sent));
-        // Latencies come in the order of the rungs they end at, with some rungs left out.
-        let latency: Option<Latency> = latencies.next_if(|latency| latency.to == rung.hop);
+        let latency = span.filter(|span| !span.is_wait);
         rows.rows += 1;
         rows.ts_ns.push_signed(line.ns(rung.time_ns));
         rows.ts.push(line.utc_ns(rung.time_ns));
@@ -95,6 +102,9 @@ pub fn hop_rows(
         rows.from_hop.push_key(from);
         rows.latency_ns.push(latency.map(|latency| latency.ns));
         rows.half_width_ns.push(latency.map(|latency| latency.half_width_ns));
+        rows.copy.push(some_u32(rung.copy));
+        rows.waited_ns.push(span.filter(|span| span.is_wait).map(|span| span.ns));
+        rows.copy_dropped.push(&dropped_behind(journey, &rung, context));
         rows.verdict.push_key(end.verdict);
         rows.whole.push(journey.verdict.is_whole());
         rows.wire_key.push(key);

@@ -5,7 +5,7 @@ use magscope_core::beside::Beside;
 use magscope_core::clock::UtcMap;
 use magscope_core::context::Context;
 use magscope_core::custom::{Mark, ProbeValue};
-use magscope_core::journey::{Across, Branch, Latency, Resend};
+use magscope_core::journey::{Across, Latency, Resend, Rung, SentCopy};
 use magscope_core::{Flow, FlowId, Hop, Journey, Loss, PayloadHead, ProbeHit, Proto, Task, Verdict};
 use magscope_scope::format::duration;
 use serde::{Serialize, Serializer};
@@ -53,15 +53,18 @@ pub struct Row {
     gap: Option<Loss>,
     /// Times it was sent again.
     pub retransmits: u32,
-    /// The first of those times.
-    pub branches: Vec<Again>,
+    /// Its copies, where it was sent several times.
+    pub copies: Vec<Passage>,
+    /// Copies that are not listed.
+    #[serde(skip_serializing_if = "is_none_left")]
+    copies_left_out: u32,
     /// Its times may be a neighbour's.
     pub ambiguous: bool,
-    /// The step that took longest; `dev.done` stands beside the way and is none.
+    /// The step that took longest, or the wait between two copies; `dev.done` stands beside the way and is none.
     pub largest: Option<Step>,
-    /// Every hop it passed.
+    /// Every hop it passed, each copy by itself.
     rungs: Vec<Place>,
-    /// The time between neighbouring hops.
+    /// The time between neighbouring hops of one copy, and from one copy to the next.
     latencies: Vec<Step>,
     /// Custom probes that are shown as hops, and saw its bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -141,27 +144,35 @@ struct Place {
     cpu: u16,
     tgid: u32,
     tid: u32,
+    /// Number of the copy that passed; absent at the sockets' hops and where it was sent once.
+    #[serde(skip_serializing_if = "is_none_left")]
+    copy: u32,
     /// Taken when the call returned: at no place in the order of time.
     at_return: bool,
 }
 
-/// One time it was sent again.
+/// One copy of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Again {
-    /// Why, as the kernel told.
+pub struct Passage {
+    /// From 1.
+    pub number: u32,
+    /// Why it was sent, as the kernel told.
     pub kind: Resend,
     told_ns: Option<u64>,
-    /// The receiver's hops may be those of another time.
+    /// The receiver's hops may be those of another copy.
     ambiguous: bool,
-    rungs: Vec<Packet>,
-}
-
-/// A hop that a packet passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Packet {
-    hop: Hop,
-    time_ns: u64,
-    cpu: u16,
+    /// Whether the hops of the receiver's socket follow this one.
+    pub ended: bool,
+    /// When the kernel dropped it, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drop_name: Option<String>,
+    /// The last hop that it passed.
+    pub last: Option<Hop>,
+    /// The same in words.
+    #[serde(skip)]
+    pub said: String,
 }
 
 /// A step between two hops.
@@ -173,6 +184,9 @@ pub struct Step {
     pub to: Hop,
     /// How long it took, nanoseconds.
     pub ns: u64,
+    /// The time between two copies: waiting for retransmission.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// Between two clocks: how far from the truth that can be, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
@@ -185,11 +199,14 @@ impl Row {
     /// Names everything now: what the correlator knows of a flow it may forget later.
     pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Beside) -> Self {
         let step = |latency: Latency| {
-            let Latency { from, to, ns, half_width_ns } = latency;
+            let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
             let resolvable = (half_width_ns > 0).then(|| latency.is_resolvable());
-            Step { from, to, ns, half_width_ns, resolvable }
+            Step { from, to, ns, waited: is_wait, half_width_ns, resolvable }
         };
-        let latencies: Vec<Step> = journey.latencies().map(step).collect();
+        let on_the_way = |(rung, latency): (Rung, Option<Latency>)| {
+            latency.filter(|l| l.to != Hop::DevDone && rung.copy <= journey.copy)
+        };
+        let latencies: Vec<Step> = journey.spans().filter_map(|(_, latency)| latency.map(step)).collect();
         let start_ns = journey.start_ns();
         Row {
             id: journey.id,
@@ -211,9 +228,10 @@ impl Row {
                 _ => None,
             },
             retransmits: journey.retransmits(),
-            branches: journey.branches.iter().map(Again::of).collect(),
+            copies: journey.copies.iter().map(|copy| Passage::of(journey, copy, known)).collect(),
+            copies_left_out: journey.copies_left_out,
             ambiguous: journey.ambiguous,
-            largest: latencies.iter().filter(|l| l.to != Hop::DevDone).max_by_key(|l| l.ns).copied(),
+            largest: journey.spans().filter_map(on_the_way).max_by_key(|l| l.ns).map(step),
             rungs: journey
                 .all_rungs()
                 .map(|r| Place {
@@ -222,6 +240,7 @@ impl Row {
                     cpu: r.cpu,
                     tgid: r.tgid,
                     tid: r.tid,
+                    copy: r.copy,
                     at_return: r.at_return,
                 })
                 .collect(),
@@ -263,17 +282,26 @@ impl Head {
     }
 }
 
-impl Again {
-    fn of(branch: &Branch) -> Self {
-        let packet = |hop| {
-            let (time_ns, cpu) = (branch.rungs.time_ns(hop)?, branch.rungs.cpu(hop)?);
-            Some(Packet { hop, time_ns, cpu })
+impl Passage {
+    fn of(journey: &Journey, copy: &SentCopy, known: &dyn Context) -> Self {
+        let last = copy.rungs.last();
+        let why = copy.dropped.map(|drop| known.copy_drop(journey, copy, &drop));
+        let ended = copy.number == journey.copy;
+        let behind = last.map_or_else(|| " not seen".to_owned(), |hop| format!(" to {hop}"));
+        let end = match &why {
+            Some(why) => format!(": {why}"),
+            None => String::new(),
         };
-        Again {
-            kind: branch.kind,
-            told_ns: branch.told_ns,
-            ambiguous: branch.ambiguous,
-            rungs: branch.rungs.hops().filter_map(packet).collect(),
+        Passage {
+            number: copy.number,
+            kind: copy.kind,
+            told_ns: copy.told_ns,
+            ambiguous: copy.ambiguous,
+            ended,
+            dropped_ns: copy.dropped.map(|drop| drop.time_ns),
+            said: format!("{}{behind}{end}", copy.words()),
+            drop_name: why,
+            last,
         }
     }
 }
@@ -353,6 +381,11 @@ fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
 fn is_zero(ns: &u64) -> bool {
     *ns == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_none_left(number: &u32) -> bool {
+    *number == 0
 }
 
 fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

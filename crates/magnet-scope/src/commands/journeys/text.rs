@@ -61,7 +61,11 @@ fn journey(text: &mut String, row: &Row, width: usize) {
             } else {
                 format!("{}{}", duration(step.ns), plus_minus(step.half_width_ns))
             };
-            format!("{took} between {} and {}", step.from, step.to)
+            if step.waited {
+                format!("{took} waiting for retransmission")
+            } else {
+                format!("{took} between {} and {}", step.from, step.to)
+            }
         },
     );
     // Writing into a String cannot fail.
@@ -83,6 +87,10 @@ fn journey(text: &mut String, row: &Row, width: usize) {
         parts.push("ambiguous: its times may be a neighbour's".to_owned());
     }
     pack(text, &parts, width);
+    if row.copies.iter().any(|copy| !copy.ended) {
+        let copies: Vec<String> = row.copies.iter().map(|copy| copy.said.clone()).collect();
+        pack(text, &copies, width);
+    }
     let since = |ns: u64| match ns.checked_sub(row.start_ns.unwrap_or(ns)) {
         Some(after) => format!("+{}", duration(after)),
         None => "before".to_owned(),
@@ -110,7 +118,7 @@ fn journey(text: &mut String, row: &Row, width: usize) {
 
 /// Why it was sent again, as far as the kernel told: ` (timeout, fast)`.
 fn reasons(row: &Row) -> String {
-    let told = row.branches.iter().map(|again| again.kind).filter(|kind| *kind != Resend::Unknown);
+    let told = row.copies.iter().map(|copy| copy.kind).filter(|kind| *kind != Resend::Unknown);
     let names: Vec<_> = told.map(Resend::name).collect();
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }

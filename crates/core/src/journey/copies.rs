@@ -1,4 +1,4 @@
-//! Branches: what happened to bytes that were sent again.
+//! Copies: the passages of bytes that were sent more than once.
 
 use super::rungs::Rungs;
 use serde::Serialize;
@@ -49,21 +49,42 @@ impl fmt::Display for Resend {
     }
 }
 
-/// One pass of a journey's bytes through the sender's packet hops after the first, and the receiver's packet hops that
-/// this packet passed.
+/// One passage of a journey's bytes down the sender's stack, and up the receiver's as far as its packet came.
 ///
-/// A copy that the network made is no pass of the sender and has no branch. Which packet arrived is told by the IPv4
-/// identification; without one (IPv6, `tcp.recv` alone) by order, and where that leaves more than one possible,
-/// [`Branch::ambiguous`] says so. A rung whose time is also that of the journey's own [`super::Journey::rungs`] is the pass
-/// that got there first.
+/// A copy that the network made is none of the sender's and has no entry. The IPv4 identification says which copy arrived;
+/// without one (IPv6, `tcp.recv` alone) the order decides, and [`SentCopy::ambiguous`] is set where several are possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Branch {
-    /// Why it was sent again.
+pub struct SentCopy {
+    /// Its number among the copies of the journey, from 1.
+    pub number: u32,
+    /// Why it was sent; [`Resend::Unknown`] for the first.
     pub kind: Resend,
-    /// When `tcp.retransmit` told of it; `None` if that was not seen. It fires after the packet has gone out.
+    /// When `tcp.retransmit` reported it; `None` if that was not seen. The event comes after the packet has gone out.
     pub told_ns: Option<u64>,
-    /// When this pass was at which packet hop; empty if only `tcp.retransmit` told of it.
+    /// When it passed which packet hop; empty if only `tcp.retransmit` reported it.
     pub rungs: Rungs,
-    /// More than one pass was on its way and nothing told them apart: the receiver's rungs may be another's.
+    /// Where the kernel dropped it.
+    pub dropped: Option<CopyDrop>,
+    /// Several copies were on their way and nothing distinguished them: the receiver's rungs may be another's, so no time
+    /// from the sender's rungs to the receiver's is measured.
     pub ambiguous: bool,
+}
+
+/// The kernel's drop of one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyDrop {
+    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Number of the kernel's `enum skb_drop_reason`.
+    pub reason: u32,
+}
+
+impl SentCopy {
+    /// Which copy, and why it was sent: `copy 2 (fast)`.
+    pub fn words(&self) -> String {
+        match self.kind {
+            Resend::Unknown => format!("copy {}", self.number),
+            kind => format!("copy {} ({kind})", self.number),
+        }
+    }
 }
