@@ -16,7 +16,7 @@ pub use words::{passes, step_words};
 
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop, HopSet};
-use crate::journey::{Journey, Presence, Rung};
+use crate::journey::{Journey, Presence};
 use serde::Serialize;
 
 /// One who can be to blame.
@@ -130,13 +130,9 @@ impl Blame {
         let mut way = journey.way();
         let mut from = way.next()?;
         let end_ns = from.time_ns.saturating_add(total_ns);
-        // A copy that was still on its way when the one that ended the journey went out delayed nothing from then on.
-        let ended_by = |rung: &Rung| rung.copy != 0 && rung.copy == journey.copy;
-        let out_ns = journey.way().find(ended_by).map_or(u64::MAX, |rung| rung.time_ns);
         let mut blame = Blame { total_ns, ..Blame::default() };
         for rung in way {
-            let is_behind = rung.copy != 0 && rung.copy < journey.copy && rung.time_ns > out_ns;
-            if rung.time_ns < from.time_ns || rung.time_ns > end_ns || is_behind {
+            if rung.time_ns < from.time_ns || rung.time_ns > end_ns || journey.is_overtaken(&rung) {
                 continue;
             }
             let part = match (from.hop, rung.hop, journey.presence) {

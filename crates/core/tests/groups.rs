@@ -95,3 +95,37 @@ fn a_group_whose_sender_is_elsewhere() {
     assert_eq!(done.len(), 2);
     assert!(done.iter().all(|j| j.verdict == Verdict::HalfComplete && j.rungs.has(Hop::DevRecv)));
 }
+
+/// Datagrams without an identification, 300 ms apart: each is received in a buffer of its own, that an earlier one was sent in.
+fn nameless(n: u64, is_lost: impl Fn(u64) -> bool) -> Vec<Event> {
+    let mut events = Vec::new();
+    for i in 0..n {
+        let at = i * 300_000_000;
+        events.extend(down(at, 0, 1 + i as u32, 100));
+        if !is_lost(i) {
+            let skb = if i == 0 { 1000 } else { i as u32 };
+            let up = group_up(at + 10_000, GROUP_THERE, 0, &[73]);
+            events.extend(up.into_iter().map(|e| Event { skb: if e.skb == 0 { 0 } else { skb }, ..e }));
+            events.push(group_read(at + 20_000, 3, 73));
+        }
+    }
+    events
+}
+
+#[test]
+fn one_place_takes_one_copy_of_one_datagram_without_an_identification() {
+    let done = journeys(group_flows(), nameless(10, |_| false));
+    assert_eq!(done.len(), 10, "{done:#?}");
+    for journey in &done {
+        assert_eq!((journey.verdict, journey.rx_flow), (Verdict::Complete, GROUP_THERE), "{journey:#?}");
+        assert!(journey.total_ns().is_some_and(|ns| ns < 100_000), "{journey:#?}");
+    }
+}
+
+#[test]
+fn a_lost_datagram_to_a_group_is_not_taken_for_the_next_one() {
+    let done = journeys(group_flows(), nameless(10, |i| i == 0 || i == 4));
+    let complete: Vec<_> = done.iter().filter(|j| j.verdict == Verdict::Complete).collect();
+    assert_eq!((done.len(), complete.len()), (10, 8), "{done:#?}");
+    assert!(complete.iter().all(|j| j.total_ns().is_some_and(|ns| ns < 100_000)), "{done:#?}");
+}

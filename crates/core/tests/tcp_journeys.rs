@@ -75,7 +75,8 @@ fn a_retransmission_is_counted_once_and_completes() {
     let (done, correlator) = correlate(coverage(), flows(Proto::TCP), events);
     assert_eq!(ranges(&done), [(100, 50)]);
     assert_eq!((done[0].verdict, done[0].retransmits()), (Verdict::Complete, 1));
-    assert_eq!(done[0].rungs.time_ns(Hop::DevXmit), Some(14), "the first time stays");
+    assert_eq!(done[0].rungs.time_ns(Hop::DevXmit), Some(204), "of the copy that arrived");
+    assert_eq!(done[0].copies[0].dropped.map(|drop| drop.reason), Some(42));
     assert_eq!(correlator.counters().drops, 1);
 }
 

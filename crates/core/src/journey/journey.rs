@@ -191,16 +191,28 @@ impl Journey {
             && is_ambiguous(from.copy)
     }
 
+    /// Whether a rung of a copy was passed when the next copy was under way already: from there on nobody waited for it.
+    pub(crate) fn is_overtaken(&self, rung: &Rung) -> bool {
+        if rung.copy == 0 || rung.copy >= self.copy {
+            return false;
+        }
+        let next = self.copies.iter().filter(|copy| copy.number > rung.copy && copy.number <= self.copy);
+        let mut starts = next.filter_map(|copy| copy.rungs.time_ns(copy.rungs.hops().next()?));
+        starts.next().is_some_and(|start_ns| rung.time_ns > start_ns)
+    }
+
     /// Every rung with the time from its neighbour before it: within one copy, or between two. Negative where two events
     /// stand in the wrong order.
     fn pairs(&self) -> impl Iterator<Item = (Rung, Option<(Rung, i64)>)> + '_ {
-        let mut before: Option<Rung> = None;
+        let (mut before, mut ahead): (Option<Rung>, Option<Rung>) = (None, None);
         self.all_rungs().map(move |rung| {
             if rung.at_return {
                 return (rung, None);
             }
             let is_after = rung.copy > self.copy;
-            let neighbour = before.filter(|b| {
+            let is_next_copy = before.is_some_and(|b| b.is_copy_before(&rung));
+            let neighbour = if is_next_copy { ahead } else { before };
+            let neighbour = neighbour.filter(|b| {
                 self.can_subtract(b.hop, rung.hop)
                     && (!is_after || b.copy == rung.copy)
                     && !self.is_crossing_unknown(b, &rung)
@@ -208,6 +220,7 @@ impl Journey {
             let pair = neighbour.map(|b| (b, rung.time_ns.wrapping_sub(b.time_ns) as i64));
             if rung.hop != Hop::DevDone {
                 before = Some(rung);
+                ahead = if self.is_overtaken(&rung) { ahead } else { before };
             }
             (rung, pair)
         })

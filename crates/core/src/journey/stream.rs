@@ -51,8 +51,8 @@ pub(super) struct Datagrams {
     pub kept_buffers: i64,
     /// Number of the last datagram.
     pub next: u64,
-    /// Where the journeys of the receivers of one datagram to a group start, by where the sender's half does.
-    pub copies: Map<u64, Vec<u64>>,
+    /// Where the journeys of the receivers of one datagram to a group start, and whose they are, by where the sender's half does.
+    pub copies: Map<u64, Vec<(u64, FlowId)>>,
 }
 
 impl Stream {

@@ -23,6 +23,9 @@ const SAME_ID: usize = 8;
 const SAME_ID_NS: u64 = 1_000_000_000;
 /// How long the sender's half waits for further receivers once it has one.
 const GROUP_NS: u64 = 1_000_000_000;
+/// How long after it was last seen at its sender a datagram to a group without an identification can come to a receiver: both are
+/// on one host. Buffers are used again, and what was lost has a successor that looks the same.
+const NAMELESS_NS: u64 = 50_000_000;
 /// Key kinds of [`super::stream::Datagrams::by_key`].
 const BY_ID: u8 = 0;
 const BY_SKB: u8 = 1;
@@ -313,7 +316,7 @@ impl Stream {
                 self.received(index, event, desk);
                 let start = self.start_of(index);
                 if origin != 0 {
-                    self.udp.copies.entry(origin).or_default().push(start);
+                    self.udp.copies.entry(origin).or_default().push((start, event.flow));
                 }
                 return index;
             }
@@ -328,7 +331,7 @@ impl Stream {
                 piece.ambiguous |= by_order;
                 desk.counters.ambiguous_datagrams += u64::from(by_order);
             }
-            self.udp.copies.entry(from).or_default().push(copy);
+            self.udp.copies.entry(from).or_default().push((copy, event.flow));
             index
         } else {
             let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);
@@ -384,25 +387,33 @@ impl Stream {
         }
     }
 
-    /// What was sent and came here, and whether only its order tells so.
+    /// What was sent and came here, and whether only its order tells so. One place takes one copy of one datagram; without an
+    /// identification it takes it soon after it has left.
     fn origin_of(&self, event: &Event, desk: &Desk) -> Option<(usize, bool)> {
-        let is_sent = |p: &Piece| {
-            p.rx_flow.is_none() && p.any(TX) && !p.any(RX) && !p.is_gone() && Self::has_length(p, event)
+        let soon_ns = if event.ip_id == 0 { NAMELESS_NS } else { desk.limits.max_age_ns };
+        let has_come = |p: &Piece| {
+            let mut copies = self.udp.copies.get(&p.start).into_iter().flatten();
+            copies.any(|(_, flow)| *flow == event.flow)
         };
-        let fresh = |p: &Piece| event.time_ns.saturating_sub(p.last_ns) < desk.limits.max_age_ns;
-        if let Some(index) = self.by_id_or_buffer(event, |p| is_sent(p) && fresh(p)) {
+        let fits = |p: &Piece| {
+            p.rx_flow.is_none()
+                && p.any(TX)
+                && !p.any(RX)
+                && !p.is_gone()
+                && event.time_ns.saturating_sub(p.last_ns) < soon_ns
+                && Self::has_length(p, event)
+                && !has_come(p)
+        };
+        if let Some(index) = self.by_id_or_buffer(event, fits) {
             return Some((index, false));
         }
         if event.ip_id != 0 || !self.ends.tx.sure {
             return None;
         }
-        let has_come = |p: &Piece| {
-            let copies = self.udp.copies.get(&p.start).into_iter().flatten();
-            let mut copies = copies.filter_map(|start| self.pieces.get(self.pieces.starting_at(*start)?));
-            copies.any(|copy| copy.rx_flow == event.flow)
-        };
-        let mut near = 0..self.pieces.len().min(16 * ORDER_WINDOW);
-        let found = near.find(|i| self.pieces.get(*i).is_some_and(|p| is_sent(p) && !has_come(p)))?;
+        // What was sent last stands at the end; what waits to be read, or is long lost, before it.
+        let last = self.pieces.len();
+        let mut near = last.saturating_sub(16 * ORDER_WINDOW)..last;
+        let found = near.find(|i| self.pieces.get(*i).is_some_and(fits))?;
         Some((found, true))
     }
 
@@ -422,7 +433,7 @@ impl Stream {
     /// The journeys that an event of the sender is about: the datagram's own, or those of its receivers.
     pub fn with_copies(&self, start: u64) -> impl Iterator<Item = u64> + use<> {
         let copies = self.udp.copies.get(&start).cloned().unwrap_or_default();
-        std::iter::once(start).chain(copies)
+        std::iter::once(start).chain(copies.into_iter().map(|(copy, _)| copy))
     }
 
     /// The open datagram that a drop is about.
