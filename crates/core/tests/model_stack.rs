@@ -56,8 +56,8 @@ fn tcp_rungs(world: &World, done: &[Journey]) -> Result<(), String> {
     done.iter().filter(|j| j.proto == Proto::TCP).try_for_each(|j| truth::rungs_are_true(world, j))
 }
 
-fn copies(world: &World, done: &[Journey]) -> Result<(), String> {
-    done.iter().filter(|j| j.proto == Proto::TCP).try_for_each(|j| truth::copies_are_true(world, j))
+fn copies(world: &World, done: &[Journey], unseen: bool) -> Result<(), String> {
+    done.iter().filter(|j| j.proto == Proto::TCP).try_for_each(|j| truth::copies_are_true(world, j, unseen))
 }
 
 fn whole(seed: u64, weather: Weather, tcp: u64, udp: u64, settled: bool) -> Result<(), String> {
@@ -65,7 +65,7 @@ fn whole(seed: u64, weather: Weather, tcp: u64, udp: u64, settled: bool) -> Resu
     let mut random = Random(seed ^ 1);
     let (done, correlator) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
     tcp_rungs(&world, &done)?;
-    copies(&world, &done)?;
+    copies(&world, &done, false)?;
     let events = truth::by_stream(&world);
     for (events, list) in events.iter().zip(truth::apart(&world, &done)?) {
         truth::stream_is_whole(events, &list, settled)?;
@@ -85,7 +85,7 @@ fn midway(seed: u64, weather: Weather) -> Result<(), String> {
     let begin = capture.events.first().map_or(0, |e| e.time_ns);
     let (done, _) = capture.correlate(&world, LIMITS, &mut random, seed.is_multiple_of(2));
     tcp_rungs(&world, &done)?;
-    copies(&world, &done)?;
+    copies(&world, &done, true)?;
     truth::apart(&world, &done)?;
     for journey in &done {
         if journey.all_rungs().any(|r| r.time_ns < begin)
@@ -126,7 +126,7 @@ fn crowded(seed: u64, weather: Weather, max_pieces: usize) -> Result<(), String>
     let limits = Limits { max_pieces, ..LIMITS };
     let (done, _) = Capture::whole(&world).correlate(&world, limits, &mut random, false);
     tcp_rungs(&world, &done)?;
-    copies(&world, &done)?;
+    copies(&world, &done, true)?;
     truth::apart(&world, &done)?;
     Ok(())
 }

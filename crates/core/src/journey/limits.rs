@@ -7,8 +7,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Journeys in flight. Beyond it the oldest are given up on. `cargo bench -p magscope-core --bench memory` measures
-    /// what one takes, all tables included: 345 to 405 bytes of TCP, 425 to 485 of UDP, and 280 more for each time that
-    /// it was sent again; nearly twice that for the moment in which the list of a single large flow grows.
+    /// what one takes, all tables included: 345 to 405 bytes of TCP, 425 to 485 of UDP. One that was sent again takes at
+    /// most 280 more for each of its copies, the first included, of which [`super::MAX_COPIES`] are kept. Nearly twice that
+    /// for the moment in which the list of a single large flow grows.
     pub max_pieces: usize,
     /// A journey that is not finished this long after its first event is closed, nanoseconds.
     pub max_age_ns: u64,

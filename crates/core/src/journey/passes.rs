@@ -241,3 +241,13 @@ impl Passes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stays_small() {
+        assert!(size_of::<Pass>() <= 280);
+    }
+}

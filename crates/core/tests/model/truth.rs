@@ -51,8 +51,9 @@ pub fn rungs_are_true(world: &World, journey: &Journey) -> Result<(), String> {
 }
 
 /// Each copy is one pass of the sender, with its reason, and they are in order. The receiver's rungs are those of its packet,
-/// unless the copy is marked as ambiguous.
-pub fn copies_are_true(world: &World, journey: &Journey) -> Result<(), String> {
+/// unless the copy is marked as ambiguous. `unseen`: copies may have gone out that the capture has no event of, so that one of
+/// those may have arrived in place of the first.
+pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result<(), String> {
     let (stream, range) = place(world, journey)?;
     let mut before = None;
     for copy in &journey.copies {
@@ -69,7 +70,7 @@ pub fn copies_are_true(world: &World, journey: &Journey) -> Result<(), String> {
             if !truth.is_some_and(|t| t.event.hop == hop && covers(t)) {
                 return say(&format!("never was at {hop}"));
             }
-            let sure = hop.direction() == Direction::Tx || !copy.ambiguous;
+            let sure = hop.direction() == Direction::Tx || !copy.ambiguous && !(unseen && copy.number == 1);
             if sure && *mine.get_or_insert(pass_at(time_ns)) != pass_at(time_ns) {
                 return say(&format!("was another packet at {hop}"));
             }
@@ -84,14 +85,18 @@ pub fn copies_are_true(world: &World, journey: &Journey) -> Result<(), String> {
             return say("has another reason");
         }
     }
-    steps_are_within_one_copy(world, journey, range.start)
+    steps_are_within_one_copy(world, journey, range.start, unseen)
 }
 
 /// A latency between two packet hops is that of one packet, and the parts of the blame sum to the whole.
-fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64) -> Result<(), String> {
+fn steps_are_within_one_copy(world: &World, journey: &Journey, at: u64, unseen: bool) -> Result<(), String> {
     let is_packet = |hop: Hop| (Hop::TcpXmit..=Hop::TcpRecv).contains(&hop);
     for latency in journey.latencies().filter(|l| is_packet(l.from) && is_packet(l.to)) {
         let from_ns = latency.at_ns - latency.ns;
+        let crosses = latency.from.direction() != latency.to.direction();
+        if unseen && (crosses || latency.to.direction() == Direction::Rx) {
+            continue;
+        }
         if world.pass_at(from_ns, at) != world.pass_at(latency.at_ns, at) {
             return Err(format!("{latency:?} is of two packets: {journey:?}"));
         }
