@@ -1,9 +1,11 @@
-//! Real packets that are lost once or twice: the kernel says why it sends again, and each time is a branch of its journey.
+//! Real packets that are lost once or twice: the kernel says why it sends again, and each time is a copy of its journey.
 
 mod common;
 
 use common::counters::counter;
+use common::disturb::short_queue;
 use common::{Host, Net, Recording, SERVER, can_capture, lost_nothing, undisturbed};
+use magscope_core::blame::Blame;
 use magscope_core::journey::{Journey, Resend, SentCopy, Verdict};
 use magscope_core::{EventFlags, Hop, Proto};
 use magscope_probe::plan::full_hops;
@@ -152,6 +154,64 @@ fn a_lost_tail_is_probed_and_then_waits_for_the_timer() {
             made_good(journey, last);
         }
     });
+}
+
+#[test]
+fn no_time_in_the_queue_is_of_two_copies() {
+    undisturbed(|| {
+        let net = Net::new();
+        if !can_capture() || !short_queue(&net.client) {
+            return;
+        }
+        let recording = bulk(&net, 5134);
+        let resent = resent(&recording);
+        let dropped = resent.iter().filter(|j| j.copies.iter().any(|copy| copy.dropped.is_some())).count();
+        assert!(dropped > 0, "the queue threw nothing away that was sent again");
+        let id_at = |hop: Hop, time_ns: u64| {
+            recording.events.iter().find(|e| e.hop == hop && e.time_ns == time_ns).map(|e| (e.ip_id, e.segs))
+        };
+        let mut measured = 0;
+        for journey in &resent {
+            for latency in journey.latencies().filter(|l| (l.from, l.to) == (Hop::DevQueue, Hop::DevXmit)) {
+                let queued = id_at(latency.from, latency.at_ns - latency.ns);
+                let (Some((first, segs)), Some((sent, _))) = (queued, id_at(latency.to, latency.at_ns)) else {
+                    panic!("{latency:?} is between no two events: {journey:#?}");
+                };
+                assert!(sent.wrapping_sub(first) < segs.max(1), "{latency:?} is of two packets: {journey:#?}");
+                measured += 1;
+            }
+            let blame = Blame::of(journey, recording.served).map(|blame| blame.parts().map(|(_, ns)| ns).sum());
+            assert_eq!(blame, journey.total_ns(), "{journey:#?}");
+        }
+        assert!(measured > 0);
+        println!(
+            "{} journeys sent again, {dropped} of them dropped in the queue, {measured} times in it",
+            resent.len()
+        );
+    });
+}
+
+/// As much as a window takes, with what the capture saw of it.
+fn bulk(net: &Net, port: u16) -> Recording {
+    const BYTES: usize = 4 << 20;
+    let mut recording = net.capture(full_hops());
+    let address = SocketAddr::new(SERVER.parse().expect("an address"), port);
+    let listener = net.server.run(|| TcpListener::bind(address).expect("bind"));
+    let reader = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("accept");
+        peer.read_exact(&mut vec![0; BYTES]).expect("read");
+    });
+    let mut client = net.client.run(|| TcpStream::connect(address).expect("connect"));
+    let writer = std::thread::spawn(move || client.write_all(&vec![7; BYTES]).map(|()| client).expect("write"));
+    while !reader.is_finished() {
+        recording.drain(Duration::from_millis(50));
+    }
+    reader.join().expect("reader");
+    let _client = writer.join().expect("writer");
+    recording.drain(Duration::from_millis(200));
+    recording.stop();
+    lost_nothing(&recording);
+    recording
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Way<'_> {
         assert_eq!(at, bytes, "bytes in journeys");
     }
 
-    /// Each rung of each journey is the first event at that hop that covers its bytes.
+    /// The first rung of each journey at a hop, of whichever copy, is the first event at that hop that covers its bytes.
     pub fn rungs_are_events(&self) {
         let served = self.books.recording.served;
         let packets = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone];
@@ -140,7 +140,8 @@ impl Way<'_> {
                 let start = self.place(journey.range.start as u32);
                 let end = start + journey.bytes();
                 let found = passed.range(..=start).next_back().filter(|(_, (to, _))| *to > start);
-                let Some(time_ns) = journey.rungs.time_ns(hop) else {
+                let rungs = journey.all_rungs().filter(|rung| rung.hop == hop);
+                let Some(time_ns) = rungs.map(|rung| rung.time_ns).min() else {
                     assert!(found.is_none(), "{hop} was passed, and has no rung: {journey:?}");
                     continue;
                 };

@@ -65,6 +65,18 @@ pub fn netem(host: &Host, how: &[&str]) -> bool {
     }
 }
 
+/// Puts a token bucket with a short queue in front of the device of `host`, so that a fast sender loses packets there. Says why
+/// where there is none.
+pub fn short_queue(host: &Host) -> bool {
+    let bucket =
+        ["qdisc", "replace", "dev", "v0", "root", "tbf", "rate", "20mbit", "burst", "16kb", "limit", "64kb"];
+    let done = tool(host, "tc", &bucket).is_some_and(|output| output.status.success());
+    if !done {
+        println!("skipped, because there is no tc, or this kernel has no tbf");
+    }
+    done
+}
+
 /// Keeps packets other than IPv4's of the test itself off the wire, so that netem's own count is about those alone: no
 /// neighbour discovery, no listener reports, no ARP.
 pub fn only_ipv4_of_ours(net: &Net) {
