@@ -70,7 +70,7 @@ pub fn copies_are_true(world: &World, journey: &Journey, unseen: bool) -> Result
             if !truth.is_some_and(|t| t.event.hop == hop && covers(t)) {
                 return say(&format!("never was at {hop}"));
             }
-            let sure = hop.direction() == Direction::Tx || !copy.ambiguous && !(unseen && copy.number == 1);
+            let sure = hop.direction() == Direction::Tx || !(copy.ambiguous || unseen && copy.number == 1);
             if sure && *mine.get_or_insert(pass_at(time_ns)) != pass_at(time_ns) {
                 return say(&format!("was another packet at {hop}"));
             }
