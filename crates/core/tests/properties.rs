@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use magscope_core::journey::{Correlator, Limits, Verdict};
+use magscope_core::journey::{Correlator, Limits, MAX_COPIES, Verdict};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto};
 use proptest::prelude::*;
 
@@ -74,7 +74,8 @@ proptest! {
         prop_assert_eq!(correlator.counters().journeys, done.len() as u64);
         for journey in &done {
             prop_assert!(!journey.rungs.is_empty());
-            prop_assert!(journey.latencies().count() < 19);
+            prop_assert!(journey.copies.len() <= MAX_COPIES);
+            prop_assert!(journey.latencies().count() < 19 * (1 + journey.copies.len()));
             let _ = (journey.total_ns(), journey.bytes(), journey.ladder().count());
         }
     }

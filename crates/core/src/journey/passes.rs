@@ -94,6 +94,9 @@ impl Passes {
         let mut rungs = *all;
         rungs.clear(packet & theirs);
         rungs.take(&through.copy.rungs, packet);
+        if rungs.is_empty() {
+            return (*all, through.copy.number); // a driver's return, of whichever copy
+        }
         (rungs, through.copy.number)
     }
 
