@@ -62,7 +62,8 @@ fn send_all(
     sink.send(message)?;
     let Some(to_utc_ns) = memory.to_utc_ns(|| out.is_closed()) else { return Ok(()) };
     let line = TimeLine { to_utc_ns: Some(to_utc_ns) };
-    let infos = [memory.info().clone()];
+    let info = sieve.as_ref().map_or_else(|| memory.info().clone(), |sieve| sieve.host(memory.info()));
+    let infos = [info.clone()];
     let chosen = Chosen { tables: vec![derived.table], filter: derived.filter };
     let mut export: Box<dyn Export> = match derived.every_ns {
         Some(every_ns) => {
@@ -71,7 +72,7 @@ fn send_all(
         }
         None => Box::new(Tables::new(&infos, line, chosen, sink)),
     };
-    let source = Pulled::new(memory, request, sieve, out.clone());
+    let source = Pulled::new(memory, info, request, sieve, out.clone());
     let limits = Limits { max_pieces: IN_FLIGHT, ..Limits::default() };
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PAUSE);
     let (mut failed, mut passed_on) = (None, Instant::now());
@@ -99,6 +100,7 @@ fn send_all(
 /// The memory as a source, for one client.
 struct Pulled {
     reader: Reader,
+    /// The node, as far as the client may see it.
     info: NodeInfo,
     /// What was announced before the place where it begins.
     before: Option<Batch>,
@@ -110,7 +112,7 @@ struct Pulled {
 }
 
 impl Pulled {
-    fn new(memory: &Arc<Memory>, request: &Request, sieve: Option<Sieve>, out: Out) -> Self {
+    fn new(memory: &Arc<Memory>, info: NodeInfo, request: &Request, sieve: Option<Sieve>, out: Out) -> Self {
         let end = request.pull.then(|| memory.holds().came_packets);
         let (reader, before) = memory.read(&request.from);
         let mut announced = Batch::default();
@@ -121,7 +123,6 @@ impl Pulled {
                 announced.tasks.append(&mut batch.tasks);
             }
         }
-        let info = memory.info().clone();
         Pulled { reader, info, before: Some(announced), sieve, end, until_ns: request.until_ns, out }
     }
 }
@@ -150,7 +151,7 @@ impl Source for Pulled {
             }
         }
         if let Some(sieve) = &mut self.sieve {
-            sieve.sift(batch, &self.info);
+            sieve.sift(batch, self.reader.memory().info());
         }
         Ok(Progress::More)
     }

@@ -1,11 +1,15 @@
 //! What a viewer may see, as its certificate says.
 
-use magscope_core::{CaptureFilter, Hop, HopSet};
+use magscope_core::{Hop, HopSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// What every such name in a certificate begins with.
-const SCHEME: &str = "magnet-scope:viewer";
+/// What every name of ours in a certificate begins with.
+const OURS: &str = "magnet-scope:";
+/// The name of a viewer, with its limits behind it.
+const VIEWER: &str = "magnet-scope:viewer";
+/// The name of a relay: it reads all, and holds its own viewers to their certificates.
+pub const RELAY: &str = "magnet-scope:relay";
 
 /// Limits on a viewer; none by default. Written as a URI among a certificate's names:
 /// `magnet-scope:viewer?no-payload&hops=dev.xmit,dev.recv&containers=4fa2`.
@@ -15,35 +19,48 @@ pub struct Grants {
     pub no_payload: bool,
     /// These hops only.
     pub hops: Option<HopSet>,
-    /// What processes of these containers do, by the beginnings of their ids.
+    /// What processes of these containers do, by a part of the names of their cgroups.
     pub containers: Vec<String>,
 }
 
 /// A text says nothing about what a viewer may see.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` limits no viewer: write `no-payload`, `hops=NAME,…` or `containers=ID,…`")]
+#[error("`{0}` limits no viewer: write `no-payload`, `hops=NAME,…` or `containers=ID,…`, each once")]
 pub struct BadGrant(String);
 
+/// Why a certificate lets its holder read nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoGrant {
+    /// It is a host's, or somebody else's.
+    #[error("its certificate is neither a viewer's nor a relay's")]
+    None,
+    /// Which one holds is not clear.
+    #[error("its certificate has several permissions")]
+    Several,
+    /// It was meant as a limit.
+    #[error(transparent)]
+    Bad(#[from] BadGrant),
+}
+
 impl Grants {
-    /// The filter that keeps only what is granted.
-    ///
-    /// # Errors
-    /// Where a container's name makes no filter.
-    pub fn filter(&self) -> Result<Option<CaptureFilter>, String> {
-        if self.containers.is_empty() {
-            return Ok(None);
-        }
-        let any: Vec<_> = self.containers.iter().map(|id| format!("container = \"{id}\"")).collect();
-        CaptureFilter::parse(&any.join(" or ")).map(Some).map_err(|error| error.to_string())
+    /// Whether a cgroup with this path is granted.
+    pub fn grant_cgroup(&self, path: &str) -> bool {
+        let named = |id: &String| path.split('/').any(|part| part.contains(id.as_str()));
+        self.containers.is_empty() || self.containers.iter().any(named)
     }
 
-    /// What the names of a certificate grant: no limit where none of them speaks of a viewer. One that is not understood is an error,
-    /// because it was meant as a limit.
+    /// What the names of a certificate grant. Exactly one of them has to be a viewer's or a relay's permission.
     ///
     /// # Errors
-    /// See above.
-    pub fn of_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<Self, BadGrant> {
-        names.find(|name| name.starts_with(SCHEME)).map_or_else(|| Ok(Grants::default()), str::parse)
+    /// There is none, there are several, or it is not understood.
+    pub fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<Self, NoGrant> {
+        let mut ours = names.filter(|name| name.starts_with(OURS));
+        match (ours.next(), ours.next()) {
+            (None, _) => Err(NoGrant::None),
+            (Some(_), Some(_)) => Err(NoGrant::Several),
+            (Some(RELAY), None) => Ok(Grants::default()),
+            (Some(one), None) => Ok(one.parse()?),
+        }
     }
 }
 
@@ -52,20 +69,20 @@ impl FromStr for Grants {
 
     fn from_str(text: &str) -> Result<Self, BadGrant> {
         let bad = || BadGrant(text.chars().filter(|c| !c.is_control()).take(200).collect());
-        let rest = text.strip_prefix(SCHEME).ok_or_else(bad)?;
+        let rest = text.strip_prefix(VIEWER).ok_or_else(bad)?;
         let mut grants = Grants::default();
         let Some(list) = rest.strip_prefix('?') else {
             return if rest.is_empty() { Ok(grants) } else { Err(bad()) };
         };
         for one in list.split('&') {
             match one.split_once('=') {
-                None if one == "no-payload" => grants.no_payload = true,
-                Some(("hops", names)) => {
+                None if one == "no-payload" && !grants.no_payload => grants.no_payload = true,
+                Some(("hops", names)) if grants.hops.is_none() => {
                     let hop = |name: &str| Hop::ALL.iter().copied().find(|hop| hop.name() == name);
                     let hops: Option<HopSet> = names.split(',').map(hop).collect();
                     grants.hops = Some(hops.ok_or_else(bad)?);
                 }
-                Some(("containers", ids)) => {
+                Some(("containers", ids)) if grants.containers.is_empty() => {
                     let plain = |id: &str| {
                         !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
                     };
@@ -95,7 +112,7 @@ impl fmt::Display for Grants {
             parts.push(format!("containers={}", self.containers.join(",")));
         }
         let sign = if parts.is_empty() { "" } else { "?" };
-        write!(f, "{SCHEME}{sign}{}", parts.join("&"))
+        write!(f, "{VIEWER}{sign}{}", parts.join("&"))
     }
 }
 
@@ -114,13 +131,37 @@ mod tests {
         }
         let names = ["spiffe://x", "magnet-scope:viewer?no-payload"];
         assert!(Grants::of_names(names.into_iter()).unwrap().no_payload);
-        assert_eq!(Grants::of_names(["host"].into_iter()), Ok(Grants::default()));
+        assert_eq!(Grants::of_names(["magnet-scope:relay"].into_iter()), Ok(Grants::default()));
+    }
+
+    #[test]
+    fn a_certificate_needs_exactly_one_permission() {
+        let of = |names: &[&'static str]| Grants::of_names(names.iter().copied());
+        for names in [&[][..], &["host"], &["spiffe://x"]] {
+            assert_eq!(of(names), Err(NoGrant::None), "{names:?}");
+        }
+        for other in ["magnet-scope:viewer", "magnet-scope:viewer?no-payload", RELAY, "magnet-scope:agent"] {
+            assert_eq!(of(&["magnet-scope:viewer", other]), Err(NoGrant::Several), "{other}");
+        }
+        for text in ["magnet-scope:agent", "magnet-scope:relay?no-payload", "magnet-scope:relays"] {
+            assert!(matches!(of(&[text]), Err(NoGrant::Bad(_))), "{text}");
+        }
     }
 
     #[test]
     fn a_limit_that_is_not_understood_lets_nobody_in() {
-        for text in ["?hops=", "?hops=dev.nothing", "?payload", "?containers=a\"b", "?", "s"] {
-            assert!(Grants::of_names([&*format!("{SCHEME}{text}")].into_iter()).is_err(), "{text}");
+        for text in [
+            "?hops=",
+            "?hops=dev.nothing",
+            "?payload",
+            "?containers=a\"b",
+            "?",
+            "s",
+            "?containers=a&containers=b",
+            "?hops=dev.xmit&hops=dev.recv",
+            "?no-payload&no-payload",
+        ] {
+            assert!(Grants::of_names([&*format!("{VIEWER}{text}")].into_iter()).is_err(), "{text}");
         }
     }
 }

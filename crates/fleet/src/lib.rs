@@ -1,7 +1,8 @@
 //! Agents and their viewers: captures of several hosts, over the network, live.
 //!
 //! An agent keeps the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow Flight: `server` answers,
-//! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for within what it may see ([`Grants`]). A viewer reads an agent as any
+//! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for, `rows` what it
+//! may see of that ([`Grants`]), `owners` whose sockets and flows are. A viewer reads an agent as any
 //! other source ([`Remote`]). Where many agents and viewers meet, `bus` stands between them: what an agent publishes ([`Publisher`]) and a viewer takes from there
 //! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`].
 //!
@@ -27,9 +28,11 @@ mod io;
 mod link;
 mod lobby;
 mod memory;
+mod owners;
 pub mod pki;
 mod remote;
 mod request;
+mod rows;
 mod seats;
 mod server;
 mod sieve;
@@ -38,7 +41,7 @@ pub use address::{Address, PORT};
 pub use bus::{Buckets, BusHost, BusStatus, BusWish, Keep, Publisher, Server, Subscribed, Subscriber, Via};
 pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
-pub use grants::{BadGrant, Grants};
+pub use grants::{BadGrant, Grants, NoGrant};
 pub use hosts::Hosts;
 pub use link::{Listen, Tell};
 pub use lobby::{Host, Lobby};

@@ -1,10 +1,13 @@
 //! Hosts as they come: those that answer at once, and later who was away then, was booted anew, or has joined a relay or a bus.
 
+use crate::address::Address;
 use crate::bus::{BusPlace, BusWish};
 use crate::dial::{Dialed, dial};
 use crate::error::{FleetError, Likely};
 use crate::remote::{Remote, Ticker, Wish};
-use magscope_core::source::Source;
+use magscope_core::Batch;
+use magscope_core::node::NodeInfo;
+use magscope_core::source::{Progress, Source, SourceError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
@@ -20,7 +23,32 @@ const MOST_HOSTS: usize = 1024;
 const WAITING: usize = 16;
 
 /// A host that is read.
-pub type Host = Box<dyn Source + Send>;
+pub struct Host {
+    source: Box<dyn Source + Send>,
+    asked_as: Option<String>,
+}
+
+impl Host {
+    /// One that nobody asked for by a name.
+    pub fn new(source: impl Source + Send + 'static) -> Self {
+        Host { source: Box::new(source), asked_as: None }
+    }
+
+    /// The name or address by which it was asked for, where that means this host alone.
+    pub fn asked_as(&self) -> Option<&str> {
+        self.asked_as.as_deref()
+    }
+}
+
+impl Source for Host {
+    fn info(&self) -> &NodeInfo {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
+        self.source.next(batch, timeout)
+    }
+}
 
 /// Somewhere that hosts are found: an agent's or a relay's address, a bus.
 pub trait Place: Send {
@@ -191,6 +219,11 @@ impl Place for AgentPlace {
             }
             None => self.line.insert(runtime.block_on(dial(address, credentials))?).about.clone(),
         };
+        // A relay's hosts are known by their own names.
+        let asked_as = match address {
+            Address::Host { host, .. } if about.hosts.len() == 1 => Some(host.clone()),
+            _ => None,
+        };
         let mut come: Vec<Host> = Vec::new();
         for there in about.hosts.iter().filter(|there| !there.ended) {
             let host = &there.node.host;
@@ -200,7 +233,7 @@ impl Place for AgentPlace {
             guests.make_room(address.to_string(), host)?;
             let remote = Remote::host(self.wish.clone(), host, ticker.clone())?;
             guests.add(host, &remote.info().boot_id, remote.ended());
-            come.push(Box::new(remote));
+            come.push(Host { asked_as: asked_as.clone(), ..Host::new(remote) });
         }
         Ok(come)
     }

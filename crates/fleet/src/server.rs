@@ -7,6 +7,7 @@ use crate::link::{Link, Listen, Tell, links};
 use crate::memory::{Holds, Memory};
 use crate::pki::Peer;
 use crate::request::{Give, LONGEST_TICKET, Request};
+use crate::rows::Rows;
 use crate::seats::Seats;
 use crate::sieve::Sieve;
 use arrow_flight::flight_descriptor::DescriptorType;
@@ -170,14 +171,7 @@ impl Agent {
 }
 
 fn about_host(memory: &Memory, peer: &Peer) -> AboutHost {
-    let mut node = memory.info().clone();
-    // Names of what a viewer may not see are not its business either.
-    if !peer.grants.containers.is_empty() {
-        node.cgroups.retain(|cgroup| peer.grants.containers.iter().any(|id| cgroup.path.contains(id.as_str())));
-    }
-    if peer.grants.no_payload {
-        node.probes.clear();
-    }
+    let node = Rows::new(&peer.grants).host(memory.info().clone());
     AboutHost {
         stream: memory.stream().to_owned(),
         node,

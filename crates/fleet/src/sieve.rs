@@ -1,38 +1,25 @@
 //! What one client gets of the stream: its own filter, sampling, snap length and rate, within what it may see.
 
 use crate::grants::Grants;
+use crate::owners::{Owners, Used};
 use crate::request::Terms;
+use crate::rows::{Row, Rows, flow_of};
 use magscope_core::capture_filter::Sight;
 use magscope_core::node::NodeInfo;
-use magscope_core::synthesis::Sum;
-use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto, Task};
-use std::collections::HashMap;
-use std::hash::Hash;
+use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCause, Proto};
 use std::net::IpAddr;
 use std::time::Instant;
-
-/// Flows, tasks and sockets remembered, each. The agent's stream repeats itself, so what was forgotten comes back.
-const MOST: usize = 1 << 16;
 
 /// Lets through what its client asked for and may see.
 #[derive(Debug)]
 pub struct Sieve {
-    filters: Vec<CaptureFilter>,
-    grants: Grants,
+    filter: Option<CaptureFilter>,
+    rows: Rows,
     one_in: u32,
     snap: Option<u32>,
     rate: Option<Rate>,
-    flows: HashMap<FlowId, Known<Flow>>,
-    tasks: HashMap<u32, Known<Task>>,
-    /// Whose socket and whose flow it is: a thread.
-    sockets: HashMap<u64, u32>,
-    owners: HashMap<FlowId, u32>,
-}
-
-#[derive(Debug)]
-struct Known<T> {
-    what: T,
-    told: bool,
+    owners: Owners,
 }
 
 #[derive(Debug)]
@@ -48,124 +35,112 @@ impl Sieve {
     /// # Errors
     /// What is wrong with the terms, in words.
     pub fn new(terms: &Terms, grants: &Grants) -> Result<Option<Self>, String> {
-        let own = terms.filter()?;
-        let granted = grants.filter()?;
+        let filter = terms.filter()?;
         let one_in = terms.flows_one_in.unwrap_or(1).max(1);
-        let all = own.is_none() && one_in == 1 && terms.snap.is_none() && terms.records_a_second.is_none();
+        let all = filter.is_none() && one_in == 1 && terms.snap.is_none() && terms.records_a_second.is_none();
         if all && *grants == Grants::default() {
             return Ok(None);
         }
         let rate = terms.records_a_second.map(|most| Rate { most, left: most, since: Instant::now() });
-        Ok(Some(Sieve {
-            filters: own.into_iter().chain(granted).collect(),
-            grants: grants.clone(),
-            one_in,
-            snap: if grants.no_payload { Some(0) } else { terms.snap },
-            rate,
-            flows: HashMap::new(),
-            tasks: HashMap::new(),
-            sockets: HashMap::new(),
-            owners: HashMap::new(),
-        }))
+        let (rows, owners) = (Rows::new(grants), Owners::default());
+        Ok(Some(Sieve { filter, rows, one_in, snap: terms.snap, rate, owners }))
+    }
+
+    /// What of the host itself this client may see.
+    pub fn host(&self, info: &NodeInfo) -> NodeInfo {
+        self.rows.host(info.clone())
     }
 
     /// Takes out of a batch what is not for this client.
     pub fn sift(&mut self, batch: &mut Batch, info: &NodeInfo) {
-        for flow in batch.flows.drain(..) {
-            remember(&mut self.flows, flow.id, flow);
-        }
-        for task in batch.tasks.drain(..) {
-            remember(&mut self.tasks, task.tid, task);
-        }
-        let mut events = std::mem::take(&mut batch.events);
-        events.retain(|event| self.keeps_event(event, info));
-        batch.events = events;
-        let keeps = |sieve: &Self, flow: FlowId, socket: u64, hop: Hop, proto: Proto| {
-            sieve.keeps(&Asked { flow, socket, hop, proto, ..Asked::default() }, info) != Some(false)
-        };
-        batch.tcp.retain(|s| keeps(self, s.flow, s.socket, Hop::TcpState, Proto::TCP));
-        // Values of a person's own probe can be anything, bytes of payload too.
-        batch.hits.retain(|hit| {
-            !self.grants.no_payload && keeps(self, hit.flow, hit.socket, Hop::SkbDrop, hit.proto)
+        // Every table by name: one that is added has to say here what of it is let through.
+        let Batch {
+            events,
+            flows,
+            tasks,
+            tcp,
+            hits,
+            heads,
+            losses,
+            clock,
+            changes,
+            counts,
+            synthesis,
+            watermark_ns: _,
+            late: _,
+        } = batch;
+        flows.drain(..).for_each(|flow| self.owners.announce_flow(flow));
+        tasks.drain(..).for_each(|task| self.owners.announce_task(task));
+        events.retain(|event| {
+            self.owners.learn(event);
+            self.admits(Row::Event(event), info) && self.wants_event(event, info)
         });
-        if self.snap == Some(0) {
-            batch.heads.clear();
-        }
-        batch.heads.retain(|head| keeps(self, head.flow, 0, head.hop, head.proto));
+        let wants = |asked: Asked| self.wants(&asked, info) != Some(false);
+        tcp.retain(|tcp| {
+            let asked = Asked { hop: Hop::TcpState, ..Asked::of(tcp.time_ns, tcp.flow, tcp.socket) };
+            self.admits(Row::Tcp(tcp), info) && wants(asked)
+        });
+        hits.retain(|hit| {
+            let asked = Asked { proto: hit.proto, ..Asked::of(hit.time_ns, hit.flow, hit.socket) };
+            self.admits(Row::Hit(hit), info) && wants(asked)
+        });
+        hits.iter_mut().for_each(|hit| self.rows.blank(hit, &self.owners, info));
+        heads.retain(|head| {
+            let asked = Asked { hop: head.hop, proto: head.proto, ..Asked::of(head.time_ns, head.flow, 0) };
+            self.admits(Row::Head(head), info) && self.snap != Some(0) && wants(asked)
+        });
         if let Some(snap) = self.snap {
-            batch.heads.iter_mut().for_each(|head| head.bytes.truncate(snap as usize));
+            heads.iter_mut().for_each(|head| head.bytes.truncate(snap as usize));
         }
-        batch.synthesis.retain(|sum| {
-            let asked = Asked { hop: sum.hop, ..Asked::default() };
-            if let Sum::Flow(flow) = sum.of {
-                let proto = self.flows.get(&flow).map_or(Proto::TCP, |known| known.what.proto);
-                return self.keeps(&Asked { flow, proto, ..asked }, info) == Some(true);
-            }
-            // sums over everybody's packets, from which nobody's can be taken out again
-            self.filters.is_empty() && self.one_in <= 1 && self.keeps(&asked, info) == Some(true)
-        });
+        losses.retain(|_| self.admits(Row::Loss, info));
+        clock.retain(|_| self.admits(Row::Clock, info));
+        changes.retain(|_| self.admits(Row::Change, info));
+        changes.iter_mut().for_each(|change| change.what = self.rows.setting(&change.what));
+        counts.retain(|count| self.admits(Row::Count(count), info));
+        synthesis.retain(|sum| self.admits(Row::Sum(sum), info) && self.wants_sum(sum, info));
         self.at_its_rate(batch);
-        self.announce(batch);
+        self.announce(batch, info);
     }
 
-    fn keeps_event(&mut self, event: &Event, info: &NodeInfo) -> bool {
-        if event.hop.knows_process() && event.tid != 0 {
-            if event.socket != 0 {
-                bounded(&mut self.sockets).insert(event.socket, event.tid);
-            }
-            if !event.flow.is_none() {
-                bounded(&mut self.owners).insert(event.flow, event.tid);
-            }
-        }
+    fn admits(&self, row: Row<'_>, info: &NodeInfo) -> bool {
+        self.rows.admits(row, &self.owners, info)
+    }
+
+    fn wants_event(&self, event: &Event, info: &NodeInfo) -> bool {
         let asked = Asked {
-            flow: event.flow,
-            socket: event.socket,
             hop: event.hop,
             proto: event.proto,
             cpu: event.cpu,
             ifindex: event.ifindex,
             len: event.len,
             tid: if event.hop.knows_process() { event.tid } else { 0 },
+            ..Asked::of(event.time_ns, event.flow, event.socket)
         };
         // Kept only where it certainly holds, as in the kernel.
-        self.keeps(&asked, info) == Some(true)
+        self.wants(&asked, info) == Some(true)
     }
 
-    /// `None` where a filter cannot tell.
-    fn keeps(&self, asked: &Asked, info: &NodeInfo) -> Option<bool> {
-        if !self.grants.hops.is_none_or(|hops| hops.contains(asked.hop)) {
-            return Some(false);
-        }
-        let flow = self.flows.get(&asked.flow).map(|known| &known.what);
+    fn wants_sum(&self, sum: &Synthesis, info: &NodeInfo) -> bool {
+        let Sum::Flow(flow) = sum.of else {
+            // Sums over everybody's packets, from which nobody's can be taken out again.
+            return self.filter.is_none() && self.one_in <= 1;
+        };
+        let proto = self.owners.flow(flow).map_or(Proto::TCP, |flow| flow.proto);
+        let asked = Asked { hop: sum.hop, proto, ..Asked::of(sum.to_ns, flow, 0) };
+        self.wants(&asked, info) == Some(true)
+    }
+
+    /// Whether the client asked for it; `None` where a filter cannot tell.
+    fn wants(&self, asked: &Asked, info: &NodeInfo) -> Option<bool> {
+        let flow = self.owners.flow(asked.flow);
         if self.one_in > 1 && !flow.is_some_and(|flow| wire_hash(flow).is_multiple_of(u64::from(self.one_in))) {
             return Some(false);
         }
-        if self.filters.is_empty() {
-            return Some(true);
-        }
-        let tid = Some(asked.tid).filter(|tid| *tid != 0);
-        let tid = tid.or_else(|| self.sockets.get(&asked.socket).copied());
-        let tid = tid.or_else(|| self.owners.get(&asked.flow).copied());
-        let sight = Sight {
-            hop: asked.hop,
-            cpu: asked.cpu,
-            proto: asked.proto,
-            ifindex: asked.ifindex,
-            len: asked.len,
-            socket: asked.socket,
-            flow,
-            task: tid.and_then(|tid| self.tasks.get(&tid)).map(|known| &known.what),
-            info,
-        };
-        let mut certain = true;
-        for filter in &self.filters {
-            match filter.holds(&sight) {
-                Some(true) => {}
-                Some(false) => return Some(false),
-                None => certain = false,
-            }
-        }
-        certain.then_some(true)
+        let Some(filter) = &self.filter else { return Some(true) };
+        let Asked { time_ns, flow: id, socket, hop, proto, cpu, ifindex, len, tid } = *asked;
+        let owner = self.owners.owner(&Used { time_ns, tid, socket, flow: id });
+        let task = owner.and_then(|owner| self.owners.task(owner.tid));
+        filter.holds(&Sight { hop, cpu, proto, ifindex, len, socket, flow, task, info })
     }
 
     /// Cuts off what is more than was agreed on, and says so.
@@ -185,33 +160,26 @@ impl Sieve {
         }
     }
 
-    /// Tells of flows and tasks, each with the first batch that uses it.
-    fn announce(&mut self, batch: &mut Batch) {
-        let mut flow = |flows: &mut Vec<Flow>, id: FlowId| tell(&mut self.flows, &id, flows);
-        let mut task = |tasks: &mut Vec<Task>, tid: u32| tell(&mut self.tasks, &tid, tasks);
+    /// Announces flows and tasks, each with the first batch that uses it.
+    fn announce(&mut self, batch: &mut Batch, info: &NodeInfo) {
         let Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. } = batch;
-        for event in events.iter() {
-            flow(flows, event.flow);
-            task(tasks, event.tid);
+        let rows = events.iter().map(Row::Event).chain(tcp.iter().map(Row::Tcp));
+        let rows = rows.chain(hits.iter().map(Row::Hit)).chain(heads.iter().map(Row::Head));
+        for row in rows.chain(synthesis.iter().map(Row::Sum)) {
+            flows.extend(self.owners.pass_flow_on(flow_of(row)));
         }
-        for id in tcp.iter().map(|sample| sample.flow).chain(heads.iter().map(|head| head.flow)) {
-            flow(flows, id);
+        for tid in events.iter().map(|event| event.tid).chain(hits.iter().map(|hit| hit.tid)) {
+            tasks.extend(self.owners.pass_task_on(tid));
         }
-        for sum in synthesis.iter() {
-            if let Sum::Flow(id) = sum.of {
-                flow(flows, id);
-            }
-        }
-        for hit in hits.iter() {
-            flow(flows, hit.flow);
-            task(tasks, hit.tid);
-        }
+        flows.retain(|flow| self.admits(Row::Flow(flow), info));
+        tasks.retain(|task| self.admits(Row::Task(task), info));
     }
 }
 
 /// What a filter is asked of.
 #[derive(Clone, Copy)]
 struct Asked {
+    time_ns: u64,
     flow: FlowId,
     socket: u64,
     hop: Hop,
@@ -222,30 +190,11 @@ struct Asked {
     tid: u32,
 }
 
-impl Default for Asked {
-    fn default() -> Self {
-        let (flow, hop) = (FlowId::NONE, Hop::SkbDrop);
-        Asked { flow, socket: 0, hop, proto: Proto::TCP, cpu: 0, ifindex: 0, len: 0, tid: 0 }
-    }
-}
-
-fn bounded<K, V>(map: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
-    if map.len() >= MOST {
-        map.clear();
-    }
-    map
-}
-
-fn remember<K: Hash + Eq, T: PartialEq>(map: &mut HashMap<K, Known<T>>, key: K, what: T) {
-    if map.get(&key).is_none_or(|known| known.what != what) {
-        bounded(map).insert(key, Known { what, told: false });
-    }
-}
-
-fn tell<K: Hash + Eq, T: Clone>(map: &mut HashMap<K, Known<T>>, key: &K, out: &mut Vec<T>) {
-    if let Some(known) = map.get_mut(key).filter(|known| !known.told) {
-        known.told = true;
-        out.push(known.what.clone());
+impl Asked {
+    /// With nothing else known.
+    fn of(time_ns: u64, flow: FlowId, socket: u64) -> Self {
+        let (hop, proto) = (Hop::SkbDrop, Proto::TCP);
+        Asked { time_ns, flow, socket, hop, proto, cpu: 0, ifindex: 0, len: 0, tid: 0 }
     }
 }
 

@@ -48,6 +48,8 @@ fn certificates_that_are_not_good_are_refused() {
     // Of another authority, of which the viewer has this one's certificate besides.
     let (_other_dir, other) = authority();
     std::fs::copy(folder.path().join("ca.pem"), other.path().join("ca.pem")).expect("a file");
+    // A viewer needs no list, and that of another authority is refused.
+    std::fs::remove_file(other.path().join("crl.pem")).expect("a file");
     let (likely, because) = refusal(serving.tls(), &other, "viewer-me");
     assert_eq!(likely, Likely::Viewer, "{because}");
     assert!(serving.has_said("is not let in: invalid peer certificate"), "{:?}", serving.said);

@@ -90,7 +90,7 @@ impl Place for BusPlace {
             guests.make_room(wish.via.shown(), name)?;
             let source = subscriber.read(&host, wish.buckets, from, &wish.terms, ticker.clone())?;
             guests.add(name, &source.info().boot_id, source.over());
-            come.push(Box::new(source));
+            come.push(Host::new(source));
         }
         Ok(come)
     }

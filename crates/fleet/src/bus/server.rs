@@ -2,6 +2,7 @@
 
 use crate::dial::{Credentials, likely};
 use crate::error::{FleetError, Likely};
+use crate::grants::Grants;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use std::error::Error;
@@ -118,6 +119,14 @@ impl Via {
 
     fn failed(&self, because: impl fmt::Display, likely: Likely) -> FleetError {
         FleetError::Bus { address: self.shown(), because: because.to_string(), likely }
+    }
+
+    /// What a viewer may see of the bus: what its certificate grants, or all where none is needed.
+    pub fn grants(&self) -> Result<Grants, FleetError> {
+        match &self.credentials {
+            Some(Credentials { folder, identity }) => folder.grants(identity),
+            None => Ok(Grants::default()),
+        }
     }
 
     /// An error of a request.

@@ -8,10 +8,10 @@ use super::source::Subscribed;
 use super::subject::{self, ALL_HOSTS, Buckets, HOSTS, PACKETS, Part};
 use crate::error::{FleetError, Likely};
 use crate::feed::parts;
-use crate::grants::Grants;
 use crate::inbox::{Feeder, Inbox};
 use crate::remote::{From, Ticker};
 use crate::request::Terms;
+use crate::rows::Rows;
 use crate::sieve::Sieve;
 use arrow::buffer::Buffer;
 use async_nats::datetime::DateTime;
@@ -184,7 +184,7 @@ impl Subscriber {
         ticker: Ticker,
     ) -> Result<Subscribed, FleetError> {
         let refused = |because: String| FleetError::Refused { address: self.bus.shown.clone(), because };
-        let sieve = Sieve::new(terms, &Grants::default()).map_err(refused)?;
+        let sieve = Sieve::new(terms, &self.via.grants()?).map_err(refused)?;
         let what = "its packets cannot be read";
         let created = self.runtime.block_on(async {
             let stream =
@@ -204,7 +204,7 @@ impl Subscriber {
                 (Begin::From(nanos(time - back)), DeliverPolicy::ByStartTime { start_time })
             }
         };
-        let mut info = host.node.clone();
+        let mut info = Rows::new(&self.via.grants()?).host(host.node.clone());
         info.settings.extend(terms.settings());
         if buckets != Buckets::ALL {
             info.settings.push(format!("buckets {buckets}"));

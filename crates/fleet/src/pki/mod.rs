@@ -6,26 +6,34 @@
 //! | `crl.pem` | who is let in no longer | every agent |
 //! | `host-NAME.pem`, `host-NAME.key` | an agent | that host |
 //! | `viewer-NAME.pem`, `viewer-NAME.key` | a viewer | that person |
+//! | `relay-NAME.pem`, `relay-NAME.key` | a relay | that host |
+//!
+//! A host's certificate lets nobody read an agent: that takes exactly one permission among its names, a viewer's or a relay's.
+
+mod files;
+mod permitted;
+mod revoked;
 
 use crate::error::FleetError;
-use crate::grants::Grants;
+use crate::grants::{Grants, RELAY};
+use files::{KEY_MODE, bad, replace};
+use permitted::Permitted;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType,
     SerialNumber,
 };
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
-use x509_parser::revocation_list::CertificateRevocationList;
 
 /// How long a list of revoked certificates is good for. Agents do not refuse to work with an old one.
 const LIST_IS_GOOD_FOR: Duration = Duration::from_hours(24 * 3650);
@@ -78,6 +86,13 @@ impl Folder {
         if cert.exists() && key.exists() {
             return Ok(false);
         }
+        if cert.exists() {
+            // A host's or a viewer's folder. Another authority there would lock it out.
+            return Err(bad(
+                &key,
+                "it is not here, but ca.pem is: certificates are made where the authority is",
+            ));
+        }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(|e| bad(&self.0, e))?;
         let failed = |error: rcgen::Error| FleetError::Certificate {
             name: "the authority".to_owned(),
@@ -88,14 +103,30 @@ impl Folder {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let pair = KeyPair::generate().map_err(failed)?;
         let made = params.self_signed(&pair).map_err(failed)?;
-        self.write("ca.key", &pair.serialize_pem(), 0o600)?;
+        self.write("ca.key", &pair.serialize_pem(), KEY_MODE)?;
         self.write("ca.pem", &made.pem(), 0o644)?;
         self.write_list(&[])?;
         Ok(true)
     }
 
-    /// Makes a certificate for an agent that is reached by these names and addresses, the first of which names its files.
+    /// Makes a certificate for an agent that is reached by these names and addresses, the first of which names its files. It lets nobody
+    /// read another agent. A bus that asks for certificates takes it.
     pub fn host(&self, names: &[String], validity: Validity) -> Result<PathBuf, FleetError> {
+        self.server("host", names, Vec::new(), validity)
+    }
+
+    /// Makes a certificate for a relay that is reached by these names and addresses: it may read agents, and is one to its viewers.
+    pub fn relay(&self, names: &[String], validity: Validity) -> Result<PathBuf, FleetError> {
+        self.server("relay", names, vec![uri(RELAY)?], validity)
+    }
+
+    fn server(
+        &self,
+        kind: &str,
+        names: &[String],
+        permissions: Vec<SanType>,
+        validity: Validity,
+    ) -> Result<PathBuf, FleetError> {
         let name = names.first().map_or("", String::as_str);
         let mut params = params(name, validity);
         for name in names {
@@ -108,19 +139,16 @@ impl Folder {
             };
             params.subject_alt_names.push(san);
         }
-        // A relay is a viewer of the agents behind it.
+        params.subject_alt_names.extend(permissions);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue("host", name, params)
+        self.issue(kind, name, params)
     }
 
     /// Makes a certificate for a viewer.
     pub fn viewer(&self, name: &str, grants: &Grants, validity: Validity) -> Result<PathBuf, FleetError> {
         let mut params = params(name, validity);
-        let uri = grants.to_string();
-        let failed =
-            |_| FleetError::Certificate { name: name.to_owned(), because: "its limits are no URI".into() };
-        params.subject_alt_names.push(SanType::URI(uri.try_into().map_err(failed)?));
+        params.subject_alt_names.push(uri(&grants.to_string())?);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue("viewer", name, params)
     }
@@ -140,18 +168,25 @@ impl Folder {
         params.use_authority_key_identifier_extension = true;
         let failed = |error: rcgen::Error| refuse(&error.to_string());
         let pair = KeyPair::generate().map_err(failed)?;
+        // No certificate is good for longer than its authority.
+        params.not_after = params.not_after.min(self.authority_ends()?.into());
         let made: Certificate = params.signed_by(&pair, &self.issuer()?).map_err(failed)?;
-        self.write(&format!("{file}.key"), &pair.serialize_pem(), 0o600)?;
+        self.write(&format!("{file}.key"), &pair.serialize_pem(), KEY_MODE)?;
         self.write(&format!("{file}.pem"), &made.pem(), 0o644)
     }
 
-    /// Lets the holder of this certificate in no longer: `viewer-NAME` or `host-NAME`. Agents look at the list when somebody
+    /// Lets the holder of this certificate in no longer: `viewer-NAME`, `host-NAME` or `relay-NAME`. Agents look at the list when somebody
     /// comes, so it has to be copied to them.
     pub fn revoke(&self, identity: &str) -> Result<(), FleetError> {
         let path = self.file(&format!("{identity}.pem"));
         let der = CertificateDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
         let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| bad(&path, error))?;
-        let mut revoked = self.revoked()?;
+        // Of two who revoke at the same time neither forgets the other's.
+        let key = self.file("ca.key");
+        let lock = File::open(&key).map_err(|error| bad(&key, error))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .map_err(|error| bad(&key, error))?;
+        let mut revoked = revoked::serials(&self.file("crl.pem"), &self.file("ca.pem"))?;
         let serial = certificate.raw_serial().to_vec();
         if !revoked.contains(&serial) {
             revoked.push(serial);
@@ -159,12 +194,13 @@ impl Folder {
         self.write_list(&revoked).map(|_| ())
     }
 
-    /// Serial numbers of certificates that are good no longer.
-    fn revoked(&self) -> Result<Vec<Vec<u8>>, FleetError> {
-        let path = self.file("crl.pem");
-        let der = CertificateRevocationListDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
-        let (_, list) = CertificateRevocationList::from_der(&der).map_err(|error| bad(&path, error))?;
-        Ok(list.iter_revoked_certificates().map(|one| one.raw_serial().to_vec()).collect())
+    /// When the authority ends.
+    fn authority_ends(&self) -> Result<SystemTime, FleetError> {
+        let path = self.file("ca.pem");
+        let der = files::authority(&path)?;
+        let (_, ca) = X509Certificate::from_der(&der).map_err(|error| bad(&path, error))?;
+        let seconds = u64::try_from(ca.validity().not_after.timestamp()).unwrap_or(0);
+        Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
     }
 
     fn write_list(&self, revoked: &[Vec<u8>]) -> Result<PathBuf, FleetError> {
@@ -187,17 +223,14 @@ impl Folder {
         let path = self.file("crl.pem");
         let signed = list.signed_by(&self.issuer()?).map_err(|error| bad(&path, error))?;
         let text = signed.pem().map_err(|error| bad(&path, error))?;
-        // Agents may be reading it.
-        self.write("crl.pem.tmp", &text, 0o644)?;
-        fs::rename(self.file("crl.pem.tmp"), &path).map_err(|error| bad(&path, error))?;
-        Ok(path)
+        self.write("crl.pem", &text, 0o644)
     }
 
     fn issuer(&self) -> Result<Issuer<'static, KeyPair>, FleetError> {
         let (cert, key) = (self.file("ca.pem"), self.file("ca.key"));
-        let read = |path: &Path| fs::read_to_string(path).map_err(|error| bad(path, error));
-        let pair = KeyPair::from_pem(&read(&key)?).map_err(|error| bad(&key, error))?;
-        Issuer::from_ca_cert_pem(&read(&cert)?, pair).map_err(|error| bad(&cert, error))
+        let pair = KeyPair::from_pem(&files::key_text(&key)?).map_err(|error| bad(&key, error))?;
+        let text = fs::read_to_string(&cert).map_err(|error| bad(&cert, error))?;
+        Issuer::from_ca_cert_pem(&text, pair).map_err(|error| bad(&cert, error))
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -207,14 +240,11 @@ impl Folder {
     /// Writes a file with these rights, whatever was there.
     fn write(&self, name: &str, text: &str, mode: u32) -> Result<PathBuf, FleetError> {
         let path = self.file(name);
-        // One that cannot be removed is an error below, where a new one is made.
-        let _ = fs::remove_file(&path);
-        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| bad(&path, error))?;
+        replace(&path, text, mode)?;
         Ok(path)
     }
 
-    /// The only certificate of this kind (`host`, `viewer`) here, without its ending.
+    /// The only certificate of this kind (`host`, `viewer`, `relay`) here, without its ending.
     pub fn only(&self, kind: &str) -> Result<String, FleetError> {
         let entries = fs::read_dir(&self.0).map_err(|error| bad(&self.0, error))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -239,44 +269,65 @@ impl Folder {
         let (cert, key) = (self.file(&format!("{identity}.pem")), self.file(&format!("{identity}.key")));
         let chain = CertificateDer::pem_file_iter(&cert).and_then(Iterator::collect);
         let chain: Vec<_> = chain.map_err(|error| bad(&cert, error))?;
-        Ok((chain, PrivateKeyDer::from_pem_file(&key).map_err(|error| bad(&key, error))?))
+        Ok((chain, files::key(&key)?))
     }
 
     fn authority(&self) -> Result<Arc<RootCertStore>, FleetError> {
         let path = self.file("ca.pem");
         let mut roots = RootCertStore::empty();
-        let der = CertificateDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
-        roots.add(der).map_err(|error| bad(&path, error))?;
+        roots.add(files::authority(&path)?).map_err(|error| bad(&path, error))?;
         Ok(Arc::new(roots))
     }
 
-    /// An agent's end of a connection: nobody is let in without a certificate of this authority that was not revoked.
+    /// Whether the authority's own key is here, which belongs on no host that serves.
+    pub fn has_authority_key(&self) -> bool {
+        self.file("ca.key").exists()
+    }
+
+    /// Who was revoked, as this authority signed it.
+    fn revoked(&self) -> Result<CertificateRevocationListDer<'static>, FleetError> {
+        revoked::list(&self.file("crl.pem"), &self.file("ca.pem"))
+    }
+
+    /// An agent's end of a connection: nobody is let in without a certificate of this authority that was not revoked and has a permission.
     pub fn agent(&self, identity: &str) -> Result<ServerConfig, FleetError> {
         let path = self.file("crl.pem");
-        let lists = CertificateRevocationListDer::pem_file_iter(&path).and_then(Iterator::collect);
-        let lists: Vec<_> = lists.map_err(|error| bad(&path, error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(self.authority()?, provider.clone());
-        let verifier = verifier.with_crls(lists).build().map_err(|error| bad(&path, error))?;
+        let verifier = verifier.with_crls([self.revoked()?]).build().map_err(|error| bad(&path, error))?;
         let (chain, key) = self.identity(identity)?;
         let config =
             ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
-        let config = config.map_err(|error| bad(&self.0, error))?.with_client_cert_verifier(verifier);
+        let config = config.map_err(|error| bad(&self.0, error))?;
+        let config = config.with_client_cert_verifier(Arc::new(Permitted(verifier)));
         let mut config = config.with_single_cert(chain, key).map_err(|error| bad(&self.0, error))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
     }
 
-    /// A viewer's end of a connection.
+    /// A viewer's end of a connection. Where there is a list of revoked certificates here, hosts are held to it too.
     pub fn connects(&self, identity: &str) -> Result<ClientConfig, FleetError> {
+        let path = self.file("crl.pem");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut verifier = WebPkiServerVerifier::builder_with_provider(self.authority()?, provider.clone());
+        if path.exists() {
+            verifier = verifier.with_crls([self.revoked()?]);
+        }
+        let verifier = verifier.build().map_err(|error| bad(&path, error))?;
         let config =
             ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
-        let config = config.map_err(|error| bad(&self.0, error))?.with_root_certificates(self.authority()?);
+        let config = config.map_err(|error| bad(&self.0, error))?.with_webpki_verifier(verifier);
         let (chain, key) = self.identity(identity)?;
         let mut config = config.with_client_auth_cert(chain, key).map_err(|error| bad(&self.0, error))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
+    }
+
+    /// What this identity may see by its own certificate.
+    pub fn grants(&self, identity: &str) -> Result<Grants, FleetError> {
+        let path = self.file(&format!("{identity}.pem"));
+        let der = CertificateDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
+        Peer::of(&der).map(|peer| peer.grants).map_err(|because| bad(&path, because))
     }
 }
 
@@ -284,7 +335,7 @@ impl Peer {
     /// Whose certificate this is.
     ///
     /// # Errors
-    /// It is none, or it says something of its holder's limits that is not understood.
+    /// It is none, or has no permission to read, several, or one that is not understood.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
         let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -305,6 +356,8 @@ fn params(name: &str, validity: Validity) -> CertificateParams {
     params
 }
 
-fn bad(path: &Path, because: impl std::fmt::Display) -> FleetError {
-    FleetError::Key { path: path.to_path_buf(), because: because.to_string() }
+/// A name of a certificate that says what its holder may do.
+fn uri(text: &str) -> Result<SanType, FleetError> {
+    let failed = |_| FleetError::Certificate { name: text.to_owned(), because: "its limits are no URI".into() };
+    Ok(SanType::URI(text.to_owned().try_into().map_err(failed)?))
 }

@@ -1,0 +1,220 @@
+//! Whose sockets and flows are: the processes that were seen using them.
+
+use magscope_core::{Event, Flow, FlowId, Task};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Flows, tasks and sockets remembered, each. The agent's stream repeats itself, so what was forgotten comes back.
+const MOST: usize = 1 << 16;
+
+/// What a stream has announced so far, and which thread uses which socket and flow. Bounded.
+#[derive(Debug, Default)]
+pub struct Owners {
+    flows: HashMap<FlowId, Announced<Flow>>,
+    tasks: HashMap<u32, Announced<Task>>,
+    sockets: HashMap<u64, Owner>,
+    users: HashMap<FlowId, User>,
+}
+
+#[derive(Debug)]
+struct Announced<T> {
+    what: T,
+    passed_on: bool,
+}
+
+/// The thread that used a socket last.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    /// That thread.
+    pub tid: u32,
+    /// Threads of several cgroups, or of unknown ones, use it.
+    pub shared: bool,
+}
+
+/// What a flow belongs to since an instant.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    since_ns: u64,
+    by: By,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Socket(u64),
+    Thread(Owner),
+}
+
+/// What a row says of its process.
+#[derive(Clone, Copy, Debug)]
+pub struct Used {
+    /// When.
+    pub time_ns: u64,
+    /// The thread; 0 where the row does not know it.
+    pub tid: u32,
+    /// The socket; 0 where the row does not know it.
+    pub socket: u64,
+    /// The flow, if any.
+    pub flow: FlowId,
+}
+
+impl Owners {
+    /// Remembers a flow.
+    pub fn announce_flow(&mut self, flow: Flow) {
+        remember(&mut self.flows, flow.id, flow);
+    }
+
+    /// Remembers a thread.
+    pub fn announce_task(&mut self, task: Task) {
+        remember(&mut self.tasks, task.tid, task);
+    }
+
+    /// Learns from an event which thread uses its socket and flow. Events have to come in order of time.
+    pub fn learn(&mut self, event: &Event) {
+        let tid = if event.hop.knows_process() { event.tid } else { 0 };
+        let (socket, flow) = (event.socket, event.flow);
+        if tid != 0 && socket != 0 {
+            let owner = self.joined(self.sockets.get(&socket).copied(), tid);
+            bounded(&mut self.sockets).insert(socket, owner);
+        }
+        if flow.is_none() {
+            return;
+        }
+        let known = self.users.get(&flow).copied();
+        let by = match (socket, tid, known) {
+            (0, 0, _) => return,
+            (0, _, Some(User { by: By::Thread(owner), .. })) => By::Thread(self.joined(Some(owner), tid)),
+            (0, ..) => By::Thread(Owner { tid, shared: false }),
+            // Ports are used again: the flow belongs to the socket that was seen with it last.
+            (socket, ..) => By::Socket(socket),
+        };
+        let same = match (known.map(|user| user.by), by) {
+            (Some(By::Socket(before)), By::Socket(now)) => before == now,
+            (Some(By::Thread(_)), By::Thread(_)) => true,
+            _ => false,
+        };
+        let since_ns = known.filter(|_| same).map_or(event.time_ns, |user| user.since_ns);
+        bounded(&mut self.users).insert(flow, User { since_ns, by });
+    }
+
+    /// One more thread uses what had this owner.
+    fn joined(&self, before: Option<Owner>, tid: u32) -> Owner {
+        let cgroup = |tid: u32| self.task(tid).map(|task| task.cgroup);
+        let shared = before.is_some_and(|before| {
+            let apart = before.tid != tid && (cgroup(tid).is_none() || cgroup(before.tid) != cgroup(tid));
+            before.shared || apart
+        });
+        Owner { tid, shared }
+    }
+
+    /// The owner of what a row is about, as far as it was seen by then.
+    pub fn owner(&self, used: &Used) -> Option<Owner> {
+        if used.tid != 0 {
+            return Some(Owner { tid: used.tid, shared: false });
+        }
+        if used.socket != 0 {
+            return self.sockets.get(&used.socket).copied();
+        }
+        let user = self.users.get(&used.flow).filter(|user| user.since_ns <= used.time_ns)?;
+        match user.by {
+            By::Socket(socket) => self.sockets.get(&socket).copied(),
+            By::Thread(owner) => Some(owner),
+        }
+    }
+
+    /// A flow, if it was announced.
+    pub fn flow(&self, id: FlowId) -> Option<&Flow> {
+        self.flows.get(&id).map(|announced| &announced.what)
+    }
+
+    /// A thread, if it was announced.
+    pub fn task(&self, tid: u32) -> Option<&Task> {
+        self.tasks.get(&tid).map(|announced| &announced.what)
+    }
+
+    /// A flow that was not passed on yet.
+    pub fn pass_flow_on(&mut self, id: FlowId) -> Option<Flow> {
+        pass_on(&mut self.flows, &id)
+    }
+
+    /// A thread that was not passed on yet.
+    pub fn pass_task_on(&mut self, tid: u32) -> Option<Task> {
+        pass_on(&mut self.tasks, &tid)
+    }
+}
+
+fn bounded<K, V>(map: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
+    if map.len() >= MOST {
+        map.clear();
+    }
+    map
+}
+
+fn remember<K: Hash + Eq, T: PartialEq>(map: &mut HashMap<K, Announced<T>>, key: K, what: T) {
+    if map.get(&key).is_none_or(|known| known.what != what) {
+        bounded(map).insert(key, Announced { what, passed_on: false });
+    }
+}
+
+fn pass_on<K: Hash + Eq, T: Clone>(map: &mut HashMap<K, Announced<T>>, key: &K) -> Option<T> {
+    let announced = map.get_mut(key).filter(|announced| !announced.passed_on)?;
+    announced.passed_on = true;
+    Some(announced.what.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Hop;
+
+    const FLOW: FlowId = FlowId(9);
+
+    fn call(tid: u32, socket: u64, time_ns: u64) -> Event {
+        Event { tid, tgid: tid, socket, flow: FLOW, ..Event::at(Hop::AppSend, time_ns) }
+    }
+
+    fn of_flow(owners: &Owners, time_ns: u64) -> Option<(u32, bool)> {
+        let owner = owners.owner(&Used { time_ns, tid: 0, socket: 0, flow: FLOW });
+        owner.map(|owner| (owner.tid, owner.shared))
+    }
+
+    fn owners() -> Owners {
+        let mut owners = Owners::default();
+        for (tid, cgroup) in [(1, 10), (2, 10), (3, 30)] {
+            owners.announce_task(Task { tgid: tid, tid, uid: 0, cgroup, comm: String::new() });
+        }
+        owners
+    }
+
+    #[test]
+    fn a_flow_belongs_to_the_thread_that_uses_its_socket() {
+        let mut owners = owners();
+        assert_eq!(of_flow(&owners, 5), None);
+        owners.learn(&call(1, 7, 10));
+        assert_eq!(of_flow(&owners, 10), Some((1, false)));
+        assert_eq!(of_flow(&owners, 9), None, "before the first use");
+        owners.learn(&call(2, 7, 20));
+        assert_eq!(of_flow(&owners, 20), Some((2, false)), "another thread of the same cgroup");
+    }
+
+    #[test]
+    fn a_socket_of_several_cgroups_is_shared_from_then_on() {
+        for other in [3, 4] {
+            let mut owners = owners();
+            owners.learn(&call(1, 7, 10));
+            owners.learn(&call(other, 7, 20));
+            owners.learn(&call(1, 7, 30));
+            assert_eq!(of_flow(&owners, 30), Some((1, true)), "{other}");
+        }
+    }
+
+    #[test]
+    fn ports_that_are_used_again_belong_to_the_next_socket() {
+        let mut owners = owners();
+        owners.learn(&call(1, 7, 10));
+        owners.learn(&Event { socket: 8, flow: FLOW, ..Event::at(Hop::TcpXmit, 20) });
+        assert_eq!(of_flow(&owners, 20), None, "nobody was seen using the next socket yet");
+        owners.learn(&call(3, 8, 30));
+        assert_eq!(of_flow(&owners, 30), Some((3, false)));
+        assert_eq!(of_flow(&owners, 15), None, "an instant of the socket before");
+    }
+}

@@ -1,0 +1,175 @@
+//! Which rows of a stream a viewer's grants let through.
+//!
+//! Every row of every table passes [`Rows::admits`]. A row is let through only where its certificate certainly grants it: a row whose
+//! process is unknown is of no granted container. Clock readings and losses are facts of the measurement and of no process; without them no
+//! row has a time, and nobody knows what is missing.
+
+use crate::grants::Grants;
+use crate::owners::{Owners, Used};
+use magscope_core::change::HopCount;
+use magscope_core::node::NodeInfo;
+use magscope_core::synthesis::{Sum, Synthesis};
+use magscope_core::{Event, Flow, FlowId, Hop, PayloadHead, ProbeHit, Task, TcpSample};
+
+/// A row of any table.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Row<'a> {
+    Event(&'a Event),
+    Flow(&'a Flow),
+    Task(&'a Task),
+    Tcp(&'a TcpSample),
+    Hit(&'a ProbeHit),
+    Head(&'a PayloadHead),
+    Loss,
+    Clock,
+    Change,
+    Count(&'a HopCount),
+    Sum(&'a Synthesis),
+}
+
+/// What has to be granted for a row.
+struct Needs {
+    at: At,
+    whose: Whose,
+    /// It has bytes of payload, or values that could be some.
+    payload: bool,
+}
+
+/// Where a row was taken.
+enum At {
+    /// Not at a hop.
+    NoHop,
+    /// At this one.
+    Hop(Hop),
+    /// Between these two.
+    Hops(Hop, Hop),
+    /// At a probe of a person's own, which is none of the hops.
+    Probe,
+}
+
+/// Whose a row is.
+enum Whose {
+    /// A fact of the measurement.
+    Nobody,
+    /// A sum over all processes.
+    Everybody,
+    /// A thread's.
+    Thread(u32),
+    /// A cgroup's.
+    Cgroup(u64),
+    /// That of whoever uses this socket or flow.
+    User(Used),
+}
+
+impl Row<'_> {
+    fn needs(self) -> Needs {
+        let user = |time_ns, tid, socket, flow| Whose::User(Used { time_ns, tid, socket, flow });
+        let (at, whose, payload) = match self {
+            Self::Event(event) => {
+                let tid = if event.hop.knows_process() { event.tid } else { 0 };
+                (At::Hop(event.hop), user(event.time_ns, tid, event.socket, event.flow), false)
+            }
+            // Announcements have no time of their own.
+            Self::Flow(flow) => (At::NoHop, user(u64::MAX, 0, 0, flow.id), false),
+            Self::Task(task) => (At::NoHop, Whose::Thread(task.tid), false),
+            Self::Tcp(tcp) => (At::Hop(Hop::TcpState), user(tcp.time_ns, 0, tcp.socket, tcp.flow), false),
+            // Its thread can be one that was interrupted.
+            Self::Hit(hit) => (At::Probe, user(hit.time_ns, 0, hit.socket, hit.flow), true),
+            Self::Head(head) => (At::Hop(head.hop), user(head.time_ns, 0, 0, head.flow), true),
+            Self::Loss | Self::Clock | Self::Change => (At::NoHop, Whose::Nobody, false),
+            Self::Count(count) => (At::Hop(count.hop), Whose::Everybody, false),
+            Self::Sum(sum) => {
+                let whose = match sum.of {
+                    Sum::Flow(flow) => user(sum.from_ns, 0, 0, flow),
+                    Sum::Cgroup(id) => Whose::Cgroup(id),
+                    Sum::Since(_) | Sum::Begun | Sum::Reason(_) | Sum::Rest => Whose::Everybody,
+                };
+                let at = if let Sum::Since(from) = sum.of { At::Hops(from, sum.hop) } else { At::Hop(sum.hop) };
+                (at, whose, false)
+            }
+        };
+        Needs { at, whose, payload }
+    }
+}
+
+/// The rows that grants let through.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    grants: Grants,
+}
+
+impl Rows {
+    /// For a viewer with these grants.
+    pub fn new(grants: &Grants) -> Self {
+        Rows { grants: grants.clone() }
+    }
+
+    /// Whether a row is let through.
+    pub fn admits(&self, row: Row<'_>, owners: &Owners, info: &NodeInfo) -> bool {
+        let Needs { at, whose, payload } = row.needs();
+        let hops = self.grants.hops.is_none_or(|hops| match at {
+            At::NoHop => true,
+            At::Hop(hop) => hops.contains(hop),
+            At::Hops(from, to) => hops.contains(from) && hops.contains(to),
+            At::Probe => false,
+        });
+        hops && !(payload && self.grants.no_payload) && self.is_of_granted(&whose, owners, info)
+    }
+
+    fn is_of_granted(&self, whose: &Whose, owners: &Owners, info: &NodeInfo) -> bool {
+        if self.grants.containers.is_empty() {
+            return true;
+        }
+        let cgroup = |id: u64| info.cgroup_path(id).is_some_and(|path| self.grants.grant_cgroup(path));
+        let thread = |tid: u32| owners.task(tid).is_some_and(|task| cgroup(task.cgroup));
+        match whose {
+            Whose::Nobody => true,
+            Whose::Everybody => false,
+            Whose::Thread(tid) => thread(*tid),
+            Whose::Cgroup(id) => cgroup(*id),
+            Whose::User(used) => owners.owner(used).is_some_and(|owner| !owner.shared && thread(owner.tid)),
+        }
+    }
+
+    /// Blanks the numbers of threads of other containers in a hit that is let through.
+    pub fn blank(&self, hit: &mut ProbeHit, owners: &Owners, info: &NodeInfo) {
+        if !self.is_of_granted(&Whose::Thread(hit.tid), owners, info) {
+            (hit.tgid, hit.tid) = (0, 0);
+        }
+    }
+
+    /// A setting of the capture as this viewer may read it: filters and probes name processes, addresses and containers of others.
+    pub fn setting(&self, text: &str) -> String {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        if self.grants.containers.is_empty() || !matches!(word, "filter" | "probe") || text == "filter off" {
+            text.to_owned()
+        } else {
+            format!("{word} withheld")
+        }
+    }
+
+    /// What a viewer may read of the host itself.
+    pub fn host(&self, mut info: NodeInfo) -> NodeInfo {
+        let Grants { no_payload, containers, hops } = &self.grants;
+        if !containers.is_empty() {
+            info.cgroups.retain(|cgroup| self.grants.grant_cgroup(&cgroup.path));
+            info.netns.clear();
+            for setting in &mut info.settings {
+                *setting = self.setting(setting);
+            }
+        }
+        if *no_payload || hops.is_some() {
+            info.probes.clear();
+        }
+        info
+    }
+}
+
+/// A flow that a row speaks of.
+pub fn flow_of(row: Row<'_>) -> FlowId {
+    match row.needs().whose {
+        Whose::User(used) => used.flow,
+        _ => FlowId::NONE,
+    }
+}
