@@ -172,10 +172,9 @@ fn a_relay_is_an_agent_to_its_viewers() {
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     let socket = dir.path().join("relay.sock").display().to_string();
-    let arguments =
-        ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "host-client", "--socket", &socket];
+    let arguments = ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "relay-hub", "--socket", &socket];
     let relay = on(&hosts.names[1], &arguments);
-    assert!(client.says("client reads") && server.says("client reads"), "a host's certificate is a relay's");
+    assert!(client.says("hub reads") && server.says("hub reads"), "a relay's certificate is a permission");
     assert!(eventually(|| Path::new(&socket).exists()));
     // Its viewer needs no network.
     let far = dir.path().join("far");
@@ -210,7 +209,7 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     let Some((hosts, dir, tls)) = scene("later") else { return };
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let socket = dir.path().join("relay.sock").display().to_string();
-    let relay = ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "host-client", "--socket", &socket];
+    let relay = ["relay", "--connect", BOTH, "--tls", &tls, "--identity", "relay-hub", "--socket", &socket];
     let relay = on(&hosts.names[1], &relay);
     let address = format!("unix:{socket}");
     assert!(eventually(|| run(&["agent", "about", &address]).status.success()));

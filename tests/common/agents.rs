@@ -19,11 +19,12 @@ pub fn scene(test: &str) -> Option<(Hosts, TempDir, String)> {
     Some((hosts, dir, tls))
 }
 
-/// Makes an authority with certificates for both hosts and a viewer, in `tls` below a directory.
+/// Makes an authority with certificates for both hosts, a relay and a viewer, in `tls` below a directory.
 fn certificates(dir: &Path) -> String {
     let tls = dir.join("tls").display().to_string();
     let (client, server) = (format!("client,{CLIENT}"), format!("server,{SERVER},127.0.0.1"));
-    let output = run(&["agent", "init", &tls, "--host", &client, "--host", &server, "--viewer", "me"]);
+    let output =
+        run(&["agent", "init", &tls, "--host", &client, "--host", &server, "--relay", "hub", "--viewer", "me"]);
     assert!(output.status.success(), "{}", stderr(&output));
     tls
 }

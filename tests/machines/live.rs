@@ -78,7 +78,7 @@ fn guest_watches() {
         .expect("it runs");
     let infos: Vec<_> = hosts.iter().map(|host| host.info().clone()).collect();
     let online = Online::new(&infos);
-    let sources = hosts.into_iter().map(|host| host as Box<dyn Source>).collect();
+    let sources = hosts.into_iter().map(|host| Box::new(host) as Box<dyn Source>).collect();
     let mut walker = Walker::live(sources, &online, Limits::default(), Duration::from_millis(5));
     let (mut seen, mut newest) = (Seen::default(), Instant::now());
     // Where a kernel refused a probe not all of it comes.

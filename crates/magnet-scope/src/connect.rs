@@ -169,12 +169,12 @@ pub fn explain(error: FleetError) -> anyhow::Error {
             "`magnet-scope agent init DIR --host NAME,ADDRESS` makes one with every name it is reached by",
         ),
         FleetError::Connect { likely: Likely::Viewer, .. } => (
-            "your certificate is missing, of another authority, has expired, or was revoked",
+            "your certificate is missing, of another authority, has expired, was revoked, or is neither a viewer's nor a relay's",
             "have one made where the authority is: `magnet-scope agent init DIR --viewer NAME`",
         ),
         FleetError::Connect { .. } => ("it broke off", "look at what the agent says"),
         FleetError::Key { .. } => (
-            "the file is missing, damaged, or readable by another user only",
+            "the file is missing, damaged, of another authority, or open to the wrong users",
             "`magnet-scope agent init DIR` makes them; docs/agents.md says which goes where",
         ),
         FleetError::Several { .. } => ("", "say which one with `--identity NAME`"),

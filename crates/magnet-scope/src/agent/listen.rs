@@ -29,7 +29,7 @@ pub struct ListenArgs {
     /// The folder with `ca.pem`, `crl.pem` and this host's certificate
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
-    /// Which certificate there is this host's: `host-NAME` [default: the only one]
+    /// Which certificate there is this host's: `host-NAME`, of a relay `relay-NAME` [default: the only one]
     #[arg(long, value_name = "NAME", requires = "tls")]
     identity: Option<String>,
     /// Let every user of this host come without a certificate, by TCP on a loopback address
@@ -56,30 +56,30 @@ pub struct Talker {
 }
 
 impl ListenArgs {
-    /// Makes the places. To be called before privileges are given away.
-    pub fn open(&self) -> Result<Doors> {
+    /// Makes the places, with a certificate of this kind: `host`, `relay`. To be called before privileges are given away.
+    pub fn open(&self, kind: &str) -> Result<Doors> {
         let socket = Socket::bind(self.socket.as_deref())?;
-        let mut listeners = self.listeners()?;
+        let mut listeners = self.listeners(kind)?;
         listeners.push(Listen::Unix(socket.listener.try_clone()?));
         Ok(Doors { listeners, socket })
     }
 
     /// By which certificate this host is known, where it has any.
-    pub fn known_by(&self) -> Result<Option<Credentials>> {
-        self.tls.as_ref().map(|tls| self.credentials(tls)).transpose()
+    pub fn known_by(&self, kind: &str) -> Result<Option<Credentials>> {
+        self.tls.as_ref().map(|tls| self.credentials(tls, kind)).transpose()
     }
 
-    fn credentials(&self, tls: &Path) -> Result<Credentials> {
+    fn credentials(&self, tls: &Path, kind: &str) -> Result<Credentials> {
         let folder = Folder::new(tls);
         let identity = match &self.identity {
             Some(identity) => identity.clone(),
-            None => folder.only("host").map_err(explain)?,
+            None => folder.only(kind).map_err(explain)?,
         };
         Ok(Credentials { folder, identity })
     }
 
     /// Sockets by TCP. Made while the process may still bind to any port.
-    fn listeners(&self) -> Result<Vec<Listen>> {
+    fn listeners(&self, kind: &str) -> Result<Vec<Listen>> {
         let bind = |at: &SocketAddr| {
             let failed = |error: std::io::Error| {
                 explain(FleetError::Listen { address: at.to_string(), because: error.to_string() })
@@ -88,7 +88,13 @@ impl ListenArgs {
         };
         let mut listeners = Vec::new();
         if let Some(tls) = &self.tls {
-            let Credentials { folder, identity } = self.credentials(tls)?;
+            let Credentials { folder, identity } = self.credentials(tls, kind)?;
+            if folder.has_authority_key() {
+                let key = folder.path().join("ca.key");
+                let why =
+                    "who reads it can make certificates for everybody; keep it where no agent or relay runs";
+                output::note(&format!("warning: {} is the authority's own key: {why}", key.display()));
+            }
             // Said now, and not when the first viewer comes.
             folder.agent(&identity).map_err(explain)?;
             for at in &self.listen {

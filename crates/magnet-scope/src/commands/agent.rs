@@ -60,7 +60,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes a private certificate authority, and certificates for hosts and viewers
+    /// Makes a private certificate authority, and certificates for hosts, relays and viewers
     Init(InitArgs),
     /// Lets the holder of a certificate in no longer
     Revoke(RevokeArgs),
@@ -95,10 +95,13 @@ struct InitArgs {
     /// A certificate for an agent: the names and addresses it is reached by; can be given several times
     #[arg(long, value_name = "NAME,…")]
     host: Vec<String>,
+    /// A certificate for a relay, which may read all agents: the names and addresses it is reached by; can be given several times
+    #[arg(long, value_name = "NAME,…")]
+    relay: Vec<String>,
     /// A certificate for a viewer, and what it is limited to: `ops`, `guest?no-payload`, `dev?hops=dev.xmit,dev.recv&containers=4fa2`
     #[arg(long, value_name = "NAME[?LIMITS]")]
     viewer: Vec<String>,
-    /// How long they are good
+    /// How long they are good; none is good for longer than the authority
     #[arg(long, value_name = "N", default_value_t = 825, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: u32,
 }
@@ -107,7 +110,7 @@ struct InitArgs {
 struct RevokeArgs {
     /// The folder with the authority
     dir: PathBuf,
-    /// Whose: `viewer-NAME` or `host-NAME`
+    /// Whose: `viewer-NAME`, `host-NAME` or `relay-NAME`
     identity: String,
 }
 
@@ -151,9 +154,12 @@ fn init(args: &InitArgs) -> Result<()> {
             args.dir.join("ca.pem").display()
         ));
     }
+    let split = |names: &String| names.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
     for names in &args.host {
-        let names: Vec<String> = names.split(',').map(|name| name.trim().to_owned()).collect();
-        made(&folder.host(&names, validity).map_err(explain)?, "with ca.pem and crl.pem to that host");
+        made(&folder.host(&split(names), validity).map_err(explain)?, "with ca.pem and crl.pem to that host");
+    }
+    for names in &args.relay {
+        made(&folder.relay(&split(names), validity).map_err(explain)?, "with ca.pem and crl.pem to that relay");
     }
     for viewer in &args.viewer {
         let (name, limits) =
@@ -206,7 +212,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
     let stop = Stop::on_signals()?;
     let via = args.bus.via(&args.listen)?;
-    let doors = args.listen.open()?;
+    let doors = args.listen.open("host")?;
     let sense = args.sense.open()?;
     let standing: HopSet = STANDING.into_iter().collect();
     let usual = Usual { hops: standing, budget: Some(BUDGET), reader: Reader::Thread };

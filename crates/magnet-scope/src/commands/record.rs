@@ -115,6 +115,9 @@ fn agents(args: &Args) -> Result<()> {
     let mut infos: Vec<NodeInfo> = Vec::new();
     let mut begin = |host: Host| -> Result<Recorded<Host>> {
         let mut info = host.info().clone();
+        if let Some(name) = host.asked_as() {
+            name.clone_into(&mut info.host);
+        }
         tell_apart_from(&infos, &mut info);
         let own = Directory::prepare(&below(all.path(), &info.host))?;
         output::note(&format!("recording {} into {}", info.host, own.path().display()));

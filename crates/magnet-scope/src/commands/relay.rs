@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Arguments of `relay`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "magnet-scope relay --connect web-1,web-2 --listen 0.0.0.0:6246 --tls tls --identity host-relay"
+    after_help = "magnet-scope relay --connect web-1,web-2 --listen 0.0.0.0:6246 --tls /etc/magnet-scope"
 )]
 pub struct Args {
     /// The agents, and relays, that are read
@@ -31,9 +31,9 @@ pub struct Args {
 /// Reads and serves until a signal.
 pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let doors = args.listen.open()?;
+    let doors = args.listen.open("relay")?;
     capture::drop_privileges()?;
-    let credentials = args.listen.known_by()?;
+    let credentials = args.listen.known_by("relay")?;
     let wish = |address: &Address| Wish {
         address: address.clone(),
         credentials: credentials.clone(),

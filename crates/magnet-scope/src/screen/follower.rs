@@ -49,7 +49,7 @@ impl Followed {
 
     /// Agents, from where they were asked for.
     pub fn connected(connected: Connected) -> Self {
-        let sources = connected.hosts.into_iter().map(|host| host as Box<dyn Source>);
+        let sources = connected.hosts.into_iter().map(|host| Box::new(host) as Box<dyn Source>);
         Self::of(sources.collect(), Some(connected.lobby))
     }
 
@@ -117,7 +117,7 @@ impl Follower<'_> {
         while let Some(host) = self.lobby.and_then(Lobby::arrived) {
             let mut info = host.info().clone();
             tell_apart_from(&self.infos, &mut info);
-            let source = self.keepers.hold(&info, host)?;
+            let source = self.keepers.hold(&info, Box::new(host))?;
             let info = self.walker.join(source);
             visit(Came::Host(&info));
             self.infos.push(info);
