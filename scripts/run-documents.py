@@ -1,0 +1,461 @@
+#!/usr/bin/env python3
+"""Runs every command of README.md and docs/agents.md literally, on hosts made of namespaces.
+
+usage: scripts/run-documents.py MAGNET_SCOPE
+
+Commands are taken out of the documents: each line of a block of `sh`, and each command that stands in the text. PLAN says of each how it is
+run, or why not. A command without a line in PLAN fails, and so does a line of PLAN without its command.
+
+Hosts have namespaces of their own for the network, the mounts and the host name, on one bridge without a way out. Their /etc is a copy, so the
+machine's own /etc/hosts is never changed. A host is where the prompt before a command says (`web-1$`), else `viewer`.
+"""
+
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README, AGENTS = "README.md", "docs/agents.md"
+PATIENCE = 120  # seconds for a condition to hold
+
+ADDRESSES = {
+    "web-1": "10.0.0.1", "web-2": "10.0.0.2", "web-3": "10.0.0.3", "relay": "10.0.0.5", "bus": "10.0.0.9",
+    "client": "10.0.0.11", "server": "10.0.0.12", "worker-1": "10.0.0.21", "worker-2": "10.0.0.22", "viewer": "10.0.0.30",
+}
+ALIASES = {"bus": ["bus.example.org"]}
+
+
+class Ends:
+    """Runs to its end, with success; meanwhile there is traffic."""
+
+
+class Serves:
+    """Runs until the document's end; it is there when it says these words."""
+
+    def __init__(self, words, also=()):
+        self.words, self.also = words, also
+
+
+class Screen:
+    """Draws a screen; `q` ends it once it shows these words."""
+
+    def __init__(self, *words):
+        self.words = words
+
+
+class Interrupted:
+    """Runs until Ctrl-C, once these files are there."""
+
+    def __init__(self, *files):
+        self.files = files
+
+
+class NotRun:
+    """Is not run, for this reason."""
+
+    def __init__(self, reason):
+        self.reason = reason
+
+
+DISPLAY = NotRun("it opens a window, and there is no display here; tests/window.rs draws it without one")
+BUILDS = NotRun("it builds this program, of which this is a test")
+FORM = NotRun("a form with placeholders or without arguments, not a command: tests/cli.rs has all subcommands")
+
+PLAN = {
+    README: {
+        "make run": BUILDS,
+        "make test": BUILDS,
+        "magnet-scope gui client.session server.session": DISPLAY,
+        "sudo magnet-scope gui --live": DISPLAY,
+        "client$ sudo magnet-scope record -o client.session --duration 1m": Ends(),
+        "server$ sudo magnet-scope record -o server.session --duration 1m": Ends(),
+        "magnet-scope journeys client.session server.session": Ends(),
+        "client$ sudo magnet-scope agent --listen 0.0.0.0:6246 --tls tls": Serves("listening at 0.0.0.0:6246"),
+        "server$ sudo magnet-scope agent --listen 0.0.0.0:6246 --tls tls": Serves("listening at 0.0.0.0:6246"),
+        "magnet-scope --connect client,server": Screen("client", "server"),
+        "sudo magnet-scope": Screen("journeys"),
+        "sudo setcap cap_bpf,cap_perfmon,cap_net_admin+ep ./target/release/magnet-scope": Ends(),
+        "magnet-scope demo": Screen("client", "server"),
+        "magnet-scope": Screen("journeys"),
+        "magnet-scope doctor": Ends(),
+        "magnet-scope hops": Ends(),
+        "magnet-scope man": Ends(),
+        "magnet-scope completions bash": Ends(),
+        "magnet-scope ctl list": NotRun("it needs a capture that runs on the viewer's host; tests/ctl.rs has it"),
+        "magnet-scope mon": FORM,
+        "magnet-scope metrics": FORM,
+        "magnet-scope health": NotRun("its exit code is what the host's network is like"),
+        "magnet-scope agent": FORM,
+        "magnet-scope record -o DIR": FORM,
+        "magnet-scope ship DIR URL": FORM,
+        "magnet-scope replay DIR…": FORM,
+        "magnet-scope gui [DIR…]": FORM,
+        "magnet-scope report DIR…": FORM,
+        "magnet-scope journeys DIR…": FORM,
+        "magnet-scope export DIR… --to parquet -o OUT": FORM,
+        'magnet-scope query DIR… "SELECT …"': FORM,
+        "magnet-scope import LOG -o DIR": FORM,
+        "magnet-scope compare A B": FORM,
+        "magnet-scope align A B": FORM,
+        "magnet-scope relay --connect A,B": FORM,
+        "magnet-scope --connect A,B": FORM,
+        "magnet-scope --via tls://BUS": FORM,
+        "magnet-scope info DIR": FORM,
+    },
+    AGENTS: {
+        "magnet-scope agent init tls --host web-1,10.0.0.1 --host web-2,10.0.0.2 --host web-3,10.0.0.3": Ends(),
+        "magnet-scope agent init tls --relay relay,10.0.0.5 --viewer ops --viewer 'guest?no-payload'": Ends(),
+        "web-1$ sudo magnet-scope agent --listen 0.0.0.0:6246 --tls /etc/magnet-scope":
+            Serves("listening at 0.0.0.0:6246", also=("web-2", "web-3")),
+        "magnet-scope --connect web-1,web-2": Screen("web-1", "web-2"),
+        "magnet-scope gui --connect web-1,web-2": DISPLAY,
+        "magnet-scope record --connect web-1,web-2 -o slow --duration 1m": Ends(),
+        "magnet-scope agent about web-1": Ends(),
+        "magnet-scope --connect unix:/run/magnet-scope/agent.sock":
+            NotRun("it is for the agent's own host; tests/agents.rs reads one by its socket"),
+        "relay$ magnet-scope relay --connect web-1,web-2,web-3 --listen 0.0.0.0:6246 --tls /etc/magnet-scope":
+            Serves("listening at 0.0.0.0:6246"),
+        "magnet-scope --connect relay": Screen("web-1", "web-2", "web-3"),
+        "magnet-scope agent init tls --host bus.example.org,10.0.0.9": Ends(),
+        "bus$ nats-server -c bus.conf": Serves("Server is ready"),
+        "web-1$ sudo magnet-scope agent --via tls://bus.example.org --tls /etc/magnet-scope":
+            Serves("publishing as", also=("web-2",)),
+        "magnet-scope --via tls://bus.example.org": Screen("web-1", "web-2"),
+        "magnet-scope record --via tls://bus.example.org --hosts web-1,web-2 -o both":
+            Interrupted("both/web-1/meta.toml", "both/web-2/meta.toml"),
+        "worker-1$ magnet-scope record --via tls://bus.example.org --buckets 0-31 -o one":
+            Interrupted("one/web-1/meta.toml", "one/web-2/meta.toml"),
+        "worker-2$ magnet-scope record --via tls://bus.example.org --buckets 32-63 -o two":
+            Interrupted("two/web-1/meta.toml", "two/web-2/meta.toml"),
+        "magnet-scope journeys one/web-1 one/web-2 --slowest 10": Ends(),
+        "magnet-scope export one/web-1 --to parquet --buckets -o a": Ends(),
+        "magnet-scope agent revoke tls viewer-guest": Ends(),
+        "magnet-scope ctl": FORM,
+        "magnet-scope metrics --connect": FORM,
+        "magnet-scope health": FORM,
+        "magnet-scope ship": FORM,
+    },
+}
+
+PROMPT = re.compile(r"^([a-z0-9-]+)\$\s+")
+IN_TEXT = re.compile(r"`((?:sudo )?magnet-scope(?:\s[^`]*)?)`")
+
+
+def commands(document):
+    """Every command of a document, once, in order: with its prompt, single spaces and no remark."""
+    found, text, block = [], [], None
+    for line in (ROOT / document).read_text().split("\n"):
+        if line.startswith("```"):
+            block = line[3:].strip() if block is None else None
+            continue
+        if block == "sh":
+            line = re.sub(r"(^|\s)#.*$", "", line).strip()
+            found.extend([line] if line else [])
+        elif block is None:
+            text.append(line)
+    found += IN_TEXT.findall("\n".join(text))
+    found = [re.sub(r"\s+", " ", command).strip() for command in found]
+    return list(dict.fromkeys(found))
+
+
+def uncovered():
+    """What stands in only one of the documents and PLAN."""
+    problems = []
+    for document, plan in PLAN.items():
+        there = commands(document)
+        problems += [f"{document}: `{one}` is neither run nor listed" for one in there if one not in plan]
+        problems += [f"{document}: `{one}` is in PLAN and not in the document" for one in plan if one not in there]
+    return problems
+
+
+class Host:
+    """Namespaces with a name, an address, a copy of /etc and a home."""
+
+    def __init__(self, scene, name, bridge=None):
+        self.name, self.dir = name, scene.dir / name
+        for folder in ("home", "work", "tmp"):
+            (self.dir / folder).mkdir(parents=True)
+        shutil.copytree("/etc", self.dir / "etc", symlinks=True, ignore_dangling_symlinks=True)
+        names = [f"{address} {' '.join([host, *ALIASES.get(host, [])])}" for host, address in ADDRESSES.items()]
+        (self.dir / "etc/hosts").write_text("127.0.0.1 localhost\n" + "\n".join(names) + "\n")
+        (self.dir / "etc/magnet-scope").mkdir(exist_ok=True)
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("XDG_")},
+            "HOME": str(self.dir / "home"), "PATH": f"{scene.bin}:{os.environ['PATH']}", "TERM": "xterm-256color",
+        }
+        setup = (
+            f"mount --make-rprivate / && mount -t tmpfs tmpfs /run && mount --bind {self.dir}/etc /etc"
+            f" && hostname {name} && ip link set lo up && echo ready && exec sleep infinity"
+        )
+        self.holder = subprocess.Popen(
+            ["unshare", "--mount", "--net", "--uts", "bash", "-c", setup], stdout=subprocess.PIPE, text=True)
+        scene.processes.append(self.holder)
+        if self.holder.stdout.readline() != "ready\n":
+            raise SystemExit(f"{name}: no namespaces")
+        if bridge is None:
+            self.run("ip link add br0 type bridge && ip link set br0 up")
+        else:
+            port = f"p{len(scene.hosts)}"
+            self.run(f"ip link add eth0 type veth peer name {port} netns {bridge.holder.pid}"
+                     f" && ip addr add {ADDRESSES[name]}/24 dev eth0 && ip link set eth0 up")
+            bridge.run(f"ip link set {port} master br0 up")
+
+    def enter(self, command):
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "-n", "-u", f"--wd={self.dir / 'work'}",
+                "bash", "-c", f"exec {command}" if " && " not in command else command]
+
+    def start(self, command, log):
+        return subprocess.Popen(self.enter(command), env=self.environment, stdin=subprocess.DEVNULL, stdout=log,
+                                stderr=subprocess.STDOUT)
+
+    def run(self, command):
+        ended = subprocess.run(self.enter(command), env=self.environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if ended.returncode != 0:
+            raise SystemExit(f"{self.name}: `{command}` failed ({ended.returncode}):\n{ended.stdout}")
+        return ended.stdout
+
+
+def wait_for(what, holds):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > end:
+            raise SystemExit(f"in {PATIENCE} s not seen: {what()}")
+        time.sleep(0.1)
+
+
+TALKER = """
+import socket, threading, time, sys
+me, other = sys.argv[1:]
+server = socket.create_server((me, 7000)); udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.bind((me, 7001))
+def serve(c):
+    while c.recv(65536): c.sendall(b"y" * 100)
+def accept():
+    while True: threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+def hear():
+    while True: udp.recvfrom(2048)
+for work in (accept, hear): threading.Thread(target=work, daemon=True).start()
+while True:
+    try:
+        c = socket.create_connection((other, 7000), 5); out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        while True:
+            c.sendall(b"x" * 300); c.recv(65536); out.sendto(b"z" * 200, (other, 7001)); time.sleep(0.02)
+    except OSError: time.sleep(0.2)
+"""
+
+
+class Scene:
+    """Hosts, what runs on them, and where it writes."""
+
+    def __init__(self, directory, binary):
+        self.dir, self.bin, self.processes, self.hosts, self.serving = Path(directory), Path(directory) / "bin", [], {}, []
+        self.bin.mkdir()
+        (self.bin / "magnet-scope").symlink_to(binary)
+        if shutil.which("sudo") is None:
+            # Here everybody is root.
+            (self.bin / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+            (self.bin / "sudo").chmod(0o755)
+        self.binary, self.logs = binary, 0
+        switch = Host(self, "switch")
+        for name in ADDRESSES:
+            self.hosts[name] = Host(self, name, switch)
+        for one, other in (("web-1", "web-2"), ("web-2", "web-1"), ("web-3", "web-1"), ("client", "server"), ("server", "client")):
+            talker = shlex.join(["python3", "-c", TALKER, ADDRESSES[one], ADDRESSES[other]])
+            self.processes.append(self.hosts[one].start(talker, subprocess.DEVNULL))
+
+    def log(self):
+        self.logs += 1
+        return open(self.dir / f"log-{self.logs}", "w+b")
+
+    def place(self, command):
+        prompt = PROMPT.match(command)
+        return (prompt[1], command[prompt.end():]) if prompt else ("viewer", command)
+
+    def do(self, command, how):
+        name, plain = self.place(command)
+        print(f"{name}$ {plain}", flush=True)
+        if isinstance(how, Serves):
+            for host in (name, *how.also):
+                self.serve(self.hosts[host], plain, how.words)
+        elif isinstance(how, Screen):
+            self.screen(self.hosts[name], plain, how.words)
+        elif isinstance(how, Interrupted):
+            self.interrupted(self.hosts[name], plain, how.files)
+        else:
+            self.hosts[name].run(plain)
+
+    def serve(self, host, plain, words):
+        log = self.log()
+        process = host.start(plain, log)
+        self.serving.append(process)
+        text = lambda: Path(log.name).read_text(errors="replace")
+        wait_for(lambda: f"{host.name}: `{plain}` says `{words}`:\n{text()}", lambda: words in text() or process.poll() is not None)
+        if process.poll() is not None:
+            raise SystemExit(f"{host.name}: `{plain}` has ended:\n{text()}")
+
+    def stop_serving(self):
+        for process in reversed(self.serving):
+            process.send_signal(signal.SIGINT)
+        for process in self.serving:
+            process.wait(PATIENCE)
+        self.serving = []
+
+    def interrupted(self, host, plain, files):
+        log = self.log()
+        process = host.start(plain, log)
+        self.processes.append(process)
+        text = lambda: Path(log.name).read_text(errors="replace")
+        there = lambda: all((host.dir / "work" / file).exists() for file in files)
+        wait_for(lambda: f"{host.name}: `{plain}` makes {files}:\n{text()}", lambda: there() or process.poll() is not None)
+        if process.poll() is None:
+            time.sleep(2)  # some of what is to be recorded
+            process.send_signal(signal.SIGINT)
+        if process.wait(PATIENCE) != 0 or not there():
+            raise SystemExit(f"{host.name}: `{plain}` failed:\n{text()}")
+
+    def screen(self, host, plain, words):
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvpe("nsenter", host.enter(f"stty rows 50 cols 160 && exec {plain}"), host.environment)
+        seen, end, asked = b"", time.monotonic() + PATIENCE, False
+        try:
+            while True:
+                readable, _, _ = select.select([terminal], [], [], 0.2)
+                if readable:
+                    try:
+                        seen += os.read(terminal, 65536)
+                    except OSError:
+                        break  # the other end is closed
+                text = seen.decode(errors="replace")
+                if not asked and all(word in text for word in words):
+                    os.write(terminal, b"q")
+                    asked = True
+                if time.monotonic() > end:
+                    os.kill(child, signal.SIGKILL)
+                    raise SystemExit(f"{host.name}: `{plain}` does not show {words} or end:\n{text[-4000:]}")
+        finally:
+            os.close(terminal)
+        _, status = os.waitpid(child, 0)
+        if not asked or os.waitstatus_to_exitcode(status) != 0:
+            raise SystemExit(f"{host.name}: `{plain}` failed ({status}):\n{seen.decode(errors='replace')[-4000:]}")
+
+    def copy(self, source, host, folder, *names):
+        """Carries files to where the documents say that they are."""
+        to = self.hosts[host].dir / folder
+        to.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            for found in source.glob(name):
+                shutil.copytree(found, to / found.name, dirs_exist_ok=True) if found.is_dir() else shutil.copy2(found, to)
+
+    def end(self):
+        for process in self.serving + self.processes:
+            if process.poll() is None:
+                process.kill()
+        for process in self.serving + self.processes:
+            process.wait()
+
+
+def agents(scene, plan):
+    """docs/agents.md from its beginning to its end."""
+    tls = scene.hosts["viewer"].dir / "work/tls"
+    has_bus = shutil.which("nats-server") is not None
+    there = commands(AGENTS)
+    bus = [one for one in there if "bus" in one or one.split()[-1].startswith("one/") or " one/" in one]
+    for command in there:
+        how = plan[command]
+        if isinstance(how, NotRun):
+            continue
+        if command in bus and not has_bus:
+            print(f"skipped: `{command}`, because there is no nats-server (scripts/setup-clients.sh installs it)")
+            continue
+        if command.endswith("--tls /etc/magnet-scope"):
+            for host in ("web-1", "web-2", "web-3"):
+                scene.copy(tls, host, "etc/magnet-scope", "ca.pem", "crl.pem", f"host-{host}.*")
+            scene.copy(tls, "relay", "etc/magnet-scope", "ca.pem", "crl.pem", "relay-relay.*")
+            for host in ("viewer", "worker-1", "worker-2"):
+                scene.copy(tls, host, "home/.config/magnet-scope/tls", "ca.pem", "viewer-ops.*")
+        if "nats-server" in command:
+            work = scene.hosts["bus"].dir / "work"
+            scene.copy(tls, "bus", "work", "ca.pem", "host-bus.example.org.*")
+            conf = re.search(r"```\n# bus.conf\n(.*?)```", (ROOT / AGENTS).read_text(), re.S)[1]
+            (work / "bus.conf").write_text(conf.replace("/var/lib/nats", str(work / "nats")))
+        if "--via" in command and "agent" in command:
+            # One agent a host: the bus goes on, the others end.
+            kept = [one for one in scene.serving if "nats-server" in one.args[-1]]
+            scene.serving = [one for one in scene.serving if one not in kept]
+            scene.stop_serving()
+            scene.serving = kept
+        if " one/" in command:
+            scene.copy(scene.hosts["worker-1"].dir / "work", "viewer", "work", "one")
+        scene.do(command, how)
+        if command.startswith("magnet-scope record --connect"):
+            made = sorted(path.name for path in (scene.hosts["viewer"].dir / "work/slow").iterdir())
+            if made != ["web-1", "web-2"]:
+                raise SystemExit(f"`{command}` made {made}, and the document says slow/web-1, slow/web-2")
+    scene.stop_serving()
+
+
+def readme(scene, plan):
+    """README.md from its beginning to its end, with certificates as docs/agents.md makes them."""
+    viewer = scene.hosts["viewer"]
+    made = viewer.dir / "work/two"
+    viewer.run(f"magnet-scope agent init {made} --host client --host server --viewer me")
+    for host in ("client", "server"):
+        scene.copy(made, host, "work/tls", "ca.pem", "crl.pem", f"host-{host}.*")
+    shutil.rmtree(viewer.dir / "home/.config", ignore_errors=True)
+    scene.copy(made, "viewer", "home/.config/magnet-scope/tls", "ca.pem", "viewer-me.*")
+    release = viewer.dir / "work/target/release"
+    release.mkdir(parents=True)
+    shutil.copy2(scene.binary, release / "magnet-scope")
+    recorders = []
+    for command in commands(README):
+        how = plan[command]
+        name, plain = scene.place(command)
+        if isinstance(how, NotRun):
+            continue
+        if " record " in command:
+            # Both at the same time, as two people would.
+            print(f"{name}$ {plain}", flush=True)
+            log = scene.log()
+            recorders.append((name, plain, log, scene.hosts[name].start(plain, log)))
+            scene.processes.append(recorders[-1][3])
+            continue
+        while recorders:
+            name, plain, log, process = recorders.pop()
+            if process.wait(60 + PATIENCE) != 0:
+                raise SystemExit(f"{name}: `{plain}` failed:\n{Path(log.name).read_text(errors='replace')}")
+            scene.copy(scene.hosts[name].dir / "work", "viewer", "work", f"{name}.session")
+        scene.do(command, how)
+    scene.stop_serving()
+
+
+def main():
+    problems = uncovered()
+    if problems or sys.argv[1:] == ["--check"]:
+        print("\n".join(problems), file=sys.stderr)
+        raise SystemExit(1 if problems else 0)
+    for document, plan in PLAN.items():
+        for command, how in plan.items():
+            if isinstance(how, NotRun):
+                print(f"not run: `{command}` of {document}: {how.reason}")
+    with tempfile.TemporaryDirectory() as directory:
+        scene = Scene(directory, Path(sys.argv[1]).resolve())
+        try:
+            agents(scene, PLAN[AGENTS])
+            readme(scene, PLAN[README])
+        finally:
+            scene.end()
+    print("every command of the documents was run or is listed")
+
+
+if __name__ == "__main__":
+    main()
