@@ -11,7 +11,7 @@ mod wired;
 use agents::{AgentChild, Running, on, run_on, scene};
 use common::{eventually, is_root, run, skipped, stderr};
 use magscope_core::node::NodeInfo;
-use magscope_core::source::Progress;
+use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Hop};
 use magscope_fleet::{Buckets, BusWish, From, Host, Keep, Lobby, Memory, Publisher, Terms, Via};
 use rustix::process::Signal;

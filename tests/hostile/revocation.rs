@@ -22,6 +22,7 @@ fn a_damaged_list_lets_nobody_in_and_the_log_says_why() {
     let made = run(&["agent", "init", &other]);
     assert!(made.status.success(), "{}", stderr(&made));
     let others = fs::read_to_string(Path::new(&other).join("crl.pem")).expect("a list");
+    let ca = fs::read_to_string(tls.join("ca.pem")).expect("a certificate");
     for address in [SERVER, RELAY] {
         let path = target.folder_of(address).join("crl.pem");
         let good = |when: &str| {
@@ -35,8 +36,8 @@ fn a_damaged_list_lets_nobody_in_and_the_log_says_why() {
             ("empty", ""),
             ("garbled", "\u{0}\u{1}garbage"),
             ("cut", &list[..list.len() / 2]),
-            ("of another authority", &others),
-            ("not a list", &fs::read_to_string(tls.join("ca.pem")).expect("a certificate")),
+            ("of another authority", others.as_str()),
+            ("not a list", ca.as_str()),
         ] {
             fs::write(&path, text).expect("a file");
             for identity in ["viewer-me", "viewer-good", "relay-hub"] {

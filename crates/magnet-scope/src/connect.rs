@@ -8,6 +8,7 @@ use crate::via::{self, ViaArgs};
 use crate::{capture, output};
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
+use magscope_core::source::Source;
 use magscope_fleet::pki::Folder;
 use magscope_fleet::{Address, Credentials, FleetError, From, Host, Likely, Lobby, Terms, Ticker, Wish};
 use magscope_probe::Setting;
