@@ -45,7 +45,7 @@ struct {
 INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 {
 	__u32 zero = 0;
-	__u64 level = __sync_fetch_and_add(&state->nested, 1);
+	__u64 level = FETCH_ADD(&state->nested, 1);
 	*at = level;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
 	if (!s)
@@ -109,13 +109,13 @@ static long gather_frag(__u64 i, __u32 *at)
 
 /* Copies what lies from `at` on in the linear part, and prepares what is left to gather. A function of its own to the verifier
  * too: it would follow it for every way that leads here. */
-__noinline int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __u32 want)
+SUBPROGRAM int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __u32 want)
 {
 	__u32 zero = 0;
 	__u64 t;
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 	const struct sk_buff *skb = (const void *)skb_at;
-	if (!scratch || !skb || !at)
+	if ((!can(MAG_CAN_PAYLOAD) && !can(MAG_CAN_PCAP)) || !scratch || !skb || !at)
 		return 0;
 	struct gather *g = &scratch->gathers[level & (NESTING - 1)];
 	/* what is needed again stands there and not on the stack, of which all callers together have 512 bytes */
@@ -146,6 +146,8 @@ __noinline int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __
 		return 0;
 	g->frags += PEEK(t, skb, end);
 	const struct skb_shared_info *shared = (const void *)g->frags;
+	if (!can(MAG_CAN_PAGES))
+		return 0;
 	g->frags += bpf_core_field_offset(struct skb_shared_info, frags);
 	g->count = PEEK(t, shared, nr_frags);
 	return 0;
@@ -158,7 +160,8 @@ INLINE const struct gather *copy_bytes(__u64 skb_at, __u64 at, __u32 *level, __u
 {
 	__u32 zero = 0;
 	copy_linear(skb_at, at, *level, offset, want);
-	bpf_loop(MAX_FRAGS, gather_frag, level, 0);
+	if (can(MAG_CAN_PAGES))
+		LOOP(MAX_FRAGS, gather_frag, level);
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
 	return scratch ? &scratch->gathers[*level & (NESTING - 1)] : NULL;
 }

@@ -27,6 +27,20 @@ struct {
 	__type(value, __u64);
 } tsc_bases SEC(".maps");
 
+/* Whether an ability is there. The verifier knows the configuration, and does not look at what is behind a missing one. A global function
+ * is verified alone, so each asks by itself. */
+INLINE bool can(__u32 ability)
+{
+#ifdef MAGNET_NO_LOOP
+	if (ability & (MAG_CAN_PAGES | MAG_CAN_FILTER | MAG_CAN_PCAP))
+		return false;
+#endif
+	return !(config.without & ability);
+}
+
+/* Whether sockets are remembered for the filter. */
+#define LEARNS (can(MAG_CAN_FILTER) && control.learn)
+
 INLINE __u64 clock_now(void)
 {
 	/* known when the program is loaded: what is not asked for is not there, and so not refused where it may not be called */

@@ -192,7 +192,7 @@ INLINE bool learn_about(__u64 skb_at, __u64 sk_at, __u64 dev_at, struct about *a
 /* A program's own namespace, for those whose process is the one that runs. */
 INLINE __u32 netns_of_task(void)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct task_struct *task = CURRENT_TASK;
 	return READ(task, nsproxy, net_ns, ns.inum);
 }
 
@@ -219,7 +219,7 @@ static __noinline int put_together(const struct about *a, struct asked *asked)
 		s->ends |= LENGTH;
 	}
 	if (plan.process)
-		who_is(&asked->who, bpf_get_current_task_btf());
+		who_is(&asked->who, CURRENT_TASK);
 	return 0;
 }
 

@@ -119,8 +119,12 @@ INLINE bool no_room(int reason)
 
 /* A packet ends here. Whether it was coming or going is told by the interface it came in by. */
 SEC("tp_btf/kfree_skb")
-int BPF_PROG(skb_drop, struct sk_buff *skb, void *location, int reason)
+int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 {
+	int reason = 0;
+	/* the third argument came with the reasons; volatile, so that it is not read before it is known to be there */
+	if (can(MAG_CAN_DROP_REASON) && bpf_core_type_exists(enum skb_drop_reason))
+		reason = *(volatile __u64 *)&ctx[2];
 	if (!wanted(MAG_SKB_DROP))
 		return 0;
 	__u64 now = clock_unless_gated();

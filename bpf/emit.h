@@ -115,7 +115,7 @@ static __noinline int report_loss(struct mag_cpu *state, __u64 now)
 INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u64 now)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	__u64 number = __sync_fetch_and_add(&state->number, 1);
+	__u64 number = FETCH_ADD(&state->number, 1);
 	__sync_fetch_and_add(&state->kept[hop & (MAG_HOPS - 1)], 1);
 	if (state->lost)
 		report_loss(state, now);

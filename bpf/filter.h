@@ -76,7 +76,10 @@ INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 	who->uid = FOLLOW(task_struct, task, cred, uid.val);
 	bpf_probe_read_kernel(who->comm, sizeof(who->comm), task->comm);
 	const struct cgroup *group = FOLLOW(task_struct, task, cgroups, dfl_cgrp);
-	const void *ancestors = &group->ancestors;
+	/* before Linux 6.1 a cgroup has its ancestors' numbers */
+	const struct cgroup___numbers *numbers = (const void *)group;
+	bool has_numbers = bpf_core_field_exists(numbers->ancestor_ids);
+	const void *ancestors = has_numbers ? (const void *)&numbers->ancestor_ids : (const void *)&group->ancestors;
 	int level = READ(group, level);
 #pragma unroll
 	for (int i = 0; i < MAG_CGROUP_LEVELS; i++) {
@@ -85,18 +88,20 @@ INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 		if (i > level)
 			continue;
 		bpf_probe_read_kernel(&ancestor, sizeof(ancestor), ancestors + i * sizeof(void *));
-		if (ancestor)
+		if (has_numbers)
+			who->cgroups[i] = (__u64)ancestor;
+		else if (ancestor)
 			who->cgroups[i] = READ(CAST(cgroup, ancestor), kn, id);
 	}
 }
 
 /* Remembers a socket, and the running process as its user if `uses`. */
-__noinline int remember(struct subject *s, int uses)
+SUBPROGRAM int remember(struct subject *s, int uses)
 {
-	if (!s)
+	if (!can(MAG_CAN_FILTER) || !s)
 		return 0;
 	__u64 now = clock_now(), key = s->cookie;
-	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct task_struct *task = CURRENT_TASK;
 	if (!key)
 		key = s->flow ? FLOW_KEY(s->flow) : 0;
 	if (!key)
@@ -176,7 +181,7 @@ INLINE int address_within(const struct mag_test *t, const struct subject *s, boo
 enum { EITHER, SOURCE, DESTINATION };
 _Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE && MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION, "in that order");
 _Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE && MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION, "in that order");
-__noinline int of_ends(__u32 which, __u32 way, __u32 local, __u32 remote)
+SUBPROGRAM int of_ends(__u32 which, __u32 way, __u32 local, __u32 remote)
 {
 	if (which == EITHER)
 		return local == YES || remote == YES ? YES : local | remote;
@@ -186,9 +191,9 @@ __noinline int of_ends(__u32 which, __u32 way, __u32 local, __u32 remote)
 }
 
 /* One test. A function of its own to the verifier too: inside the loop its branches would multiply with the rounds. */
-__noinline int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
+SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 {
-	if (!t || !s)
+	if (!can(MAG_CAN_FILTER) || !t || !s)
 		return UNKNOWN;
 	switch (t->field) {
 	case MAG_FIELD_CPU:
@@ -253,7 +258,7 @@ INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4],
 /* The filter in force. */
 INLINE struct mag_filter *filter_now(void)
 {
-	__u32 slot = control.filter;
+	__u32 slot = can(MAG_CAN_FILTER) ? control.filter : 0;
 	return slot-- ? bpf_map_lookup_elem(&filters, &slot) : NULL;
 }
 
@@ -281,12 +286,12 @@ static long step(__u64 round, struct walk *w)
 
 /* YES to keep; NO and UNKNOWN to leave out, the latter where something asked for on the way was not known. A loop by
  * helper, because the verifier would follow a plain one through all of its rounds. */
-__noinline int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
+SUBPROGRAM int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
 {
-	if (!filter || !s)
+	if (!can(MAG_CAN_FILTER) || !filter || !s)
 		return UNKNOWN;
 	struct walk w = { .filter = filter, .s = s, .who = who };
-	bpf_loop(MAG_TESTS, step, &w, 0);
+	LOOP(MAG_TESTS, step, &w);
 	return w.at == MAG_KEEP ? YES : w.doubt ? UNKNOWN : NO;
 }
 

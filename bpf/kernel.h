@@ -123,6 +123,13 @@ struct kmem_cache {
 	struct list_head list;
 	struct kmem_cache_node *node[1];
 };
+/* so since Linux 7.1 */
+struct kmem_cache_per_node_ptrs {
+	struct kmem_cache_node *node;
+};
+struct kmem_cache___per_node {
+	struct kmem_cache_per_node_ptrs per_node[1];
+};
 struct proto {
 	struct kmem_cache *slab;
 };
@@ -282,6 +289,9 @@ struct cgroup {
 	int level;
 	struct kernfs_node *kn;
 	struct cgroup *ancestors[];
+};
+struct cgroup___numbers {
+	u64 ancestor_ids[1];
 };
 struct css_set {
 	struct cgroup *dfl_cgrp;

@@ -11,7 +11,7 @@
 
 /* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too: it
  * is called from many places. */
-__noinline __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
+SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 {
 	if (!t || !state)
 		return 0;
@@ -85,7 +85,7 @@ enum glance { OPEN, OUT, IN };
 
 /* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
  * is left out is counted. */
-__noinline int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
+SUBPROGRAM int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
 {
 	if (!t || !state)
 		return OPEN;
@@ -97,7 +97,7 @@ __noinline int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __
 		__sync_fetch_and_add(&state->filtered[hop], 1);
 		return OUT;
 	}
-	if (control.pcap || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
+	if ((can(MAG_CAN_PCAP) && control.pcap) || !can(MAG_CAN_SAMPLE) || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
 		return OPEN;
 	if (!hop_sampled_out(state, hop, 0))
 		return IN;
@@ -108,17 +108,17 @@ __noinline int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __
 /* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
 INLINE bool socket_hop(int hop)
 {
-	return wanted(hop) || control.learn;
+	return wanted(hop) || LEARNS;
 }
 
 /* Writes the first bytes of an event's payload, as many as its hop is set to keep. */
-__noinline int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
+SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
-	if (!state || !p || !p->len || !p->payload_at)
+	if (!can(MAG_CAN_PAYLOAD) || !state || !p || !p->len || !p->payload_at)
 		return 0;
 	__u32 cpu = bpf_get_smp_processor_id(), want = control.snap[hop & (MAG_HOPS - 1)];
-	__u64 number = __sync_fetch_and_add(&state->number, 1);
+	__u64 number = FETCH_ADD(&state->number, 1);
 	__sync_fetch_and_add(&state->kept[MAG_HEADS], 1);
 	if (state->lost)
 		report_loss(state, now);
@@ -163,7 +163,7 @@ __noinline int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 }
 
 /* What the filter gets to see of a packet. */
-__noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
+SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
 {
 	if (!s || !p)
 		return 0;
@@ -179,9 +179,9 @@ __noinline int subject_of_packet(struct subject *s, struct packet *p, __u64 cook
 }
 
 /* A packet at a hop, to be added up. One that the host made itself comes from its socket's last call. */
-__noinline int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
+SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
-	if (!p)
+	if (!can(MAG_CAN_SUM) || !p)
 		return 0;
 	__u32 way = way_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
 	__u64 last = p->before, mark = MARK(hop, now);
@@ -208,7 +208,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
 	/* where sockets are remembered, two hops have something to remember even of what is left out */
-	bool remembers = control.learn && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
+	bool remembers = LEARNS && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
 	int glance = OPEN;
 	if (gate && !remembers)
 		glance = at_a_glance(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
@@ -219,7 +219,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	if (gate && glance == OPEN) {
 		struct subject s = {};
 		subject_of_packet(&s, p, cookie, hop, ifindex);
-		if (control.learn && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
+		if (LEARNS && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
 			remember(&s, 1); /* the one packet hop that runs within the sender's call */
 		if (!wanted(hop)) {
 			recall(&s);
@@ -259,7 +259,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (control.snap[hop & (MAG_HOPS - 1)] && !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
+	if (can(MAG_CAN_PAYLOAD) && control.snap[hop & (MAG_HOPS - 1)] && !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
 	return now;
 }
@@ -276,7 +276,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	bool peer = socket_tuple(sk, &t);
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
-	int glance = gate && !control.learn ? at_a_glance(state, &t, hop, true) : OPEN;
+	int glance = gate && !LEARNS ? at_a_glance(state, &t, hop, true) : OPEN;
 	if (glance == OUT)
 		return;
 	if (gate && glance == OPEN) {
@@ -286,7 +286,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 		s.len = len;
 		if (hop != MAG_SOCK_READY && hop != MAG_SOCK_FULL)
 			s.ends |= LENGTH;
-		if (control.learn)
+		if (LEARNS)
 			remember(&s, pid_tgid != 0);
 		if (!wanted(hop) || !admit(state, &s, NULL, now))
 			return;

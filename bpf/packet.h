@@ -308,8 +308,10 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
  * known by its scrambled address, which is its own as long as it lives. */
 INLINE __u64 cookie_of(enum how how, const struct sock *sk)
 {
+#ifndef MAGNET_NO_LOOP
 	if (how == TYPED)
 		return bpf_get_socket_cookie((void *)sk);
+#endif
 	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter), address = 0;
 	if (cookie)
 		return cookie;

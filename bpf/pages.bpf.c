@@ -31,7 +31,12 @@ static long one_cache(__u64 round, struct walk_caches *w)
 	/* slabs of one page only: the upper half of the word is the logarithm of their number */
 	if (BPF_CORE_READ(cache, oo.x) >> 16)
 		return 0;
-	const void *nodes = (const void *)cache + bpf_core_field_offset(struct kmem_cache, node);
+	const void *nodes = cache;
+	if (bpf_core_field_exists(struct kmem_cache___per_node, per_node))
+		nodes += bpf_core_field_offset(struct kmem_cache___per_node, per_node) +
+			 bpf_core_field_offset(struct kmem_cache_per_node_ptrs, node);
+	else
+		nodes += bpf_core_field_offset(struct kmem_cache, node);
 	const struct kmem_cache_node *node = NULL;
 	bpf_probe_read_kernel(&node, sizeof(node), nodes);
 	if (!node)
@@ -71,7 +76,7 @@ int find_pages(struct page_query *query)
 		return 0;
 	struct walk_caches w = {};
 	w.first = w.at = (__u64)cache + bpf_core_field_offset(struct kmem_cache, list);
-	bpf_loop(CACHES, one_cache, &w, 0);
+	LOOP(CACHES, one_cache, &w);
 	query->base = w.base;
 	query->votes = w.votes;
 	return 0;

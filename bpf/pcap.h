@@ -66,11 +66,11 @@ INLINE __u32 *word(__u8 *bytes, __u32 k)
 
 /* One instruction; 1 after the last. The codes are those of linux/bpf_common.h. A function of its own to the verifier too, for
  * which it has to find what it works on by itself. */
-__noinline int run_insn(__u32 level)
+SUBPROGRAM int run_insn(__u32 level)
 {
 	__u32 zero = 0;
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
-	if (!scratch)
+	if (!can(MAG_CAN_PCAP) || !scratch)
 		return 1;
 	__u8 *bytes = scratch->bytes[level & (NESTING - 1)];
 	struct machine *m = (void *)(bytes + MACHINE_AT);
@@ -175,11 +175,11 @@ static long execute(__u64 round, __u32 *level)
 
 /* The headers of a packet of this flow, as far as they are known; a bit a byte that is. 0 where too little is known. A
  * function of its own, because the stack of all callers together is 512 bytes; it finds its scratch by itself as run_insn does. */
-__noinline __u64 make_up(struct subject *s, __u32 level)
+SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 {
 	__u32 zero = 0;
 	struct scratch *scratch = bpf_map_lookup_elem(&scratches, &zero);
-	if (!s || !scratch)
+	if (!can(MAG_CAN_PCAP) || !s || !scratch)
 		return 0;
 	__u8 *bytes = scratch->bytes[level & (NESTING - 1)];
 	__u8 ends = LOCAL_ADDR | REMOTE_ADDR, has = s->ends;
@@ -214,9 +214,9 @@ __noinline __u64 make_up(struct subject *s, __u32 level)
 }
 
 /* What the expression in force says of an event. */
-__noinline int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
+SUBPROGRAM int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
 {
-	if (!s || !state)
+	if (!can(MAG_CAN_PCAP) || !s || !state)
 		return UNKNOWN;
 	__u32 level = 0;
 	__u8 *bytes = take_scratch(state, &level);
@@ -234,7 +234,7 @@ __noinline int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
 			m->made_up = make_up(s, level);
 		}
 		if (s->ip || m->made_up) {
-			bpf_loop(MAG_PCAP_INSNS, execute, &level, 0);
+			LOOP(MAG_PCAP_INSNS, execute, &level);
 			answer = m->answer == RUNNING ? NO : m->answer;
 		}
 	}

@@ -46,6 +46,29 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
  */
 #define FOLLOW(type, ptr, ...) READ(CAST(type, ptr), __VA_ARGS__)
 
+/*
+ * Kernels before Linux 5.17 run the object compiled with MAGNET_NO_LOOP. They have no bpf_loop; before 5.13 no program may refer to a
+ * callback; before 5.12 no atomic instruction returns a value, no socket cookie is made in tracing programs, and a global function takes
+ * no pointer to memory.
+ */
+#ifdef MAGNET_NO_LOOP
+#define SUBPROGRAM static __noinline
+#define LOOP(rounds, callback, context) ((void)(callback), (void)(context))
+#define CURRENT_TASK CAST(task_struct, bpf_get_current_task())
+/* An interrupt between the two instructions gives two records one number. */
+#define FETCH_ADD(at, by)                                                                          \
+	({                                                                                         \
+		__u64 before_it = *(at);                                                           \
+		__sync_fetch_and_add(at, by);                                                      \
+		before_it;                                                                         \
+	})
+#else
+#define SUBPROGRAM __noinline
+#define LOOP(rounds, callback, context) bpf_loop(rounds, callback, context, 0)
+#define CURRENT_TASK bpf_get_current_task_btf()
+#define FETCH_ADD(at, by) __sync_fetch_and_add(at, by)
+#endif
+
 /* How a program came by its pointers: from a hook that gives them types, or from registers. */
 enum how { TYPED, UNTYPED };
 #define AS(type, ptr) (how == TYPED ? (const struct type *)(ptr) : CAST(type, ptr))

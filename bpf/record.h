@@ -277,6 +277,17 @@ struct mag_head {
 	unsigned int pad;
 };
 
+/* Abilities that no hop needs. Each can be compiled out when the programs are loaded. */
+enum mag_ability {
+	MAG_CAN_PAYLOAD = 1,
+	MAG_CAN_PAGES = 2,
+	MAG_CAN_FILTER = 4,
+	MAG_CAN_PCAP = 8,
+	MAG_CAN_SAMPLE = 16,
+	MAG_CAN_SUM = 32,
+	MAG_CAN_DROP_REASON = 64,
+};
+
 /* What user space sets before load. Read-only after it, so the verifier removes what is switched off. What can change
  * later is in mag_control. */
 #define MAG_MAX_NETNS 8
@@ -285,6 +296,8 @@ struct mag_config {
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
 	unsigned int netns_count;          /* 0 keeps every namespace */
 	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
+	unsigned int without;              /* abilities that this kernel lacks, a bit per enum mag_ability */
+	unsigned int pad;
 	unsigned int tsc_mult;             /* events carry the TSC: nanoseconds are cycles * mult >> shift; 0: MONOTONIC */
 	unsigned int tsc_shift;
 	unsigned long long tsc_origin_ns;  /* what the first cycle counted stands for */

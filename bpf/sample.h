@@ -23,24 +23,32 @@ INLINE __u32 flow_hash(const struct subject *s)
 #define BOTH_ENDS (LOCAL_ADDR | REMOTE_ADDR | LOCAL_PORT | REMOTE_PORT)
 
 /* What has no flow (a UDP socket without a peer, a task) is not sampled by flow: a journey that is kept stays whole. */
-__noinline int flow_sampled_out(struct subject *s)
+SUBPROGRAM int flow_sampled_out(struct subject *s)
 {
 	__u32 limit = control.flow_limit;
-	return s && limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
+	return can(MAG_CAN_SAMPLE) && s && limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
 }
 
 INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
 {
+	if (!can(MAG_CAN_SAMPLE))
+		return false;
 	__u32 one_in = control.samplers[hop].one_in;
 	__u64 interval_ns = control.samplers[hop].interval_ns;
-	if (one_in > 1 && (__u32)__sync_fetch_and_add(&state->turn[hop], 1) % one_in)
+	if (one_in > 1 && (__u32)FETCH_ADD(&state->turn[hop], 1) % one_in)
 		return true;
 	if (!interval_ns)
 		return false;
 	__u64 last = control.last_ns[hop];
 	if (last && (__s64)(now - last) < (__s64)interval_ns)
 		return true;
+#ifdef MAGNET_NO_LOOP
+	/* two CPUs may both take the same turn */
+	control.last_ns[hop] = now;
+	return false;
+#else
 	return __sync_val_compare_and_swap(&control.last_ns[hop], last, now) != last;
+#endif
 }
 
 /* The time of an event that may be left out is read when it has passed what can be asked without it: reading a clock costs more than
@@ -55,13 +63,13 @@ INLINE __u64 clock_unless_gated(void)
 enum admitted { KEPT_OUT, KEPT, ORDER };
 
 /* Whether an event becomes a record; counts it where it does not. */
-__noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
+SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
 {
 	if (!s || !state)
 		return KEPT_OUT;
 	__u32 hop = s->hop & (MAG_HOPS - 1), slot;
 	struct known *known = NULL;
-	if (control.learn) {
+	if (LEARNS) {
 		known = recall(s);
 		/* a task's own hop knows its socket by cookie alone */
 		if (known && !s->proto) {
@@ -80,7 +88,7 @@ __noinline int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 	struct mag_filter *filter = filter_now();
 	if (filter)
 		answer = decide(filter, s, who);
-	slot = control.pcap;
+	slot = can(MAG_CAN_PCAP) ? control.pcap : 0;
 	if (slot-- && answer != NO) {
 		int other = pcap_holds(state, s, slot);
 		if (other != YES)

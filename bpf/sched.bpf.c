@@ -31,7 +31,7 @@ static __noinline int admit_task(struct mag_cpu *state, const struct task_struct
 	return admit(state, &s, &who, now);
 }
 
-INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 other, __u32 took_ns, __u64 now)
+INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u32 other, __u32 took_ns, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))
@@ -54,8 +54,8 @@ INLINE void log_task(__u8 hop, __u64 cookie, struct task_struct *task, __u32 oth
 	e->cookie = cookie;
 	e->seq = took_ns;
 	e->len = other;
-	e->a = task->tgid;
-	e->b = task->pid;
+	e->a = READ(task, tgid);
+	e->b = READ(task, pid);
 	submit(state, e, sizeof(*e));
 }
 
@@ -181,7 +181,7 @@ INLINE int switch_ends(void)
 		return 0;
 	}
 	announce_task(state, bpf_get_current_pid_tgid(), now);
-	log_task(MAG_SCHED_SWITCHED, 0, bpf_get_current_task_btf(), state->switch_from,
+	log_task(MAG_SCHED_SWITCHED, 0, CURRENT_TASK, state->switch_from,
 		 took_ns < 0xffffffff ? took_ns : 0xffffffff, now);
 	return 0;
 }

@@ -33,7 +33,7 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq) - ret;
 	}
-	log_socket(MAG_APP_SEND, sk, bpf_get_socket_cookie(sk), seq, ret, MAG_F_AT_RETURN, bpf_get_current_pid_tgid(),
+	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN, bpf_get_current_pid_tgid(),
 		   now);
 	return 0;
 }
@@ -106,7 +106,7 @@ int BPF_PROG(app_copy, const struct sk_buff *skb, int len)
  * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread. A function
  * of its own to the verifier too, to which a pointer is a number in memory.
  */
-__noinline int sleepers(__u64 *sk_at)
+SUBPROGRAM int sleepers(__u64 *sk_at)
 {
 	if (!sk_at)
 		return 0;

@@ -58,12 +58,12 @@ INLINE __u32 wire_of(__u32 seq, __u32 len, __u16 ip_id, __u8 proto)
 /* Whether hits are added up, and whether that is all that becomes of them. Only asked behind the gate. */
 INLINE bool adds_up(void)
 {
-	return control.detail >= MAG_DETAIL_HISTOGRAMS;
+	return can(MAG_CAN_SUM) && control.detail >= MAG_DETAIL_HISTOGRAMS;
 }
 
 INLINE bool only_adds_up(void)
 {
-	return control.detail == MAG_DETAIL_HISTOGRAMS;
+	return can(MAG_CAN_SUM) && control.detail == MAG_DETAIL_HISTOGRAMS;
 }
 
 /* Whether only events are wanted, and nothing beside them. */
@@ -120,8 +120,10 @@ INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 }
 
 /* Adds packets to a flow's, a cgroup's or a reason's. */
-__noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 bytes)
+SUBPROGRAM int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 bytes)
 {
+	if (!can(MAG_CAN_SUM))
+		return 0;
 	struct mag_rate_key key = { .id = id, .kind = kind, .hop = hop };
 	/* once, so that both look-ups are made in one map */
 	bool second = control.rate_slot & 1;
@@ -150,8 +152,10 @@ __noinline int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 
 }
 
 /* Notes that something is at a hop now, and says where it was before on its way: 0 nowhere. */
-__noinline __u64 move_on(__u64 key, __u32 wire, __u64 mark)
+SUBPROGRAM __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 {
+	if (!can(MAG_CAN_SUM))
+		return 0;
 	struct passing *p = bpf_map_lookup_elem(&passings, &key);
 	if (!p) {
 		struct passing fresh = { .last = mark, .wire = wire };
@@ -167,9 +171,9 @@ __noinline __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 }
 
 /* The end of it: how long since it was at the last hop, or that it began here. */
-__noinline int arrive(__u64 last, __u32 hop, __u64 now)
+SUBPROGRAM int arrive(__u64 last, __u32 hop, __u64 now)
 {
-	if (last && count_time(last & 0xff, hop, now - (last >> 8)))
+	if (!can(MAG_CAN_SUM) || (last && count_time(last & 0xff, hop, now - (last >> 8))))
 		return 0;
 	struct mag_cpu *state = this_cpu();
 	if (state)
@@ -178,8 +182,10 @@ __noinline int arrive(__u64 last, __u32 hop, __u64 now)
 }
 
 /* A call of the socket layer, or a task that is woken for a socket. `alone` where nothing can be said of what came before. */
-__noinline int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
+SUBPROGRAM int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
 {
+	if (!can(MAG_CAN_SUM))
+		return 0;
 	__u64 last = 0;
 	__u32 way = way_of(hop);
 	/* below 32 they are on a path */

@@ -34,7 +34,7 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 		return 0;
 	call->sk = (__u64)sk;
 	call->end = seq + left;
-	log_socket(MAG_TCP_SEND, sk, bpf_get_socket_cookie((void *)sk), seq, left, 0, pid_tgid, now);
+	log_socket(MAG_TCP_SEND, sk, cookie_of(TYPED, sk), seq, left, 0, pid_tgid, now);
 	return 0;
 }
 
@@ -158,7 +158,7 @@ INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff
 		struct packet p = {};
 		if (tcp_segment(sk, skb, &p)) {
 			p.segs = segments_of(skb);
-			if (control.pcap || control.snap[MAG_TCP_RECV]) {
+			if ((can(MAG_CAN_PCAP) && control.pcap) || (can(MAG_CAN_PAYLOAD) && control.snap[MAG_TCP_RECV])) {
 				/* the data begins with the TCP header, the IP header still stands before it */
 				__u8 offset = 0;
 				__u64 data = (__u64)READ(skb, data);
@@ -240,7 +240,7 @@ int udp_recv(struct __sk_buff *ctx)
 {
 	const struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
-	if (sk && sk->sk_protocol == IPPROTO_UDP)
+	if (sk && READ(sk, sk_protocol) == IPPROTO_UDP)
 		log_udp_recv(sk, bpf_get_socket_cookie(ctx), skb);
 	return 1;
 }
@@ -258,7 +258,7 @@ struct syscall_enter {
 
 INLINE const struct sock *socket_of(__u64 fd)
 {
-	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct task_struct *task = CURRENT_TASK;
 	const struct fdtable *table = READ(task, files, fdt);
 	if (fd >= READ(table, max_fds))
 		return NULL;

@@ -19,24 +19,25 @@ fn main() {
         println!("cargo:rerun-if-changed={}", entry.path().display());
     }
 
-    // The same probes twice: for kernels with typed casts, and for older ones (`bpf/read.h`).
+    // The same probes three times: for kernels with typed casts, for older ones, and for those without bpf_loop (`bpf/read.h`).
+    let (typed, read, no_loop) = ("-UMAGNET_PROBE_READ", "-DMAGNET_PROBE_READ", "-DMAGNET_NO_LOOP");
     let objects = [
-        ("magnet.bpf.c", "magnet.bpf.o", "-UMAGNET_PROBE_READ"),
-        ("magnet.bpf.c", "magnet-probe-read.bpf.o", "-DMAGNET_PROBE_READ"),
-        ("custom.bpf.c", "custom.bpf.o", "-DMAGNET_PROBE_READ"),
-        ("trial.bpf.c", "trial.bpf.o", "-UMAGNET_PROBE_READ"),
-        ("bench/floor.bpf.c", "floor.bpf.o", "-UMAGNET_PROBE_READ"),
+        ("magnet.bpf.c", "magnet.bpf.o", &[typed][..]),
+        ("magnet.bpf.c", "magnet-probe-read.bpf.o", &[read]),
+        ("magnet.bpf.c", "magnet-no-loop.bpf.o", &[read, no_loop]),
+        ("custom.bpf.c", "custom.bpf.o", &[read]),
+        ("trial.bpf.c", "trial.bpf.o", &[typed]),
+        ("bench/floor.bpf.c", "floor.bpf.o", &[typed]),
     ];
-    for (source, object, reading) in objects {
+    for (source, object, defines) in objects {
         SkeletonBuilder::new()
             .source(bpf.join(source))
             .obj(out.join(object))
-            .clang_args([
-                "-mcpu=v3".to_owned(),
-                format!("-D__TARGET_ARCH_{arch}"),
-                reading.to_owned(),
-                format!("-I{}", bpf.display()),
-            ])
+            .clang_args(
+                ["-mcpu=v3".to_owned(), format!("-D__TARGET_ARCH_{arch}"), format!("-I{}", bpf.display())]
+                    .into_iter()
+                    .chain(defines.iter().map(|&define| define.to_owned())),
+            )
             .build()
             .unwrap_or_else(|error| {
                 panic!("cannot compile bpf/{source}: {error:#}\nIs clang installed? `make run` installs what is missing.")

@@ -81,6 +81,98 @@ pub enum Service {
 pub struct Coverage {
     /// A row a hop, in the order of [`Hop::ALL`].
     pub hops: Vec<HopService>,
+    /// Abilities that the capture does without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What a capture can do beside taking events at hops. Each is there or left out by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ability {
+    /// First bytes of payload.
+    Payload,
+    /// Bytes of packets that lie in pages behind the linear part.
+    PayloadPages,
+    /// The capture filter.
+    Filter,
+    /// Filter expressions of libpcap.
+    Pcap,
+    /// Sampling by flow and by hop.
+    Sampling,
+    /// Sums that the kernel makes in place of records.
+    Sums,
+    /// Probes that a person names.
+    CustomProbes,
+    /// The kernel's reasons for dropping packets.
+    DropReasons,
+    /// Threads that an epoll wakes, attributed to the socket.
+    EpollWakeUps,
+    /// Times read from the TSC itself.
+    Tsc,
+}
+
+impl Ability {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Payload,
+        Self::PayloadPages,
+        Self::Filter,
+        Self::Pcap,
+        Self::Sampling,
+        Self::Sums,
+        Self::CustomProbes,
+        Self::DropReasons,
+        Self::EpollWakeUps,
+        Self::Tsc,
+    ];
+
+    /// As written in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Payload => "payload",
+            Self::PayloadPages => "payload-pages",
+            Self::Filter => "filter",
+            Self::Pcap => "pcap",
+            Self::Sampling => "sampling",
+            Self::Sums => "sums",
+            Self::CustomProbes => "custom-probes",
+            Self::DropReasons => "drop-reasons",
+            Self::EpollWakeUps => "epoll-wake-ups",
+            Self::Tsc => "tsc",
+        }
+    }
+
+    /// What a capture lacks without it.
+    pub const fn consequence(self) -> &'static str {
+        match self {
+            Self::Payload => "`--snap` is refused",
+            Self::PayloadPages => "bytes behind the linear part of a packet are unknown",
+            Self::Filter => "`--filter` is refused",
+            Self::Pcap => "`--pcap` is refused",
+            Self::Sampling => "`--sample` is refused, and a budget skips the steps that sample",
+            Self::Sums => "`--detail histograms` is refused, and a budget skips the steps that add up",
+            Self::CustomProbes => "`--probe` is refused",
+            Self::DropReasons => "drops are seen, their reason is unknown",
+            Self::EpollWakeUps => "which of several threads behind an epoll a socket woke is unknown",
+            Self::Tsc => "events carry CLOCK_MONOTONIC",
+        }
+    }
+}
+
+impl fmt::Display for Ability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// An ability that this kernel does not give.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Which.
+    pub ability: Ability,
+    /// Why, in words.
+    pub because: String,
 }
 
 /// A row of [`Coverage`].
@@ -100,7 +192,7 @@ impl Coverage {
             hop: *hop,
             service: Service::Served { backend, point: String::new(), note: String::new() },
         };
-        Coverage { hops: Hop::ALL.iter().map(row).collect() }
+        Coverage { hops: Hop::ALL.iter().map(row).collect(), left_out: Vec::new() }
     }
 
     /// The hops that are served.

@@ -126,7 +126,7 @@ fn super_packets(v6: bool, at_return: bool, cut_by_device: bool) -> Recording {
             Service::Missing { because: "not asked for".to_owned() }
         },
     };
-    let coverage = Coverage { hops: Hop::ALL.iter().map(service).collect() };
+    let coverage = Coverage { hops: Hop::ALL.iter().map(service).collect(), ..Coverage::default() };
     let batch = Batch {
         watermark_ns: events.last().map_or(0, |event| event.time_ns),
         events,

@@ -4,7 +4,9 @@
 //! all of them however the process ends.
 
 mod attach;
+mod cause;
 mod counters;
+mod fit;
 mod load;
 mod options;
 mod refused;
@@ -13,7 +15,9 @@ mod synthesis;
 
 pub(crate) use attach::{Links, attach};
 pub use counters::{Counters, ProbeCount};
+pub use fit::tried;
 pub(crate) use load::bytes_of_config;
+pub(crate) use options::need;
 pub use options::{CaptureOptions, SUMS};
 
 use crate::candidates::is_at_function;
@@ -33,10 +37,11 @@ use crate::plan::{Plan, plan_by};
 use crate::symbols;
 use crate::tsc::Tsc;
 use attach::attach_all;
+pub(crate) use cause::words;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
 use load::{config, load, opened, without_tsc};
 use magscope_core::hop::HopSet;
-use magscope_core::node::{NetnsName, NodeInfo, Service};
+use magscope_core::node::{Ability, Coverage, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::outermost;
 use magscope_core::{Batch, Change, Hop, Loss, LossCause};
@@ -124,14 +129,20 @@ impl Capture {
             }
             let loaded = plan_by(&facts, along, options.backend);
             let object = match load(&facts, &loaded, &options, tsc.as_ref()) {
-                Err(ProbeError::Load { .. }) if tsc.take().is_some() => {
-                    // Without the TSC it may load, and with it it was only wished for.
-                    clock_fallback = Some("the kernel refuses programs that read it".to_owned());
-                    without_tsc().for_each(|(place, _)| drop(facts.refused.remove(&place)));
+                Ok(object) => object,
+                Err(refusal) => {
+                    fit::leave_out(&mut facts, &loaded, &options, tsc.as_ref(), refusal)?;
+                    if let Some(because) = facts.left_out.get(&Ability::Tsc)
+                        && tsc.take().is_some()
+                    {
+                        // Programs that cannot read it are welcome again.
+                        clock_fallback = Some(because.clone());
+                        without_tsc().for_each(|(place, _)| drop(facts.refused.remove(&place)));
+                    }
                     continue;
                 }
-                loaded => loaded?,
             };
+            options::allowed(&facts, &options)?;
             let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
             match attach_all(&facts, &object, &plan, &options.netns) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
@@ -152,7 +163,7 @@ impl Capture {
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
         let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
-        let info = NodeInfo {
+        let mut info = NodeInfo {
             tells_order: true,
             host: facts.host.clone(),
             kernel: facts.kernel.clone(),
@@ -164,10 +175,11 @@ impl Capture {
             settings: Vec::new(),
             several: None,
             drop_reasons: facts.drop_reasons.clone(),
+            coverage: Coverage::default(),
             probes,
-            coverage: plan.coverage.clone(),
         };
-        tell_places(&object, &control);
+        tell_places(&object, &control, &mut facts);
+        info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
         let mut capture = Capture {
             synthesis: synthesis::Reader::new(&object, loaded.served(), event_clock.now_ns())?,
@@ -215,6 +227,11 @@ impl Capture {
         self.links.clear();
         self.refused.part_with(self.customs.iter().map(Attached::refused).sum());
         self.customs.clear();
+    }
+
+    /// What this host can do, with what turned out not to load.
+    pub fn facts(&self) -> &HostFacts {
+        &self.facts
     }
 
     /// Why events do not carry the TSC though it was asked for.
@@ -355,12 +372,17 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
 }
 
 /// Tells the programs what the kernel tells only once it is asked by one.
-fn tell_places(object: &Object, control: &Control) {
-    if let Some(base) = pages::base(object) {
-        control.set_page_base(base);
+fn tell_places(object: &Object, control: &Control, facts: &mut HostFacts) {
+    let mut left_out = |ability: Ability, because: &str| {
+        facts.left_out.entry(ability).or_insert_with(|| because.to_owned());
+    };
+    match pages::base(object) {
+        Some(base) => control.set_page_base(base),
+        None => left_out(Ability::PayloadPages, "the kernel's lists of slabs do not show where pages are"),
     }
-    if let Some(address) = symbols::epoll_callback(object) {
-        control.set_epoll_callback(address);
+    match symbols::epoll_callback(object) {
+        Some(address) => control.set_epoll_callback(address),
+        None => left_out(Ability::EpollWakeUps, "the kernel does not say where ep_poll_callback is"),
     }
 }
 

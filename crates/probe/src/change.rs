@@ -6,7 +6,7 @@
 //! first instruction.
 
 use crate::candidates::Candidate;
-use crate::capture::{Capture, CaptureOptions, attach};
+use crate::capture::{Capture, CaptureOptions, attach, need};
 use crate::children;
 use crate::control::Control;
 use crate::error::ProbeError;
@@ -17,7 +17,7 @@ use crate::plan::plan_by;
 use crate::record::mag_insn;
 use crate::setting::{Detail, Setting};
 use magscope_core::hop::HopSet;
-use magscope_core::node::{Backend, Service};
+use magscope_core::node::{Ability, Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
 
 /// The hops that see a process at work and so can tell whose a socket is.
@@ -56,6 +56,9 @@ impl Capture {
     /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached any more, [`ProbeError::Filter`] for a
     /// filter that names what is not there; whatever was in force then still is.
     pub fn change(&mut self, setting: &Setting) -> Result<(), ProbeError> {
+        if let Some(ability) = rests_on(setting) {
+            need(&self.facts, ability)?;
+        }
         let from_ns = self.event_clock.now_ns();
         match setting {
             Setting::Enable(hops) => self.enable(*hops)?,
@@ -243,6 +246,19 @@ impl Capture {
     /// Keeps the table of hops true.
     fn cover(&mut self, on: HopSet) {
         self.info.coverage = plan_by(&self.facts, on, self.options.backend).coverage;
+    }
+}
+
+/// The ability that a setting cannot do without.
+fn rests_on(setting: &Setting) -> Option<Ability> {
+    match setting {
+        Setting::Filter(Some(_)) => Some(Ability::Filter),
+        Setting::Pcap(Some(_)) => Some(Ability::Pcap),
+        Setting::Snap(_, bytes) if *bytes > 0 => Some(Ability::Payload),
+        Setting::Sample(_, sampler) if sampler.samples() => Some(Ability::Sampling),
+        Setting::SampleFlows(one_in) if *one_in > 1 => Some(Ability::Sampling),
+        Setting::Detail(detail) if detail.adds_up() => Some(Ability::Sums),
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong between here and the kernel, in words that lead on.
 
 use magscope_core::Hop;
-use magscope_core::node::Backend;
+use magscope_core::node::{Ability, Backend};
 use std::io;
 use std::path::PathBuf;
 
@@ -63,6 +63,18 @@ pub enum ProbeError {
         cause: String,
         /// The verifier's last words, if any.
         log: String,
+        /// The program that was refused, where libbpf names one.
+        program: Option<String>,
+        /// Why, in words for a person.
+        because: String,
+    },
+    /// An ability that was asked for, and that this kernel does not give.
+    #[error("{ability} cannot be used on this kernel: {because}")]
+    Ability {
+        /// Which.
+        ability: Ability,
+        /// Why, in words.
+        because: String,
     },
     /// A probe did not attach.
     #[error("cannot attach the probe of {hop} at {point} ({backend}): {cause}")]

@@ -4,7 +4,7 @@ use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
 use crate::{symbols, trial};
 use libbpf_rs::btf::{Btf, types};
-use magscope_core::node::{Backend, DropReason};
+use magscope_core::node::{Ability, Backend, DropReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
@@ -40,6 +40,16 @@ pub struct HostFacts {
     pub netfilter_link: bool,
     /// Whether `bpf_rdonly_cast` and `bpf_cast_to_kern_ctx` are there (Linux 6.2).
     pub typed_casts: bool,
+    /// Whether programs can loop by helper (`bpf_loop`, Linux 5.17).
+    pub loops: bool,
+    /// Whether there are ring buffers (Linux 5.8).
+    pub ring_buffers: bool,
+    /// Type information to relocate fields by, in place of the running kernel's own.
+    pub custom_btf: Option<PathBuf>,
+    /// Programs that the kernel refused to load, and why in words.
+    pub unloadable: BTreeMap<String, String>,
+    /// Abilities that the kernel does not give, and why in words.
+    pub left_out: BTreeMap<Ability, String>,
     /// Whether tracefs offers the tracepoints of system calls to this process.
     pub syscall_tracepoints: bool,
     /// Functions that a plan could use and that the kernel's BTF describes: where a trampoline can be.
@@ -144,6 +154,20 @@ impl HostFacts {
         Ok(facts)
     }
 
+    /// The same with type information from a file: fields are then relocated by that.
+    ///
+    /// # Errors
+    /// [`ProbeError::Read`] if the file holds none.
+    pub fn with_btf(mut self, path: &Path) -> Result<Self, ProbeError> {
+        let failed =
+            |e: libbpf_rs::Error| ProbeError::Read { path: path.to_owned(), cause: std::io::Error::other(e) };
+        let btf = Btf::from_path(path).map_err(failed)?;
+        self.left_out.clear();
+        self.read_btf(&btf);
+        self.custom_btf = Some(path.to_owned());
+        Ok(self)
+    }
+
     fn read_btf(&mut self, btf: &Btf<'_>) {
         // One walk over all types: asking by name walks over them each time.
         let wanted: BTreeSet<&str> = candidates::functions().chain(FUNCTIONS_THAT_TELL).collect();
@@ -168,6 +192,15 @@ impl HostFacts {
         let types = btf.type_by_kind::<types::Typedef<'_>>();
         let names = types.filter_map(|t| t.name()?.to_str()?.strip_prefix("btf_trace_"));
         self.tracepoints = names.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
+        let helpers = btf.type_by_name::<types::Enum<'_>>("bpf_func_id");
+        let has = |helper: &str, since: (u32, u32)| {
+            helpers.as_ref().map_or(self.version >= since, |known| {
+                known.iter().any(|value| value.name.is_some_and(|name| name == helper))
+            })
+        };
+        (self.loops, self.ring_buffers) =
+            (has("BPF_FUNC_loop", (5, 17)), has("BPF_FUNC_ringbuf_reserve", (5, 8)));
+        self.leave_out_what_loops_make();
         if let Some(reasons) = btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") {
             self.drop_reasons = reasons
                 .iter()
@@ -178,6 +211,20 @@ impl HostFacts {
                     Some(DropReason { number, name })
                 })
                 .collect();
+        } else {
+            let because = format!("kernel {} has no reasons for drops (Linux 5.17)", self.kernel);
+            self.left_out.insert(Ability::DropReasons, because);
+        }
+    }
+
+    /// Without loops by helper there are no programs for what needs them.
+    pub fn leave_out_what_loops_make(&mut self) {
+        if self.loops {
+            return;
+        }
+        for ability in [Ability::PayloadPages, Ability::Filter, Ability::Pcap, Ability::CustomProbes] {
+            let because = format!("kernel {} has no bpf_loop (Linux 5.17)", self.kernel);
+            self.left_out.insert(ability, because);
         }
     }
 

@@ -40,7 +40,7 @@ mod trial;
 pub mod tsc;
 pub mod utc;
 
-pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS};
+pub use capture::{Capture, CaptureOptions, Counters, ProbeCount, SUMS, tried};
 pub use control::{Sampler, Watermark};
 pub use error::ProbeError;
 pub use facts::HostFacts;

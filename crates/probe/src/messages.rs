@@ -24,9 +24,18 @@ pub fn keep() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, take_down)));
 }
 
+/// All of them so far; they are forgotten.
+pub fn all() -> String {
+    MESSAGES.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default()
+}
+
 /// The last lines, among them the verifier's last words; they are forgotten.
 pub fn last() -> String {
-    let messages = MESSAGES.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default();
+    tail(&all())
+}
+
+/// The last lines of messages.
+pub fn tail(messages: &str) -> String {
     let tail: Vec<&str> = messages.lines().rev().filter(|l| !l.trim().is_empty()).take(SHOWN).collect();
     tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
 }

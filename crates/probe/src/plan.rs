@@ -3,7 +3,7 @@
 use crate::candidates::{Candidate, is_at_function, ways};
 use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
 use magscope_core::hop::HopSet;
-use magscope_core::node::{Backend, Coverage, HopService, Service};
+use magscope_core::node::{Backend, Coverage, HopService, LeftOut, Service};
 use magscope_core::{Hop, Layer};
 
 /// The fewest hops that place blame by layer: four a packet (two on each side), and those of the socket layer that a
@@ -108,6 +108,9 @@ pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan
         };
         plan.coverage.hops.push(HopService { hop: *hop, service });
     }
+    let left_out = facts.left_out.iter();
+    plan.coverage.left_out =
+        left_out.map(|(ability, because)| LeftOut { ability: *ability, because: because.clone() }).collect();
     plan
 }
 
@@ -162,6 +165,12 @@ fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     }
     if let Some(cause) = facts.refused.get(&(way.backend, way.point.to_owned())) {
         return Some(format!("{} at {} was refused: {cause}", way.backend, way.point));
+    }
+    if let Some(cause) = facts.unloadable.get(way.program) {
+        return Some(format!("{} at {} does not load: {cause}", way.backend, way.point));
+    }
+    if !facts.ring_buffers {
+        return Some(format!("kernel {} has no ring buffers for programs (Linux 5.8)", facts.kernel));
     }
     match way.backend {
         Backend::TpBtf if !facts.tracepoints.contains(way.point) => {
@@ -265,6 +274,8 @@ mod tests {
             tracepoints: tracepoints().map(str::to_owned).collect(),
             netfilter_link: true,
             typed_casts: true,
+            loops: true,
+            ring_buffers: true,
             syscall_tracepoints: true,
             cgroup2: Some(PathBuf::from("/sys/fs/cgroup")),
             capabilities: u64::MAX,

@@ -4,9 +4,9 @@ use super::hops::{self, Row};
 use crate::wrap::wrap;
 use crate::{output, reporting};
 use anyhow::Result;
-use magscope_core::node::Service;
+use magscope_core::node::{Ability, Service};
 use magscope_probe::facts::Mechanism;
-use magscope_probe::plan::consequence;
+use magscope_probe::plan::{consequence, is_per_packet};
 use magscope_probe::{CaptureOptions, HostFacts};
 use serde::Serialize;
 use std::fmt::Write;
@@ -26,6 +26,7 @@ struct Examination {
     checks: Vec<Check>,
     hops: Vec<Row>,
     cannot_be_concluded: Vec<Gap>,
+    abilities: Vec<AbilityRow>,
     /// Nothing could be tried, for want of capabilities.
     untried: bool,
 }
@@ -40,6 +41,28 @@ struct Check {
 }
 
 #[derive(Debug, Serialize)]
+struct AbilityRow {
+    ability: Ability,
+    /// `loads`, `not-tried` or `missing`.
+    status: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    because: String,
+}
+
+fn abilities(facts: &HostFacts) -> Vec<AbilityRow> {
+    let row = |ability: &Ability| {
+        let because = facts.left_out.get(ability).cloned();
+        let status = match because {
+            Some(_) => "missing",
+            None if hops::is_untried(facts) => "not-tried",
+            None => "loads",
+        };
+        AbilityRow { ability: *ability, status, because: because.unwrap_or_default() }
+    };
+    Ability::ALL.iter().map(row).collect()
+}
+
+#[derive(Debug, Serialize)]
 struct Gap {
     hop: String,
     because: String,
@@ -48,7 +71,7 @@ struct Gap {
 
 /// Prints the findings. A finding is no failure: the exit code is 0 as long as they could be printed.
 pub fn run(args: &Args) -> Result<()> {
-    let facts = HostFacts::read()?;
+    let facts = hops::tried()?;
     let hops = hops::rows(&facts);
     let gaps = hops.iter().filter_map(|row| match &row.service {
         Service::Missing { because } => {
@@ -58,7 +81,8 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let cannot_be_concluded = gaps.collect();
     let untried = hops::is_untried(&facts);
-    let found = Examination { checks: checks(&facts), hops, cannot_be_concluded, untried };
+    let checks = checks(&facts, &hops);
+    let found = Examination { checks, hops, cannot_be_concluded, abilities: abilities(&facts), untried };
     if args.json { output::json(&found) } else { output::text(&text(&found, reporting::width())) }
 }
 
@@ -76,6 +100,14 @@ fn text(found: &Examination, width: usize) -> String {
     }
     // Writing into a String cannot fail.
     let _ = writeln!(text, "\n{}", hops::table(&found.hops, width));
+    for row in &found.abilities {
+        let status = row.status.replace('-', " ");
+        let because = if row.because.is_empty() { String::new() } else { format!(", because {}", row.because) };
+        let lacks =
+            if row.because.is_empty() { String::new() } else { format!(": {}", row.ability.consequence()) };
+        wrap(&mut text, &format!("  {:<15}{status}{lacks}{because}", row.ability), width, INDENT);
+    }
+    text.push('\n');
     if found.untried {
         text.push_str(hops::UNTRIED);
         text.push_str("\n\n");
@@ -97,8 +129,9 @@ fn text(found: &Examination, width: usize) -> String {
     text
 }
 
-fn checks(facts: &HostFacts) -> Vec<Check> {
+fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
     vec![
+        programs(facts, rows),
         kernel(facts),
         btf(facts),
         capabilities(facts),
@@ -114,6 +147,35 @@ fn checks(facts: &HostFacts) -> Vec<Check> {
 
 fn check(what: &'static str, good: bool, found: impl Into<String>, advice: &str) -> Check {
     Check { what, good, found: found.into(), advice: if good { String::new() } else { advice.to_owned() } }
+}
+
+/// Whether a capture can start: what was loaded decides, not what the kernel should have.
+fn programs(facts: &HostFacts, rows: &[Row]) -> Check {
+    let served: Vec<&Row> = rows.iter().filter(|row| matches!(row.service, Service::Served { .. })).collect();
+    let packets = served.iter().any(|row| is_per_packet(row.hop));
+    if hops::is_untried(facts) {
+        return check("capture", true, "not tried: the programs were not loaded, for want of capabilities", "");
+    }
+    let refused: Vec<String> =
+        facts.unloadable.iter().map(|(program, because)| format!("{program} ({because})")).collect();
+    let refused = if refused.is_empty() {
+        String::new()
+    } else {
+        format!("; programs that do not load: {}", refused.join(", "))
+    };
+    let of_abilities = Ability::ALL.len();
+    let found = format!(
+        "{}: programs of {} of {} hops and {} of {of_abilities} abilities load{refused}",
+        if packets { "starts" } else { "cannot start" },
+        served.len(),
+        rows.len(),
+        of_abilities - facts.left_out.len(),
+    );
+    let because = rows.iter().find_map(|row| match &row.service {
+        Service::Missing { because } => Some(because.as_str()),
+        _ => None,
+    });
+    check("capture", packets, found, &format!("no packet hop is served: {}", because.unwrap_or_default()))
 }
 
 fn kernel(facts: &HostFacts) -> Check {

@@ -54,10 +54,13 @@ pub struct Row {
     /// What serves it, whoever asks.
     #[serde(flatten)]
     pub service: Service,
+    /// Whether its programs were loaded to find out.
+    tried: bool,
 }
 
 /// What serves each hop on this host, given every capability: who asks is another question than what the kernel has.
 pub fn rows(facts: &HostFacts) -> Vec<Row> {
+    let tried = !is_untried(facts);
     let facts = HostFacts { capabilities: u64::MAX, ..facts.clone() };
     let default = default_hops();
     plan(&facts, HopSet::all())
@@ -73,8 +76,31 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
             hit_ns: None,
             hit_quartiles_ns: None,
             service: row.service,
+            tried,
         })
         .collect()
+}
+
+/// The facts, with what does not load where this process can try it.
+pub fn tried() -> Result<HostFacts> {
+    let facts = HostFacts::read()?;
+    if is_untried(&facts) || !facts.btf {
+        return Ok(facts);
+    }
+    Ok(magscope_probe::tried(&facts).map_err(crate::capture::explain)?)
+}
+
+/// What is said of abilities that this kernel does not give, a paragraph each.
+pub fn left_out(facts: &HostFacts, width: usize) -> String {
+    let mut text = String::new();
+    for (ability, because) in &facts.left_out {
+        wrap(&mut text, &format!("  {ability:<16} {}", ability.consequence()), width, INDENT);
+        wrap(&mut text, &format!("{INDENT}because: {because}"), width, INDENT);
+    }
+    if !text.is_empty() {
+        text.insert_str(0, "Left out on this kernel:\n");
+    }
+    text
 }
 
 /// What is to be said beside the table where that is so.
@@ -102,13 +128,13 @@ fn once(hop: Hop) -> &'static str {
 
 /// Prints the table.
 pub fn run(args: &Args) -> Result<()> {
-    let facts = HostFacts::read()?;
     if !args.probe.is_empty() {
-        return probe::run(&facts, &args.probe, args.json);
+        return probe::run(&HostFacts::read()?, &args.probe, args.json);
     }
     if args.bench {
-        return bench::run(&facts, args.json);
+        return bench::run(&HostFacts::read()?, args.json);
     }
+    let facts = tried()?;
     let mut rows = rows(&facts);
     if args.cost {
         measure(&facts, &mut rows)?;
@@ -116,7 +142,8 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return output::json(&rows);
     }
-    let table = table(&rows, reporting::width());
+    let width = reporting::width();
+    let table = format!("{}{}", table(&rows, width), left_out(&facts, width));
     output::text(&if is_untried(&facts) { format!("{table}\n{UNTRIED}\n") } else { table })
 }
 
@@ -163,6 +190,10 @@ pub fn table(rows: &[Row], width: usize) -> String {
             Service::Served { backend, point, note } => format!("{backend} {point} ({note})"),
             Service::Off => "off".to_owned(),
             Service::Missing { because } => format!("MISSING: {because}"),
+        };
+        let served = match &row.service {
+            Service::Served { .. } if !row.tried => format!("not tried: {served}"),
+            _ => served,
         };
         let hit = match (row.hit_ns, row.hit_quartiles_ns) {
             (Some(ns), Some((low, high))) => format!("{ns:>4.0} ({low:.0} to {high:.0})"),

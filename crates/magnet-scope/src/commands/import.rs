@@ -255,6 +255,7 @@ fn binary(args: &Args, stop: &Stop) -> Result<()> {
                 .iter()
                 .map(|hop| HopService { hop: *hop, service: service(*hop, &hops, &name) })
                 .collect(),
+            ..Coverage::default()
         },
         ..NodeInfo::default()
     };

@@ -5,25 +5,42 @@ use crate::error::ProbeError;
 use crate::facts::HostFacts;
 use crate::messages;
 use crate::plan::Plan;
-use crate::record::mag_config;
+use crate::record::{
+    mag_ability_MAG_CAN_DROP_REASON, mag_ability_MAG_CAN_FILTER, mag_ability_MAG_CAN_PAGES,
+    mag_ability_MAG_CAN_PAYLOAD, mag_ability_MAG_CAN_PCAP, mag_ability_MAG_CAN_SAMPLE, mag_ability_MAG_CAN_SUM,
+    mag_config,
+};
 use crate::tsc::Tsc;
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramAttachType};
-use magscope_core::node::Backend;
+use magscope_core::node::{Ability, Backend};
 use magscope_core::steps::{BOUNDS_NS, bounds_below, shortest};
 use std::os::fd::AsRawFd;
 
-use super::{CaptureOptions, synthesis};
+use super::{CaptureOptions, cause, synthesis};
 
 /// Buffers and sockets whose last hop is remembered. A packet is on its way for microseconds.
 const PASSINGS: u32 = 16_384;
 
-/// Programs that are run once and then ask the kernel what it tells only them.
-const AT_THE_START: [&str; 2] = ["find_pages", "find_epoll"];
+/// Programs that run once, and the abilities that rest on what they find.
+pub(super) const AT_THE_START: [(Ability, &str); 2] =
+    [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_epoll")];
 
-/// The compiled programs, for kernels with typed casts and without. Aligned, because libbpf reads them in place.
+/// Abilities that the programs are compiled with or without when they are loaded.
+const SWITCHED: [(Ability, u32); 7] = [
+    (Ability::Payload, mag_ability_MAG_CAN_PAYLOAD),
+    (Ability::PayloadPages, mag_ability_MAG_CAN_PAGES),
+    (Ability::Filter, mag_ability_MAG_CAN_FILTER),
+    (Ability::Pcap, mag_ability_MAG_CAN_PCAP),
+    (Ability::Sampling, mag_ability_MAG_CAN_SAMPLE),
+    (Ability::Sums, mag_ability_MAG_CAN_SUM),
+    (Ability::DropReasons, mag_ability_MAG_CAN_DROP_REASON),
+];
+
+/// The compiled programs: for kernels with typed casts, without, and without loops by helper. Aligned, because libbpf reads them in place.
 #[repr(align(8))]
 struct Aligned<T: ?Sized>(T);
 static TYPED_CASTS: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o")));
+static NO_LOOP: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-no-loop.bpf.o")));
 static PROBE_READS: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
 
@@ -49,14 +66,33 @@ pub(super) fn load(
     tsc: Option<&Tsc>,
 ) -> Result<Object, ProbeError> {
     messages::keep();
-    let refused = |e: libbpf_rs::Error| ProbeError::Load { cause: format!("{e:#}"), log: messages::last() };
-    let bytes = if facts.typed_casts { &TYPED_CASTS.0 } else { &PROBE_READS.0 };
-    let mut open: OpenObject = ObjectBuilder::default().open_memory(bytes).map_err(refused)?;
+    let refused = |e: libbpf_rs::Error| {
+        let messages = messages::all();
+        ProbeError::Load {
+            cause: format!("{e:#}"),
+            log: messages::tail(&messages),
+            program: cause::program(&messages).map(str::to_owned),
+            because: cause::words(&messages),
+        }
+    };
+    let bytes = match (facts.loops, facts.typed_casts) {
+        (false, _) => &NO_LOOP.0,
+        (true, true) => &TYPED_CASTS.0,
+        (true, false) => &PROBE_READS.0,
+    };
+    let mut builder = ObjectBuilder::default();
+    if let Some(btf) = &facts.custom_btf {
+        builder.btf_custom_path(btf).map_err(refused)?;
+    }
+    let mut open: OpenObject = builder.open_memory(bytes).map_err(refused)?;
     let programs = plan.programs();
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let way = programs.iter().find(|way| way.program == name);
-        program.set_autoload(way.is_some() || AT_THE_START.contains(&name.as_str()));
+        let finds = AT_THE_START
+            .iter()
+            .any(|(ability, finder)| *finder == name && !facts.left_out.contains_key(ability));
+        program.set_autoload(way.is_some() || finds);
         match way {
             Some(way) if matches!(way.backend, Backend::Fentry | Backend::Fexit) => {
                 program.set_attach_target(0, Some(way.point.to_owned())).map_err(refused)?;
@@ -105,6 +141,8 @@ pub(super) fn config(
 ) -> mag_config {
     let jiffy_us = facts.hz.map_or(0, |hz| 1_000_000 / hz);
     let mut config = mag_config { hops: plan.served().0, jiffy_us, ..mag_config::default() };
+    let missing = SWITCHED.iter().filter(|(ability, _)| facts.left_out.contains_key(ability));
+    config.without = missing.map(|(_, bit)| bit).sum();
     config.bounds_ns.fill(i64::MAX as u64);
     config.bounds_ns[..BOUNDS_NS.len()].copy_from_slice(&BOUNDS_NS);
     for (step, below) in config.bounds_below.iter_mut().enumerate() {

@@ -2,12 +2,13 @@
 
 use crate::control::{Sampler, Watermark};
 use crate::error::ProbeError;
+use crate::facts::HostFacts;
 use crate::netns::NetnsTarget;
 use crate::record::MAG_MAX_NETNS;
 use crate::setting::Detail;
 use magscope_core::custom::CustomProbe;
 use magscope_core::hop::HopSet;
-use magscope_core::node::Backend;
+use magscope_core::node::{Ability, Backend};
 use magscope_core::{CaptureFilter, Hop};
 
 /// Room for sums that is enough for most hosts: 3 MB.
@@ -74,6 +75,31 @@ impl Default for CaptureOptions {
             probes: Vec::new(),
         }
     }
+}
+
+/// Fails where something is asked for that this kernel does not give: never a capture of more than was asked for.
+pub(crate) fn allowed(facts: &HostFacts, options: &CaptureOptions) -> Result<(), ProbeError> {
+    let asked = [
+        (Ability::Payload, options.snap.iter().any(|(_, bytes)| *bytes > 0)),
+        (Ability::Filter, options.filter.is_some()),
+        (Ability::Pcap, options.pcap.is_some()),
+        (
+            Ability::Sampling,
+            options.flow_one_in > 1 || options.samplers.iter().any(|(_, sampler)| sampler.samples()),
+        ),
+        (Ability::Sums, options.detail.adds_up()),
+        (Ability::CustomProbes, !options.probes.is_empty()),
+    ];
+    for (ability, _) in asked.into_iter().filter(|(_, asked)| *asked) {
+        need(facts, ability)?;
+    }
+    Ok(())
+}
+
+/// Fails where an ability is left out.
+pub(crate) fn need(facts: &HostFacts, ability: Ability) -> Result<(), ProbeError> {
+    let because = facts.left_out.get(&ability).cloned();
+    because.map_or(Ok(()), |because| Err(ProbeError::Ability { ability, because }))
 }
 
 /// Where nothing is said it is the own namespace; and not more than fit.

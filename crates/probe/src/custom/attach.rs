@@ -120,3 +120,24 @@ fn bytes_of_plan(plan: &mag_plan) -> &[u8] {
 }
 
 const _: () = assert!(size_of::<mag_plan>() == 8 + 7 * 40 && size_of::<crate::record::mag_read>() == 40);
+
+/// Loads the programs that need no place to be chosen first, and lets go of them; one is enough.
+///
+/// # Errors
+/// Why none of them loads.
+pub fn loads() -> Result<(), String> {
+    messages::keep();
+    let mut because = String::new();
+    for wanted in ["custom_raw", "custom_tracepoint", "custom_breakpoint"] {
+        let mut open: OpenObject =
+            ObjectBuilder::default().open_memory(&CUSTOM.0).map_err(|error| format!("{error:#}"))?;
+        open.progs_mut().for_each(|mut program| {
+            program.set_autoload(program.name() == wanted);
+        });
+        if open.load().is_ok() {
+            return Ok(());
+        }
+        because = crate::capture::words(&messages::all());
+    }
+    Err(because)
+}

@@ -8,7 +8,7 @@ mod program;
 pub mod resolve;
 mod tracepoint;
 
-pub use attach::Attached;
+pub use attach::{Attached, loads};
 pub use resolve::{Place, Resolved, Resolver};
 
 use crate::error::ProbeError;

@@ -109,6 +109,12 @@ impl Net {
         options.netns = vec![self.client.target.clone(), self.server.target.clone()];
         Recording::start(options)
     }
+
+    /// The same on a host with these facts.
+    pub fn capture_on(&self, facts: &HostFacts, mut options: CaptureOptions) -> Recording {
+        options.netns = vec![self.client.target.clone(), self.server.target.clone()];
+        Recording::of(Capture::start_on(facts, options).expect("capture starts"))
+    }
 }
 
 pub fn hops(hops: &[Hop]) -> HopSet {
@@ -205,7 +211,10 @@ pub struct Recording {
 
 impl Recording {
     fn start(options: CaptureOptions) -> Self {
-        let capture = Capture::start(options).expect("capture starts");
+        Self::of(Capture::start(options).expect("capture starts"))
+    }
+
+    fn of(capture: Capture) -> Self {
         let info = capture.info().clone();
         Recording {
             capture: Some(capture),

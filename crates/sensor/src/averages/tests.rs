@@ -206,7 +206,8 @@ fn what_is_switched_off_is_unknown_and_counting_begins_anew() {
     }
     let missing =
         HopService { hop: Hop::AppRecv, service: Service::Missing { because: "it is old".to_owned() } };
-    let old = NodeInfo { coverage: Coverage { hops: vec![missing] }, ..NodeInfo::default() };
+    let old =
+        NodeInfo { coverage: Coverage { hops: vec![missing], ..Coverage::default() }, ..NodeInfo::default() };
     let mut fed = Fed(Averages::new(&old));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
     let unknown = "app.recv is not captured: it is old".to_owned();

@@ -328,7 +328,7 @@ impl Events {
             clock: "utc".to_owned(),
             netns: netns.collect(),
             several: self.several(),
-            coverage: Coverage { hops: Hop::ALL.iter().map(service).collect() },
+            coverage: Coverage { hops: Hop::ALL.iter().map(service).collect(), ..Coverage::default() },
             ..NodeInfo::default()
         }
     }
