@@ -3,6 +3,7 @@
 //! `steps` chooses (pure), `scale` weighs what a hit costs, and [`Governor`] reads what was hit, asks, and changes the
 //! capture. Every step is a change of the capture, with what it took before.
 
+mod lingering;
 mod scale;
 mod steps;
 
@@ -13,7 +14,9 @@ pub use steps::{CpuHits, Prices, Reading, Share, Step, Steps};
 use crate::capture::Capture;
 use crate::error::ProbeError;
 use crate::setting::{Detail, Setting};
+use lingering::{Runs, lingering, words};
 use magscope_core::hop::HopSet;
+use magscope_core::node::Ability;
 use magscope_core::synthesis::outermost;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -65,6 +68,9 @@ pub struct Governor {
     let_go: Option<HopSet>,
     /// At rest: whether it looks now.
     looks: bool,
+    runs: Runs,
+    /// Hops whose programs stay attached at rest, and what part of the machine their runs take.
+    stays: (HopSet, f64),
 }
 
 /// What becomes of hits.
@@ -112,6 +118,8 @@ impl Governor {
             set: None,
             let_go: None,
             looks: false,
+            runs: Runs::default(),
+            stays: (HopSet::EMPTY, 0.0),
         }
     }
 
@@ -124,10 +132,25 @@ impl Governor {
         self.steps.level() == Level::Rest
     }
 
-    /// What part of the machine it took lately; at rest that of a look, spread over the time between looks.
+    /// What part of the machine it took lately; at rest that of a look, spread over the time between looks, and that of the programs that
+    /// stay attached.
     pub fn used(&self) -> f64 {
-        let looks = if self.rests() { LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() } else { 1.0 };
-        self.steps.share().most() * looks
+        if !self.rests() {
+            return self.steps.share().most();
+        }
+        self.steps.share().most() * LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() + self.stays.1
+    }
+
+    /// Hops whose programs still run though nothing is captured there, and how often a second.
+    pub fn still_attached(&self) -> (HopSet, f64) {
+        (self.stays.0, self.runs.of(self.stays.0))
+    }
+
+    /// Looks which programs stay attached, and what their runs take: at most as much as a hit that is left out.
+    fn look_what_stays(&mut self, capture: &Capture, left_out_ns: f64) {
+        let hops = if self.rests() && !self.looks { lingering(capture) } else { HopSet::EMPTY };
+        let cpus = capture.info.cpus.max(1);
+        self.stays = (hops, self.runs.of(hops) * left_out_ns / 1e9 / f64::from(cpus));
     }
 
     /// Looks, where it is time for it, and changes the capture where it takes too much, or less than it may. To be called often, by the
@@ -149,7 +172,13 @@ impl Governor {
             self.weighed = now;
             self.scale.ask();
         }
-        let hits: Vec<CpuHits> = capture.counters()?.cpus;
+        let counters = capture.counters()?;
+        if self.hits.is_some() {
+            self.runs.end(&counters.hops, capture.hops(), now - self.began);
+        } else {
+            self.runs.begin(&counters.hops);
+        }
+        let hits: Vec<CpuHits> = counters.cpus;
         let (began, cpu) = (std::mem::replace(&mut self.began, now), self.reader.cpu_time());
         let reader = cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
         let Some(before) = self.hits.replace(hits.clone()) else { return Ok(()) };
@@ -166,11 +195,19 @@ impl Governor {
             cpus: hits.iter().zip(&before).map(|(now, before)| now.since(*before)).collect(),
         };
         let Some(prices) = self.scale.prices() else { return Ok(()) };
+        let facts = capture.facts();
+        let lacks = |level: &Level| match level {
+            Level::Flows(_) => facts.left_out.contains_key(&Ability::Sampling),
+            Level::Histograms | Level::Packets => facts.left_out.contains_key(&Ability::Sums),
+            Level::Full | Level::Compact | Level::Rest => false,
+        };
+        self.steps.bar(Level::LADDER.into_iter().filter(lacks).collect());
         match self.steps.take(&reading, &prices) {
-            Some(step) => self.go(step, capture)?,
+            Some(step) => self.go(step, capture, &prices)?,
             None if self.rests() => {
                 self.looks = false;
                 capture.change(&Setting::Disable(capture.hops()))?;
+                self.look_what_stays(capture, prices.left_out);
             }
             None => {}
         }
@@ -179,7 +216,7 @@ impl Governor {
         Ok(())
     }
 
-    fn go(&mut self, step: Step, capture: &mut Capture) -> Result<(), ProbeError> {
+    fn go(&mut self, step: Step, capture: &mut Capture, prices: &Prices) -> Result<(), ProbeError> {
         let from_ns = capture.event_clock.now_ns();
         let now = InForce::of(capture);
         // What somebody has changed by hand meanwhile is what is asked for now.
@@ -187,7 +224,9 @@ impl Governor {
             self.asked = now;
         }
         let then = self.asked.at(step.to);
-        if then.detail != now.detail {
+        // at rest nothing becomes a record, with sums or without
+        let sums = !capture.facts().left_out.contains_key(&Ability::Sums);
+        if then.detail != now.detail && (sums || !then.detail.adds_up()) {
             capture.change(&Setting::Detail(then.detail))?;
         }
         if then.one_in != now.one_in {
@@ -196,7 +235,11 @@ impl Governor {
         self.set = Some(then);
         self.switch(step.to, capture)?;
         let (to_ns, used) = (capture.event_clock.now_ns(), step.share.most());
-        capture.changes.push(step.to.told(from_ns, to_ns, used, self.steps.budget()));
+        self.look_what_stays(capture, prices.left_out);
+        let mut change = step.to.told(from_ns, to_ns, used, self.steps.budget());
+        let (hops, a_second) = self.still_attached();
+        change.what.push_str(&words(hops, a_second));
+        capture.changes.push(change);
         Ok(())
     }
 

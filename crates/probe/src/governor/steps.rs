@@ -141,6 +141,8 @@ pub struct Steps {
     patience: Duration,
     /// Since the last step up.
     up: Option<Duration>,
+    /// Rungs that this kernel cannot have.
+    barred: Vec<Level>,
 }
 
 impl Steps {
@@ -158,7 +160,13 @@ impl Steps {
             calm: Duration::ZERO,
             patience: PATIENCE.0,
             up: None,
+            barred: Vec::new(),
         }
+    }
+
+    /// Rungs that are skipped from now on.
+    pub fn bar(&mut self, levels: Vec<Level>) {
+        self.barred = levels;
     }
 
     /// Where it is.
@@ -196,7 +204,9 @@ impl Steps {
                 self.patience = (self.patience * 2).min(PATIENCE.1);
             }
             let below = &Level::LADDER[self.level.depth() + 1..];
-            let fits = |level: &&Level| self.expected(reading, prices, **level) <= room * DOWN_TO;
+            let fits = |level: &&Level| {
+                !self.barred.contains(level) && self.expected(reading, prices, **level) <= room * DOWN_TO
+            };
             return Some(self.go(below.iter().find(fits).copied().unwrap_or(Level::Rest)));
         }
         self.over_before = false;
@@ -204,7 +214,9 @@ impl Steps {
             (self.up, self.patience) = (None, PATIENCE.0);
         }
         let above = &Level::LADDER[..self.level.depth()];
-        let fits = |level: &&Level| self.expected(reading, prices, **level) <= room * UP_TO;
+        let fits = |level: &&Level| {
+            !self.barred.contains(level) && self.expected(reading, prices, **level) <= room * UP_TO
+        };
         let Some(best) = above.iter().find(fits).copied() else {
             self.calm = Duration::ZERO;
             return None;
@@ -318,6 +330,18 @@ mod tests {
 
     const PRICES: Prices = Prices { full: 200.0, compact: 170.0, histograms: 120.0, left_out: 80.0 };
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn barred_rungs_are_skipped() {
+        let mut steps = Steps::new(0.02);
+        steps.bar(vec![Level::Histograms, Level::Packets, Level::Flows(4), Level::Flows(16), Level::Flows(64)]);
+        let levels = Machine { hits_per_s: 900_000 }.run(&mut steps, 60);
+        assert_eq!(levels.last(), Some(&Level::Rest));
+        assert!(
+            levels.iter().all(|level| matches!(level, Level::Full | Level::Compact | Level::Rest)),
+            "{levels:?}"
+        );
+    }
 
     /// Traffic that is made of flows of equal weight, on one of two CPUs; reading a record takes 100 ns.
     struct Machine {
