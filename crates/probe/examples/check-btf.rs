@@ -1,0 +1,354 @@
+//! What a kernel lacks of what the programs ask for, from its type information alone: `check-btf FILE…`. Nothing is loaded.
+//!
+//! For every program: fields and types that its relocations do not find, and helpers that the kernel has not. Then what serves each hop.
+//! Breakpoints (kprobes) cannot be judged from type information and count as absent. Exit code 1 if a program that a plan takes lacks a
+//! field that has no other flavour, or if no packet hop is served.
+
+use magscope_core::hop::HopSet;
+use magscope_core::node::Service;
+use magscope_probe::plan::is_per_packet;
+use magscope_probe::{HostFacts, plan};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const TYPED_CASTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/magnet.bpf.o"));
+const PROBE_READS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o"));
+const NO_LOOP: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/magnet-no-loop.bpf.o"));
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let mut good = true;
+    for path in std::env::args_os().skip(1).map(PathBuf::from) {
+        match check(&path) {
+            Ok(fits) => good &= fits,
+            Err(error) => {
+                eprintln!("check-btf: {}: {error}", path.display());
+                good = false;
+            }
+        }
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check(path: &Path) -> Result<bool, Failure> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let facts = HostFacts { kernel: name.clone(), btf: true, ..HostFacts::default() }.with_btf(path)?;
+    let facts = HostFacts {
+        capabilities: u64::MAX,
+        cgroup2: Some("/sys/fs/cgroup".into()),
+        syscall_tracepoints: true,
+        ..facts
+    };
+    let kernel = Btf::parse(std::fs::read(path)?)?;
+    let (which, bytes) = match (facts.loops, facts.typed_casts) {
+        (false, _) => ("without bpf_loop", NO_LOOP),
+        (true, true) => ("with typed casts", TYPED_CASTS),
+        (true, false) => ("with probe reads", PROBE_READS),
+    };
+    let plan = plan(&facts, HopSet::all());
+    let taken: BTreeSet<&str> = plan.programs().iter().map(|way| way.program).collect();
+    println!("{name}: programs {which}");
+    let mut good = true;
+    for (program, missing) in missing(bytes, &kernel)? {
+        let mark = if taken.contains(program.as_str()) { "taken" } else { "not taken" };
+        for what in missing {
+            println!("  {program} ({mark}): {what}");
+            good &= mark != "taken";
+        }
+    }
+    for row in &plan.coverage.hops {
+        match &row.service {
+            Service::Served { backend, point, .. } => println!("  {:<16}{backend} {point}", row.hop),
+            Service::Missing { because } => println!("  {:<16}missing: {because}", row.hop),
+            Service::Off => {}
+        }
+    }
+    for row in &plan.coverage.left_out {
+        println!("  {:<16}left out: {}", row.ability, row.because);
+    }
+    Ok(good && plan.served().iter().any(is_per_packet))
+}
+
+/// Every program, with what the kernel lacks of what it and the functions that it calls ask for.
+fn missing(bytes: &[u8], kernel: &Btf) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
+    let file = object::File::parse(bytes)?;
+    let data = |name: &str| {
+        file.section_by_name(name)
+            .ok_or(format!("no {name}"))
+            .and_then(|s| Ok(s.data().map_err(|e| e.to_string())?.to_vec()))
+    };
+    let local = Btf::parse(data(".BTF")?)?;
+    let functions: Vec<Function> = functions(&file)?;
+    let mut relocations: HashMap<usize, Vec<Relocation>> = HashMap::new();
+    for relocation in relocations_of(&data(".BTF.ext")?, &local)? {
+        let within = |f: &Function| f.section == relocation.section && (f.from..f.to).contains(&relocation.at);
+        if let Some(function) = functions.iter().position(within) {
+            relocations.entry(function).or_default().push(relocation);
+        }
+    }
+    let all = || relocations.values().flatten();
+    // a flavour that is there does for the types of the same name that are not
+    let flavours: BTreeSet<&str> = all()
+        .filter(|r| r.path[0].contains("___") && kernel.finds(&r.path))
+        .filter_map(|r| r.path[0].split("___").next())
+        .collect();
+    let helpers = kernel.values("bpf_func_id");
+    let mut found = BTreeMap::new();
+    for (nth, program) in functions.iter().enumerate().filter(|(_, f)| f.section != ".text") {
+        let (mut reached, mut open) = (BTreeSet::from([nth]), vec![nth]);
+        while let Some(at) = open.pop() {
+            for (section, address) in &functions[at].calls {
+                let called = functions.iter().position(|f| f.section == *section && f.from == *address);
+                open.extend(called.filter(|called| reached.insert(*called)));
+            }
+        }
+        let missing: &mut BTreeSet<String> = found.entry(program.name.clone()).or_default();
+        for at in reached {
+            let lacks = |r: &&Relocation| {
+                !r.path[0].contains("___") && !flavours.contains(r.path[0].as_str()) && !kernel.finds(&r.path)
+            };
+            for relocation in relocations.get(&at).into_iter().flatten().filter(lacks) {
+                missing.insert(format!("no {} (in {})", relocation.path.join("."), functions[at].name));
+            }
+            let unknown = functions[at].helpers.iter().filter(|helper| !helpers.contains(helper));
+            missing
+                .extend(unknown.map(|helper| format!("no helper number {helper} (in {})", functions[at].name)));
+        }
+    }
+    Ok(found)
+}
+
+struct Function {
+    name: String,
+    section: String,
+    from: u64,
+    to: u64,
+    /// Functions that it calls or hands to a helper, by section and address.
+    calls: Vec<(String, u64)>,
+    helpers: BTreeSet<i64>,
+}
+
+fn functions(file: &object::File<'_>) -> Result<Vec<Function>, Failure> {
+    let mut functions = Vec::new();
+    for symbol in file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.size() > 0) {
+        let Some(section) = symbol.section_index().and_then(|index| file.section_by_index(index).ok()) else {
+            continue;
+        };
+        let (name, code) = (section.name()?.to_owned(), section.data()?);
+        let targets: HashMap<u64, (String, u64, bool)> = section
+            .relocations()
+            .filter_map(|(at, relocation)| {
+                let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+                let symbol = file.symbol_by_index(index).ok()?;
+                let section = file.section_by_index(symbol.section_index()?).ok()?;
+                let whole = symbol.kind() == SymbolKind::Section;
+                Some((at, (section.name().ok()?.to_owned(), symbol.address(), whole)))
+            })
+            .collect();
+        let mut function = Function {
+            name: symbol.name()?.to_owned(),
+            from: symbol.address(),
+            to: symbol.address() + symbol.size(),
+            section: name.clone(),
+            calls: Vec::new(),
+            helpers: BTreeSet::new(),
+        };
+        let mut at = function.from;
+        while at + 8 <= function.to {
+            let insn = &code[at as usize..at as usize + 8];
+            let (opcode, source) = (insn[0], insn[1] >> 4);
+            let value = i64::from(i32::from_le_bytes([insn[4], insn[5], insn[6], insn[7]]));
+            let target = targets.get(&at);
+            match (opcode, source) {
+                (0x85, 1) => function.calls.push(match target {
+                    Some((section, _, true)) => (section.clone(), (value + 1) as u64 * 8),
+                    Some((section, address, false)) => (section.clone(), *address),
+                    None => (name.clone(), at.wrapping_add_signed(8 + value * 8)),
+                }),
+                (0x85, 0) => drop(function.helpers.insert(value)),
+                (0x18, _) => {
+                    if let Some((section, address, _)) = target.filter(|(section, ..)| section == ".text") {
+                        function.calls.push((section.clone(), address + value as u64));
+                    }
+                    at += 8;
+                }
+                _ => {}
+            }
+            at += 8;
+        }
+        functions.push(function);
+    }
+    Ok(functions)
+}
+
+struct Relocation {
+    section: String,
+    at: u64,
+    /// A type, and the members that lead on from it.
+    path: Vec<String>,
+}
+
+/// Relocations that fail where something is not there: not those that ask whether it is.
+fn relocations_of(ext: &[u8], local: &Btf) -> Result<Vec<Relocation>, Failure> {
+    let header = word(ext, 4)? as usize;
+    let (mut at, length) = (header + word(ext, 24)? as usize, word(ext, 28)? as usize);
+    let end = at + length;
+    let size = word(ext, at)? as usize;
+    at += 4;
+    let mut found = Vec::new();
+    while at < end {
+        let (section, count) = (local.text(word(ext, at)?), word(ext, at + 4)?);
+        at += 8;
+        for _ in 0..count {
+            let [insn, of, access, kind] =
+                [word(ext, at)?, word(ext, at + 4)?, word(ext, at + 8)?, word(ext, at + 12)?];
+            at += size;
+            // enum bpf_core_relo_kind: what is asked of fields, of a type's size and number, of a value
+            if matches!(kind, 0 | 1 | 3 | 4 | 5 | 7 | 9) {
+                let path = local.path(of, if kind < 6 { local.text(access) } else { String::new() });
+                found.push(Relocation { section: section.clone(), at: u64::from(insn), path });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn word(bytes: &[u8], at: usize) -> Result<u32, Failure> {
+    let word = bytes.get(at..at + 4).ok_or("it is cut short")?;
+    Ok(u32::from_le_bytes(word.try_into()?))
+}
+
+/// As in include/uapi/linux/btf.h.
+struct Type {
+    name: u32,
+    kind: u32,
+    /// Size, or the type that it refers to.
+    refers: u32,
+    /// Of structures and unions: name and type of each; of enumerations: name and value.
+    members: Vec<(u32, u32)>,
+}
+
+struct Btf {
+    types: Vec<Type>,
+    strings: Vec<u8>,
+    named: HashMap<String, Vec<u32>>,
+}
+
+const ARRAY: u32 = 3;
+
+impl Btf {
+    fn parse(bytes: Vec<u8>) -> Result<Self, Failure> {
+        let header = word(&bytes, 4)? as usize;
+        let mut at = header + word(&bytes, 8)? as usize;
+        let end = at + word(&bytes, 12)? as usize;
+        let strings = header + word(&bytes, 16)? as usize;
+        let strings = bytes.get(strings..).ok_or("it is cut short")?.to_vec();
+        let mut btf = Btf {
+            types: vec![Type { name: 0, kind: 0, refers: 0, members: Vec::new() }],
+            strings,
+            named: HashMap::new(),
+        };
+        while at < end {
+            let (name, info, refers) = (word(&bytes, at)?, word(&bytes, at + 4)?, word(&bytes, at + 8)?);
+            let (kind, count) = (info >> 24 & 31, (info & 0xffff) as usize);
+            at += 12;
+            let (mut members, mut of) = (Vec::new(), refers);
+            let size = match kind {
+                1 | 14 | 17 => 4,
+                ARRAY => {
+                    of = word(&bytes, at)?;
+                    12
+                }
+                4 | 5 | 6 | 15 | 19 => {
+                    let each = if kind == 6 { 8 } else { 12 };
+                    for nth in 0..count {
+                        members.push((word(&bytes, at + each * nth)?, word(&bytes, at + each * nth + 4)?));
+                    }
+                    each * count
+                }
+                13 => 8 * count,
+                _ => 0,
+            };
+            at += size;
+            btf.types.push(Type { name, kind, refers: of, members });
+        }
+        for (number, each) in
+            btf.types.iter().enumerate().filter(|(_, each)| matches!(each.kind, 1 | 4 | 5 | 6 | 8 | 19))
+        {
+            btf.named.entry(btf.text(each.name)).or_default().push(number as u32);
+        }
+        Ok(btf)
+    }
+
+    fn text(&self, at: u32) -> String {
+        let bytes = self.strings.get(at as usize..).unwrap_or_default();
+        String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+    }
+
+    /// Behind typedefs and qualifiers.
+    fn plain(&self, mut of: u32) -> (u32, &Type) {
+        loop {
+            let found = &self.types[(of as usize).min(self.types.len() - 1)];
+            if !matches!(found.kind, 8..=11 | 18) {
+                return (of, found);
+            }
+            of = found.refers;
+        }
+    }
+
+    /// The names that an access string leads along.
+    fn path(&self, of: u32, access: String) -> Vec<String> {
+        let mut path = vec![self.text(self.types[of as usize].name)];
+        let mut at = of;
+        for index in access.split(':').skip(1).filter_map(|index| index.parse::<usize>().ok()) {
+            let (_, found) = self.plain(at);
+            if found.kind == ARRAY {
+                at = found.refers;
+                continue;
+            }
+            let Some((name, of)) = found.members.get(index) else { break };
+            if *name > 0 {
+                path.push(self.text(*name));
+            }
+            at = *of;
+        }
+        path
+    }
+
+    /// Whether a type of this name (less its flavour) has these members.
+    fn finds(&self, path: &[String]) -> bool {
+        let name = path[0].split("___").next().unwrap_or_default();
+        let there = self.named.get(name).into_iter().flatten();
+        there.into_iter().any(|of| {
+            let mut at = Some(*of);
+            for member in &path[1..] {
+                at = at.and_then(|at| self.member(at, member));
+            }
+            at.is_some()
+        })
+    }
+
+    fn member(&self, of: u32, wanted: &str) -> Option<u32> {
+        let (_, found) = self.plain(of);
+        if found.kind == ARRAY {
+            return self.member(found.refers, wanted);
+        }
+        if !matches!(found.kind, 4 | 5) {
+            return None;
+        }
+        found.members.iter().find_map(|(name, of)| match self.text(*name) {
+            name if name == wanted => Some(*of),
+            name if name.is_empty() => self.member(*of, wanted),
+            _ => None,
+        })
+    }
+
+    /// The values of an enumeration.
+    fn values(&self, name: &str) -> BTreeSet<i64> {
+        let of = self.named.get(name).into_iter().flatten().map(|of| &self.types[*of as usize]);
+        of.flat_map(|of| of.members.iter().map(|(_, value)| i64::from(*value))).collect()
+    }
+}
