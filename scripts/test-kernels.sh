@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs the capture tests inside Debian's stock kernels, each booted in a virtual machine under software emulation.
 #
-# usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [SERIES…]     (default: 6.12 6.1)
+# usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [--table FILE] [SERIES…]     (default: 6.12 6.1)
+# SERIES is one that a suite of Debian has (5.10, 6.1, 6.12), or `newest`. With --table what serves each hop and ability goes into a file
+# (docs/kernels.md); the suite `left_out` lists it.
 # Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, sums that the
 # kernel makes, and a driver's ring; the last series runs disturbed networks as well. With --full each runs everything, and journeys and other
 # protocols too.
@@ -11,13 +13,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { echo "usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [SERIES…]" >&2; exit 2; }
+usage() { echo "usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [--table FILE] [SERIES…]" >&2; exit 2; }
 full=no
 only=
+table=
 while [ $# -gt 0 ]; do
     case $1 in
         --full) full=yes ;;
         --suites) [ $# -gt 1 ] || usage; only=$2; shift ;;
+        --table) [ $# -gt 1 ] || usage; table=$2; shift ;;
         -*) usage ;;
         *) break ;;
     esac
@@ -35,7 +39,7 @@ guest_needs strip "${tools[@]}"
 
 # What runs in the guests. `backends` is there for the kinds of probes, `disturbed` for its netem and `driver` for its network
 # cards, which the machine that tests are developed on may lack.
-short=(backends exact switches custom filters control synthesis driver)
+short=(backends left_out exact switches custom filters control synthesis driver)
 suites=("${short[@]}" disturbed)
 switches=100 limit=600
 if [ $full = yes ]; then
@@ -131,4 +135,27 @@ for wanted in "${!running[@]}"; do
     read -r -a run <"$all/$wanted.suites"
     report "$all/$wanted" "$(cat "$all/$wanted.release")" "${run[@]}" || failed=1
 done
+# Rows of hops and abilities, a column a kernel.
+write_table() {
+    echo "# Kernels"
+    echo
+    echo "What serves each hop and ability on Debian's kernels, as the programs loaded in \`scripts/test-kernels.sh --table\`."
+    echo
+    cat "$all"/*/log | tr -d '\r' | grep -ao 'ROW|.*' | awk -F'|' '
+        !($2 in kernel) { kernel[$2]; kernels[++k] = $2 }
+        !($3 in row) { row[$3]; rows[++r] = $3 }
+        { cell[$3, $2] = $4 }
+        END {
+            printf "| |"; for (i = 1; i <= k; i++) printf " %s |", kernels[i]; print ""
+            printf "|---|"; for (i = 1; i <= k; i++) printf "---|"; print ""
+            for (j = 1; j <= r; j++) {
+                printf "| %s |", rows[j]
+                for (i = 1; i <= k; i++) printf " %s |", cell[rows[j], kernels[i]]
+                print ""
+            }
+        }'
+}
+if [ -n "$table" ]; then
+    if grep -aqs 'ROW|' "$all"/*/log; then write_table >"$table"; fi
+fi
 exit $failed

@@ -5,6 +5,7 @@
 
 PATH=$PATH:/sbin:/usr/sbin
 guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
+. "$(dirname "${BASH_SOURCE[0]}")/kernels.sh"
 
 skip() { echo "skipped, because $*"; exit 0; }
 
@@ -52,16 +53,34 @@ guest_kernel() {
     if [ -z "$package" ] && as_root apt-get update -qq >/dev/null 2>&1; then
         package=$(guest_package "$1")
     fi
+    # a kernel of another suite than the machine's
+    if [ -z "$package" ] && kernels_lists; then
+        package=$(kernels_package "$1") || true
+    fi
     [ -n "$package" ] || return 1
     folder=$guest_cache/$package
     if [ ! -d "$folder" ]; then
-        (cd "$work" && apt-get download -qq "$package" 2>/dev/null) || return 1
+        rm -rf "$folder.new"
         mkdir -p "$folder.new"
-        dpkg -x "$work/$package"_*.deb "$folder.new"
-        depmod -b "$folder.new" "$(ls "$folder.new/lib/modules")"
+        if (cd "$work" && apt-get download -qq "$package" 2>/dev/null); then
+            dpkg -x "$work/$package"_*.deb "$folder.new"
+        else
+            { kernels_lists && kernels_unpack "$package" "$folder.new"; } || return 1
+        fi
+        guest_settle "$folder.new"
         mv "$folder.new" "$folder"
     fi
     echo "$folder"
+}
+
+# Puts an unpacked kernel where all others have theirs: newer packages have modules in usr/lib, the newest the kernel among them.
+guest_settle() {
+    local folder=$1 release
+    [ -e "$folder/lib" ] || ln -s usr/lib "$folder/lib"
+    release=$(ls "$folder/lib/modules")
+    mkdir -p "$folder/boot"
+    [ -e "$folder/boot/vmlinuz-$release" ] || ln -s "../lib/modules/$release/vmlinuz" "$folder/boot/vmlinuz-$release"
+    depmod -b "$folder" "$release" 2>/dev/null
 }
 
 # An empty root with busybox.
