@@ -185,6 +185,20 @@ fn events(out: &mut impl Figures, sensed: &Sensed) {
         }
     }
     out.family(
+        "magnet_scope_cleaned_up_packets",
+        Kind::Counter,
+        "",
+        "Packets that the kernel freed in the queues of closed sockets, by its own reason. They are no drops.",
+    );
+    for (labels, host) in hosts(sensed) {
+        for freed in &host.total.cleaned_up {
+            out.counter(&labels.with(&[("reason", &freed.reason)]), host, freed.n);
+        }
+        for freed in &host.total.kernel.cleaned_up {
+            out.counter(&labels.with(&[("reason", &freed.reason), KERNEL]), host, freed.n);
+        }
+    }
+    out.family(
         "magnet_scope_lost_records",
         Kind::Counter,
         "",
@@ -230,7 +244,7 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
         }
         for pair in &host.total.latencies {
             out.histogram(
-                &labels.with(&[("from", pair.from.name()), ("to", pair.to.name())]),
+                &labels.with(&[("proto", &pair.proto), ("from", pair.from.name()), ("to", pair.to.name())]),
                 host,
                 &pair.times,
             );

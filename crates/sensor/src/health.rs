@@ -3,7 +3,7 @@
 //! Each check has a value, a threshold, and a state: what was not measured is *unknown* and says why; it is never *ok*.
 
 use crate::histogram::Times;
-use crate::sensed::{HostSensed, Tally};
+use crate::sensed::{DropCount, HostSensed, Tally};
 use magscope_core::Hop;
 use serde::Serialize;
 
@@ -187,8 +187,8 @@ fn drops(host: &HostSensed, threshold: f64) -> Check {
         return unknown(name, unit, threshold, because);
     }
     // of what the kernel added up no sampler knows
-    let added_up: u64 = host.window.kernel.drops.iter().map(|drop| drop.n).sum();
-    let dropped = host.window.hop(Hop::SkbDrop).events;
+    let sum = |drops: &[DropCount]| drops.iter().fold(0_u64, |all, drop| all.saturating_add(drop.n));
+    let (dropped, added_up) = (sum(&host.window.drops), sum(&host.window.kernel.drops));
     let a_second = (meant(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
     let mut check = known(name, unit, a_second, threshold, Some(dropped.saturating_add(added_up)));
     check.because = reasons(&host.window);
@@ -341,7 +341,8 @@ mod tests {
         let mut all = host();
         all.window.kernel.drops = vec![DropCount { reason: "no_socket".to_owned(), n: 501 }];
         all.window.kernel.hops = vec![KernelHop { hop: Hop::TcpSend, events: 9, bytes: None }];
-        let queue = PairTimes { from: Hop::DevQueue, to: Hop::DevXmit, times: times(&[2, 2]) };
+        let queue =
+            PairTimes { from: Hop::DevQueue, to: Hop::DevXmit, proto: String::new(), times: times(&[2, 2]) };
         all.window.kernel.latencies = vec![queue];
         let drops = check(&all, "drops_per_second");
         assert_eq!((drops.state, drops.because.as_str()), (State::NotOk, "501 no_socket"));

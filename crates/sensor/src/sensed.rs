@@ -93,6 +93,9 @@ pub struct Tally {
     pub hops: Vec<HopTally>,
     /// Packets that the kernel dropped, by its reasons.
     pub drops: Vec<DropCount>,
+    /// Packets that the kernel freed in a clean-up, which is no drop, by its reasons.
+    #[serde(default)]
+    pub cleaned_up: Vec<DropCount>,
     /// Records that are missing, by every cause there is.
     pub losses: Vec<CauseCount>,
     /// Events that came too late to be put in order.
@@ -119,6 +122,9 @@ pub struct KernelTally {
     pub hops: Vec<KernelHop>,
     /// Packets that the kernel dropped, by its reasons.
     pub drops: Vec<DropCount>,
+    /// Packets that the kernel freed in a clean-up, by its reasons.
+    #[serde(default)]
+    pub cleaned_up: Vec<DropCount>,
 }
 
 /// Hits of a hop that the kernel added up.
@@ -179,6 +185,9 @@ pub struct PairTimes {
     pub from: Hop,
     /// The hop it reached.
     pub to: Hop,
+    /// `tcp`, `udp`, …; empty of what the kernel added up, which does not know.
+    #[serde(default)]
+    pub proto: String,
     /// How long that took.
     pub times: Times,
 }

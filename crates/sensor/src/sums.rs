@@ -7,7 +7,7 @@ use crate::sensed::{
 use magscope_core::node::NodeInfo;
 use magscope_core::stats::HopRate;
 use magscope_core::synthesis::Sum;
-use magscope_core::{Batch, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
+use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
 use std::collections::BTreeMap;
 
 /// One more than the largest number of a hop.
@@ -27,7 +27,8 @@ pub struct Sums {
     losses: [u64; LossCause::ALL.len()],
     late: u64,
     journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
-    latencies: BTreeMap<(Hop, Hop), Histogram>,
+    /// By protocol: the hop below one is not the same in each.
+    latencies: BTreeMap<(Hop, Hop, Proto), Histogram>,
     wakeup: Histogram,
     queue: Histogram,
     kernel: Kernel,
@@ -82,30 +83,30 @@ impl Kernel {
 
     fn tally(&self, info: &NodeInfo) -> KernelTally {
         KernelTally {
-            latencies: pairs(&self.latencies),
+            latencies: pairs(
+                self.latencies.iter().map(|((from, to), times)| (*from, *to, String::new(), times)),
+            ),
             hops: self
                 .hops
                 .iter()
                 .map(|(hop, (events, bytes))| KernelHop { hop: *hop, events: *events, bytes: *bytes })
                 .collect(),
-            drops: named(&self.drops, 0, info),
+            drops: named(&self.drops, 0, info, false),
+            cleaned_up: named(&self.drops, 0, info, true),
         }
     }
 }
 
-fn pairs(latencies: &BTreeMap<(Hop, Hop), Histogram>) -> Vec<PairTimes> {
-    let pair = |((from, to), histogram): (&(Hop, Hop), &Histogram)| PairTimes {
-        from: *from,
-        to: *to,
-        times: histogram.times(),
-    };
-    latencies.iter().map(pair).collect()
+fn pairs<'h>(latencies: impl Iterator<Item = (Hop, Hop, String, &'h Histogram)>) -> Vec<PairTimes> {
+    latencies.map(|(from, to, proto, times)| PairTimes { from, to, proto, times: times.times() }).collect()
 }
 
-/// Drops by the names of their reasons: two numbers can have one, where the kernel's names are not known.
-fn named(drops: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo) -> Vec<DropCount> {
+/// Drops, or packets freed in a clean-up, by the names of their reasons: two numbers can have one, where the kernel's names are
+/// not known.
+fn named(freed: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo, is_clean_up: bool) -> Vec<DropCount> {
     let mut named: BTreeMap<String, u64> = BTreeMap::new();
-    for (reason, n) in drops {
+    let clean_up = CleanUp::of(info);
+    for (reason, n) in freed.iter().filter(|(reason, _)| clean_up.has(**reason) == is_clean_up) {
         *named.entry(clean(&info.drop_reason(*reason))).or_default() += n;
     }
     if others > 0 {
@@ -167,8 +168,8 @@ impl Sums {
     }
 
     /// The time between two neighbouring hops of a whole journey.
-    pub fn latency(&mut self, from: Hop, to: Hop, ns: u64) {
-        self.latencies.entry((from, to)).or_default().record(ns);
+    pub fn latency(&mut self, proto: Proto, (from, to): (Hop, Hop), ns: u64) {
+        self.latencies.entry((from, to, proto)).or_default().record(ns);
     }
 
     /// From data that was ready to the reader that was woken for it on its CPU.
@@ -224,11 +225,14 @@ impl Sums {
         };
         Tally {
             hops: Hop::ALL.iter().filter(seen).map(hop).collect(),
-            drops: named(&self.drops, self.other_drops, info),
+            drops: named(&self.drops, self.other_drops, info, false),
+            cleaned_up: named(&self.drops, 0, info, true),
             losses: LossCause::ALL.into_iter().map(lost).collect(),
             late: self.late,
             journeys: journeys.collect(),
-            latencies: pairs(&self.latencies),
+            latencies: pairs(
+                self.latencies.iter().map(|((from, to, proto), times)| (*from, *to, proto.to_string(), times)),
+            ),
             wakeup: self.wakeup.times(),
             queue: self.queue.times(),
             kernel: self.kernel.tally(info),

@@ -302,7 +302,10 @@ fn latencies(name: &str, pairs: &[PairTimes]) -> Category {
         ("p99_ns", times(|pair| pair.times.p99_ns)),
         ("max_ns", times(|pair| pair.times.max_ns)),
     ];
-    let all = Category::numbers(name, figures);
+    let mut all = Category::numbers(name, figures);
+    if pairs.iter().any(|pair| !pair.proto.is_empty()) {
+        all = all.of("proto", pairs.iter().map(|pair| pair.proto.as_str()));
+    }
     all.of("to", pairs.iter().map(|pair| pair.to.name())).of("from", pairs.iter().map(|pair| pair.from.name()))
 }
 

@@ -164,19 +164,29 @@ fn tally() -> impl Strategy<Value = Tally> {
     (hops, drops, losses, journeys, pairs, times(), any::<u64>()).prop_map(
         |(hops, drops, losses, journeys, pairs, queue, late)| Tally {
             hops: hops.into_iter().map(|(hop, (events, bytes))| HopTally { hop, events, bytes }).collect(),
-            drops: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
+            drops: drops.iter().map(|(reason, n)| DropCount { reason: reason.clone(), n: *n }).collect(),
+            cleaned_up: drops.into_iter().map(|(reason, n)| DropCount { reason, n }).collect(),
             losses: losses.into_iter().map(|(cause, records)| CauseCount { cause, records }).collect(),
             journeys: journeys
                 .into_iter()
                 .map(|((proto, verdict), n)| JourneyCount { proto, verdict, n })
                 .collect(),
-            latencies: pairs.into_iter().map(|((from, to), times)| PairTimes { from, to, times }).collect(),
+            latencies: pairs
+                .into_iter()
+                .map(|((from, to), times)| PairTimes { from, to, proto: "tcp".to_owned(), times })
+                .collect(),
             late,
             wakeup: queue.clone(),
             kernel: KernelTally {
-                latencies: vec![PairTimes { from: Hop::IpOut, to: Hop::DevXmit, times: queue.clone() }],
+                latencies: vec![PairTimes {
+                    from: Hop::IpOut,
+                    to: Hop::DevXmit,
+                    proto: String::new(),
+                    times: queue.clone(),
+                }],
                 hops: vec![KernelHop { hop: Hop::DevXmit, events: late, bytes: Some(late) }],
                 drops: vec![DropCount { reason: "a\"\n".to_owned(), n: late }],
+                cleaned_up: vec![DropCount { reason: "b".to_owned(), n: late }],
             },
             queue,
         },

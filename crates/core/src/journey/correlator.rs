@@ -16,6 +16,7 @@ use super::selection::Selection;
 use super::sockets::Sockets;
 use super::stream::{Admitted, Stream};
 use crate::batch::Batch;
+use crate::drop_reason::CleanUp;
 use crate::event::{Event, EventFlags};
 use crate::flow::{Flow, FlowId, Proto, Task};
 use crate::hash::Map;
@@ -43,6 +44,8 @@ pub struct Correlator {
     pub(super) starts: Vec<u64>,
     /// Of a log of several hosts.
     several: Option<Hosts>,
+    /// What ends no journey: its bytes wait in their queue until the queue is gone.
+    clean_up: CleanUp,
 }
 
 impl Correlator {
@@ -58,6 +61,7 @@ impl Correlator {
             fragments: Fragments::default(),
             starts: Vec::new(),
             several: None,
+            clean_up: CleanUp::default(),
         }
     }
 
@@ -65,6 +69,7 @@ impl Correlator {
     pub fn of_node(info: &NodeInfo, limits: Limits) -> Self {
         let mut correlator = Self::new(info.coverage.served(), limits);
         correlator.desk.selection = Selection::of(info);
+        correlator.clean_up = CleanUp::of(info);
         correlator.several = info.several.as_ref().map(Hosts::new);
         correlator
     }
@@ -168,6 +173,10 @@ impl Correlator {
     }
 
     fn event(&mut self, event: &Event, done: &mut Vec<Journey>) {
+        if self.clean_up.is_event(event) {
+            self.desk.counters.cleaned_up += 1;
+            return;
+        }
         match event.hop {
             Hop::TaskWake | Hop::TaskRun => {
                 if event.hop == Hop::TaskWake {

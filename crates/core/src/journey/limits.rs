@@ -73,6 +73,8 @@ pub struct Counters {
     pub unmatched_sends: u64,
     /// Drops of packets that are no part of an open journey: acknowledgements, or the benign end of a copy.
     pub unmatched_drops: u64,
+    /// Packets freed in a clean-up, which ends no journey ([`crate::drop_reason`]).
+    pub cleaned_up: u64,
     /// Drops that are part of a journey.
     pub drops: u64,
     /// Journeys closed.

@@ -106,6 +106,12 @@ impl Verdict {
     pub const fn is_whole(self) -> bool {
         Self::is_whole_kind(self.kind())
     }
+
+    /// Whether the network lost it: the kernel dropped it, or it was not seen again although no record is missing. What is
+    /// broken by lost events is a loss of the instrument and not of the network.
+    pub const fn is_lost(self) -> bool {
+        matches!(self, Self::Dropped { .. } | Self::LostAfter { .. })
+    }
 }
 
 impl fmt::Display for Verdict {

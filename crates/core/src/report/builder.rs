@@ -2,6 +2,7 @@
 
 use super::blame::BlameSum;
 use super::custom::Customs;
+use super::drops::DropSums;
 use super::estimates::{Estimates, Off};
 use super::governed::Stretches;
 use super::groups::{self, By, FlowEnds, Groups, Label};
@@ -9,7 +10,10 @@ use super::kernel::KernelSums;
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::untold::Untold;
-use super::{CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, Report, VerdictRow};
+use super::{
+    CauseRow, Denominator, FlowRow, HopNode, HopProtocol, HopRow, LeftOut, Losses, MissingHop, Report,
+    VerdictRow,
+};
 use crate::batch::{Batch, LossCause};
 use crate::blame::Blame;
 use crate::context::Context;
@@ -23,7 +27,7 @@ use crate::places::Places;
 use crate::sampled::Sampled;
 use crate::stats::layers::Layers;
 use crate::stats::running::Window;
-use crate::stats::{HopPairStats, HopRate, Quantiles, per_second};
+use crate::stats::{HopPairStats, HopRate, per_second};
 use std::collections::BTreeMap;
 
 /// Groups in a table unless asked otherwise.
@@ -32,24 +36,47 @@ const TOP: usize = 20;
 pub(super) const MAX_FLOWS: usize = 1 << 16;
 /// Namespaces told apart; beyond that only the sums count.
 const MAX_NODES: usize = 256;
+/// Name of the row of what is of no known namespace.
+const NOT_KNOWN: &str = "not known";
+/// Name of the row of namespaces beyond [`MAX_NODES`].
+const FURTHER: &str = "further namespaces";
 /// One more than the largest number of a hop.
 const HOPS: usize = 64;
 
 #[derive(Default)]
 struct HopSum {
     rate: HopRate,
-    latency: Option<Box<HopPairStats>>,
+    /// Times from the hop below. The hop below of one protocol is not that of another.
+    steps: BTreeMap<Proto, Steps>,
+}
+
+/// Times to a hop from the hop below, of one protocol.
+#[derive(Default)]
+struct Steps {
+    latency: Box<HopPairStats>,
     half_width: Option<Box<HopPairStats>>,
     unresolvable: u64,
 }
 
 impl HopSum {
-    fn latency(&mut self, ns: u64) {
-        self.latency.get_or_insert_default().record(ns);
+    fn latency(&mut self, proto: Proto, ns: u64) -> &mut Steps {
+        let steps = self.steps.entry(proto).or_default();
+        steps.latency.record(ns);
+        steps
     }
 
-    fn quantiles(&self) -> Option<Quantiles> {
-        self.latency.as_ref().and_then(|latency| latency.quantiles())
+    /// A row a protocol.
+    fn protocols(&self) -> Vec<HopProtocol> {
+        let row = |(proto, steps): (&Proto, &Steps)| {
+            Some(HopProtocol {
+                proto: *proto,
+                latency: steps.latency.quantiles()?,
+                half_width: steps.half_width.as_ref().and_then(|widths| widths.quantiles()),
+                unresolvable: steps.half_width.is_some().then_some(steps.unresolvable),
+                histogram: steps.latency.buckets(),
+            })
+        };
+        self.steps.iter().filter_map(row).collect()
     }
 }
 
@@ -86,8 +113,10 @@ pub struct ReportBuilder {
     all: HopSums,
     /// By recording: what it left out by sampling, and what came of each hop.
     sampled: Vec<(Sampled, [HopRate; HOPS])>,
-    nodes: Vec<((u16, u32), HopSums)>,
-    elsewhere: u64,
+    /// By recording and namespace. What is of no known namespace has a place of its own, so that they add up to all.
+    nodes: Vec<((u16, Option<u32>), HopSums)>,
+    /// Of further namespaces.
+    elsewhere: HopSums,
     known: Map<(u16, FlowId), Flow>,
     places: Vec<Places>,
     flows: Groups,
@@ -102,6 +131,7 @@ pub struct ReportBuilder {
     extra: BTreeMap<Proto, Extra>,
     blame: BTreeMap<Proto, BlameSum>,
     causes: BTreeMap<u8, u64>,
+    drops: DropSums,
     losses: Losses,
     measured: u64,
     disordered: u64,
@@ -124,7 +154,7 @@ impl ReportBuilder {
             all: HopSums::new(),
             sampled: Vec::new(),
             nodes: Vec::new(),
-            elsewhere: 0,
+            elsewhere: HopSums::new(),
             known: Map::default(),
             places: Vec::new(),
             flows: Groups::new(By::Flow),
@@ -139,6 +169,7 @@ impl ReportBuilder {
             extra: BTreeMap::new(),
             blame: BTreeMap::new(),
             causes: BTreeMap::new(),
+            drops: DropSums::default(),
             losses: Losses::default(),
             measured: 0,
             disordered: 0,
@@ -214,8 +245,10 @@ impl ReportBuilder {
         for event in &batch.events {
             self.event(node, event);
         }
-        for _ in &batch.tcp {
+        for sample in &batch.tcp {
             self.all.of(Hop::TcpState).rate.count(0);
+            let netns = self.known.get(&(node, sample.flow)).map(|flow| flow.netns);
+            self.place((node, netns)).of(Hop::TcpState).rate.count(0);
             if let Some((_, rates)) = self.sampled.get_mut(usize::from(node)) {
                 rates[Hop::TcpState as usize].count(0);
             }
@@ -226,6 +259,7 @@ impl ReportBuilder {
             self.customs.hit(node, hit);
         }
         batch.synthesis.iter().for_each(|row| self.kernel.add(node, row));
+        self.drops.batch(node, batch);
         for loss in &batch.losses {
             self.losses.records = self.losses.records.saturating_add(loss.count);
             self.losses.stretches += 1;
@@ -250,11 +284,7 @@ impl ReportBuilder {
         let known = &self.known;
         let places = self.places.get_mut(usize::from(node));
         let netns = places.and_then(|p| p.of(event, |flow| known.get(&(node, flow)).map(|flow| flow.netns)));
-        match netns.map(|netns| self.node((node, netns))) {
-            Some(Some(node)) => node.of(event.hop).rate.count(bytes),
-            Some(None) => self.elsewhere += 1,
-            None => {}
-        }
+        self.place((node, netns)).of(event.hop).rate.count(bytes);
         if let Some(layers) = &mut self.layers {
             layers.event(node, event);
         }
@@ -264,17 +294,19 @@ impl ReportBuilder {
         }
     }
 
-    /// The sums of a namespace; `None` if there are too many of them.
-    fn node(&mut self, place: (u16, u32)) -> Option<&mut HopSums> {
-        let at = match self.nodes.iter().position(|(known, _)| *known == place) {
-            Some(at) => at,
-            None if self.nodes.len() < MAX_NODES => {
+    /// The sums of a namespace of a recording, `None` if it is not known; beyond so many those of all further ones.
+    fn place(&mut self, place: (u16, Option<u32>)) -> &mut HopSums {
+        let at = self.nodes.iter().position(|(known, _)| *known == place);
+        let at = at.or_else(|| {
+            (self.nodes.len() < MAX_NODES).then(|| {
                 self.nodes.push((place, HopSums::new()));
                 self.nodes.len() - 1
-            }
-            None => return None,
-        };
-        self.nodes.get_mut(at).map(|(_, sums)| sums)
+            })
+        });
+        match at.and_then(|at| self.nodes.get_mut(at)) {
+            Some((_, sums)) => sums,
+            None => &mut self.elsewhere,
+        }
     }
 
     /// Counts a journey; the context knows its flows and processes.
@@ -293,20 +325,17 @@ impl ReportBuilder {
                 self.blame.entry(journey.proto).or_default().count(blame);
             }
             for latency in journey.latencies() {
-                let sum = self.all.of(latency.to);
-                sum.latency(latency.ns);
+                let steps = self.all.of(latency.to).latency(journey.proto, latency.ns);
                 if latency.half_width_ns > 0 {
-                    sum.half_width.get_or_insert_default().record(latency.half_width_ns);
-                    sum.unresolvable += u64::from(!latency.is_resolvable());
+                    steps.half_width.get_or_insert_default().record(latency.half_width_ns);
+                    steps.unresolvable += u64::from(!latency.is_resolvable());
                 }
                 let (node, flow) = match latency.to.direction() {
                     Direction::Tx => (journey.tx_node, journey.tx_flow),
                     _ => (journey.rx_node, journey.rx_flow),
                 };
-                let place = self.known.get(&(node, flow)).map(|flow| (node, flow.netns));
-                if let Some(node) = place.and_then(|place| self.node(place)) {
-                    node.of(latency.to).latency(latency.ns);
-                }
+                let netns = self.known.get(&(node, flow)).map(|flow| flow.netns);
+                self.place((node, netns)).of(latency.to).latency(journey.proto, latency.ns);
             }
         }
         self.flows.count(journey, blame.as_ref(), context);
@@ -337,7 +366,8 @@ impl ReportBuilder {
         let (start_ns, end_ns) = whole.unwrap_or_default();
         let duration_ns = end_ns.saturating_sub(start_ns);
         let estimates = std::mem::take(&mut self.estimates).finish(&self.infos, start_ns, end_ns);
-        self.nodes.sort_unstable_by_key(|(netns, _)| *netns);
+        // The row of no known namespace comes last of its recording.
+        self.nodes.sort_unstable_by_key(|((node, netns), _)| (*node, netns.is_none(), *netns));
         let seen = |hop: &Hop| self.all.0[*hop as usize].rate.events > 0;
         let rows = Hop::ALL.iter().filter(|hop| self.coverage.contains(**hop) || seen(hop));
         let hops: Vec<HopRow> = rows.map(|hop| self.hop_row(*hop, duration_ns, &estimates.off)).collect();
@@ -387,7 +417,7 @@ impl ReportBuilder {
             duration_ns,
             events: self.events,
             hops,
-            events_elsewhere: self.elsewhere,
+            events_elsewhere: self.elsewhere.0.iter().map(|sum| sum.rate.events).sum(),
             verdicts,
             blame,
             flows_total: flows.rows.len() as u64 + flows.others,
@@ -401,6 +431,7 @@ impl ReportBuilder {
                 None => format!("{flow}"),
             }),
             probes: self.customs.finish(&self.infos, start_ns, end_ns),
+            drops: self.drops.finish(&self.infos),
             losses,
             governed: self.governed.all(),
             estimates: estimates.rows,
@@ -410,31 +441,56 @@ impl ReportBuilder {
         }
     }
 
+    fn host(&self, node: u16) -> &str {
+        self.infos.get(usize::from(node)).map_or("", |info| info.host.as_str())
+    }
+
     fn hop_row(&self, hop: Hop, duration_ns: u64, off: &Off) -> HopRow {
         let sum = &self.all.0[hop as usize];
-        let nodes = self.nodes.iter().map(|(netns, sums)| (netns, &sums.0[hop as usize]));
+        let name = |(node, netns): &(u16, Option<u32>)| match netns {
+            Some(netns) => place(&self.infos, *node, *netns),
+            None if self.infos.len() > 1 => format!("{}/{NOT_KNOWN}", self.host(*node)),
+            None => NOT_KNOWN.to_owned(),
+        };
+        let nodes = self.nodes.iter().map(|(place, sums)| (name(place), &sums.0[hop as usize]));
+        let further = (FURTHER.to_owned(), &self.elsewhere.0[hop as usize]);
         let mut nodes: Vec<HopNode> = nodes
-            .filter(|(_, sum)| sum.rate.events > 0 || sum.latency.is_some())
-            .map(|((node, netns), sum)| HopNode {
-                node: place(&self.infos, *node, *netns),
-                events: sum.rate.events,
-                bytes: sum.rate.bytes,
-                latency: sum.quantiles(),
+            .chain([further])
+            .filter(|(_, sum)| sum.rate.events > 0 || !sum.steps.is_empty())
+            .map(|(node, sum)| {
+                let mut protocols = sum.protocols();
+                let only = if protocols.len() == 1 { protocols.pop() } else { None };
+                let latency = only.map(|only| only.latency);
+                HopNode { node, events: sum.rate.events, bytes: sum.rate.bytes, latency, protocols }
             })
             .collect();
         if nodes.len() < 2 {
             nodes.clear();
         }
+        let mut protocols = sum.protocols();
+        let only = if protocols.len() == 1 { protocols.pop() } else { None };
+        let is_estimated = self.sampled.iter().any(|(of, _)| of.weight(hop) > 1.0 || of.added_up(hop) > 0);
+        let all = |of: fn(&HopRate) -> u64| -> f64 {
+            self.sampled
+                .iter()
+                .map(|(sampled, rates)| of(&rates[hop as usize]) as f64 * sampled.weight(hop))
+                .sum()
+        };
+        let added_up: u64 = self.sampled.iter().map(|(sampled, _)| sampled.added_up(hop)).sum();
         HopRow {
             hop,
             events: sum.rate.events,
             bytes: sum.rate.bytes,
             events_per_s: self.events_per_s(hop, duration_ns, off),
-            estimated: self.sampled.iter().any(|(of, _)| of.weight(hop) > 1.0 || of.added_up(hop) > 0),
-            latency: sum.quantiles(),
-            half_width: sum.half_width.as_ref().and_then(|widths| widths.quantiles()),
-            unresolvable: sum.half_width.is_some().then_some(sum.unresolvable),
-            histogram: sum.latency.as_ref().map(|latency| latency.buckets()).unwrap_or_default(),
+            estimated: is_estimated,
+            all_events: is_estimated.then(|| all(|rate| rate.events) + added_up as f64),
+            // What the kernel added up has its hits, and its bytes at few hops.
+            all_bytes: (is_estimated && added_up == 0).then(|| all(|rate| rate.bytes)),
+            latency: only.as_ref().map(|only| only.latency),
+            half_width: only.as_ref().and_then(|only| only.half_width),
+            unresolvable: only.as_ref().and_then(|only| only.unresolvable),
+            histogram: only.map(|only| only.histogram).unwrap_or_default(),
+            protocols,
             nodes,
         }
     }

@@ -6,6 +6,7 @@
 mod blame;
 mod builder;
 mod custom;
+mod drops;
 mod estimates;
 mod figures;
 mod governed;
@@ -19,6 +20,7 @@ mod untold;
 pub use blame::{BlamePart, BlameRow};
 pub use builder::ReportBuilder;
 pub use custom::{PointRow, ProbeRow, ValueRow};
+pub use drops::{Drops, ReasonRow};
 pub use estimates::Estimate;
 pub use governed::{Governed, GovernedStretch};
 pub use groups::{By, Figures, FlowEnds, GroupRow, GroupTable, Label, Role, Share};
@@ -80,6 +82,8 @@ pub struct Report {
     /// Custom probes, and what they read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<ProbeRow>,
+    /// Packets that the kernel dropped.
+    pub drops: Drops,
     /// Records that were lost.
     pub losses: Losses,
     /// What was left out to keep to a budget, and when.
@@ -111,7 +115,14 @@ pub struct HopRow {
     /// Whether that is not of the events that came alone. All else in this row is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// Latency from the hop below on the way of the same journey; `None` where no journey passed both.
+    /// Events of all that there were, where a sampler left some out or the kernel added them up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_events: Option<f64>,
+    /// Payload bytes of all of them, where a sampler left some out; `None` where the kernel added events up without their bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_bytes: Option<f64>,
+    /// Latency from the hop below on the way of the same journey; `None` where no journey passed both, and where journeys of several
+    /// protocols did.
     pub latency: Option<Quantiles>,
     /// Where the hop before is on another clock: how far each such latency can be from the truth.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,22 +133,46 @@ pub struct HopRow {
     /// The shape of that latency, nanoseconds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
-    /// The same a network namespace, where there is more than one.
+    /// Latency from the hop below by protocol, where journeys of several passed it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<HopProtocol>,
+    /// The same a network namespace, where there is more than one. Their events and bytes add up to the hop's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<HopNode>,
+}
+
+/// The latency to one hop of one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopProtocol {
+    /// TCP or UDP.
+    #[serde(serialize_with = "as_text")]
+    pub proto: Proto,
+    /// Latency from the hop below.
+    pub latency: Quantiles,
+    /// As [`HopRow::half_width`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<Quantiles>,
+    /// As [`HopRow::unresolvable`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unresolvable: Option<u64>,
+    /// The shape of the latency, nanoseconds.
+    pub histogram: Vec<Bucket>,
 }
 
 /// One hop in one network namespace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HopNode {
-    /// Name of the namespace.
+    /// Name of the namespace; `not known` of events that are of no known one.
     pub node: String,
     /// Events.
     pub events: u64,
     /// Payload bytes of those events.
     pub bytes: u64,
-    /// Latency from the hop below.
+    /// Latency from the hop below, where journeys of one protocol passed it.
     pub latency: Option<Quantiles>,
+    /// The same by protocol, where journeys of several did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<HopProtocol>,
 }
 
 /// How the journeys of one protocol ended.

@@ -62,6 +62,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         super::kernel::write(out, table, width)?;
     }
     super::custom::write(out, &report.probes, report.start_ns, report.end_ns, width)?;
+    super::drops::write(out, &report.drops, width)?;
     write_losses(out, report)?;
     let several = report.governed.stretches.windows(2).any(|two| two[0].host != two[1].host);
     super::governed::write(out, &report.governed, report.start_ns, several, width)?;
@@ -85,7 +86,9 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         "", "p50", "p99", "p99.9", "max"
     )?;
     let mut side = None;
-    for row in report.hops.iter().filter(|row| row.events > 0 || row.latency.is_some()) {
+    for row in
+        report.hops.iter().filter(|row| row.events > 0 || row.latency.is_some() || !row.protocols.is_empty())
+    {
         let here = row.hop.direction();
         if side.is_some_and(|before| before != here) {
             writeln!(out, "{}", "─".repeat(44 + columns))?;
@@ -94,13 +97,9 @@ fn write_hops(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         write_hop(out, row, width)?;
     }
     if report.hops.iter().any(|row| row.estimated) {
-        let how = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up. Events, \
-                   bytes, journeys and times are of what came.";
+        let how = "≈ is of all there was, as the kernel counted it: a sampler left some of it out, or the kernel added it up; ≥ is \
+                   without the bytes of what it added up. Journeys, times and what is indented are of what came.";
         wrap(out, how, width, "")?;
-    }
-    if report.events_elsewhere > 0 {
-        let n = plural(report.events_elsewhere, "event", "events");
-        writeln!(out, "{n} of further namespaces are in the sums only.")?;
     }
     Ok(())
 }
@@ -111,22 +110,31 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
     let on_path = row.hop.direction() != Direction::Off;
     let empty = matches!(row.hop, Hop::TaskWake | Hop::TaskRun | Hop::SockReady | Hop::TcpState);
     let size = |n| if empty { format!("{:>8}", "·") } else { bytes(n) };
+    let marked = |sign: &str, figure: String, width: usize| {
+        format!("{:>width$}", if figure.trim() == "·" { figure } else { format!("{sign}{}", figure.trim()) })
+    };
+    let whole = |n: f64| n.round().max(0.0) as u64;
+    let events = match row.all_events {
+        Some(all) => marked("≈", count_in(whole(all), 9), 10),
+        None => count_in(row.events, 10),
+    };
+    let payload = match (row.estimated, row.all_bytes) {
+        (false, _) => size(row.bytes),
+        (true, Some(all)) => marked("≈", size(whole(all)), 8),
+        (true, None) => marked("≥", size(row.bytes), 8),
+    };
     let times = |q: Option<&Quantiles>| if on_path { quantiles(q, width) } else { String::new() };
     writeln!(
         out,
-        "{:<14} {} {} {rate}{}",
+        "{:<14} {events} {payload} {rate}{}",
         row.hop.name(),
-        count_in(row.events, 10),
-        size(row.bytes),
-        times(row.latency.as_ref())
+        if row.protocols.is_empty() { times(row.latency.as_ref()) } else { String::new() }
     )?;
-    if let Some(half_width) = &row.half_width {
-        let (half, most) = (time(half_width.p50_ns), time(half_width.max_ns));
-        write!(out, "  two clocks: ± {} at the median, ± {} at most", half.trim(), most.trim())?;
-        match row.unresolvable {
-            Some(n) if n > 0 => writeln!(out, "; {} not resolvable from 0", count(n))?,
-            _ => writeln!(out)?,
-        }
+    write_half_width(out, row.half_width.as_ref(), row.unresolvable)?;
+    for of in &row.protocols {
+        let proto = format!("  {:<42}{}", of.proto.to_string(), times(Some(&of.latency)));
+        writeln!(out, "{}", proto.trim_end())?;
+        write_half_width(out, of.half_width.as_ref(), of.unresolvable)?;
     }
     for node in &row.nodes {
         let line = format!(
@@ -138,8 +146,27 @@ fn write_hop(out: &mut String, row: &HopRow, width: usize) -> fmt::Result {
             times(node.latency.as_ref())
         );
         writeln!(out, "{}", line.trim_end())?;
+        for of in &node.protocols {
+            let proto = format!("    {:<40}{}", of.proto.to_string(), times(Some(&of.latency)));
+            writeln!(out, "{}", proto.trim_end())?;
+        }
     }
     Ok(())
+}
+
+/// How far latencies across two clocks can be from the truth.
+fn write_half_width(
+    out: &mut String,
+    half_width: Option<&Quantiles>,
+    unresolvable: Option<u64>,
+) -> fmt::Result {
+    let Some(half_width) = half_width else { return Ok(()) };
+    let (half, most) = (time(half_width.p50_ns), time(half_width.max_ns));
+    write!(out, "  two clocks: ± {} at the median, ± {} at most", half.trim(), most.trim())?;
+    match unresolvable {
+        Some(n) if n > 0 => writeln!(out, "; {} not resolvable from 0", count(n)),
+        _ => writeln!(out),
+    }
 }
 
 fn write_denominator(out: &mut String, report: &Report, width: usize) -> fmt::Result {

@@ -1,0 +1,82 @@
+//! Which reasons of `kfree_skb` are clean-up, and which are drops.
+//!
+//! The kernel traces every packet that it frees without having delivered it. Some of them were not lost on their way: their
+//! queue was emptied because its owner is gone. Every count of drops leaves these out, and shows them apart.
+
+use crate::event::Event;
+use crate::hop::Hop;
+use crate::node::NodeInfo;
+use crate::synthesis::{Sum, Synthesis};
+
+/// The kernel's names of the reasons that are clean-up, each with the argument. A reason that is not here is a drop, and so is
+/// one whose name is not known.
+pub const CLEAN_UP: &[(&str, &str)] = &[
+    (
+        "queue_purge",
+        "skb_queue_purge() frees the queues of a socket that is destroyed. The network had delivered these packets; after a TCP \
+         connection the last one is the peer's FIN.",
+    ),
+    (
+        "socket_close",
+        "unix_release_sock() frees the receive queue of an AF_UNIX socket that its process closed. No network was involved.",
+    ),
+    (
+        "unix_disconnect",
+        "unix_dgram_disconnected() frees the receive queue of an AF_UNIX socket that left its peer. No network was involved.",
+    ),
+];
+
+/// The numbers that one kernel has for reasons that are clean-up: numbers differ from one release to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CleanUp {
+    numbers: Vec<u32>,
+}
+
+impl CleanUp {
+    /// By the names that a node's kernel has for its reasons.
+    pub fn of(info: &NodeInfo) -> Self {
+        let is_listed = |name: &str| CLEAN_UP.iter().any(|(listed, _)| *listed == name);
+        let listed = info.drop_reasons.iter().filter(|reason| is_listed(&reason.name));
+        CleanUp { numbers: listed.map(|reason| reason.number).collect() }
+    }
+
+    /// Whether a reason is clean-up.
+    pub fn has(&self, reason: u32) -> bool {
+        self.numbers.contains(&reason)
+    }
+
+    /// Whether an event is a packet freed in a clean-up.
+    pub fn is_event(&self, event: &Event) -> bool {
+        event.hop == Hop::SkbDrop && self.has(event.detail)
+    }
+
+    /// Whether a row of the kernel's sums counts packets freed in a clean-up.
+    pub fn is_row(&self, row: &Synthesis) -> bool {
+        row.hop == Hop::SkbDrop && matches!(row.of, Sum::Reason(reason) if self.has(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::DropReason;
+
+    #[test]
+    fn only_listed_names_are_clean_up_whatever_their_number() {
+        let names = ["not_specified", "no_socket", "queue_purge", "socket_rcvbuff", "unix_disconnect"];
+        let reasons =
+            names.iter().zip(7..).map(|(name, number)| DropReason { number, name: (*name).to_owned() });
+        let clean_up = CleanUp::of(&NodeInfo { drop_reasons: reasons.collect(), ..NodeInfo::default() });
+        let found: Vec<u32> = (0..20).filter(|number| clean_up.has(*number)).collect();
+        assert_eq!(found, [9, 11]);
+        assert!(!CleanUp::default().has(9), "a reason without a name is a drop");
+    }
+
+    #[test]
+    fn each_row_has_an_argument_and_a_kernels_name() {
+        for (name, argument) in CLEAN_UP {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+            assert!(argument.len() > 40, "{name}: {argument}");
+        }
+    }
+}
