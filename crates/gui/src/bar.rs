@@ -81,6 +81,9 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     if named(ui, glyph, name, false) {
         cx.act(Action::TogglePause);
     }
+    if let Some(ns) = frame.header.picture_age_ns {
+        ui.label(RichText::new(format!("picture {} old", short_duration(ns))).color(cx.c.slow));
+    }
     if transport.seekable && named(ui, "|◀", "go to the beginning", false) {
         cx.act(Action::SeekStart);
     }

@@ -197,11 +197,13 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         ui.end_row();
         let whole_unknown = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
         for pair in m.pairs.iter().filter(|pair| !whole_unknown(pair)) {
-            let whole =
-                pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"));
+            let whole = pair.words(" → ");
             // Where there is room for one hop it is the one that the time leads to.
             let words = match pair.pair {
-                Some((_, to)) if names < BOTH_NAMES => format!("→ {to}"),
+                Some((_, to)) if names < BOTH_NAMES => match pair.family {
+                    Some(family) => format!("→ {to} {family}"),
+                    None => format!("→ {to}"),
+                },
                 _ => whole.clone(),
             };
             let chosen = pair.pair.is_some_and(|(_, to)| frame.view.hop == Some(to));
@@ -230,8 +232,11 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
             ui.label(RichText::new(format!("{mark}payload at {}", layer.hop)).small());
             ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                 let told = |words: String| if layer.estimated { estimate(&words) } else { words };
-                ui.label(number(told(rate(layer.per_s)), cx.c.dim));
-                ui.label(number(told(bit_rate(layer.bytes_per_s)), cx.c.text));
+                let or_dot = |n: Option<f64>, words: fn(f64) -> String| {
+                    n.map_or_else(|| "·".to_owned(), |n| told(words(n)))
+                };
+                ui.label(number(or_dot(layer.per_s, rate), cx.c.dim));
+                ui.label(number(or_dot(layer.bytes_per_s, bit_rate), cx.c.text));
             });
         });
     }

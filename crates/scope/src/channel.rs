@@ -4,7 +4,7 @@ use magscope_core::{Layer, TcpSample};
 use std::fmt;
 use std::str::FromStr;
 
-/// A signal over time. Those of TCP are of one connection: the picked one, or the busiest.
+/// A signal over time. Those of TCP are of one connection: the picked one, or the end of one that sent the most bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Channel {
     /// Congestion window, segments.

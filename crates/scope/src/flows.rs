@@ -8,7 +8,7 @@ use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::synthesis::Synthesis;
-use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto};
+use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto, Verdict};
 use std::collections::HashMap;
 
 /// Flows with a page of their own, about 1.5 kB each: the heaviest, by their time, their bytes and what went wrong; the others are counted
@@ -27,6 +27,7 @@ struct Page {
     processes: (String, String),
     journeys: u64,
     bad: u64,
+    broken: u64,
     resent: u64,
     bytes: u64,
     times: Tile,
@@ -147,6 +148,7 @@ impl Flows {
         }
         page.journeys += 1;
         page.bad += u64::from(line.is_bad());
+        page.broken += u64::from(matches!(journey.verdict, Verdict::BrokenByEventLoss { .. }));
         page.resent += u64::from(journey.retransmits() > 0);
         page.bytes = page.bytes.saturating_add(journey.bytes());
         self.newest_ns = self.newest_ns.max(line.end_ns());
@@ -292,6 +294,7 @@ impl Flows {
                 processes: <(String, String)>::default(),
                 journeys: 0,
                 bad: 0,
+                broken: 0,
                 resent: 0,
                 bytes: 0,
                 times: Percentiles::default(),
@@ -318,6 +321,7 @@ impl Flows {
             processes: page.processes.clone(),
             journeys: page.journeys,
             bad: page.bad,
+            broken: page.broken,
             resent: page.resent,
             bytes: page.bytes,
             times: page.times.percentiles(),

@@ -35,6 +35,9 @@ pub struct Header {
     pub receiver: String,
     /// Whether time goes on.
     pub state: State,
+    /// How old the picture is, nanoseconds, where events go on and it stays: it was taken for a journey, and none that is looked at came
+    /// since.
+    pub picture_age_ns: Option<u64>,
     /// How the clocks stand to each other: `one clock`, `clock ±18 µs CERTIFIED`.
     pub clock: String,
     /// UTC time of day at the left edge of the picture, nanoseconds since midnight, where it is known.

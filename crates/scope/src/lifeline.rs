@@ -2,7 +2,7 @@
 
 use crate::names::Seat;
 use magscope_core::journey::{Across, Journey, Latency, Rung};
-use magscope_core::{Endpoint, Hop, Verdict};
+use magscope_core::{Endpoint, Hop};
 
 /// A stretch between two neighbouring events of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ impl Lifeline {
         self.end_ns() - self.start_ns()
     }
 
-    /// Whether it was dropped or lost, by the network or by the instrument: worth red.
+    /// Whether the network dropped or lost it: worth red. What lacks events that the instrument lost is not.
     pub const fn is_bad(&self) -> bool {
-        is_bad(self.journey.verdict)
+        self.journey.verdict.is_lost()
     }
 
     /// The steps of the journey in path order, each within one copy. The driver's return is beside the way; pairs in the wrong
@@ -113,16 +113,11 @@ impl Lifeline {
     }
 }
 
-/// Whether a verdict is worth red.
-pub const fn is_bad(verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::Dropped { .. } | Verdict::LostAfter { .. } | Verdict::BrokenByEventLoss { .. })
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use magscope_core::hop::HopSet;
-    use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Limits, Proto};
+    use magscope_core::{Batch, Correlator, Event, Flow, FlowId, Limits, Proto, Verdict};
 
     /// A complete TCP journey with these events, for tests: made by the correlator, as all are.
     pub(crate) fn lifeline(id: u64, marks: &[(Hop, u64)]) -> Lifeline {

@@ -1,5 +1,6 @@
 //! Measurements over a stretch of time: exact from the journeys that are kept, else from the pyramid.
 
+use crate::family::Family;
 use crate::lifeline::Lifeline;
 use crate::look::{PairReading, Percentiles};
 use crate::pyramid::{Lane, Pyramid};
@@ -16,8 +17,27 @@ pub enum Over {
     Cursors,
 }
 
-/// The hop below each hop, as journeys passed them.
-pub type Below = [Option<Hop>; PATH_HOPS];
+/// The hop below each hop, as journeys of each family of protocols passed them.
+pub type Below = [[Option<Hop>; PATH_HOPS]; Family::COUNT];
+
+/// Events that a rate needs where the stretch is shorter than a second.
+const FEWEST: u64 = 10;
+
+/// So much a second; `None` where the stretch is too short for the few events in it: one packet in a picture of 50 µs is no rate.
+pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
+    let has_rate = events >= FEWEST || stretch_ns >= 1_000_000_000;
+    has_rate.then(|| amount * 1e9 / stretch_ns.max(1) as f64)
+}
+
+/// Every pair of hops that was counted, with the family of protocols and the lane, in path order.
+pub fn counted(below: &Below) -> impl Iterator<Item = (Family, (Hop, Hop), Lane)> + '_ {
+    Hop::path().iter().enumerate().flat_map(move |(at, to)| {
+        let rows = Family::ALL.into_iter().zip(below);
+        rows.filter_map(move |(family, below)| {
+            Some((family, ((*below.get(at)?)?, *to), Lane::Latency(family, *to)))
+        })
+    })
+}
 
 /// Exact percentiles, by the nearest rank.
 pub fn percentiles(times: &mut [u64]) -> Percentiles {
@@ -52,8 +72,9 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
     let mut whole = Vec::new();
-    let mut pairs: Vec<(Hop, Hop, Times)> = Vec::new();
+    let mut pairs: Vec<(Family, Hop, Hop, Times)> = Vec::new();
     for line in lines {
+        let family = Family::of(line.journey.proto);
         if line.journey.verdict.is_whole()
             && inside(line.start_ns())
             && let Some(total_ns) = line.journey.total_ns()
@@ -64,36 +85,37 @@ pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns:
             if !inside(step.at_ns) {
                 continue;
             }
-            match pairs.iter_mut().find(|(from, to, _)| (*from, *to) == (step.from, step.to)) {
-                Some((_, _, times)) => times.push((step.at_ns, step.ns)),
-                None => pairs.push((step.from, step.to, vec![(step.at_ns, step.ns)])),
+            let key = (family, step.from, step.to);
+            match pairs.iter_mut().find(|(of, from, to, _)| (*of, *from, *to) == key) {
+                Some((.., times)) => times.push((step.at_ns, step.ns)),
+                None => pairs.push((family, step.from, step.to, vec![(step.at_ns, step.ns)])),
             }
         }
     }
-    pairs.sort_by_key(|(from, to, _)| (to.path_index(), from.path_index()));
-    let s = (to_ns.saturating_sub(from_ns)).max(1) as f64 / 1e9;
-    let reading = |pair, mut times: Vec<(u64, u64)>| {
+    pairs.sort_by_key(|(family, from, to, _)| (to.path_index(), from.path_index(), *family));
+    let stretch_ns = to_ns.saturating_sub(from_ns);
+    let reading = |family, pair, mut times: Vec<(u64, u64)>| {
         times.sort_unstable();
         let jitter_ns = jitter(&times);
         let mut only: Vec<u64> = times.into_iter().map(|(_, ns)| ns).collect();
         let times = percentiles(&mut only);
-        PairReading { pair, times, per_s: times.n as f64 / s, jitter_ns }
+        PairReading { family, pair, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns }
     };
-    let pairs = pairs.into_iter().map(|(from, to, times)| reading(Some((from, to)), times));
-    std::iter::once(reading(None, whole)).chain(pairs).collect::<Vec<_>>()
+    let pairs =
+        pairs.into_iter().map(|(family, from, to, times)| reading(Some(family), Some((from, to)), times));
+    std::iter::once(reading(None, None, whole)).chain(pairs).collect::<Vec<_>>()
 }
 
 /// The same from the pyramid, to within its classes and tiles.
 pub fn estimated(pyramid: &Pyramid, below: &Below, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
-    let s = (to_ns.saturating_sub(from_ns)).max(1) as f64 / 1e9;
-    let reading = |pair, lane| {
+    let stretch_ns = to_ns.saturating_sub(from_ns);
+    let reading = |family, pair, lane| {
         let times = pyramid.total(lane, from_ns, to_ns).percentiles();
-        PairReading { pair, times, per_s: times.n as f64 / s, jitter_ns: None }
+        PairReading { family, pair, times, per_s: rate(times.n as f64, times.n, stretch_ns), jitter_ns: None }
     };
-    let pairs = Hop::path().iter().zip(below).filter_map(|(to, from)| {
-        Some(reading(Some(((*from)?, *to)), Lane::Latency(*to))).filter(|reading| reading.times.n > 0)
-    });
-    std::iter::once(reading(None, Lane::Journeys)).chain(pairs).collect()
+    let pairs = counted(below).map(|(family, pair, lane)| reading(Some(family), Some(pair), lane));
+    let pairs = pairs.filter(|reading| reading.times.n > 0);
+    std::iter::once(reading(None, None, Lane::Journeys)).chain(pairs).collect()
 }
 
 #[cfg(test)]
@@ -143,7 +165,10 @@ mod tests {
                 }
                 prop_assert_eq!(reading.times.max_ns, sorted.last().copied().unwrap_or(0));
                 let s = width as f64 / 1e9;
-                prop_assert!((reading.per_s - truth.len() as f64 / s).abs() < 1e-6);
+                match reading.per_s {
+                    Some(per_s) => prop_assert!((per_s - truth.len() as f64 / s).abs() < 1e-6),
+                    None => prop_assert!(truth.len() < 10 && width < 1_000_000_000),
+                }
                 let steps: Vec<f64> = truth.windows(2).map(|p| p[0].1.abs_diff(p[1].1) as f64).collect();
                 let mean = (!steps.is_empty()).then(|| steps.iter().sum::<f64>() / steps.len() as f64);
                 prop_assert_eq!(reading.jitter_ns, mean);
@@ -156,12 +181,12 @@ mod tests {
         ) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (at, ns) in &times {
-                pyramid.count(Lane::Latency(Hop::DevRecv), *at, *ns);
+                pyramid.count(Lane::Latency(Family::Tcp, Hop::DevRecv), *at, *ns);
                 pyramid.journey(Exemplar { key: *at, start_ns: *at, total_ns: *ns, x: 0.0 });
             }
             pyramid.settle();
             let mut below: Below = Default::default();
-            below[Hop::DevRecv.path_index().unwrap()] = Some(Hop::DevXmit);
+            below[Family::Tcp as usize][Hop::DevRecv.path_index().unwrap()] = Some(Hop::DevXmit);
             let seen = estimated(&pyramid, &below, 0, 60_000_000_001);
             let truth = percentiles(&mut times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
             for reading in &seen {

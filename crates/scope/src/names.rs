@@ -2,7 +2,7 @@
 
 use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
-use magscope_core::{Batch, Flow, FlowId, Journey, Task};
+use magscope_core::{Batch, CleanUp, Event, Flow, FlowId, Hop, Journey, Task};
 use std::collections::HashMap;
 
 /// Flows and threads remembered, each. Beyond it that memory starts afresh: both are announced again now and then.
@@ -21,6 +21,7 @@ pub struct Seat {
 #[derive(Debug, Default)]
 pub struct Names {
     infos: Vec<NodeInfo>,
+    clean_up: Vec<CleanUp>,
     flows: HashMap<(u16, FlowId), Flow>,
     tasks: HashMap<(u16, u32), Task>,
 }
@@ -28,11 +29,12 @@ pub struct Names {
 impl Names {
     /// For these recordings.
     pub fn new(infos: Vec<NodeInfo>) -> Self {
-        Names { infos, ..Names::default() }
+        Names { clean_up: infos.iter().map(CleanUp::of).collect(), infos, ..Names::default() }
     }
 
     /// One recording more.
     pub fn join(&mut self, info: NodeInfo) {
+        self.clean_up.push(CleanUp::of(&info));
         self.infos.push(info);
     }
 
@@ -62,6 +64,16 @@ impl Names {
     pub fn verdict(&self, journey: &Journey) -> String {
         let context: &dyn Context = self;
         context.verdict(journey)
+    }
+
+    /// The kernel's reasons of a recording that are clean-up.
+    pub fn clean_up(&self, node: u16) -> Option<&CleanUp> {
+        self.clean_up.get(usize::from(node))
+    }
+
+    /// Whether an event is a packet that the kernel dropped.
+    pub fn is_drop(&self, node: u16, event: &Event) -> bool {
+        event.hop == Hop::SkbDrop && !self.clean_up(node).is_some_and(|of| of.is_event(event))
     }
 
     /// Why the kernel of a recording dropped a packet, in words.

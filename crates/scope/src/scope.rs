@@ -121,6 +121,8 @@ pub struct Scope {
     watch: Watch,
     overlay: Option<Overlay>,
     below: Below,
+    /// The route and protocol that payload is counted of.
+    payload_of: (Option<Route>, Option<Proto>),
     most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
@@ -204,6 +206,7 @@ impl Scope {
             watch: Watch::default(),
             overlay: None,
             below: Below::default(),
+            payload_of: (None, None),
             most_lifelines: options.most_lifelines.max(1),
             seen: HopSet::EMPTY,
             hop_events: [0; HOP_IDS],
@@ -373,6 +376,8 @@ fn asked_for(probes: &Probes) -> Vec<Shown> {
     channels.map(|(_, channel)| Shown { channel, vertical: Vertical::default() }).collect()
 }
 
+#[cfg(test)]
+mod counts_tests;
 #[cfg(test)]
 mod log_tests;
 #[cfg(test)]

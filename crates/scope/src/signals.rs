@@ -4,19 +4,65 @@ use crate::channel::Channel;
 use crate::look::Column;
 use crate::math::Math;
 use crate::pyramid::Keep;
+use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::{FlowId, TcpSample};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Samples kept, about 7 MB. Live the oldest go; of a recording every second one goes, and so do later ones.
 pub const MOST: usize = 1 << 16;
+
+/// Connections whose sent bytes are counted apart.
+const MOST_SENDERS: usize = 4096;
+/// Live, the followed connection is chosen within this time after the first sample; after that it stays.
+const CHOOSE_NS: u64 = 1_000_000_000;
+/// A followed connection without a sample for this long is over.
+const OVER_NS: u64 = 10_000_000_000;
+
+/// What one end of a connection sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    bytes: u64,
+    /// Next byte to send, by its last sample.
+    next: Option<u32>,
+    last_ns: u64,
+}
+
+impl Weighed for Sent {
+    fn weight(&self) -> u64 {
+        self.bytes
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+impl Sent {
+    fn count(&mut self, sample: &TcpSample) {
+        let more = match self.next {
+            None => sample.send_queue_bytes,
+            // A late sample has an older number.
+            Some(next) => sample.snd_nxt.wrapping_sub(next).cast_signed().max(0).unsigned_abs(),
+        };
+        if self.next.is_none() || more > 0 {
+            self.next = Some(sample.snd_nxt);
+        }
+        self.bytes = self.bytes.saturating_add(u64::from(more));
+        self.last_ns = self.last_ns.max(sample.time_ns);
+    }
+}
 
 /// A signal as instants and values, in order of time.
 pub type Series = Vec<(u64, f64)>;
 
 /// Samples of all connections, in order of time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Signals {
     samples: VecDeque<TcpSample>,
+    senders: Heaviest<FlowId, Sent>,
+    /// The connection whose signals are drawn unless one is picked, as its sender sees it.
+    followed: Option<(FlowId, Sent)>,
+    first_ns: Option<u64>,
     keep: Keep,
     /// Every so manyth sample of a recording is kept.
     stride: u64,
@@ -26,11 +72,13 @@ pub struct Signals {
 impl Signals {
     /// Nothing yet.
     pub fn new(keep: Keep) -> Self {
-        Signals { keep, stride: 1, ..Signals::default() }
+        let (samples, senders) = (VecDeque::new(), Heaviest::new(MOST_SENDERS));
+        Signals { samples, senders, followed: None, first_ns: None, keep, stride: 1, seen: 0 }
     }
 
     /// Takes a sample. One that is late stands where it belongs.
     pub fn push(&mut self, sample: TcpSample) {
+        self.follow(&sample);
         self.seen += 1;
         if !self.seen.is_multiple_of(self.stride.max(1)) {
             return;
@@ -62,11 +110,35 @@ impl Signals {
         self.samples.range(first.min(last)..last)
     }
 
-    /// The connection with the most samples in a stretch, as one of its ends sees it.
-    pub fn busiest(&self, from_ns: u64, to_ns: u64) -> Option<FlowId> {
-        let mut counts: HashMap<FlowId, u64> = HashMap::new();
-        self.within(from_ns, to_ns).for_each(|sample| *counts.entry(sample.flow).or_default() += 1);
-        counts.into_iter().max_by_key(|(flow, count)| (*count, *flow)).map(|(flow, _)| flow)
+    /// The connection whose signals are drawn unless one is picked: the end of one that sent the most bytes. Of a recording that is
+    /// the most of all that was read; live it is chosen in the first second, and stays until that connection is over.
+    pub fn followed(&self) -> Option<FlowId> {
+        self.followed.map(|(flow, _)| flow)
+    }
+
+    fn follow(&mut self, sample: &TcpSample) {
+        let sent = self.senders.entry(sample.flow);
+        sent.count(sample);
+        let (new, now_ns) = (*sent, sample.time_ns);
+        let first_ns = *self.first_ns.get_or_insert(now_ns);
+        let Some((flow, before)) = &mut self.followed else {
+            self.followed = Some((sample.flow, new));
+            return;
+        };
+        if *flow == sample.flow {
+            *before = new;
+            return;
+        }
+        let may_choose =
+            self.keep == Keep::All || before.bytes == 0 || now_ns <= first_ns.saturating_add(CHOOSE_NS);
+        if may_choose && new.bytes > before.bytes {
+            self.followed = Some((sample.flow, new));
+        } else if before.last_ns.saturating_add(OVER_NS) < now_ns && new.bytes > 0 {
+            let lives = |sent: &Sent| sent.last_ns.saturating_add(OVER_NS) >= now_ns;
+            let living = self.senders.iter().filter(|(_, sent)| lives(sent));
+            let most = living.max_by_key(|(flow, sent)| (sent.bytes, **flow));
+            self.followed = most.map(|(flow, sent)| (*flow, *sent));
+        }
     }
 
     /// A signal of a connection over a stretch, begun by its last value before it.
@@ -217,12 +289,43 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_busiest_connection_is_taken() {
+    fn the_sender_of_the_most_bytes_is_followed_and_stays() {
+        const MS: u64 = 1_000_000;
+        let sent = |flow, time_ns, snd_nxt| TcpSample { snd_nxt, ..sample(flow, time_ns, 40, 100) };
+        let mut live = Signals::new(Keep::Newest);
+        // The receiver's idle end 1 has most of the samples; its sender 2 wraps around.
+        for n in 0..100_u32 {
+            live.push(sent(1, u64::from(n) * MS, 77));
+            live.push(sent(1, u64::from(n) * MS + 1, 77));
+            live.push(sent(2, u64::from(n) * MS + 2, (u32::MAX - 50).wrapping_add(n * 10)));
+        }
+        assert_eq!(live.followed(), Some(FlowId(2)));
+        // Another one that sends more comes later: the followed one stays while it lives.
+        for n in 1_000..20_000_u32 {
+            live.push(sent(3, u64::from(n) * MS, n * 10_000));
+            live.push(sent(2, u64::from(n) * MS + 2, n * 10));
+        }
+        assert_eq!(live.followed(), Some(FlowId(2)));
+        for n in 20_000..31_000_u32 {
+            live.push(sent(3, u64::from(n) * MS, n * 10_000));
+            live.push(sent(1, u64::from(n) * MS, 77));
+        }
+        assert_eq!(live.followed(), Some(FlowId(3)), "the one before is over");
+
+        let mut recorded = Signals::new(Keep::All);
+        for n in 0..5_000_u32 {
+            recorded.push(sent(2, u64::from(n) * MS, n));
+            recorded.push(sent(3, u64::from(n) * MS, if n < 3_000 { 5 } else { 5 + (n - 3_000) * 9 }));
+        }
+        assert_eq!(recorded.followed(), Some(FlowId(3)), "the most of all of the recording");
+    }
+
+    #[test]
+    fn a_series_begins_with_the_value_before() {
         let mut signals = Signals::new(Keep::Newest);
         for n in 0..30 {
             signals.push(sample(if n % 3 == 0 { 1 } else { 2 }, n, n as u32, 100));
         }
-        assert_eq!(signals.busiest(0, 100), Some(FlowId(2)));
         let series = signals.series(Channel::Cwnd, FlowId(1), 10, 20);
         assert_eq!(series, [(9, 9.0), (12, 12.0), (15, 15.0), (18, 18.0)]);
     }

@@ -3,6 +3,7 @@
 //! A node is a network namespace. There are at most [`MAX_NODES`] of them with windows of their own; events of further
 //! ones, and those whose node is unknown, are counted together and show only while all nodes are shown.
 
+use crate::family::Family;
 use crate::format;
 use crate::lifeline::Lifeline;
 use crate::names::Seat;
@@ -18,11 +19,20 @@ const ELSEWHERE: u8 = 0;
 struct Node {
     seat: Option<Seat>,
     hops: [HopWindow; PATH_HOPS],
+    /// Times to each hop, by family of protocols: their steps begin at different hops.
+    times: [[HopWindow; PATH_HOPS]; Family::COUNT],
+}
+
+impl Node {
+    fn windows(&mut self) -> impl Iterator<Item = &mut HopWindow> {
+        self.hops.iter_mut().chain(self.times.iter_mut().flatten())
+    }
 }
 
 impl Node {
     fn new(seat: Option<Seat>) -> Self {
-        Node { seat, hops: std::array::from_fn(|_| HopWindow::default()) }
+        let row = || std::array::from_fn(|_| HopWindow::default());
+        Node { seat, hops: row(), times: std::array::from_fn(|_| row()) }
     }
 }
 
@@ -42,7 +52,7 @@ pub struct HopStats {
     pub estimated: bool,
     /// Whether no events came, and the kernel added up all of this itself.
     pub summed: bool,
-    /// Latency from the hop below; `None` while no journey passed both.
+    /// Latency from the hop below, of the protocols with the most journeys; `None` while no journey passed both.
     pub latency: Option<Latency>,
 }
 
@@ -108,7 +118,7 @@ impl Stats {
         // After a silence longer than the window every slot is empty, so that the numbering may jump.
         for bucket in before..before + edges.min(2 * (BUCKETS as u64 + 1)) {
             let (closing, leaving) = (Self::slot(bucket), Self::slot(bucket + 1));
-            for window in self.nodes.iter_mut().flat_map(|node| &mut node.hops) {
+            for window in self.nodes.iter_mut().flat_map(Node::windows) {
                 window.close(closing);
                 window.expire(leaving);
             }
@@ -154,7 +164,8 @@ impl Stats {
         for step in line.steps() {
             let node = if step.to.direction() == Direction::Tx { from } else { to };
             if let Some(index) = step.to.path_index() {
-                self.nodes[usize::from(node)].hops[index].latency(at, step.from, step.ns);
+                let family = Family::of(line.journey.proto) as usize;
+                self.nodes[usize::from(node)].times[family][index].latency(at, step.from, step.ns);
             }
         }
     }
@@ -170,12 +181,20 @@ impl Stats {
             Some((from, to)) => Some(if hop.direction() == Direction::Tx { from? } else { to? }),
         };
         let (mut events, mut bytes) = (0, 0);
-        self.merged.clear();
         for node in self.nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
-            let window = &node.hops[index];
-            events += window.events();
-            bytes += window.bytes();
-            window.add_latency(&mut self.merged);
+            events += node.hops[index].events();
+            bytes += node.hops[index].bytes();
+        }
+        let mut latency: Option<Latency> = None;
+        for family in Family::ALL {
+            self.merged.clear();
+            for node in self.nodes.iter().filter(|node| wanted.is_none() || node.seat == wanted) {
+                node.times[family as usize][index].add_latency(&mut self.merged);
+            }
+            let of = self.merged.latency();
+            if of.map_or(0, |of| of.n) > latency.map_or(0, |most| most.n) {
+                latency = of;
+            }
         }
         let secs = (self.whole as u64 * BUCKET_NS) as f64 / 1e9;
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
@@ -184,7 +203,7 @@ impl Stats {
             bytes_per_s: carries.then(|| bytes as f64 / secs),
             estimated: false,
             summed: false,
-            latency: self.merged.latency(),
+            latency,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::journey::Journey;
-use magscope_core::{Batch, Hop, LossCause, Verdict};
+use magscope_core::{Batch, Hop, Loss, LossCause, Verdict};
 
 /// Counts since the start or the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Totals {
     pub journeys: u64,
     /// Journeys by [`Verdict::kind`].
     pub verdicts: [u64; Verdict::KINDS],
-    /// Packets that a kernel dropped, for whatever reason, also those that nobody waited for.
+    /// Packets that a kernel dropped, for whatever reason but clean-up, also those that nobody waited for.
     pub kernel_drops: u64,
     /// Journeys that were sent more than once.
     pub retransmitted: u64,
@@ -66,6 +66,12 @@ impl Totals {
         self.verdicts[Verdict::Dropped { hop: Hop::AppSend, reason: 0 }.kind()]
     }
 
+    /// Journeys that lack events that the instrument lost: nothing is known of how they ended.
+    pub const fn broken(&self) -> u64 {
+        let gap = Loss { cpu: 0, from_ns: 0, to_ns: 0, count: 0, cause: LossCause::Gap };
+        self.verdicts[Verdict::BrokenByEventLoss { gap }.kind()]
+    }
+
     /// Journeys that were not seen again after some hop, while no record is missing.
     pub const fn vanished(&self) -> u64 {
         self.verdicts[Verdict::LostAfter { hop: Hop::AppSend }.kind()]
@@ -109,7 +115,6 @@ impl Lately {
 mod tests {
     use super::*;
     use crate::lifeline::tests::lifeline;
-    use magscope_core::Loss;
 
     #[test]
     fn losses_are_counted_by_cause_and_forgotten_by_the_window() {

@@ -77,7 +77,8 @@ fn one(
     c: &'static crate::colours::Colours,
 ) {
     let event = shown.event();
-    let bad = event.is_some_and(|event| event.hop == Hop::SkbDrop);
+    let freed = event.is_some_and(|event| event.hop == Hop::SkbDrop);
+    let bad = event.is_some_and(|event| frame.is_drop(shown.node, event));
     let colour = match (bad, shown.of_journey) {
         (true, _) => c.bad,
         (_, true) => c.accent,
@@ -106,7 +107,7 @@ fn one(
     let skb = event.map_or(0, |event| event.skb);
     row.put(if skb != 0 { format!("{skb:x}") } else { String::new() }, c.dim);
     row.put(
-        match (event.map(|event| event.detail), bad) {
+        match (event.map(|event| event.detail), freed) {
             (None, _) => shown.told(),
             (Some(0), _) => String::new(),
             (Some(reason), true) => frame.drop_reason(shown.node, reason),

@@ -13,6 +13,7 @@ const COLUMNS: &[Col] = &[
     words("processes", 150.0),
     number("journeys", 70.0),
     number("bad", 60.0),
+    number("broken", 60.0),
     number("resent", 60.0),
     number("bytes", 76.0),
     number("p50", 76.0),
@@ -95,13 +96,14 @@ fn one(row: &mut grid::Row, flow: &FlowRow, summed: bool, c: &'static crate::col
         row.put(or_dot(flow.summed.map(|sum| bit_rate(sum.bytes_per_s))), c.text);
     }
     if flow.journeys == 0 {
-        (0..10).for_each(|_| row.put("·", c.dim));
+        (0..11).for_each(|_| row.put("·", c.dim));
         return;
     }
     let or_dot = |name: &str| if name.is_empty() { "·".to_owned() } else { name.to_owned() };
     row.put(format!("{} → {}", or_dot(&flow.processes.0), or_dot(&flow.processes.1)), c.text);
     row.put(amount(flow.journeys), c.text);
     row.put(amount(flow.bad), if flow.bad > 0 { c.bad } else { c.dim });
+    row.put(amount(flow.broken), c.dim);
     row.put(amount(flow.resent), if flow.resent > 0 { c.slow } else { c.dim });
     row.put(bytes(flow.bytes), c.text);
     for ns in [flow.times.p50_ns, flow.times.p99_ns, flow.times.max_ns] {

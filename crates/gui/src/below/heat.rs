@@ -162,7 +162,7 @@ fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx:
 
 /// A pair of hops in words.
 pub fn name(row: &HeatRow) -> String {
-    row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from} → {to}"))
+    row.words(" → ")
 }
 
 fn titles(ui: &mut Ui, right: f32, cx: &Cx) {

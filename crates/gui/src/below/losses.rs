@@ -57,6 +57,11 @@ fn losses(ui: &mut Ui, frame: &Frame, panel: &LossPanel, cx: &Cx) {
             ui.label(number(format!("{:>9}", count(*n)), alarm(*n)));
             ui.end_row();
         }
+        for (reason, n) in &panel.cleaned_up {
+            ui.label(format!("{reason} (closed sockets, no drop)"));
+            ui.label(number(format!("{:>9}", count(*n)), cx.c.dim));
+            ui.end_row();
+        }
     });
 }
 

@@ -1,6 +1,8 @@
 //! Pictures made of columns: lanes from afar, the whole session, the heat map; and single marks.
 
 use super::Percentiles;
+use super::readings::step_words;
+use crate::family::Family;
 use crate::lane::Place;
 use magscope_core::Hop;
 
@@ -120,6 +122,8 @@ pub struct Minimap {
 /// A hop pair of the heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
+    /// Of journeys of these protocols; `None` for the whole journey, for sums of the kernel, and where all rows are of one family.
+    pub family: Option<Family>,
     /// From here; `None` for the whole journey.
     pub pair: Option<(Hop, Hop)>,
     /// Over the whole row.
@@ -135,7 +139,17 @@ impl HeatRow {
     /// A row of these cells: column after column, in each so many classes.
     pub(crate) fn new(pair: Option<(Hop, Hop)>, times: Percentiles, cells: Vec<u32>, classes: usize) -> Self {
         let max_count = cells.iter().copied().max().unwrap_or(1).max(1);
-        HeatRow { pair, times, max_count, cells, classes }
+        HeatRow { family: None, pair, times, max_count, cells, classes }
+    }
+
+    /// The same of journeys of one family of protocols.
+    pub(crate) fn of(self, family: Option<Family>) -> Self {
+        HeatRow { family, ..self }
+    }
+
+    /// Which step it is, in words.
+    pub fn words(&self, arrow: &str) -> String {
+        step_words(self.family, self.pair, arrow)
     }
 
     /// How many there were by class of latency, the shortest first: columns of time from the left.

@@ -9,9 +9,15 @@ use crate::frame::Frame;
 use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::probes::{Probe, ProbeId};
+use magscope_core::Event;
 use std::ops::Range;
 
 impl<'a> Frame<'a> {
+    /// Whether an event is a packet that the kernel dropped: clean-up is no drop.
+    pub fn is_drop(&self, node: u16, event: &Event) -> bool {
+        self.scope.names.is_drop(node, event)
+    }
+
     /// Why the kernel of a recording dropped a packet, in its own words.
     pub fn drop_reason(&self, node: u16, reason: u32) -> String {
         self.scope.names.drop_reason(node, reason)

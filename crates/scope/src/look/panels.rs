@@ -96,6 +96,8 @@ pub struct LossPanel<'a> {
     pub losses: Vec<LossRow>,
     /// The kernels' drops by their reasons, the most first: the reason in a kernel's own words, and how many.
     pub drops: Vec<(String, u64)>,
+    /// What they freed in a clean-up, which is no drop, likewise.
+    pub cleaned_up: Vec<(String, u64)>,
     /// What the instrument costs; `None` until it was measured.
     pub overhead: Option<Overhead>,
     /// Its CPU share over time, oldest first; one measurement each.

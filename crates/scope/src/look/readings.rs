@@ -2,6 +2,7 @@
 
 use super::hits::ChannelReading;
 use crate::cursor::CursorId;
+use crate::family::Family;
 use crate::measure::Over;
 use crate::trigger::{Capture, Settings, Standing};
 use magscope_core::{Hop, Layer};
@@ -28,15 +29,33 @@ pub struct Percentiles {
 /// The time from one hop to the next one that is served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
+    /// Of journeys of these protocols; `None` for the whole journey and for what the kernel added up.
+    pub family: Option<Family>,
     /// From here; `None` for the whole journey.
     pub pair: Option<(Hop, Hop)>,
     /// How long it took.
     pub times: Percentiles,
-    /// How many a second.
-    pub per_s: f64,
+    /// How many a second; `None` where the stretch is too short for that.
+    pub per_s: Option<f64>,
     /// Mean difference between one and the next, nanoseconds (RFC 3550 without its smoothing); `None` with fewer than two, or
     /// where single times are no longer kept.
     pub jitter_ns: Option<f64>,
+}
+
+impl PairReading {
+    /// Which step it is, in words: `dev.xmit→dev.recv`, with the family of protocols where it has one.
+    pub fn words(&self, arrow: &str) -> String {
+        step_words(self.family, self.pair, arrow)
+    }
+}
+
+/// A step in words.
+pub(crate) fn step_words(family: Option<Family>, pair: Option<(Hop, Hop)>, arrow: &str) -> String {
+    match (pair, family) {
+        (None, _) => "whole journey".to_owned(),
+        (Some((from, to)), None) => format!("{from}{arrow}{to}"),
+        (Some((from, to)), Some(family)) => format!("{family} {from}{arrow}{to}"),
+    }
 }
 
 /// The time from a hop to a custom probe that stands behind it, of the lifelines that are drawn.
@@ -48,8 +67,8 @@ pub struct PassReading {
     pub probe: String,
     /// How long it took; exact.
     pub times: Percentiles,
-    /// How many a second.
-    pub per_s: f64,
+    /// How many a second; `None` where the stretch is too short for that.
+    pub per_s: Option<f64>,
 }
 
 /// Payload through a layer.
@@ -59,10 +78,10 @@ pub struct LayerRate {
     pub layer: Layer,
     /// At which hop of it: the first on the path that saw any.
     pub hop: Hop,
-    /// Payload bytes a second.
-    pub bytes_per_s: f64,
-    /// Events a second.
-    pub per_s: f64,
+    /// Payload bytes a second; `None` where the stretch is too short for that.
+    pub bytes_per_s: Option<f64>,
+    /// Events a second, likewise.
+    pub per_s: Option<f64>,
     /// A sampler left some out: what came, times what each stands for.
     pub estimated: bool,
     /// The kernel added it up: no events came.

@@ -84,8 +84,10 @@ pub struct FlowRow {
     pub processes: (String, String),
     /// Journeys.
     pub journeys: u64,
-    /// Of these, dropped, lost, or torn by lost events.
+    /// Of these, dropped or lost by the network.
     pub bad: u64,
+    /// Of these, broken by events that the instrument lost: nothing is known of how they ended.
+    pub broken: u64,
     /// Of these, sent more than once.
     pub resent: u64,
     /// Payload bytes.

@@ -14,6 +14,7 @@ mod tile;
 pub use levels::{LEVELS, bits};
 pub use tile::{CLASSES, Extent, Part, Slowest, Tile, edges_of};
 
+use crate::family::Family;
 use crate::look::Exemplar;
 use crate::probes::ProbeId;
 use levels::Levels;
@@ -24,14 +25,16 @@ use magscope_core::hop::PATH_HOPS;
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Times to a hop from the hop below it, nanoseconds.
-    Latency(Hop),
+    /// Times to a hop from the hop below it, of one family of protocols, nanoseconds.
+    Latency(Family, Hop),
     /// Payload bytes of events at a hop.
     Payload(Hop),
     /// Whole journeys: their time, by their beginning.
     Journeys,
     /// Journeys that ended, whatever the verdict, by their end.
     Ended,
+    /// Of those, dropped by the kernel or not seen again.
+    LostJourneys,
     /// Packets the kernel dropped.
     Drops,
     /// Byte ranges sent again.
@@ -45,26 +48,29 @@ pub enum Lane {
 }
 
 /// Those that are always there.
-const LANES: usize = 2 * PATH_HOPS + 6;
+const LANES: usize = COUNTS + 7;
+/// The first that is not of one hop.
+const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
 
 impl Lane {
     fn index(self) -> Option<usize> {
         Some(match self {
-            Self::Latency(hop) => hop.path_index()?,
-            Self::Payload(hop) => PATH_HOPS + hop.path_index()?,
-            Self::Journeys => 2 * PATH_HOPS,
-            Self::Ended => 2 * PATH_HOPS + 1,
-            Self::Drops => 2 * PATH_HOPS + 2,
-            Self::Retransmits => 2 * PATH_HOPS + 3,
-            Self::Lost => 2 * PATH_HOPS + 4,
-            Self::Events => 2 * PATH_HOPS + 5,
+            Self::Payload(hop) => hop.path_index()?,
+            Self::Latency(family, hop) => (family as usize + 1) * PATH_HOPS + hop.path_index()?,
+            Self::Journeys => COUNTS,
+            Self::Ended => COUNTS + 1,
+            Self::Drops => COUNTS + 2,
+            Self::Retransmits => COUNTS + 3,
+            Self::Lost => COUNTS + 4,
+            Self::Events => COUNTS + 5,
+            Self::LostJourneys => COUNTS + 6,
             Self::Hits(probe) => LANES + probe.index(),
         })
     }
 
     /// Whether classes of its values are kept.
     const fn has_classes(self) -> bool {
-        matches!(self, Self::Latency(_) | Self::Journeys)
+        matches!(self, Self::Latency(..) | Self::Journeys)
     }
 }
 
@@ -120,6 +126,21 @@ impl Pyramid {
     /// Forgets everything.
     pub fn clear(&mut self) {
         *self = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
+    }
+
+    /// Forgets what was counted of journeys and hits. What a filter of journeys says nothing of stays: drops, retransmissions, lost
+    /// events, events; and payload, if wanted.
+    pub fn forget_journeys(&mut self, keeps_payload: bool) {
+        let mut fresh = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
+        fresh.lowest = self.lowest;
+        let payload = Hop::path().iter().filter(|_| keeps_payload).map(|hop| Lane::Payload(*hop));
+        let kept = [Lane::Drops, Lane::Retransmits, Lane::Lost, Lane::Events].into_iter().chain(payload);
+        for index in kept.filter_map(Lane::index) {
+            if let (Some(place), Some(levels)) = (fresh.lanes.get_mut(index), self.lanes.get_mut(index)) {
+                *place = std::mem::take(levels);
+            }
+        }
+        *self = fresh;
     }
 
     /// Counts a value.
@@ -382,13 +403,13 @@ mod tests {
         fn it_equals_counting_by_hand(values in values(), level in 0..LEVELS, first in 0..40_u64, tiles in 1..40_u64) {
             let mut pyramid = Pyramid::new(Keep::All);
             for (n, (time_ns, value)) in values.iter().enumerate() {
-                pyramid.count(Lane::Latency(Hop::DevRecv), *time_ns, *value);
+                pyramid.count(Lane::Latency(Family::Tcp, Hop::DevRecv), *time_ns, *value);
                 if n % 97 == 0 {
                     pyramid.settle();
                 }
             }
             pyramid.settle();
-            let levels = &pyramid.lanes[Lane::Latency(Hop::DevRecv).index().unwrap()];
+            let levels = &pyramid.lanes[Lane::Latency(Family::Tcp, Hop::DevRecv).index().unwrap()];
             let width = 1_u64 << bits(level);
             let from = (1_000_000_000 / width + first) * width;
             let to = from + tiles * width;

@@ -7,23 +7,24 @@
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
 use crate::axis::LogAxis;
+use crate::family::Family;
 use crate::look::{HeatMap, HeatRow};
+use crate::measure::counted;
 use crate::pyramid::{CLASSES, Lane, Share, Tile, edges_of};
 use magscope_core::Hop;
 use std::ops::Range;
 
 /// Classes of latency a picture has at most.
 const MOST_CLASSES: usize = 256;
-/// A pair of hops, `None` the whole journey, and its lane.
-type Row = (Option<(Hop, Hop)>, Lane);
+/// A pair of hops of a family of protocols, `None` the whole journey, and its lane.
+type Row = (Option<(Family, (Hop, Hop))>, Lane);
 
 impl Scope {
     /// With cells in these rows alone.
     pub(crate) fn heat_map(&self, columns: usize, classes: usize, shown: &Range<usize>) -> HeatMap {
         let (columns, classes) = (columns.clamp(1, MOST_COLUMNS), classes.clamp(1, MOST_CLASSES));
         let stretch = self.stretch();
-        let pairs = Hop::path().iter().zip(&self.below);
-        let pairs = pairs.filter_map(|(to, from)| Some((Some(((*from)?, *to)), Lane::Latency(*to))));
+        let pairs = counted(&self.below).map(|(family, pair, lane)| (Some((family, pair)), lane));
         let rows: Vec<(Row, Tile)> = std::iter::once((None, Lane::Journeys))
             .chain(pairs)
             .map(|row| (row, self.pyramid.total(row.1, stretch.0, stretch.1)))
@@ -32,12 +33,16 @@ impl Scope {
         let Some(scale) = Scale::of(rows.iter().map(|(_, total)| total), classes) else {
             return HeatMap { from_ns: stretch.0, to_ns: stretch.1, max_count: 1, ..HeatMap::default() };
         };
+        let only = Family::only(rows.iter().filter_map(|((of, _), _)| of.map(|(family, _)| family)));
         let rows: Vec<_> = rows
             .iter()
             .enumerate()
-            .map(|(at, ((pair, lane), total))| {
+            .map(|(at, ((of, lane), total))| {
+                let pair = of.map(|(_, pair)| pair);
+                let family = of.map(|(family, _)| family).filter(|_| only.is_none());
                 if !shown.contains(&at) {
-                    return HeatRow::new(*pair, total.percentiles(), Vec::new(), classes);
+                    let row = HeatRow::new(pair, total.percentiles(), Vec::new(), classes);
+                    return row.of(family);
                 }
                 let mut cells = vec![0_u32; columns * classes];
                 let row_of = |class| scale.row_of(class);
@@ -48,7 +53,7 @@ impl Scope {
                         share.add(tile, &mut cells, classes, row_of);
                     });
                 }
-                HeatRow::new(*pair, total.percentiles(), cells, classes)
+                HeatRow::new(pair, total.percentiles(), cells, classes).of(family)
             })
             .collect();
         let max_count = rows.iter().map(|row| row.max_count).max().unwrap_or(1);

@@ -1,6 +1,7 @@
 //! What comes in.
 
 use super::{HOLD_EDGES, MAX_ROUTES, Scope};
+use crate::family::Family;
 use crate::frame::State;
 use crate::journal::Mark;
 use crate::lifeline::Lifeline;
@@ -119,12 +120,17 @@ impl Scope {
                 self.journal.event(node, event);
             }
         }
+        if event.hop == Hop::SkbDrop {
+            self.count_drops(node, Some(event.detail), 1);
+            if !self.names.is_drop(node, event) {
+                return; // no mark, no trigger
+            }
+        }
         if let Some(mark) = Mark::of(node, event) {
             match mark.kind {
-                PointKind::Drop { node, reason } => {
+                PointKind::Drop { .. } => {
                     self.pyramid.count(Lane::Drops, event.time_ns, 1);
                     self.totals.kernel_drops += 1;
-                    self.count_drops(node, Some(reason), 1);
                 }
                 PointKind::Retransmit => self.pyramid.count(Lane::Retransmits, event.time_ns, 1),
                 _ => {}
@@ -135,7 +141,7 @@ impl Scope {
         }
     }
 
-    /// Drops by their reason; `None` of those whose reason found no room.
+    /// Drops and clean-up by their reason; `None` of those whose reason found no room.
     pub(super) fn count_drops(&mut self, node: u16, reason: Option<u32>, n: u64) {
         if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
             let sum = self.drops.entry((node, reason)).or_default();
@@ -201,13 +207,19 @@ impl Scope {
 
     /// Counts a journey that is looked at.
     pub(super) fn count(&mut self, line: &Lifeline) {
+        let family = Family::of(line.journey.proto);
         for step in line.steps() {
-            self.pyramid.count(Lane::Latency(step.to), step.at_ns, step.ns);
-            if let Some(below) = step.to.path_index().and_then(|index| self.below.get_mut(index)) {
+            self.pyramid.count(Lane::Latency(family, step.to), step.at_ns, step.ns);
+            if let Some(below) =
+                step.to.path_index().and_then(|index| self.below[family as usize].get_mut(index))
+            {
                 *below = Some(step.from);
             }
         }
         self.pyramid.count(Lane::Ended, line.end_ns(), 1);
+        if line.journey.verdict.is_lost() {
+            self.pyramid.count(Lane::LostJourneys, line.end_ns(), 1);
+        }
         if line.journey.verdict.is_whole()
             && let Some(total_ns) = line.journey.total_ns()
         {

@@ -2,8 +2,9 @@
 
 use super::Scope;
 use crate::channel::Channel;
+use crate::family::Family;
 use crate::look::{ChannelReading, CursorReading, LayerRate, Measurements, PairReading};
-use crate::measure::{Over, estimated, exact};
+use crate::measure::{Over, estimated, exact, rate};
 use crate::pyramid::{Extent, Lane, Part};
 use crate::stats::HopStats;
 use crate::view::Align;
@@ -33,16 +34,19 @@ impl Scope {
     /// What is measured over the picture or between the cursors.
     pub(crate) fn measurements(&self) -> Measurements {
         let (from_ns, to_ns) = self.measured_stretch();
-        let pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
+        let mut pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
             exact(self.sweep.lifelines.iter(), from_ns, to_ns)
         } else {
             estimated(&self.pyramid, &self.below, from_ns, to_ns.saturating_add(1))
         };
+        // Where there is one family of protocols, its name says nothing.
+        if Family::only(pairs.iter().filter_map(|pair| pair.family)).is_some() {
+            pairs.iter_mut().for_each(|pair| pair.family = None);
+        }
         let end_ns = to_ns.saturating_add(1);
         let count = |lane| self.pyramid.total(lane, from_ns, end_ns).count;
         let summed = self.sums.total((from_ns, end_ns));
-        let (journeys, drops) = (count(Lane::Ended), count(Lane::Drops));
-        let whole = count(Lane::Journeys);
+        let (journeys, lost) = (count(Lane::Ended), count(Lane::LostJourneys));
         Measurements {
             over: self.view.over,
             from_ns,
@@ -52,12 +56,12 @@ impl Scope {
             passes: self.measured_passes(from_ns, to_ns),
             layers: self.layer_rates(from_ns, end_ns),
             journeys,
-            drops: drops.saturating_add(summed.drops),
+            drops: count(Lane::Drops).saturating_add(summed.drops),
             retransmits: count(Lane::Retransmits)
                 .saturating_add(summed.hops.get(&Hop::TcpRetransmit).map_or(0, |counted| counted.hits)),
             lost_events: self.pyramid.total(Lane::Lost, from_ns, end_ns).sum,
             channels: self.channel_readings(from_ns, end_ns),
-            loss_ratio: (journeys > 0).then(|| drops.min(journeys.max(whole)) as f64 / journeys as f64),
+            loss_ratio: (journeys > 0).then(|| lost as f64 / journeys as f64),
         }
     }
 
@@ -83,7 +87,7 @@ impl Scope {
 
     /// Payload through every layer, the sender's side and the receiver's apart.
     fn layer_rates(&self, from_ns: u64, to_ns: u64) -> Vec<LayerRate> {
-        let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        let stretch_ns = to_ns.saturating_sub(from_ns);
         let sides = [Direction::Tx, Direction::Rx];
         let layers = [Layer::Socket, Layer::Transport, Layer::Ip, Layer::Device];
         let mut rates: Vec<LayerRate> = Vec::new();
@@ -98,8 +102,8 @@ impl Scope {
                     rates.push(LayerRate {
                         layer,
                         hop,
-                        bytes_per_s: total.sum as f64 * weight / s,
-                        per_s: total.count as f64 * weight / s,
+                        bytes_per_s: rate(total.sum as f64 * weight, total.count, stretch_ns),
+                        per_s: rate(total.count as f64 * weight, total.count, stretch_ns),
                         estimated: weight > 1.0,
                         summed: false,
                     });
@@ -107,7 +111,7 @@ impl Scope {
                     Self::summed_payload(&summed, |hop| hop.direction() == side && hop.layer() == layer)
                 {
                     let s = summed.secs();
-                    let (bytes_per_s, per_s) = (bytes as f64 / s, hits as f64 / s);
+                    let (bytes_per_s, per_s) = (Some(bytes as f64 / s), Some(hits as f64 / s));
                     rates.push(LayerRate { layer, hop, bytes_per_s, per_s, estimated: false, summed: true });
                 }
             }
@@ -126,9 +130,14 @@ impl Scope {
         }
         let s = (to_ns.min(recorded.read_ns) - from_ns) as f64 / 1e9;
         let payload = self.pyramid.total(Lane::Payload(hop), from_ns, to_ns);
-        let times = self.pyramid.total(Lane::Latency(hop), from_ns, to_ns).percentiles();
-        let below = hop.path_index().and_then(|index| self.below.get(index).copied().flatten());
-        let latency = below.filter(|_| times.n > 0).map(|from| Latency::of(from, times));
+        // The times of one family of protocols, the one with the most journeys: their steps begin at different hops.
+        let index = hop.path_index()?;
+        let of = |family: Family| {
+            let times = self.pyramid.total(Lane::Latency(family, hop), from_ns, to_ns).percentiles();
+            Some((self.below[family as usize][index]?, times)).filter(|(_, times)| times.n > 0)
+        };
+        let most = Family::ALL.into_iter().filter_map(of).max_by_key(|(_, times)| times.n);
+        let latency = most.map(|(from, times)| Latency::of(from, times));
         let carries = !matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
         let stats = HopStats {
             events_per_s: payload.count as f64 / s,

@@ -5,7 +5,7 @@ use crate::journal::NodeHit;
 use crate::lane::Place;
 use crate::lifeline::Lifeline;
 use crate::look::{Pass, PassReading, PassRow, Payload, Stop};
-use crate::measure::percentiles;
+use crate::measure::{percentiles, rate};
 use crate::probes::ProbeId;
 use crate::ties::{self, Ties, is_tied};
 use magscope_core::Hop;
@@ -86,10 +86,12 @@ impl Scope {
                 }
             }
         }
-        let s = to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        let stretch_ns = to_ns.saturating_sub(from_ns);
         let readings = pairs.into_iter().filter_map(|((probe, _), (from, mut times))| {
             let probe = self.probes.get(probe)?.name.clone();
-            Some(PassReading { from, probe, per_s: times.len() as f64 / s, times: percentiles(&mut times) })
+            let n = times.len() as u64;
+            let per_s = rate(n as f64, n, stretch_ns);
+            Some(PassReading { from, probe, per_s, times: percentiles(&mut times) })
         });
         readings.collect()
     }

@@ -3,12 +3,14 @@
 use super::Scope;
 use super::sums::Summed;
 use crate::channel::{Channel, Unit, Vertical};
+use crate::family::Family;
 use crate::lane::{Lane as Row, Place};
 use crate::look::{
     Cell, Column, Density, LaneRow, Loadline, MOST_POINTS, MathTrace, Minimap, MinimapColumn, PersistenceMap,
     PersistenceRow, Point, XyPoint, XyTrace,
 };
 use crate::math::Math;
+use crate::measure::rate as rate_of;
 use crate::pick::Pick;
 use crate::pyramid::{Lane, Part, Tile};
 use crate::scan::Scan;
@@ -40,20 +42,29 @@ impl Scope {
                 cells = scan.cells(hop, stretch, columns);
             } else if let Some(hop) = lane.hop() {
                 // The first hop of the path has nothing below it: its events stand for it.
-                let latency = hop.path_index().is_some_and(|index| self.below[index].is_some());
-                let from = if latency { Lane::Latency(hop) } else { Lane::Payload(hop) };
-                let tile_ns = self.pyramid.columns(from, stretch, columns, |first, last, tile| {
-                    for cell in cells.iter_mut().take(last + 1).skip(first) {
-                        let (min_ns, max_ns) = if latency { (tile.min, tile.max) } else { (0, 0) };
-                        let none = cell.count == 0;
-                        *cell = Cell {
-                            count: cell.count + tile.count,
-                            min_ns: if none { min_ns } else { cell.min_ns.min(min_ns) },
-                            max_ns: cell.max_ns.max(max_ns),
-                        };
-                    }
-                });
-                density.tile_ns = density.tile_ns.max(tile_ns);
+                let below = |family: &Family| {
+                    hop.path_index().is_some_and(|index| self.below[*family as usize][index].is_some())
+                };
+                let of = Family::ALL.into_iter().filter(below).map(|family| Lane::Latency(family, hop));
+                let mut lanes: Vec<Lane> = of.collect();
+                let latency = !lanes.is_empty();
+                if !latency {
+                    lanes.push(Lane::Payload(hop));
+                }
+                for from in lanes {
+                    let tile_ns = self.pyramid.columns(from, stretch, columns, |first, last, tile| {
+                        for cell in cells.iter_mut().take(last + 1).skip(first) {
+                            let (min_ns, max_ns) = if latency { (tile.min, tile.max) } else { (0, 0) };
+                            let none = cell.count == 0;
+                            *cell = Cell {
+                                count: cell.count + tile.count,
+                                min_ns: if none { min_ns } else { cell.min_ns.min(min_ns) },
+                                max_ns: cell.max_ns.max(max_ns),
+                            };
+                        }
+                    });
+                    density.tile_ns = density.tile_ns.max(tile_ns);
+                }
             }
             if let Some(hop) = lane.hop() {
                 self.add_hits(hop, stretch, &mut cells);
@@ -126,17 +137,13 @@ impl Scope {
         Minimap { from_ns, to_ns, columns: out, view: (part(left), part(right)) }
     }
 
-    /// The connection whose signals are drawn: the picked one, as its sender sees it, or the busiest.
+    /// The connection whose signals are drawn, as its sender sees it: the picked one, else the followed one.
     fn subject(&self) -> Option<FlowId> {
         let picked = self.view.picks.iter().find_map(|pick| match pick {
             Pick::Flow(flow) => Some(*flow),
             _ => None,
         });
-        let (from_ns, to_ns) = self.stretch();
-        let (begin_ns, _) = self.extent();
-        picked
-            .or_else(|| self.signals.busiest(from_ns, to_ns))
-            .or_else(|| self.signals.busiest(begin_ns, to_ns))
+        picked.or_else(|| self.signals.followed())
     }
 
     /// A signal over the picture, as finely as columns ask.
@@ -175,6 +182,10 @@ impl Scope {
         let Some(lane) = lane.or(Some(Lane::Events).filter(|_| !summed.is_empty())) else {
             return Series::new();
         };
+        let counted = self.pyramid.total(lane, from_ns, to_ns).count;
+        if layer.is_some() && summed.is_empty() && rate_of(0.0, counted, to_ns - from_ns).is_none() {
+            return Series::new(); // the picture is too narrow for a rate
+        }
         let mut amounts = vec![Tile::default(); n];
         let width_ns = ((to_ns - from_ns) / n.max(1) as u64).max(1);
         let tile_ns = self.pyramid.columns(lane, (from_ns, to_ns), n, |first, last, tile| {

@@ -3,7 +3,7 @@
 use super::Scope;
 use crate::blame::blame_words;
 use crate::format::short_duration;
-use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed};
+use crate::frame::{Footer, Frame, Header, Inspector, LadderRow, Listed, State};
 use crate::lifeline::{Lifeline, Step};
 use crate::names::Seat;
 use crate::view::{Align, Route, Top};
@@ -15,6 +15,8 @@ use magscope_core::{Direction, Hop};
 use std::time::Duration;
 
 const DAY_NS: i64 = 86_400_000_000_000;
+/// A live picture that ends this long before now is old: it is held for a second.
+const OLD_NS: u64 = 2_500_000_000;
 
 impl Scope {
     /// Everything a screen draws now.
@@ -57,9 +59,17 @@ impl Scope {
             sender,
             receiver,
             state: self.state,
+            picture_age_ns: self.picture_age_ns(),
             clock: self.clock_words(),
             origin_utc_ns: self.origin_utc_ns(),
         }
+    }
+
+    /// See [`Header::picture_age_ns`].
+    fn picture_age_ns(&self) -> Option<u64> {
+        let follows = self.state == State::Live && !self.is_recorded() && !self.view.paused;
+        let age_ns = self.now_ns.saturating_sub(self.horizon.end_ns());
+        (follows && self.sweep.align == Align::Time && age_ns >= OLD_NS).then_some(age_ns)
     }
 
     fn origin_utc_ns(&self) -> Option<u64> {

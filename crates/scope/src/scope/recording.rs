@@ -132,8 +132,13 @@ impl Scope {
     /// Forgets what was counted, and counts again: other journeys are looked at. A recording is surveyed anew; live what is
     /// kept is counted, and what comes.
     pub(super) fn recount(&mut self) {
-        let keep = if self.is_recorded() { Keep::All } else { Keep::Newest };
-        self.pyramid = Pyramid::with_probes(keep, self.probes.all().len());
+        let payload_of = (self.view.route, self.view.proto);
+        let keeps_payload = std::mem::replace(&mut self.payload_of, payload_of) == payload_of;
+        if self.is_recorded() {
+            self.pyramid = Pyramid::with_probes(Keep::All, self.probes.all().len());
+        } else {
+            self.pyramid.forget_journeys(keeps_payload);
+        }
         self.flows.forget_journeys();
         self.below = Below::default();
         if let Some(recorded) = &mut self.recorded {

@@ -110,16 +110,25 @@ impl Scope {
         Wire { state: pair.state, half_width_ns: widest.or(pair.half_width_ns) }
     }
 
-    pub(crate) fn losses(&self) -> LossPanel<'_> {
+    /// Packets that kernels dropped, or freed in a clean-up, by their reasons; the most frequent first.
+    fn freed(&self, is_clean_up: bool) -> Vec<(String, u64)> {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
         for ((node, reason), n) in &self.drops {
+            let listed = |reason| self.names.clean_up(*node).is_some_and(|of| of.has(reason));
+            if reason.is_some_and(listed) != is_clean_up {
+                continue;
+            }
             let words = reason.map(|reason| self.names.drop_reason(*node, reason));
             let words = words.unwrap_or_else(|| "more than there was room for".to_owned());
             let sum = by_words.entry(words).or_default();
             *sum = sum.saturating_add(*n);
         }
-        let mut drops: Vec<(String, u64)> = by_words.into_iter().collect();
-        drops.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        let mut freed: Vec<(String, u64)> = by_words.into_iter().collect();
+        freed.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        freed
+    }
+
+    pub(crate) fn losses(&self) -> LossPanel<'_> {
         let hops = Hop::ALL.iter().map(|hop| Served {
             hop: *hop,
             service: self.service(*hop),
@@ -129,7 +138,8 @@ impl Scope {
         LossPanel {
             totals: self.totals,
             losses: self.losses.clone(),
-            drops,
+            drops: self.freed(false),
+            cleaned_up: self.freed(true),
             overhead: self.overhead,
             own_cpu: self.own.iter().map(|(_, own)| own.reader_cpu_ratio).collect(),
             ring_fill: self.own.iter().map(|(_, own)| own.ring_fill_ratio).collect(),

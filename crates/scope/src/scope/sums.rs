@@ -37,7 +37,11 @@ impl Scope {
     pub(super) fn take_sum(&mut self, node: u16, row: &Synthesis) {
         let heard = self.heard.get(usize::from(node)).copied().flatten();
         let alone = heard.is_none_or(|at_ns| at_ns < row.from_ns);
-        self.sums.add(row, alone);
+        let is_clean_up = self.names.clean_up(node).is_some_and(|of| of.is_row(row));
+        // A row of a reason counts packets of `skb.drop` and nothing else.
+        if !is_clean_up {
+            self.sums.add(row, alone);
+        }
         if row.n > 0 {
             self.seen.insert(row.hop);
         }
@@ -62,7 +66,9 @@ impl Scope {
                 _ => None,
             }
         {
-            self.totals.kernel_drops = self.totals.kernel_drops.saturating_add(row.n);
+            if !is_clean_up {
+                self.totals.kernel_drops = self.totals.kernel_drops.saturating_add(row.n);
+            }
             self.count_drops(node, reason, row.n);
         }
     }
@@ -134,9 +140,10 @@ impl Scope {
     pub(super) fn sum_readings(&self, stretch: (u64, u64)) -> Vec<PairReading> {
         let total = self.sums.total(stretch);
         let reading = |(pair, times): ((Hop, Hop), Percentiles)| PairReading {
+            family: None,
             pair: Some(pair),
             times,
-            per_s: times.n as f64 / total.secs(),
+            per_s: Some(times.n as f64 / total.secs()),
             jitter_ns: None,
         };
         pairs(&total).into_iter().map(reading).collect()

@@ -78,9 +78,9 @@ fn numbers_are_the_kernels_where_there_are_no_others_and_say_so() {
     let hop = losses.hops.iter().find(|hop| hop.hop == Hop::DevXmit).unwrap();
     assert_eq!((hop.events, hop.summed), (0, 800));
     let m = frame.measurements();
-    assert_eq!((m.drops, m.retransmits, m.sums.len(), m.sums[0].per_s), (32, 16, 1, 90.0));
+    assert_eq!((m.drops, m.retransmits, m.sums.len(), m.sums[0].per_s), (32, 16, 1, Some(90.0)));
     let layer = m.layers.iter().find(|layer| layer.layer == Layer::Device).unwrap();
-    assert!(layer.summed && (layer.bytes_per_s - 64_000.0).abs() < 1e-6);
+    assert!(layer.summed && (layer.bytes_per_s.unwrap() - 64_000.0).abs() < 1e-6);
     let table = frame.flows(10);
     assert!(table.summed && table.rows.len() == 1);
     let row = &table.rows[0];

@@ -57,6 +57,9 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     if totals.vanished() > 0 {
         facts.push((format!("vanished {}", count(totals.vanished())), theme.bad));
     }
+    if totals.broken() > 0 {
+        facts.push((format!("broken by lost events {}", count(totals.broken())), theme.plain));
+    }
     facts.push(own_cost(theme, frame));
     let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
     let per_s = if footer.journeys_estimated { format!("≈{per_s}") } else { per_s };

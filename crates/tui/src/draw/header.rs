@@ -10,10 +10,13 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let (header, view) = (&frame.header, frame.view);
     let state = match (view.paused, header.state) {
-        (true, _) => "❚❚ paused",
-        (false, State::Live) => "▶ live",
-        (false, State::Replay) => "▶ replay",
-        (false, State::Ended) => "■ ended",
+        (true, _) => "❚❚ paused".to_owned(),
+        (false, State::Live) => match header.picture_age_ns {
+            Some(ns) => format!("▶ live, picture {} old", short_duration(ns)),
+            None => "▶ live".to_owned(),
+        },
+        (false, State::Replay) => "▶ replay".to_owned(),
+        (false, State::Ended) => "■ ended".to_owned(),
     };
     let timebase = format!("{}/div", short_duration(frame.sweep.timebase.per_division_ns()));
     let mut pieces = vec![

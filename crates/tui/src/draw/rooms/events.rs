@@ -52,7 +52,8 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
 fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<u64>, frame: &Frame) {
     let theme = canvas.theme;
     let event = row.event();
-    let bad = event.is_some_and(|event| event.hop == Hop::SkbDrop);
+    let freed = event.is_some_and(|event| event.hop == Hop::SkbDrop);
+    let bad = event.is_some_and(|event| frame.is_drop(row.node, event));
     let style = match (row.selected, bad, row.of_journey) {
         (true, ..) => theme.selected,
         (_, true, _) => theme.bad,
@@ -99,7 +100,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
         grid.put(canvas, 8, y, &format!("{:x}", event.skb), theme.dim);
     }
     if event.detail != 0 {
-        let words = if bad { frame.drop_reason(row.node, event.detail) } else { event.detail.to_string() };
+        let words = if freed { frame.drop_reason(row.node, event.detail) } else { event.detail.to_string() };
         grid.put(canvas, 9, y, &words, style);
     }
 }

@@ -22,6 +22,7 @@ const COLUMNS: &[Column] = &[
     words("most of its time", 24, 1, 4),
     words("share", 8, 0, 10),
     words("longest, lately", 20, 1, 11),
+    number("broken", 6, 12),
 ];
 
 /// Where the kernel added up flows itself beside journeys: its columns at the end, and given room right after the flow.
@@ -119,8 +120,8 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
     let (sender, reader) = &row.processes;
     grid.put(canvas, 1, y, &format!("{}→{}", or_dot(sender), or_dot(reader)), style);
     if let Some(summed) = row.summed {
-        grid.put(canvas, 12, y, &amount(summed.packets), style);
-        grid.put(canvas, 13, y, &bytes(summed.bytes), style);
+        grid.put(canvas, 13, y, &amount(summed.packets), style);
+        grid.put(canvas, 14, y, &bytes(summed.bytes), style);
     }
     if row.journeys == 0 {
         return; // nothing else is known of it
@@ -146,4 +147,5 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
         let trend: String = row.trend_max_ns.iter().skip(from).map(|ns| spark_of(*ns as f64 / most)).collect();
         grid.put(canvas, 11, y, &trend, theme.series[4]);
     }
+    grid.put(canvas, 12, y, &amount(row.broken), theme.dim);
 }

@@ -148,7 +148,7 @@ fn titles_of(width: u16) -> &'static [&'static str] {
 fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: bool, width: u16) {
     let theme = canvas.theme;
     let style = if selected { theme.selected } else { theme.plain };
-    let name = row.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
+    let name = row.words("→");
     let middle = area.height / 2;
     if selected {
         canvas.put(area, 0, middle, "▸", style);

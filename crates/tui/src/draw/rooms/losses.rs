@@ -83,6 +83,10 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     if panel.drops.is_empty() {
         lines.push(alarm(theme, "none".to_owned(), 0, ""));
     }
+    let freed = |(reason, n): &(String, u64)| {
+        Line::Fact(reason.clone(), format!("{:>11}  of closed sockets, no drop", count(*n)), theme.dim)
+    };
+    lines.extend(panel.cleaned_up.iter().map(freed));
     lines
 }
 

@@ -55,6 +55,11 @@ fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
+/// A number in words, or a point where it is not known.
+fn or_dot(number: Option<f64>, words: fn(f64) -> String) -> String {
+    number.map_or_else(|| "·".to_owned(), words)
+}
+
 fn lines(frame: &Frame) -> Vec<Line> {
     let m = frame.measurements();
     let line = |words: String, numbers: Vec<String>| Line { words, numbers, bad: false };
@@ -86,26 +91,29 @@ fn lines(frame: &Frame) -> Vec<Line> {
     let whole = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
     let pairs = m.pairs.iter().filter(|pair| !whole(pair)).map(|pair| (pair, false));
     for (pair, summed) in pairs.chain(m.sums.iter().map(|pair| (pair, true))) {
-        let words = pair.pair.map_or_else(|| "whole journey".to_owned(), |(from, to)| format!("{from}→{to}"));
+        let words = pair.words("→");
         let words = if summed { format!("{SUMMED} {words}") } else { words };
         let times = pair.times;
         let jitter = pair.jitter_ns.map_or_else(|| "·".to_owned(), |ns| duration(ns.max(0.0) as u64));
         let shown = |ns| if times.n == 0 { "·".to_owned() } else { duration(ns) };
         let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(shown).into();
         numbers.push(jitter);
-        numbers.push(rate(pair.per_s));
+        numbers.push(or_dot(pair.per_s, rate));
         lines.push(line(words, numbers));
     }
     for pass in &m.passes {
         let times = pass.times;
         let mut numbers: Vec<_> = [times.p50_ns, times.p99_ns, times.max_ns].map(duration).into();
-        numbers.extend(["·".to_owned(), rate(pass.per_s)]);
+        numbers.extend(["·".to_owned(), or_dot(pass.per_s, rate)]);
         lines.push(line(format!("{}→{}", pass.from, pass.probe), numbers));
     }
     for layer in &m.layers {
         let words = format!("{}payload at {}", if layer.summed { "Σ " } else { "" }, layer.hop);
         let told = |number: String| if layer.estimated { estimate(&number) } else { number };
-        lines.push(line(words, vec![told(bit_rate(layer.bytes_per_s)), told(rate(layer.per_s))]));
+        let numbers =
+            [(layer.bytes_per_s, bit_rate as fn(f64) -> String), (layer.per_s, rate as fn(f64) -> String)];
+        let numbers = numbers.map(|(n, words)| n.map_or_else(|| "·".to_owned(), |n| told(words(n))));
+        lines.push(line(words, numbers.into()));
     }
     if !m.channels.is_empty() {
         let titles = ["least", "mean", "most", "last"].map(str::to_owned).into();

@@ -1,0 +1,47 @@
+//! Families of protocols: what steps between hops are counted apart by. The hop below one is not the same in each of them.
+
+use magscope_core::Proto;
+use std::fmt;
+
+/// A family of protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// ICMP and the rest.
+    Other,
+}
+
+impl Family {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] = [Self::Tcp, Self::Udp, Self::Other];
+
+    /// The family of a protocol.
+    pub const fn of(proto: Proto) -> Self {
+        match proto {
+            Proto::TCP => Self::Tcp,
+            Proto::UDP => Self::Udp,
+            _ => Self::Other,
+        }
+    }
+
+    /// The family of all of these, if they are of one.
+    pub fn only(mut families: impl Iterator<Item = Self>) -> Option<Self> {
+        let first = families.next()?;
+        families.all(|family| family == first).then_some(first)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Other => "other",
+        })
+    }
+}
