@@ -1,0 +1,131 @@
+//! One recording, and the number of its drops wherever that stands: terminal, window's model, report, journeys, exports, metrics,
+//! health. Packets that the kernel freed in the queues of closed sockets are in none of them.
+
+mod common;
+#[path = "common/exports.rs"]
+mod exports;
+
+use common::{run, stderr};
+use exports::golden;
+use magscope_core::join::OneClock;
+use magscope_core::journey::Limits;
+use magscope_core::node::{DropReason, NodeInfo};
+use magscope_core::source::{Progress, Source};
+use magscope_core::together::walk;
+use magscope_core::{Batch, Event, EventFlags, Hop, Proto};
+use magscope_scope::{Action, Options, Scope};
+use magscope_sensor::health::{Softirq, Thresholds};
+use magscope_sensor::openmetrics::{Dialect, write};
+use magscope_sensor::{Own, Sensor};
+use magscope_session::{RecordOptions, Recorder, Session};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Drops, and packets that were freed in a clean-up.
+const DROPPED: u64 = 3;
+const CLEANED_UP: u64 = 9;
+const NO_SOCKET: u32 = 3;
+const QUEUE_PURGE: u32 = 77;
+
+/// The golden `demo` with drops: one datagram that the socket never got, two packets of nobody, and the clean-up of nine sockets.
+fn recording(dir: &TempDir) -> (String, NodeInfo) {
+    let session = Session::open(Path::new(&golden("demo"))).expect("a golden session");
+    let (mut replay, mut batch, mut all) = (session.replay(None, None), Batch::default(), Batch::default());
+    while replay.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        all.events.append(&mut batch.events);
+        all.flows.append(&mut batch.flows);
+        all.tasks.append(&mut batch.tasks);
+        all.tcp.append(&mut batch.tcp);
+        all.clock.append(&mut batch.clock);
+        all.watermark_ns = batch.watermark_ns;
+    }
+    let received =
+        |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);
+    let at = all.events.iter().rposition(received).expect("a datagram");
+    let lost = all.events[at];
+    let freed = |reason| Event { detail: reason, ..Event::at(Hop::SkbDrop, lost.time_ns) };
+    all.events[at] = Event { hop: Hop::SkbDrop, detail: NO_SOCKET, ..lost };
+    let mut row = 0;
+    all.events.retain(|event| {
+        row += 1;
+        row <= at + 1 || (event.flow != lost.flow && (lost.socket == 0 || event.socket != lost.socket))
+    });
+    let more = (0..CLEANED_UP).map(|_| freed(QUEUE_PURGE)).chain((1..DROPPED).map(|_| freed(NO_SOCKET)));
+    let more: Vec<Event> = more.collect();
+    all.events.splice(at + 1..at + 1, more);
+    let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
+    let drop_reasons = vec![reason(NO_SOCKET, "no_socket"), reason(QUEUE_PURGE, "queue_purge")];
+    let info = NodeInfo { drop_reasons, ..session.info().clone() };
+    let path = dir.path().join("drops");
+    let mut recorder = Recorder::create(&path, &info, RecordOptions::default()).expect("a place");
+    recorder.append(&all).expect("room");
+    recorder.close().expect("it is written");
+    (path.to_string_lossy().into_owned(), info)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn every_surface_has_the_same_number_of_drops() {
+    let dir = TempDir::new().expect("a directory");
+    let (path, info) = recording(&dir);
+
+    let report = json(&["report", &path, "--json"]);
+    assert_eq!(
+        (&report["drops"]["dropped"], &report["drops"]["cleaned_up"]),
+        (&DROPPED.into(), &CLEANED_UP.into())
+    );
+    let text = String::from_utf8(run(&["report", &path]).stdout).expect("text");
+    assert!(text.contains(&format!("The kernel dropped {DROPPED} packets: {DROPPED} no_socket.")), "{text}");
+    let ended: u64 =
+        report["verdicts"].as_array().expect("rows").iter().filter_map(|row| row["dropped"].as_u64()).sum();
+    assert_eq!(ended, 1, "of the drops one was part of a journey");
+    let journeys = json(&["journeys", &path, "--where", "dropped", "--slowest", "100", "--json"]);
+    assert_eq!(journeys.as_array().map(Vec::len), Some(1), "{journeys}");
+
+    let out = dir.path().join("jsonl").to_string_lossy().into_owned();
+    let output = run(&["export", &path, "--to", "jsonl", "-o", &out]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = std::fs::read_to_string(Path::new(&out).join("journeys.jsonl")).expect("the journeys");
+    let names: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let dropped: Vec<_> = names.iter().filter(|row| row["verdict"] == "dropped").collect();
+    assert_eq!((dropped.len(), &dropped[0]["drop_name"]), (1, &"no_socket".into()));
+
+    let session = Session::open(Path::new(&path)).expect("it was written");
+    let mut scope = Scope::new(info.clone(), Options::default());
+    let mut sensor = Sensor::new(std::slice::from_ref(&info), false);
+    let (mut source, mut batch) = (session.replay(None, None), Batch::default());
+    while source.next(&mut batch, Duration::ZERO).expect("a replay never fails") != Progress::End {
+        scope.ingest(&batch);
+    }
+    scope.end();
+    scope.apply(Action::Fit);
+    let frame = scope.frame();
+    assert_eq!((frame.footer.totals.kernel_drops, frame.measurements().drops), (DROPPED, DROPPED));
+    let panel = frame.losses();
+    assert_eq!(panel.drops, [("no_socket".to_owned(), DROPPED)]);
+    assert_eq!(panel.cleaned_up, [("queue_purge".to_owned(), CLEANED_UP)]);
+    assert_eq!(frame.measurements().loss_ratio, Some(1.0 / frame.measurements().journeys as f64));
+
+    let mut source = session.replay(None, None);
+    walk(&mut [&mut source], &OneClock, Limits::default(), Duration::ZERO, |piece| sensor.add(&piece))
+        .expect("a walk");
+    let sensed = sensor.sensed(Own::default());
+    let metrics = write(&sensed, Dialect::OpenMetrics);
+    let sum = |family: &str| -> u64 {
+        let lines = metrics.lines().filter(|line| line.starts_with(family));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    assert_eq!(sum("magnet_scope_drops_total"), DROPPED);
+    assert_eq!(sum("magnet_scope_cleaned_up_packets_total"), CLEANED_UP);
+    let softirq = Softirq { share: 0.0, cpu: 0, over_s: 1.0 };
+    let health = magscope_sensor::health::of(&sensed.hosts[0], &Thresholds::default(), &Ok(softirq));
+    let check = health.checks.iter().find(|check| check.name == "drops_per_second").expect("a check");
+    assert_eq!((check.of, check.because.as_str()), (Some(DROPPED), "3 no_socket"));
+}
