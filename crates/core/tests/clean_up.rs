@@ -54,7 +54,7 @@ fn a_socket_that_closes_drops_nothing() {
     let report = report(&node(), &batch(flows(Proto::UDP), events));
     assert_eq!((report.drops.dropped, report.drops.cleaned_up), (1, 2));
     assert_eq!((report.drops.reasons[0].reason.as_str(), report.verdicts[0].dropped), ("no_socket", 1));
-    let text = report.to_string();
+    let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("The kernel dropped 1 packet: 1 no_socket."), "{text}");
     assert!(text.contains("2 queue_purge"), "{text}");
 }
