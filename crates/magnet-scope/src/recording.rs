@@ -4,8 +4,8 @@
 //! that a root that may write anywhere does not leave half a recording behind where it then may not.
 
 use crate::failure::Hint;
-use crate::output;
 use crate::screen::Feed;
+use crate::output;
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
@@ -93,7 +93,11 @@ impl<S: Source> Recorded<S> {
 
     /// Ends the recording and says what it came to.
     pub fn close(self) -> Result<()> {
-        let summary = self.recorder.close()?;
+        let (result, status) = self.recorder.finish();
+        if result.is_err() && status.lost > 0 {
+            output::note(&format!("{}: {} records LOST, which could not be written", self.name, status.lost));
+        }
+        let summary = result?;
         let lost = match summary.losses.total() {
             0 => "nothing lost".to_owned(),
             lost => format!("{lost} LOST (`magnet-scope info` says where)"),

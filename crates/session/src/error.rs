@@ -63,6 +63,15 @@ pub enum SessionError {
         /// What the encoder said.
         because: String,
     },
+    /// The files of a recording were deleted while it was being written.
+    #[error(
+        "{} was deleted while it was being recorded: the records in it are lost; record into another directory, and keep cleaners away from it",
+        path.display()
+    )]
+    Deleted {
+        /// The file that is gone.
+        path: PathBuf,
+    },
     /// The recorder's thread ended before this call; the first error has been handed over already.
     #[error("the recorder of {} has stopped after an error; what was written before it can be replayed", path.display())]
     Stopped {
@@ -72,6 +81,12 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// Whether the cause is a disk or a quota without room.
+    pub fn is_full_disk(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { operation, path, source }

@@ -67,6 +67,11 @@ impl Table {
         }
     }
 
+    /// Whether a row of it is a record that a loss counts: see [`magscope_core::Batch::numbered`].
+    pub(crate) const fn is_numbered(self) -> bool {
+        matches!(self, Self::Events | Self::Tcp | Self::Hits | Self::Heads)
+    }
+
     /// The first part of its files' names.
     pub const fn name(self) -> &'static str {
         match self {

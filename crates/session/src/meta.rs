@@ -104,6 +104,7 @@ impl Dropped {
         let by = match self.by.as_str() {
             "keep" => "limit on segments kept",
             "keep-for" => "limit on their age",
+            "full-disk" => "recorder, because the disk was full,",
             _ => "size limit",
         };
         if self.unshipped > 0 {

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Traffic, drain, loss, node};
 use magscope_core::{Batch, LossCause};
-use magscope_session::{RecordOptions, Recorder, Session, SessionError};
+use magscope_session::{OnFullDisk, RecordOptions, Recorder, Session, SessionError};
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -246,9 +246,11 @@ fn a_full_disk_ends_the_recording_and_keeps_it() {
     let dir = disk.0.path().join("session");
     let mut recorder = Recorder::create(&dir, &node(), RecordOptions::default()).unwrap();
     let (mut traffic, mut batch, mut appended) = (Traffic::new(4, 64), Batch::default(), Vec::new());
+    let mut given = 0;
     let error = loop {
         traffic.fill(&mut batch, 10_000);
         appended.extend_from_slice(&batch.events);
+        given += batch.numbered();
         match recorder.append(&batch) {
             Ok(()) => settle_or_stopped(&recorder),
             Err(e) => break e,
@@ -257,8 +259,11 @@ fn a_full_disk_ends_the_recording_and_keeps_it() {
     let said = error.to_string();
     assert!(said.contains("cannot write") && said.contains("session/") && said.contains("make room"), "{said}");
     assert!(matches!(recorder.append(&batch), Err(SessionError::Stopped { .. })));
-    assert!(matches!(recorder.close(), Err(SessionError::Stopped { .. })));
+    given += batch.numbered();
+    let (result, status) = recorder.finish();
+    assert!(matches!(result, Err(SessionError::Stopped { .. })));
     let session = Session::open(&dir).unwrap();
+    assert_eq!(records(&session) + status.lost, given, "what is not on the disk is lost");
     assert!(!session.summary().closed);
     assert_eq!(session.verify().len(), 1, "{:?}", session.verify());
     let (replayed, _) = drain(&mut session.replay(None, None));
@@ -274,4 +279,109 @@ fn settle_or_stopped(recorder: &Recorder) {
         }
         std::thread::sleep(Duration::from_micros(200));
     }
+}
+
+/// Rows of a recording that a loss would count.
+fn records(session: &Session) -> u64 {
+    let (replayed, _) = drain(&mut session.replay(None, None));
+    replayed.numbered()
+}
+
+fn eventually(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn an_unattended_recorder_waits_for_room_and_loses_nothing_that_fits_the_queue() {
+    let disk = match TinyDisk::new() {
+        Ok(disk) => disk,
+        Err(because) => {
+            println!("skipped, because {because}");
+            return;
+        }
+    };
+    let ballast = disk.0.path().join("ballast");
+    fs::write(&ballast, vec![0; 700 << 10]).unwrap();
+    let dir = disk.0.path().join("session");
+    let options = RecordOptions { on_full_disk: OnFullDisk::Wait, ..RecordOptions::default() };
+    let mut recorder = Recorder::create(&dir, &node(), options).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    while !recorder.status().is_disk_full {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.numbered();
+        recorder.append(&batch).unwrap();
+        let queued = |recorder: &Recorder| recorder.status().queue_bytes > 0;
+        eventually(|| recorder.status().is_disk_full || !queued(&recorder));
+    }
+    fs::remove_file(&ballast).unwrap();
+    eventually(|| !recorder.status().is_disk_full);
+    let (result, status) = recorder.finish();
+    result.unwrap();
+    assert_eq!(status.lost, 0);
+    let session = Session::open(&dir).unwrap();
+    assert_eq!(session.verify(), []);
+    assert_eq!(records(&session), given);
+}
+
+#[test]
+fn an_unattended_recorder_deletes_its_oldest_segment_where_it_has_a_limit() {
+    let disk = match TinyDisk::new() {
+        Ok(disk) => disk,
+        Err(because) => {
+            println!("skipped, because {because}");
+            return;
+        }
+    };
+    let dir = disk.0.path().join("session");
+    // A limit that is larger than the disk.
+    let options = RecordOptions {
+        on_full_disk: OnFullDisk::Wait,
+        size_limit_bytes: Some(16 << 20),
+        segment_bytes: 100 << 10,
+        ..RecordOptions::default()
+    };
+    let mut recorder = Recorder::create(&dir, &node(), options).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    while recorder.status().deleted < 5 {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.events.len() as u64;
+        recorder.append(&batch).unwrap();
+        settle(&recorder);
+    }
+    let (result, status) = recorder.finish();
+    let summary = result.unwrap();
+    assert_eq!(status.lost, 0, "what a limit deletes is no loss");
+    let dropped = summary.dropped.unwrap();
+    assert_eq!(dropped.events + summary.events, given);
+    assert!(dropped.describe().contains("the disk was full"), "{}", dropped.describe());
+    assert_eq!(Session::open(&dir).unwrap().verify(), []);
+}
+
+#[test]
+fn a_deleted_directory_is_an_error_and_its_records_are_lost() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("session");
+    let mut recorder = Recorder::create(&dir, &node(), RecordOptions::default()).unwrap();
+    let (mut traffic, mut batch, mut given) = (Traffic::new(4, 64), Batch::default(), 0);
+    while recorder.status().events == 0 {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.numbered();
+        recorder.append(&batch).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fs::remove_dir_all(&dir).unwrap();
+    let error = loop {
+        traffic.fill(&mut batch, 2_000);
+        given += batch.numbered();
+        if let Err(error) = recorder.append(&batch) {
+            break error;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert!(error.to_string().contains("was deleted while it was being recorded"), "{error}");
+    let (result, status) = recorder.finish();
+    assert!(result.is_err());
+    assert_eq!(status.lost, given);
 }

@@ -9,8 +9,8 @@ use magscope_ship::{LEDGER, Lot, Shelf, unshipped};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -46,6 +46,7 @@ pub struct Retention {
     deleted: Arc<Deleted>,
     /// Of these one knows that they are being recorded, whatever the file system says.
     running: Arc<Mutex<Vec<PathBuf>>>,
+    is_disk_full: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,10 +56,12 @@ impl Retention {
     pub fn start(limits: Limits, first: &Path) -> Result<Self> {
         let deleted = Arc::new(Deleted::default());
         let running = Arc::new(Mutex::new(vec![first.to_path_buf()]));
+        let is_disk_full = Arc::new(AtomicBool::new(false));
         let mut keeper = Keeper {
             limits,
             deleted: Arc::clone(&deleted),
             running: Arc::clone(&running),
+            is_disk_full: Arc::clone(&is_disk_full),
             ended: HashMap::new(),
             said: None,
         };
@@ -71,7 +74,7 @@ impl Retention {
         };
         let thread = std::thread::Builder::new().name("magscope-keep".into()).spawn(work);
         let thread = thread.context("cannot start the thread that holds recordings to their limits")?;
-        Ok(Retention { deleted, running, stop: Some(stop), thread: Some(thread) })
+        Ok(Retention { deleted, running, is_disk_full, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Not to be touched, until [`Retention::ended`].
@@ -82,6 +85,11 @@ impl Retention {
     /// It has been closed.
     pub fn ended(&self, dir: &Path) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|running| running != dir);
+    }
+
+    /// While the disk is full, the oldest recording is deleted at each look, where there is a limit on bytes.
+    pub fn set_disk_full(&self, is_full: bool) {
+        self.is_disk_full.store(is_full, Relaxed);
     }
 
     /// What was deleted until now.
@@ -110,6 +118,7 @@ struct Keeper {
     limits: Limits,
     deleted: Arc<Deleted>,
     running: Arc<Mutex<Vec<PathBuf>>>,
+    is_disk_full: Arc<AtomicBool>,
     /// Measured once: they do not change any more but for the ledger.
     ended: HashMap<PathBuf, Ended>,
     /// The last thing that went wrong, which is told once.
@@ -149,7 +158,9 @@ impl Keeper {
             ended.push((lot, measured));
         }
         for (lot, measured) in ended {
-            let is_too_much = self.limits.total.is_some_and(|limit| total > limit);
+            // One at a look: the writer then says whether there is room.
+            let is_for_room = self.limits.total.is_some() && self.is_disk_full.swap(false, Relaxed);
+            let is_too_much = self.limits.total.is_some_and(|limit| total > limit) || is_for_room;
             let age = SystemTime::now().duration_since(measured.at).unwrap_or_default();
             let is_too_old = self.limits.keep_for.is_some_and(|longest| age > longest);
             if !is_too_much && !is_too_old {
@@ -160,7 +171,12 @@ impl Keeper {
             if !is_too_much && missing > 0 {
                 continue;
             }
-            self.delete(&lot, missing, if is_too_much { "--total-limit" } else { "--keep-for" })?;
+            let by = match (is_for_room, is_too_much) {
+                (true, _) => "--total-limit, because the disk is full",
+                (_, true) => "--total-limit",
+                _ => "--keep-for",
+            };
+            self.delete(&lot, missing, by)?;
             total -= measured.bytes;
         }
         Ok(())

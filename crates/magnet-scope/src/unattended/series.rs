@@ -10,11 +10,11 @@ use super::retention::{Limits, Retention};
 use super::stream::Stream;
 use crate::output;
 use crate::recording::Directory;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
-use magscope_session::{RecordOptions, Recorder, RecorderStatus, SessionError, Shipped, Summary};
+use magscope_session::{OnFullDisk, RecordOptions, Recorder, RecorderStatus, SessionError, Shipped, Summary};
 use magscope_ship::{Shelf, Shipper, Status};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ struct Current {
 
 /// One that is being closed.
 struct Closing {
-    thread: JoinHandle<Result<(Summary, RecorderStatus), SessionError>>,
+    thread: JoinHandle<(Result<Summary, SessionError>, RecorderStatus)>,
     name: String,
 }
 
@@ -92,6 +92,9 @@ pub struct Series<S> {
     stream: Stream,
     /// What came, and of the recordings that are closed the rest.
     tally: Tally,
+    /// The first recording that could not be closed.
+    failed: Option<anyhow::Error>,
+    was_disk_full: bool,
     health: Option<Health>,
 }
 
@@ -99,6 +102,7 @@ impl<S: Source> Series<S> {
     /// Begins the first recording. To be called after privileges were given away.
     pub fn begin(inner: S, ground: Ground, mut options: RecordOptions, args: &UnattendedArgs) -> Result<Self> {
         ground.directory.check()?;
+        options.on_full_disk = OnFullDisk::Wait;
         let rotates = args.rotate.is_some();
         if let Some(total) = args.total_limit {
             // The one that is being written keeps to it by itself, when all others have gone.
@@ -121,6 +125,8 @@ impl<S: Source> Series<S> {
             closing: None,
             stream: Stream::default(),
             tally: Tally::default(),
+            failed: None,
+            was_disk_full: false,
             health: args.health.map(Health::new),
         };
         let first = series.open()?;
@@ -206,19 +212,52 @@ impl<S: Source> Series<S> {
     fn reap(&mut self) {
         let Some(Closing { thread, name }) = self.closing.take() else { return };
         match thread.join() {
-            Ok(Ok((summary, status))) => self.closed(&name, &summary, status),
-            Ok(Err(error)) => output::note(&format!("{name} could not be closed: {error}")),
-            Err(_) => output::note(&format!("{name} could not be closed: its thread has failed")),
+            Ok((result, status)) => self.ended(&name, result, status),
+            Err(_) => self.fail(anyhow!("{name} could not be closed: its thread has failed")),
         }
     }
 
-    fn closed(&mut self, name: &str, summary: &Summary, status: RecorderStatus) {
+    /// Counts what became of a recording. A recording that could not be closed makes the whole run fail.
+    fn ended(&mut self, name: &str, result: Result<Summary, SessionError>, status: RecorderStatus) {
         add(&mut self.tally, status);
+        match result {
+            Ok(summary) => Self::say_closed(name, &summary),
+            Err(error) => {
+                let what = format!("{name} could not be closed, {} records LOST", status.lost);
+                self.fail(anyhow::Error::from(error).context(what));
+            }
+        }
+    }
+
+    fn fail(&mut self, error: anyhow::Error) {
+        output::note(&format!("{error:#}"));
+        self.failed.get_or_insert(error);
+    }
+
+    fn say_closed(name: &str, summary: &Summary) {
         let lost = match summary.losses.total() {
             0 => "nothing lost".to_owned(),
             lost => format!("{lost} LOST (`magnet-scope info` says where)"),
         };
         output::note(&format!("{name}: {} events in {} bytes, {lost}", summary.events, summary.bytes));
+    }
+
+    /// Says when the disk is full and when it has room again, and deletes the oldest recording where a limit allows it.
+    fn look_at_disk(&mut self, is_full: bool) {
+        if let Some(retention) = &self.retention {
+            retention.set_disk_full(is_full);
+        }
+        if is_full == self.was_disk_full {
+            return;
+        }
+        self.was_disk_full = is_full;
+        output::note(if !is_full {
+            "the disk has room again, and the recording goes on"
+        } else if self.options.size_limit_bytes.is_some() {
+            "the disk is full: the oldest recordings are deleted to make room; without room, records will be LOST and counted"
+        } else {
+            "the disk is full: the recording waits for room, records that do not fit into the queue are LOST and counted"
+        });
     }
 
     /// How it stands, all recordings together.
@@ -243,9 +282,11 @@ impl<S: Source> Series<S> {
         // A recorder that cannot write any more (a full disk) ends the source: what is there stays good, and whoever
         // asked for a recording must not believe it goes on.
         self.stream.with(batch, |batch| recorder.append(batch))?;
+        let is_full = recorder.status().is_disk_full;
         if let Some(shipper) = &self.shipper {
             shipper.closed_below(&current.dir, recorder.status().segment);
         }
+        self.look_at_disk(is_full);
         if self.health.as_ref().is_some_and(Health::is_due) {
             let (tally, shipping) = (self.tally(), self.shipper.as_ref().map(|shipper| shipper.status()));
             self.health.iter_mut().for_each(|health| health.tell(&tally, shipping.as_ref()));
@@ -256,12 +297,9 @@ impl<S: Source> Series<S> {
     /// Ends the recording, ships what is left as long as the store takes it, and says what it came to.
     pub fn close(mut self) -> Result<()> {
         self.reap();
-        let mut result = Ok(());
         if let Some(Current { recorder, dir }) = self.current.take() {
-            match recorder.finish() {
-                Ok((summary, status)) => self.closed(&dir.display().to_string(), &summary, status),
-                Err(error) => result = Err(error.into()),
-            }
+            let (result, status) = recorder.finish();
+            self.ended(&dir.display().to_string(), result, status);
             self.links().ended(&dir);
         }
         let shipping = self.shipper.as_ref().map(|shipper| shipper.finish(FINISH));
@@ -273,7 +311,7 @@ impl<S: Source> Series<S> {
                 "what waits is shipped by the next recorder in the same place, or by `magnet-scope ship`{because}"
             ));
         }
-        result
+        self.failed.map_or(Ok(()), Err)
     }
 }
 

@@ -15,7 +15,7 @@ mod shipped;
 mod writer;
 
 pub use known::Announcer;
-pub use options::{MAX_BATCH_ROWS, RecordOptions};
+pub use options::{MAX_BATCH_ROWS, OnFullDisk, RecordOptions};
 pub use recorder::{Recorder, RecorderStatus, is_being_recorded};
 pub(crate) use segment::SegmentTotals;
 pub use shipped::Shipped;

@@ -35,6 +35,19 @@ pub struct RecordOptions {
     /// How far closed segments are kept elsewhere, where they are to be: only those are deleted for their number or age. The size
     /// limit deletes others too, and counts them.
     pub shipped: Option<Shipped>,
+    /// What to do when the disk is full.
+    pub on_full_disk: OnFullDisk,
+}
+
+/// What a recorder does when the disk has no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFullDisk {
+    /// The recording ends with an error.
+    #[default]
+    Fail,
+    /// With a size limit the recorder deletes its oldest closed segment. Without one it waits for room. Records that the queue has
+    /// no room for meanwhile are lost and counted.
+    Wait,
 }
 
 impl Default for RecordOptions {
@@ -49,6 +62,7 @@ impl Default for RecordOptions {
             queue_bytes: 64 << 20,
             flush_interval: Duration::from_millis(250),
             shipped: None,
+            on_full_disk: OnFullDisk::Fail,
         }
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 
 /// What both ends of the queue count.
@@ -27,6 +27,12 @@ pub(super) struct Shared {
     pub(super) queued: AtomicUsize,
     /// Events on disk.
     pub(super) written: AtomicU64,
+    /// Records on disk, and those in segments that a limit deleted: see [`Batch::numbered`].
+    pub(super) records: AtomicU64,
+    /// Whether the writer waits for room on the disk.
+    pub(super) is_disk_full: AtomicBool,
+    /// Set at the end of the recording: the writer does not wait for room any more.
+    pub(super) is_ending: AtomicBool,
     /// Bytes on disk.
     pub(super) bytes: AtomicU64,
     /// The segment being written.
@@ -71,7 +77,7 @@ pub struct RecorderStatus {
     pub events: u64,
     /// Bytes the directory takes.
     pub bytes_on_disk: u64,
-    /// Records (events, TCP samples, hits and heads) dropped because the queue was full.
+    /// Records (events, TCP samples, hits and heads) dropped because the queue was full or the writer failed.
     pub lost: u64,
     /// Bytes waiting in the queue.
     pub queue_bytes: usize,
@@ -81,6 +87,8 @@ pub struct RecorderStatus {
     pub deleted: u32,
     /// Those of them that were to be kept elsewhere (see [`RecordOptions::shipped`]) and were not yet.
     pub deleted_unshipped: u32,
+    /// Whether it waits for room on the disk.
+    pub is_disk_full: bool,
 }
 
 /// Writes a session.
@@ -96,7 +104,10 @@ pub struct Recorder {
     used: Receiver<Batch>,
     thread: Option<JoinHandle<Result<Meta, SessionError>>>,
     overflow: Overflow,
+    /// Records that were dropped in front of the queue.
     lost: u64,
+    /// Records that were put into the queue.
+    queued_records: u64,
     /// Held for as long as it runs: see [`is_being_recorded`].
     _lock: Option<File>,
 }
@@ -111,10 +122,15 @@ impl Recorder {
     /// Makes the directory `dir` (its parents too) and begins to record into it. It must not exist or be empty.
     pub fn create(dir: &Path, info: &NodeInfo, options: RecordOptions) -> Result<Recorder, SessionError> {
         let options = options.fitted()?;
-        prepare(dir)?;
+        let made = prepare(dir)?;
         let lock = File::open(dir).ok().filter(|dir| dir.try_lock().is_ok());
         let meta = Meta::new(info, options.retention());
-        let meta_bytes = meta.write(dir)?;
+        // An empty directory would stay where there is no room for a file.
+        let meta_bytes = meta.write(dir).inspect_err(|_| {
+            if made {
+                let _ = fs::remove_dir(dir);
+            }
+        })?;
         let shared = Arc::new(Shared::default());
         shared.bytes.store(meta_bytes, Relaxed);
         let writer = Writer::new(dir, options.clone(), meta, meta_bytes, shared.clone())?;
@@ -134,6 +150,7 @@ impl Recorder {
             thread: Some(thread),
             overflow: Overflow::default(),
             lost: 0,
+            queued_records: 0,
             _lock: lock,
         })
     }
@@ -143,6 +160,7 @@ impl Recorder {
     /// [`SessionError::Stopped`].
     pub fn append(&mut self, batch: &Batch) -> Result<(), SessionError> {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.lost += batch.numbered();
             return Err(self.failure());
         }
         if batch.is_empty() && self.overflow.is_empty() {
@@ -150,11 +168,15 @@ impl Recorder {
         }
         let mut pieces = batch.events.chunks(self.options.piece_events());
         // The small tables go with the first piece; a batch may also have nothing else.
-        self.offer(batch, pieces.next().unwrap_or_default(), true)?;
+        let mut result = self.offer(batch, pieces.next().unwrap_or_default(), true);
         for piece in pieces {
-            self.offer(batch, piece, false)?;
+            if result.is_ok() {
+                result = self.offer(batch, piece, false);
+            } else {
+                self.lost += piece.len() as u64;
+            }
         }
-        Ok(())
+        result
     }
 
     /// How it is doing.
@@ -162,7 +184,8 @@ impl Recorder {
         RecorderStatus {
             events: self.shared.written.load(Relaxed),
             bytes_on_disk: self.shared.bytes.load(Relaxed),
-            lost: self.lost,
+            lost: self.lost + self.unwritten(),
+            is_disk_full: self.shared.is_disk_full.load(Relaxed),
             queue_bytes: self.shared.queued.load(Relaxed),
             segment: self.shared.segment.load(Acquire),
             deleted: self.shared.deleted.load(Relaxed),
@@ -172,13 +195,20 @@ impl Recorder {
 
     /// Writes what is left, marks the session as complete and waits until it is on the disk.
     pub fn close(self) -> Result<Summary, SessionError> {
-        Ok(self.finish()?.0)
+        self.finish().0
     }
 
-    /// The same, and how it was doing at last.
-    pub fn finish(mut self) -> Result<(Summary, RecorderStatus), SessionError> {
-        let meta = self.end()?;
-        Ok((Summary::of_closed(&meta), self.status()))
+    /// The same, and how it was doing at last. After an error the status counts what was not written as lost.
+    pub fn finish(mut self) -> (Result<Summary, SessionError>, RecorderStatus) {
+        let summary = self.end().map(|meta| Summary::of_closed(&meta));
+        (summary, self.status())
+    }
+
+    /// Records that were in the queue and will never be written. None while the writer runs.
+    fn unwritten(&self) -> u64 {
+        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let missing = self.queued_records.saturating_sub(self.shared.records.load(Acquire));
+        if has_ended { missing } else { 0 }
     }
 
     fn offer(&mut self, batch: &Batch, events: &[Event], with_side: bool) -> Result<(), SessionError> {
@@ -215,6 +245,7 @@ impl Recorder {
     fn push(&mut self, mut piece: Batch) -> Result<(), SessionError> {
         self.overflow.move_into(&mut piece);
         self.shared.queued.fetch_add(Shared::cost(&piece), Relaxed);
+        self.queued_records += piece.numbered();
         let sent = self.queue.as_ref().is_some_and(|queue| queue.send(piece).is_ok());
         if sent { Ok(()) } else { Err(self.failure()) }
     }
@@ -229,6 +260,7 @@ impl Recorder {
 
     /// Ends the queue and waits for the writer.
     fn end(&mut self) -> Result<Meta, SessionError> {
+        self.shared.is_ending.store(true, Relaxed);
         if let Some(queue) = self.queue.take()
             && !self.overflow.is_empty()
         {
@@ -249,8 +281,8 @@ impl Drop for Recorder {
     }
 }
 
-/// Makes the directory, or makes sure that it is an empty one.
-fn prepare(dir: &Path) -> Result<(), SessionError> {
+/// Makes the directory, or makes sure that it is an empty one. Returns whether it was made.
+fn prepare(dir: &Path) -> Result<bool, SessionError> {
     let occupied =
         |because: &str| SessionError::Occupied { path: dir.to_path_buf(), because: because.to_owned() };
     match fs::metadata(dir) {
@@ -258,7 +290,7 @@ fn prepare(dir: &Path) -> Result<(), SessionError> {
         Ok(_) => {
             let mut entries = fs::read_dir(dir).map_err(SessionError::io("list", dir))?;
             match entries.next() {
-                None => Ok(()),
+                None => Ok(false),
                 Some(_) if dir.join(crate::layout::META).exists() => {
                     Err(occupied("it already holds a session"))
                 }
@@ -266,7 +298,7 @@ fn prepare(dir: &Path) -> Result<(), SessionError> {
             }
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(dir).map_err(SessionError::io("create", dir))
+            fs::create_dir_all(dir).map(|()| true).map_err(SessionError::io("create", dir))
         }
         Err(source) => Err(SessionError::Io { operation: "look at", path: dir.to_path_buf(), source }),
     }

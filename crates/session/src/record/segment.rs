@@ -6,8 +6,10 @@ use crate::layout::Table;
 use crate::table::{IndexRow, Row, file_schema, schema};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
-use std::fs::{File, OpenOptions};
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A message ready to be written, and what the index will say of it.
@@ -58,7 +60,8 @@ impl Stream {
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = file.map_err(SessionError::io("create", &path))?;
         let mut stream = Stream { file, path, length: 0 };
-        stream.append(head)?;
+        // A file without a head would be in the way of the next attempt.
+        stream.append(head).inspect_err(|_| drop(fs::remove_file(&stream.path)))?;
         Ok(stream)
     }
 
@@ -73,6 +76,12 @@ impl Stream {
         self.length += bytes.len() as u64;
         Ok(())
     }
+
+    /// An error if the file has no name any more: what is written to it disappears.
+    fn check_present(&self) -> Result<(), SessionError> {
+        let found = self.file.metadata().map_err(SessionError::io("look at", &self.path))?;
+        if found.nlink() == 0 { Err(SessionError::Deleted { path: self.path.clone() }) } else { Ok(()) }
+    }
 }
 
 /// What a segment has come to; kept for retention and totals.
@@ -81,6 +90,8 @@ pub(crate) struct SegmentTotals {
     pub(crate) number: u32,
     pub(crate) bytes: u64,
     pub(crate) events: u64,
+    /// Rows of the tables that a loss would count: see [`magscope_core::Batch::numbered`].
+    pub(crate) records: u64,
     pub(crate) batches: u64,
     pub(crate) range_ns: Option<(u64, u64)>,
     pub(crate) losses: crate::meta::LossTotals,
@@ -91,6 +102,8 @@ pub(super) struct Segment {
     dir: PathBuf,
     session: String,
     streams: [Option<Stream>; Table::ALL.len()],
+    /// Rows of the index that are not written yet.
+    unindexed: Vec<IndexRow>,
     pub(super) totals: SegmentTotals,
 }
 
@@ -100,31 +113,47 @@ impl Segment {
             dir: dir.to_path_buf(),
             session: session.to_owned(),
             streams: [const { None }; Table::ALL.len()],
+            unindexed: Vec::new(),
             totals: SegmentTotals { number, ..SegmentTotals::default() },
         }
     }
 
-    /// Writes messages in their order, then a message of the index that points at them.
-    pub(super) fn write(&mut self, encoder: &mut Encoder, messages: Vec<Encoded>) -> Result<(), SessionError> {
-        let mut rows = Vec::with_capacity(messages.len());
-        for Encoded { bytes, row } in messages {
-            let offset = self.append(encoder, row.table, &bytes)?;
+    /// Writes messages in their order, then a message of the index that points at them. A message leaves the queue when it is
+    /// written, so that a call after an error goes on where the error was.
+    pub(super) fn write(
+        &mut self,
+        encoder: &mut Encoder,
+        messages: &mut VecDeque<Encoded>,
+    ) -> Result<(), SessionError> {
+        while let Some(Encoded { bytes, row }) = messages.front() {
+            let row = *row;
+            let offset = self.append(encoder, row.table, bytes)?;
+            messages.pop_front();
+            if row.table.is_numbered() {
+                self.totals.records += u64::from(row.rows);
+            }
             if row.table == Table::Events {
                 self.totals.events += u64::from(row.rows);
                 self.totals.batches += 1;
                 let (from, to) = self.totals.range_ns.unwrap_or((row.min_ns, row.max_ns));
                 self.totals.range_ns = Some((from.min(row.min_ns), to.max(row.max_ns)));
             }
-            rows.push(IndexRow { offset, ..row });
+            self.unindexed.push(IndexRow { offset, ..row });
         }
-        if rows.is_empty() {
+        if self.unindexed.is_empty() {
             return Ok(());
         }
         let path = Table::Index.path(&self.dir, self.totals.number);
-        let batch = RecordBatch::try_new(schema(Table::Index), IndexRow::columns(&rows));
+        let batch = RecordBatch::try_new(schema(Table::Index), IndexRow::columns(&self.unindexed));
         let bytes = batch.and_then(|b| encoder.batch(&b, Codec::Plain)).map_err(encode_error(&path))?;
         self.append(encoder, Table::Index, &bytes)?;
-        Ok(())
+        self.unindexed.clear();
+        self.check_present()
+    }
+
+    /// An error if a file of this segment was deleted.
+    pub(super) fn check_present(&self) -> Result<(), SessionError> {
+        self.streams.iter().flatten().try_for_each(Stream::check_present)
     }
 
     /// Appends to one file and returns where.
@@ -135,8 +164,9 @@ impl Segment {
         } else {
             let path = table.path(&self.dir, self.totals.number);
             let head = encoder.schema(&file_schema(table, &self.session)).map_err(encode_error(&path))?;
+            let stream = Stream::create(path, &head)?;
             self.totals.bytes += head.len() as u64;
-            slot.insert(Stream::create(path, &head)?)
+            slot.insert(stream)
         };
         let offset = stream.length;
         stream.append(bytes)?;

@@ -1,10 +1,10 @@
 //! The recorder's thread: from the queue to the files.
 
-use super::RecordOptions;
 use super::known::Known;
 use super::pace::Pace;
 use super::recorder::{Shared, synthesis_bytes};
 use super::segment::{Encoded, Segment, SegmentTotals, encode_error};
+use super::{OnFullDisk, RecordOptions};
 use crate::error::SessionError;
 use crate::frame::{Codec, Encoder};
 use crate::layout::Table;
@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 /// Rows of the small tables that go into one batch.
 const SIDE_ROWS: usize = 16 << 10;
 
+/// How often a writer that waits for room tries again.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// A complete segment.
 struct Older {
     totals: SegmentTotals,
@@ -40,6 +43,8 @@ pub(super) struct Writer {
     segment: Segment,
     /// Segments that are complete, oldest first.
     older: VecDeque<Older>,
+    /// Records in segments that a limit deleted.
+    deleted_records: u64,
     /// When the first of this segment was written, by the clock of the events.
     began_ns: Option<u64>,
     known: Known,
@@ -77,6 +82,7 @@ impl Writer {
             shared,
             encoder,
             older: VecDeque::new(),
+            deleted_records: 0,
             began_ns: None,
             known: Known::new(),
             pace: Pace::new(),
@@ -94,8 +100,17 @@ impl Writer {
         })
     }
 
-    /// Writes until the other end of the queue is gone, then closes the session.
+    /// Writes until the other end of the queue is gone, then closes the session. After an error, what is not there is subtracted
+    /// from the records on disk.
     pub(super) fn run(mut self, queue: &Receiver<Batch>, used: &Sender<Batch>) -> Result<Meta, SessionError> {
+        let result = self.write_all(queue, used);
+        if result.is_err() {
+            self.shared.records.store(self.deleted_records + self.present_records(), Relaxed);
+        }
+        result
+    }
+
+    fn write_all(&mut self, queue: &Receiver<Batch>, used: &Sender<Batch>) -> Result<Meta, SessionError> {
         loop {
             let wait =
                 self.due.map_or(Duration::from_hours(1), |due| due.saturating_duration_since(Instant::now()));
@@ -166,6 +181,7 @@ impl Writer {
     fn flush(&mut self) -> Result<(), SessionError> {
         self.due = None;
         let mut messages = Vec::new();
+        let records = self.waiting_records();
         let encode = |e| encode_error(&self.dir)(e);
         // What events point at goes before them: whatever is cut off, nothing written lacks its explanation.
         let (encoder, out) = (&mut self.encoder, &mut messages);
@@ -191,9 +207,11 @@ impl Writer {
         }
         let bytes = messages.iter().map(Encoded::bytes).sum();
         self.make_room(bytes)?;
+        let mut messages = VecDeque::from(messages);
         let before = self.segment.totals.events;
         let begun = Instant::now();
-        self.segment.write(&mut self.encoder, messages)?;
+        self.write(&mut messages)?;
+        self.shared.records.fetch_add(records, Relaxed);
         self.pace.written(bytes, begun.elapsed());
         for loss in self.losses.drain(..) {
             self.segment.totals.losses.add(loss.cause, loss.count);
@@ -217,6 +235,36 @@ impl Writer {
         self.drop_aged()?;
         self.shared.bytes.store(self.bytes(), Relaxed);
         Ok(())
+    }
+
+    /// Records that a flush writes, see [`Batch::numbered`].
+    fn waiting_records(&self) -> u64 {
+        (self.events.rows() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
+    }
+
+    /// Writes messages. On a full disk it makes room or waits, where the options say so.
+    fn write(&mut self, messages: &mut VecDeque<Encoded>) -> Result<(), SessionError> {
+        loop {
+            let result = self.segment.write(&mut self.encoder, messages);
+            let is_full = result.as_ref().is_err_and(SessionError::is_full_disk);
+            self.shared.is_disk_full.store(is_full, Relaxed);
+            if !is_full || self.options.on_full_disk == OnFullDisk::Fail || self.shared.is_ending.load(Relaxed)
+            {
+                return result;
+            }
+            if self.options.size_limit_bytes.is_some() && !self.older.is_empty() {
+                self.drop_oldest("full-disk")?;
+            } else {
+                std::thread::sleep(RETRY);
+            }
+        }
+    }
+
+    /// Records in the files of this recording that have not been deleted from outside.
+    fn present_records(&self) -> u64 {
+        let is_there = |totals: &&SegmentTotals| Table::Index.path(&self.dir, totals.number).exists();
+        let older = self.older.iter().map(|older| &older.totals);
+        older.chain(std::iter::once(&self.segment.totals)).filter(is_there).map(|totals| totals.records).sum()
     }
 
     fn bytes(&self) -> u64 {
@@ -289,13 +337,27 @@ impl Writer {
             self.drop_for_good(&oldest, by, to_be_shipped);
         }
         self.shared.deleted.fetch_add(1, Relaxed);
-        self.meta_bytes = self.meta.write(&self.dir)?;
+        self.deleted_records += oldest.records;
+        let meta = self.meta.write(&self.dir);
+        // On a full disk the file gets room by the deletion.
+        let is_full = meta.as_ref().is_err_and(SessionError::is_full_disk);
+        if !is_full {
+            self.meta_bytes = meta?;
+        }
         for table in Table::ALL {
             let path = table.path(&self.dir, oldest.number);
             match std::fs::remove_file(&path) {
                 Ok(()) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {} // It never had rows.
                 Err(source) => return Err(SessionError::Io { operation: "delete", path, source }),
+            }
+        }
+        if is_full {
+            match self.meta.write(&self.dir) {
+                Ok(bytes) => self.meta_bytes = bytes,
+                // Others took the room. The next deletion or the end writes it.
+                Err(error) if error.is_full_disk() && self.options.on_full_disk == OnFullDisk::Wait => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -319,8 +381,9 @@ impl Writer {
         }
     }
 
-    fn close(mut self) -> Result<Meta, SessionError> {
+    fn close(&mut self) -> Result<Meta, SessionError> {
         self.flush()?;
+        self.segment.check_present()?;
         self.segment.finish()?;
         self.segment.sync()?;
         let totals = || {
@@ -347,7 +410,7 @@ impl Writer {
         self.meta.write(&self.dir)?;
         let all = self.segment.totals.number + u32::from(self.segment.totals.bytes > 0);
         self.shared.segment.store(all, Release);
-        Ok(self.meta)
+        Ok(self.meta.clone())
     }
 }
 
