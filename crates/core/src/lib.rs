@@ -30,6 +30,7 @@ pub mod drop_reason;
 pub mod event;
 pub mod filter;
 pub mod flow;
+pub mod foreign;
 pub mod generator;
 pub mod governed;
 pub mod hash;

@@ -62,9 +62,11 @@ pub enum Service {
         /// Kind of probe.
         backend: Backend,
         /// Name of the tracepoint, function or hook.
+        #[serde(deserialize_with = "crate::foreign::text")]
         point: String,
         /// A limit worth saying, empty if there is none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
+        #[serde(deserialize_with = "crate::foreign::text")]
         note: String,
     },
     /// Could be served but was not asked for.
@@ -72,6 +74,7 @@ pub enum Service {
     /// No backend works here.
     Missing {
         /// Why, in words.
+        #[serde(deserialize_with = "crate::foreign::text")]
         because: String,
     },
 }
@@ -213,6 +216,7 @@ pub struct NetnsName {
     /// Inode number of `/proc/<pid>/ns/net`.
     pub netns: u32,
     /// `client`, or `host` for the namespace of process 1.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
 }
 
@@ -222,6 +226,7 @@ pub struct CgroupName {
     /// Number of its directory, as in [`Task::cgroup`](crate::flow::Task::cgroup).
     pub id: u64,
     /// Below the root of the hierarchy: `/system.slice/nginx.service`.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub path: String,
 }
 
@@ -241,6 +246,7 @@ pub struct HostOf {
     /// Number of the namespace in this recording.
     pub netns: u32,
     /// Name of its host.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub host: String,
 }
 
@@ -250,6 +256,7 @@ pub struct DropReason {
     /// Of the kernel's `enum skb_drop_reason`.
     pub number: u32,
     /// Its name there, in small letters and without what all of them begin with: `no_socket`.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
 }
 
@@ -257,14 +264,18 @@ pub struct DropReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Host name.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub host: String,
     /// Kernel release, `6.18.1-amd64`.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub kernel: String,
     /// `/proc/sys/kernel/random/boot_id`: two captures with the same one share a `CLOCK_MONOTONIC`.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub boot_id: String,
     /// Possible CPUs.
     pub cpus: u32,
     /// The clock that events carry.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub clock: String,
     /// Names of network namespaces.
     #[serde(default)]
@@ -274,6 +285,7 @@ pub struct NodeInfo {
     pub cgroups: Vec<CgroupName>,
     /// What was left out from the beginning, in the words of the command line: `filter port = 443`, `sample flows 1/16`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "crate::foreign::texts")]
     pub settings: Vec<String>,
     /// Where flows are sampled, sockets without a peer tell of those that are left out what their order rests on
     /// ([`Event::is_for_order`](crate::Event::is_for_order)).

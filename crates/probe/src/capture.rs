@@ -40,8 +40,9 @@ use attach::attach_all;
 pub(crate) use cause::words;
 use libbpf_rs::{MapHandle, Object, RingBuffer};
 use load::{config, load, opened, without_tsc};
+use magscope_core::foreign::clean;
 use magscope_core::hop::HopSet;
-use magscope_core::node::{Ability, Coverage, NetnsName, NodeInfo, Service};
+use magscope_core::node::{Ability, CgroupName, Coverage, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::outermost;
 use magscope_core::{Batch, Change, Hop, Loss, LossCause};
@@ -162,16 +163,24 @@ impl Capture {
         let doorbell = Doorbell::new(&ring_maps)?;
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
-        let netns = options.netns.iter().map(|n| NetnsName { netns: n.inode, name: n.name.clone() }).collect();
+        let netns = options
+            .netns
+            .iter()
+            .map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() })
+            .collect();
+        let cgroups = facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default();
         let mut info = NodeInfo {
             tells_order: true,
-            host: facts.host.clone(),
-            kernel: facts.kernel.clone(),
+            host: clean(&facts.host).into_owned(),
+            kernel: clean(&facts.kernel).into_owned(),
             boot_id: facts.boot_id.clone(),
             cpus: facts.cpus,
             clock: event_clock.name().to_owned(),
             netns,
-            cgroups: facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default(),
+            cgroups: cgroups
+                .into_iter()
+                .map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c })
+                .collect(),
             settings: Vec::new(),
             several: None,
             drop_reasons: facts.drop_reasons.clone(),

@@ -179,7 +179,7 @@ fn task(t: &mag_task) -> Task {
         uid: t.uid,
         cgroup: t.cgroup,
         // a process names itself: what is not printable must not reach a terminal
-        comm: String::from_utf8_lossy(&comm).chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        comm: magscope_core::foreign::clean(&String::from_utf8_lossy(&comm)).into_owned(),
     }
 }
 

@@ -99,8 +99,10 @@ impl Mark {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeValue {
     /// What it is called.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
     /// Where it is read: `skb->len`, `arg0`, `retval`, a field of a tracepoint.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub expr: String,
     /// What the number means, once that is known.
     #[serde(default)]
@@ -111,10 +113,12 @@ pub struct ProbeValue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomProbe {
     /// What it is called.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub name: String,
     /// How it is attached.
     pub attach: Attach,
     /// Function, `category:name`, or `/path:symbol`.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub target: String,
     /// The hop that it stands right behind in the order of the stack; without one, it has no place in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
