@@ -18,6 +18,7 @@ mod meta;
 mod packet;
 mod read;
 mod record;
+mod seal;
 mod summary;
 mod table;
 mod utc;
@@ -26,7 +27,7 @@ pub use error::SessionError;
 pub use layout::{META, Table, segments};
 pub use meta::{Closed, Dropped, Elsewhere, FORMAT, LossTotals, Meta, Retention};
 pub use packet::{BadPacket, Packer, Place, unpack};
-pub use read::{Damage, Replay, Session};
+pub use read::{Damage, Replay, Session, reseal};
 pub use record::{
     Announcer, MAX_BATCH_ROWS, OnFullDisk, RecordOptions, Recorder, RecorderStatus, Shipped, is_being_recorded,
 };

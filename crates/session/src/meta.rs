@@ -3,8 +3,10 @@
 use crate::error::SessionError;
 use crate::layout::META;
 use crate::record::SegmentTotals;
+use crate::seal::{checksum_line, ends_with_checksum};
 use crate::utc;
 use magscope_core::batch::LossCause;
+use magscope_core::foreign;
 use magscope_core::node::NodeInfo;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -15,8 +17,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The session format this library writes, and the newest it reads.
 ///
 /// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads; 3 has the clock of the events in
-/// the clock table; 4 has the table of what the kernel added up, and the hits that it did so with in the table of counts.
-pub const FORMAT: u32 = 4;
+/// the clock table; 4 has the table of what the kernel added up, and the hits that it did so with in the table of counts; 5 has
+/// checksums of `meta.toml` and of whole files.
+pub const FORMAT: u32 = 5;
 
 /// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;
@@ -27,13 +30,13 @@ pub struct Meta {
     /// Version of the layout of the directory; see `docs/formats.md`.
     pub format: u32,
     /// What made it, `magnet-scope 0.1.0`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "magscope_core::foreign::text")]
     pub tool: String,
     /// Tells this session's files from another's; also in the schema of each of its streams.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "magscope_core::foreign::text")]
     pub session: String,
     /// When recording began, `2026-01-02T03:04:05Z`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "magscope_core::foreign::text")]
     pub created_utc: String,
     /// The limits it was recorded with.
     #[serde(default)]
@@ -254,6 +257,8 @@ pub(crate) const LARGEST: u64 = i64::MAX as u64;
 /// What reading `meta.toml` came to.
 pub(crate) enum MetaRead {
     Good(Box<Meta>),
+    /// Its checksum differs: what it says may be wrong.
+    Changed(Box<Meta>),
     /// There is one, but it makes no sense; why.
     Unreadable(String),
     Missing,
@@ -295,8 +300,9 @@ impl Meta {
     }
 
     fn text(&self, path: &Path) -> Result<String, SessionError> {
-        toml::to_string(self)
-            .map_err(|e| SessionError::Encode { path: path.to_path_buf(), because: e.to_string() })
+        let text = toml::to_string(self)
+            .map_err(|e| SessionError::Encode { path: path.to_path_buf(), because: e.to_string() })?;
+        Ok(text.clone() + &checksum_line(&text))
     }
 
     /// That of the recording in a directory. `None` where there is none, or none that makes sense.
@@ -305,7 +311,7 @@ impl Meta {
     /// What the operating system said, and a format that is newer than what is read here.
     pub fn load(dir: &Path) -> Result<Option<Meta>, SessionError> {
         Ok(match Self::read(dir)? {
-            MetaRead::Good(meta) => Some(*meta),
+            MetaRead::Good(meta) | MetaRead::Changed(meta) => Some(*meta),
             MetaRead::Unreadable(_) | MetaRead::Missing => None,
         })
     }
@@ -362,11 +368,12 @@ impl Meta {
                     path: dir.to_path_buf(),
                     found,
                     known: FORMAT,
-                    tool: tool.chars().take(64).collect(),
+                    tool: foreign::clean(tool).chars().take(64).collect(),
                 })
             }
             Some(Ok(1..)) => Ok(match table.try_into() {
-                Ok(meta) => MetaRead::Good(Box::new(meta)),
+                Ok(meta) if ends_with_checksum(&text) => MetaRead::Good(Box::new(meta)),
+                Ok(meta) => MetaRead::Changed(Box::new(meta)),
                 Err(e) => MetaRead::Unreadable(one_line(&e)),
             }),
             _ => Ok(MetaRead::Unreadable("it has no `format`".into())),
@@ -375,5 +382,5 @@ impl Meta {
 }
 
 fn one_line(error: &toml::de::Error) -> String {
-    error.message().chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+    foreign::clean(error.message()).chars().take(200).collect()
 }

@@ -232,8 +232,9 @@ fn recordings_of_older_formats_are_read() {
         writer.finish().unwrap();
         let meta = dir.path().join("meta.toml");
         let text = fs::read_to_string(&meta).unwrap();
-        assert!(text.contains("format = 4"));
-        fs::write(&meta, text.replace("format = 4", &format!("format = {format}"))).unwrap();
+        let today = format!("format = {}", magscope_session::FORMAT);
+        assert!(text.contains(&today));
+        fs::write(&meta, text.replace(&today, &format!("format = {format}"))).unwrap();
         fs::remove_file(dir.path().join("index-0000.arrows")).unwrap();
 
         let session = Session::open(dir.path()).unwrap();

@@ -63,6 +63,11 @@ impl Reader {
         Ok(Reader { file, length, table })
     }
 
+    /// The first bytes of a file alone.
+    pub(crate) fn limited(self, length: u64) -> Self {
+        Reader { length: self.length.min(length), ..self }
+    }
+
     pub(crate) fn length(&self) -> u64 {
         self.length
     }

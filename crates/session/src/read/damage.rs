@@ -13,15 +13,22 @@ pub struct Damage {
     pub rows: u64,
     /// What is wrong, as a sentence.
     pub what: String,
+    /// Whether a recorder that is killed, or that still writes, leaves it like that.
+    pub unfinished: bool,
 }
 
 impl Damage {
     pub(crate) fn of(file: impl Into<String>, what: String) -> Self {
-        Damage { file: file.into(), bytes: 0, rows: 0, what }
+        Damage { file: file.into(), bytes: 0, rows: 0, what, unfinished: false }
+    }
+
+    /// Of a recording that was not closed.
+    pub(crate) fn unfinished(self, unfinished: bool) -> Self {
+        Damage { unfinished, ..self }
     }
 
     pub(crate) fn skipped(file: &str, bytes: u64, rows: u64, what: String) -> Self {
-        Damage { file: file.to_owned(), bytes, rows, what }
+        Damage { file: file.to_owned(), bytes, rows, what, unfinished: false }
     }
 }
 

@@ -32,6 +32,7 @@ impl Session {
                 File::create(&fresh).and_then(|mut f| f.write_all(&bytes).and_then(|()| f.sync_all()));
             written.map_err(SessionError::io("write", &fresh))?;
             fs::rename(&fresh, &path).map_err(SessionError::io("replace", &path))?;
+            super::reseal::reseal_segment(&inner.dir, *number)?;
         }
         Ok(batches)
     }

@@ -239,7 +239,8 @@ impl<'a> Scan<'a> {
     fn gap(&mut self, at: u64, bytes: u64, gap: Gap, bad: &Bad) {
         let (name, rows) = (self.name, gap.rows);
         let at_end = at + bytes == self.reader.length();
-        let what = if at_end && matches!(bad, Bad::CutOff { .. }) {
+        let is_partial = at_end && matches!(bad, Bad::CutOff { .. });
+        let what = if is_partial {
             let unfinished = if self.unfinished { "unfinished: " } else { "" };
             format!(
                 "{unfinished}{bytes} bytes of a partial batch at the end of {name} were skipped (about {rows} rows)"
@@ -247,7 +248,8 @@ impl<'a> Scan<'a> {
         } else {
             format!("{bytes} bytes at {at} of {name} were skipped (about {rows} rows): {bad}")
         };
-        self.damage.push(Damage::skipped(name, bytes, rows, what));
+        let damage = Damage::skipped(name, bytes, rows, what);
+        self.damage.push(damage.unfinished(self.unfinished && is_partial));
         if rows > 0 {
             self.pieces.push(Piece::Gap(gap));
         }

@@ -4,6 +4,7 @@ use super::damage::Damage;
 use super::scan::{Entry, Gap, Piece, Scan};
 use crate::frame::{Bad, Kind, Reader};
 use crate::layout::Table;
+use crate::seal::{Ending, Seal};
 use crate::table::{IndexRow, Row};
 use std::fs::File;
 use std::io;
@@ -23,6 +24,10 @@ pub(crate) struct TableFile {
 pub(crate) struct SegmentMap {
     pub(crate) tables: Vec<TableFile>,
     pub(crate) index_bytes: u64,
+    /// Of the whole files, where the segment is complete.
+    pub(crate) seal: Option<Seal>,
+    /// Whether the recorder may have died while it wrote this one.
+    pub(crate) unfinished: bool,
 }
 
 impl SegmentMap {
@@ -35,7 +40,14 @@ impl SegmentMap {
         unfinished: bool,
         damage: &mut Vec<Damage>,
     ) -> Self {
-        let (rows, index_bytes) = index(dir, number, session, damage);
+        let ending = Seal::read(&Table::Index.path(dir, number)).unwrap_or(Ending::Unsealed);
+        let (seal, stream_bytes) = match ending {
+            Ending::Sealed { seal, stream_bytes } => (Some(seal), stream_bytes),
+            Ending::Unsealed => (None, u64::MAX),
+        };
+        let (rows, index_bytes) = index(dir, number, session, stream_bytes, unfinished, damage);
+        let index_file = std::fs::metadata(Table::Index.path(dir, number));
+        let index_bytes = index_file.map_or(index_bytes, |file| file.len());
         let mut tables = Vec::with_capacity(Table::ALL.len() - 1);
         let mut unsummed = 0;
         for table in Table::ALL.into_iter().filter(|t| *t != Table::Index) {
@@ -68,9 +80,9 @@ impl SegmentMap {
             let what = format!(
                 "{name} lacks {unsummed} batches: they were found without it, and have no checksum to hold them against"
             );
-            damage.push(Damage::of(name, what));
+            damage.push(Damage::of(name, what).unfinished(unfinished));
         }
-        SegmentMap { tables, index_bytes }
+        SegmentMap { tables, index_bytes, seal, unfinished }
     }
 
     pub(crate) fn table(&self, table: Table) -> &TableFile {
@@ -117,15 +129,21 @@ fn open(path: &Path, table: Table) -> io::Result<Reader> {
 }
 
 /// The rows of a segment's index that check out, and the size of the file.
-fn index(dir: &Path, number: u32, session: &str, damage: &mut Vec<Damage>) -> (Vec<IndexRow>, u64) {
+fn index(
+    dir: &Path,
+    number: u32,
+    session: &str,
+    stream_bytes: u64,
+    unfinished: bool,
+    damage: &mut Vec<Damage>,
+) -> (Vec<IndexRow>, u64) {
     let name = Table::Index.file_name(number);
     let reader = match open(&dir.join(&name), Table::Index) {
-        Ok(reader) => reader,
+        Ok(reader) => reader.limited(stream_bytes),
         Err(e) => {
-            damage.push(Damage::of(
-                &name,
-                format!("{name} cannot be opened ({e}): the segment was searched instead"),
-            ));
+            let is_new = unfinished && e.kind() == io::ErrorKind::NotFound;
+            let what = format!("{name} cannot be opened ({e}): the segment was searched instead");
+            damage.push(Damage::of(&name, what).unfinished(is_new));
             return (Vec::new(), 0);
         }
     };
@@ -141,17 +159,15 @@ fn index(dir: &Path, number: u32, session: &str, damage: &mut Vec<Damage>) -> (V
     }
     let mut found = Vec::new();
     let mut wrong = 0;
-    for piece in Scan::new(&reader, Table::Index, &name, &[], false, &mut own_damage).run(start) {
+    for piece in Scan::new(&reader, Table::Index, &name, &[], unfinished, &mut own_damage).run(start) {
         wrong += match piece {
             Piece::Batch(entry) => rows(&reader, &entry, &mut found).unwrap_or(u64::from(entry.rows)),
             Piece::Gap(gap) => gap.rows.max(1),
         };
     }
     if wrong > 0 {
-        damage.push(Damage::of(
-            &name,
-            format!("{name} is damaged: its batches were searched for where it says nothing"),
-        ));
+        let what = format!("{name} is damaged: its batches were searched for where it says nothing");
+        damage.push(Damage::of(&name, what).unfinished(own_damage.iter().all(|damage| damage.unfinished)));
     }
     (found, reader.length())
 }

@@ -8,6 +8,7 @@ use super::segment::{SegmentMap, rows};
 use crate::error::SessionError;
 use crate::layout::{self, META, Table};
 use crate::meta::{LossTotals, Meta, MetaRead};
+use crate::seal::checksum;
 use crate::summary::Summary;
 use magscope_core::clock::ClockSample;
 use magscope_core::node::NodeInfo;
@@ -46,6 +47,11 @@ impl Session {
         let mut damage = Vec::new();
         let meta = match read {
             MetaRead::Good(meta) => Some(*meta),
+            MetaRead::Changed(meta) => {
+                let what = format!("{META} was changed: its checksum differs, and what it says may be wrong");
+                damage.push(Damage::of(META, what));
+                Some(*meta)
+            }
             MetaRead::Missing if numbers.is_empty() => {
                 return Err(not(&format!("it has no {META}{}", recordings_in(dir))));
             }
@@ -65,7 +71,7 @@ impl Session {
         if unfinished {
             let what = "unfinished: the recorder did not close it, so what came after its last flush is missing \
                         (at most 1 s unless the disk was slow)";
-            damage.push(Damage::of("", what.to_owned()));
+            damage.push(Damage::of("", what.to_owned()).unfinished(true));
         }
         let meta = meta.unwrap_or_default();
         missing_segments(&meta, &numbers, &mut damage);
@@ -177,7 +183,7 @@ impl Session {
         samples
     }
 
-    /// Reads every batch and returns all damage, that found on opening included.
+    /// Reads every byte and returns all damage, that found on opening included.
     pub fn verify(&self) -> Vec<Damage> {
         let mut damage = self.damage.clone();
         for segment in &self.inner.segments {
@@ -193,11 +199,49 @@ impl Session {
                 }
             }
         }
+        for (number, segment) in self.inner.numbers.iter().zip(&self.inner.segments) {
+            whole_files(&self.inner.dir, *number, segment, &mut damage);
+        }
+        if let Some(closed) = self.inner.meta.closed.as_ref().filter(|c| c.segments != self.summary.segments) {
+            let (then, now) = (closed.segments, self.summary.segments);
+            damage.push(Damage::of(
+                "",
+                format!("it had {then} segments when it was closed, and {now} are there now"),
+            ));
+        }
         damage
     }
 
     pub(super) fn inner(&self) -> &Inner {
         &self.inner
+    }
+}
+
+/// Compares the files of a segment with its seal. Damage that was found in a file before is not said twice.
+fn whole_files(dir: &Path, number: u32, segment: &SegmentMap, damage: &mut Vec<Damage>) {
+    let index = Table::Index.file_name(number);
+    let Some(seal) = &segment.seal else {
+        if !segment.unfinished {
+            let what = format!("{index} has no seal, or a damaged one: nothing says how long the files were");
+            damage.push(Damage::of(index, what));
+        }
+        return;
+    };
+    for table in Table::ALL {
+        let name = table.file_name(number);
+        let sealed = seal.files.iter().find(|sealed| sealed.table == table);
+        let most =
+            if table == Table::Index { sealed.map_or(u64::MAX, |sealed| sealed.bytes) } else { u64::MAX };
+        let because = match (checksum(&dir.join(&name), most), sealed) {
+            (Ok(found), Some(sealed)) if found == (sealed.bytes, sealed.crc) => continue,
+            (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => continue, // It never had rows.
+            (Ok(_), Some(_)) => "is not as it was written: its checksum differs".to_owned(),
+            (Ok(_), None) => "is no part of what was recorded".to_owned(),
+            (Err(e), _) => format!("cannot be read ({e})"),
+        };
+        if !damage.iter().any(|damage| damage.file == name) {
+            damage.push(Damage::of(&name, format!("{name} {because}")));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::SessionError;
 use crate::frame::{Codec, END_OF_STREAM, Encoder};
 use crate::layout::Table;
+use crate::seal::{Seal, Sealed};
 use crate::table::{IndexRow, Row, file_schema, schema};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::error::ArrowError;
@@ -53,13 +54,17 @@ struct Stream {
     file: File,
     path: PathBuf,
     length: u64,
+    /// Of all bytes.
+    checksum: crc32fast::Hasher,
+    /// Whether the end of the stream is written.
+    has_ended: bool,
 }
 
 impl Stream {
     fn create(path: PathBuf, head: &[u8]) -> Result<Self, SessionError> {
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = file.map_err(SessionError::io("create", &path))?;
-        let mut stream = Stream { file, path, length: 0 };
+        let mut stream = Stream { file, path, length: 0, checksum: crc32fast::Hasher::new(), has_ended: false };
         // A file without a head would be in the way of the next attempt.
         stream.append(head).inspect_err(|_| drop(fs::remove_file(&stream.path)))?;
         Ok(stream)
@@ -74,6 +79,7 @@ impl Stream {
             return Err(SessionError::Io { operation: "write", path: self.path.clone(), source });
         }
         self.length += bytes.len() as u64;
+        self.checksum.update(bytes);
         Ok(())
     }
 
@@ -174,11 +180,22 @@ impl Segment {
         Ok(offset)
     }
 
-    /// Ends every stream as Arrow wants it.
+    /// Ends every stream as Arrow wants it, and seals the segment. A call after an error goes on where the error was.
     pub(super) fn finish(&mut self) -> Result<(), SessionError> {
-        for stream in self.streams.iter_mut().flatten() {
+        for stream in self.streams.iter_mut().flatten().filter(|stream| !stream.has_ended) {
             stream.append(&END_OF_STREAM)?;
+            stream.has_ended = true;
             self.totals.bytes += END_OF_STREAM.len() as u64;
+        }
+        let streams = Table::ALL.into_iter().zip(&self.streams);
+        let files = streams.filter_map(|(table, stream)| {
+            let stream = stream.as_ref()?;
+            Some(Sealed { table, bytes: stream.length, crc: stream.checksum.clone().finalize() })
+        });
+        let seal = Seal { files: files.collect() }.text();
+        if let Some(index) = &mut self.streams[Table::Index.place()] {
+            index.append(seal.as_bytes())?;
+            self.totals.bytes += seal.len() as u64;
         }
         Ok(())
     }

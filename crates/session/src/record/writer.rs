@@ -210,7 +210,7 @@ impl Writer {
         let mut messages = VecDeque::from(messages);
         let before = self.segment.totals.events;
         let begun = Instant::now();
-        self.write(&mut messages)?;
+        self.with_room(|writer| writer.segment.write(&mut writer.encoder, &mut messages))?;
         self.shared.records.fetch_add(records, Relaxed);
         self.pace.written(bytes, begun.elapsed());
         for loss in self.losses.drain(..) {
@@ -242,10 +242,13 @@ impl Writer {
         (self.events.rows() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
     }
 
-    /// Writes messages. On a full disk it makes room or waits, where the options say so.
-    fn write(&mut self, messages: &mut VecDeque<Encoded>) -> Result<(), SessionError> {
+    /// Writes something, which goes on where it was after an error. On a full disk it makes room or waits, where the options say so.
+    fn with_room(
+        &mut self,
+        mut write: impl FnMut(&mut Self) -> Result<(), SessionError>,
+    ) -> Result<(), SessionError> {
         loop {
-            let result = self.segment.write(&mut self.encoder, messages);
+            let result = write(self);
             let is_full = result.as_ref().is_err_and(SessionError::is_full_disk);
             self.shared.is_disk_full.store(is_full, Relaxed);
             if !is_full || self.options.on_full_disk == OnFullDisk::Fail || self.shared.is_ending.load(Relaxed)
@@ -274,7 +277,7 @@ impl Writer {
     }
 
     fn rotate(&mut self) -> Result<(), SessionError> {
-        self.segment.finish()?;
+        self.with_room(|writer| writer.segment.finish())?;
         let number = self.segment.totals.number + 1;
         let next = Segment::new(&self.dir, &self.meta.session, number);
         let totals = std::mem::replace(&mut self.segment, next).totals;

@@ -5,6 +5,7 @@ use super::{Row, column, field, values};
 use crate::layout::Table;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, UInt8Type, UInt64Type};
+use magscope_core::foreign;
 use magscope_core::{Change, Hop, HopCount};
 
 impl Row for Change {
@@ -28,7 +29,7 @@ impl Row for Change {
         let to_ns = values::<Int64Type>(batch, 1)?;
         let what = strings(batch, 2)?;
         for i in 0..batch.num_rows() {
-            let what = what.value(i).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let what = foreign::clean(what.value(i)).into_owned();
             out.push(Change { from_ns: from_ns[i] as u64, to_ns: to_ns[i] as u64, what });
         }
         Some(0)

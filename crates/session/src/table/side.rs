@@ -133,7 +133,7 @@ impl Row for Announced<Task> {
                 tid: tid[i],
                 uid: uid[i],
                 cgroup: cgroup[i],
-                comm: comm.value(i).to_owned(),
+                comm: magscope_core::foreign::clean(comm.value(i)).into_owned(),
             };
             out.push(Announced { ts_ns: ts_ns[i] as u64, what });
         }
