@@ -3,25 +3,26 @@
 //! **The problem.** Two runs never give the same figures. A difference of two percentiles says nothing without what would
 //! have been different by chance.
 //!
-//! **The choice.** Both captures are looked at through the hops that both have, each protocol by itself: with a hop more
-//! or less a step would be another step. For the p50 and the p99 of each step the order statistics give a confidence
-//! interval, whatever the distribution: how many of n values lie below the quantile is binomial, and so two ranks bound
-//! it (David and Nagaraja, *Order Statistics*, 2003, 7.1). The interval of the difference runs from B's lower bound
-//! minus A's upper to B's upper minus A's lower; with 99.5 % for each of the two it holds at least [`CONFIDENCE`]. Ranks
-//! become times through the histogram's buckets, always the outer edge, so that rounding widens an interval and never
-//! narrows it. Journeys are not independent of their neighbours, so n counts for less where neighbours are alike. A step
-//! is called slower or faster only if its interval leaves out zero.
+//! **The choice.** Both sides are looked at through the hops that all captures have, each protocol by itself: with a hop
+//! more or less a step would be another step. Each capture gives one figure for the p50 and one for the p99 of each step.
+//! The interval of a difference is Student's, from how much the captures of one side differ (`runs.rs`). It is never
+//! narrower than the intervals that order statistics give each capture's own quantile (David and Nagaraja, *Order
+//! Statistics*, 2003, 7.1), whatever the distribution. Ranks become times through the histogram's buckets, always the
+//! outer edge, so that rounding widens an interval and never narrows it. Journeys are not independent of their
+//! neighbours, so n counts for less where neighbours are alike (`blocks.rs`).
 //!
-//! **Several captures a side** say what one cannot: how much runs of the same thing differ from each other. Then the
-//! interval is that of the runs' figures (`runs.rs`), and a difference is called one only if it is larger than what runs
-//! of one side differ by.
+//! **The confidence is that of the whole table.** With a probability of [`CONFIDENCE`] all its intervals hold the true
+//! difference at once. A table compares some sixty figures, so each of them gets its part of the permitted error
+//! (Bonferroni). A step is called slower or faster only if its interval leaves out zero.
+//!
+//! **Below a number there is no interval.** It takes [`LEAST_RUNS`] captures a side, and in each of them as many journeys
+//! as its own interval takes: [`least_journeys`]. With one capture a side nothing separates a change from what two
+//! captures of the same thing differ by.
 //!
 //! **Known limits.**
-//! - With one capture a side, what varies within it is known and widens the interval (`blocks.rs`); what is the same all
-//!   through one capture and another way in the next (where memory lies, how fast the CPU runs) looks like a difference.
-//! - With several, runs are taken to scatter normally, and those of both sides equally far.
-//! - One interval in a hundred is wrong, though rarely by far; a table has some forty.
-//! - It compares two captures, not two causes: what else differed between them is not known here.
+//! - Runs are taken to scatter normally, and those of both sides equally far.
+//! - Three captures a side show only large differences: some twelve standard deviations of captures. Five show four.
+//! - It compares two sides, not two causes: what else differed between them is not known here.
 //! - The effect on the mean total is a difference of means, and one long wait moves it; it orders the table and decides
 //!   nothing.
 
@@ -31,6 +32,8 @@ mod runs;
 mod side;
 mod warning;
 
+pub use interval::least_journeys;
+pub use runs::LEAST_RUNS;
 pub use side::{Run, Side};
 pub use warning::{Warning, Which};
 
@@ -38,14 +41,14 @@ use crate::flow::Proto;
 use crate::hop::{Hop, HopSet};
 use crate::journey::Verdict;
 use crate::node::NodeInfo;
-use interval::{MISS, shares_differ};
+use interval::shares_differ;
 use runs::{Estimate, mean};
 use serde::{Serialize, Serializer};
 use side::{Folded, Times};
 use std::cmp::Reverse;
 
-/// How often the interval of a difference holds the true one, at least.
-pub const CONFIDENCE: f64 = 1.0 - 2.0 * MISS;
+/// How often all intervals of a comparison hold the true difference at once, at least.
+pub const CONFIDENCE: f64 = 0.99;
 
 /// What two captures say about each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,8 +59,12 @@ pub struct Comparison {
     pub b: Summary,
     /// What makes them hard to compare.
     pub warnings: Vec<Warning>,
-    /// How often an interval of a difference holds the true one, at least.
+    /// How often all intervals hold the true difference at once, at least.
     pub confidence: f64,
+    /// Captures a side that an interval takes.
+    pub least_runs: usize,
+    /// Figures that were compared: each has its part of the permitted error.
+    pub compared: usize,
     /// Each protocol by itself.
     pub protocols: Vec<Protocol>,
 }
@@ -183,7 +190,7 @@ pub enum Change {
     Mixed,
     /// None that so many journeys could show.
     NotShown,
-    /// Too few journeys for an interval.
+    /// Too few captures, or too few journeys in them, for an interval.
     TooFew,
     /// Not in B.
     OnlyInA,
@@ -204,8 +211,11 @@ pub struct Share {
     pub b: u64,
     /// Of so many.
     pub of_b: u64,
-    /// Whether the shares differ by more than chance explains (Wilson intervals that do not touch), and with several
-    /// captures by more than those of one side do.
+    /// Whether there are enough captures to compare them.
+    #[serde(skip)]
+    pub comparable: bool,
+    /// Whether the shares differ by more than chance explains (Wilson intervals that do not touch), and by more than
+    /// captures of one side do. Never with fewer than [`LEAST_RUNS`] captures a side.
     pub differs: bool,
 }
 
@@ -237,14 +247,37 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     protos.dedup();
     let runs =
         |side: &Side, proto| side.runs.iter().filter_map(|run| run.get(&proto).cloned()).collect::<Vec<_>>();
-    let protocols: Vec<Protocol> =
-        protos.into_iter().map(|proto| protocol(proto, &runs(a, proto), &runs(b, proto))).collect();
+    let protocols = |miss| {
+        let each = protos.iter().map(|proto| protocol(*proto, &runs(a, *proto), &runs(b, *proto), miss));
+        each.collect::<Vec<Protocol>>()
+    };
+    // What can be compared does not depend on the error that each figure may have: the first pass only counts.
+    let compared = protocols(1.0 - CONFIDENCE).iter().map(Protocol::compared).sum::<usize>();
+    let protocols = protocols((1.0 - CONFIDENCE) / compared.max(1) as f64);
     let mut warnings = warning::of(a, b);
     warnings.extend(protocols.iter().flat_map(warning::of_ways));
-    Comparison { a: a.summary(), b: b.summary(), warnings, confidence: CONFIDENCE, protocols }
+    Comparison {
+        a: a.summary(),
+        b: b.summary(),
+        warnings,
+        confidence: CONFIDENCE,
+        least_runs: LEAST_RUNS,
+        compared,
+        protocols,
+    }
 }
 
-fn protocol(proto: Proto, a: &[Folded], b: &[Folded]) -> Protocol {
+impl Protocol {
+    /// Figures with an interval.
+    fn compared(&self) -> usize {
+        let times = std::iter::once(&self.total).chain(self.steps.iter().map(|step| &step.measured));
+        let quantiles = times.flat_map(|measured| [&measured.p50, &measured.p99]);
+        let shares = self.shares.iter().filter(|share| share.comparable).count();
+        quantiles.filter(|quantile| quantile.at_least_ns.is_some()).count() + shares
+    }
+}
+
+fn protocol(proto: Proto, a: &[Folded], b: &[Folded], miss: f64) -> Protocol {
     let mut pairs: Vec<(Hop, Hop)> = a.iter().chain(b).flat_map(|run| run.steps.keys().copied()).collect();
     pairs.sort_unstable();
     pairs.dedup();
@@ -268,12 +301,13 @@ fn protocol(proto: Proto, a: &[Folded], b: &[Folded]) -> Protocol {
             };
             let beside = pair.1 == Hop::DevDone;
             let effect_ns = if beside { 0.0 } else { each(&in_b, journeys_b) - each(&in_a, journeys_a) };
-            let measured = measured(&in_a, &in_b);
+            let measured = measured(&in_a, &in_b, miss);
             Step { from: pair.0, to: pair.1, effect_ns: effect_ns.round() as i64, measured }
         })
         .collect();
     steps.sort_by_key(|step| Reverse((step.measured.change.is_found(), step.effect_ns.unsigned_abs())));
-    Protocol { proto, way, total: measured(&total(a), &total(b)), other_ways, steps, shares: shares(a, b) }
+    let total = measured(&total(a), &total(b), miss);
+    Protocol { proto, way, total, other_ways, steps, shares: shares(a, b, miss) }
 }
 
 /// Where journeys began and ended, and how many of each side.
@@ -289,13 +323,13 @@ fn ways(a: &[Folded], b: &[Folded]) -> Vec<OtherWay> {
         .collect()
 }
 
-fn measured(a: &[Times], b: &[Times]) -> Measured {
+fn measured(a: &[Times], b: &[Times], miss: f64) -> Measured {
     let n = |runs: &[Times]| runs.iter().map(|times| times.n).sum::<u64>();
     let (n_a, n_b) = (n(a), n(b));
     let of = |runs: &[Times], which: fn(&Times) -> Estimate| {
         runs.iter().filter(|times| times.n > 0).map(which).collect::<Vec<_>>()
     };
-    let both = |which: fn(&Times) -> Estimate| quantile(&of(a, which), &of(b, which));
+    let both = |which: fn(&Times) -> Estimate| quantile(of(a, which), of(b, which), miss);
     let (p50, p99) = (both(|times| times.p50), both(|times| times.p99));
     let change = match (n_a, n_b) {
         (1.., 0) => Change::OnlyInA,
@@ -305,22 +339,23 @@ fn measured(a: &[Times], b: &[Times]) -> Measured {
     Measured { n_a, n_b, p50, p99, change }
 }
 
-fn quantile(a: &[Estimate], b: &[Estimate]) -> Quantile {
+fn quantile(a: Vec<Estimate>, b: Vec<Estimate>, miss: f64) -> Quantile {
+    let (a, b) = runs::comparable(a, b);
     let figures = |runs: &[Estimate]| runs.iter().map(|run| run.ns as f64).collect::<Vec<_>>();
-    let (in_a, in_b) = (figures(a), figures(b));
+    let (in_a, in_b) = (figures(&a), figures(&b));
     let middle = |figures: &[f64]| mean(figures.iter().copied()).round() as u64;
     let (a_ns, b_ns) = (middle(&in_a), middle(&in_b));
     let nothing = a.is_empty() || b.is_empty();
-    let (low, high) = if nothing { (None, None) } else { runs::interval(a, b) };
     // Outwards, so that rounding widens it. Histograms end at 100 s; Student's interval can be far wider and still fits.
-    let (at_least_ns, at_most_ns) = (low.map(|ns| ns.floor() as i64), high.map(|ns| ns.ceil() as i64));
+    let interval = runs::interval(&a, &b, miss).map(|(low, high)| (low.floor() as i64, high.ceil() as i64));
+    let (at_least_ns, at_most_ns) = interval.unzip();
     let change = match (at_least_ns, at_most_ns) {
         (Some(1..), _) => Change::Slower,
         (_, Some(..=-1)) => Change::Faster,
         (Some(_), Some(_)) => Change::NotShown,
         _ => Change::TooFew,
     };
-    let worth = |runs: &[Estimate]| runs.iter().map(|run| run.worth).sum();
+    let worth = |runs: &[Estimate]| -> u64 { runs.iter().map(|run| run.worth).sum() };
     Quantile {
         a_ns,
         b_ns,
@@ -328,15 +363,15 @@ fn quantile(a: &[Estimate], b: &[Estimate]) -> Quantile {
         runs_b_ns: b.iter().map(|run| run.ns).collect(),
         spread_ns: runs::spread(&in_a, &in_b).map(|ns| ns.round() as u64),
         ratio: (a_ns > 0 && !nothing).then(|| b_ns as f64 / a_ns as f64),
-        worth_a: worth(a),
-        worth_b: worth(b),
+        worth_a: worth(&a),
+        worth_b: worth(&b),
         at_least_ns,
         at_most_ns,
         change,
     }
 }
 
-fn shares(a: &[Folded], b: &[Folded]) -> Vec<Share> {
+fn shares(a: &[Folded], b: &[Folded], miss: f64) -> Vec<Share> {
     let names = Verdict::NAMES.into_iter().chain(["resent"]);
     let count = |run: &Folded, kind: usize| run.counts.kinds.get(kind).copied().unwrap_or(run.counts.resent);
     let of = |runs: &[Folded]| runs.iter().map(|run| run.counts.journeys()).sum::<u64>();
@@ -347,9 +382,10 @@ fn shares(a: &[Folded], b: &[Folded]) -> Vec<Share> {
             runs.iter().map(share).collect::<Vec<_>>()
         };
         let (in_a, of_a, in_b, of_b) = (sum(a), of(a), sum(b), of(b));
-        let beyond_runs = runs::between(&each(a), &each(b)).is_none_or(|(low, high)| low > 0.0 || high < 0.0);
+        let interval = runs::between(&each(a), &each(b), miss);
+        let beyond_runs = interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         let differs = shares_differ((in_a, of_a), (in_b, of_b)) && beyond_runs;
-        Share { kind: name, a: in_a, of_a, b: in_b, of_b, differs }
+        Share { kind: name, a: in_a, of_a, b: in_b, of_b, comparable: interval.is_some(), differs }
     });
     all.filter(|share| share.a + share.b > 0).collect()
 }

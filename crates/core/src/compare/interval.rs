@@ -1,8 +1,8 @@
-//! What chance alone explains: ranks around a quantile, intervals around a share.
+//! What chance alone explains: ranks around a quantile, intervals around a share, Student's t.
 
 use super::blocks::Blocks;
 
-/// How often each interval of one capture may miss the true figure. Two of them make a difference.
+/// How often the interval of one quantile of one capture may miss the true figure.
 pub const MISS: f64 = 0.005;
 
 /// The number of standard deviations that [`MISS`] stands for, both sides together.
@@ -22,6 +22,12 @@ pub fn bounds_ns(times: &Blocks, q: f64) -> (Option<u64>, Option<u64>) {
     let high = high.and_then(|rank| times.all().at_rank_ns(scaled(rank, worth - 1)));
     // The outer edges of the buckets.
     (low.map(|(low, _)| low), high.map(|(_, high)| high))
+}
+
+/// Independent journeys of a capture that an interval of its quantile `q` takes.
+pub fn least_journeys(q: f64) -> u64 {
+    let tail = |q: f64| ((MISS / 2.0).ln() / q.ln()).ceil() as u64;
+    tail(q).max(tail(1.0 - q))
 }
 
 /// Two ranks between whose values the quantile `q` of what n values were taken from lies, but for [`MISS`].
@@ -65,6 +71,36 @@ fn ranks(n: u64, q: f64) -> (Option<u64>, Option<u64>) {
     ((low >= 1).then_some(low), (high <= n).then_some(high))
 }
 
+/// Student's t that is exceeded, either way, with a probability of `miss`; `freedom` is at least 1.
+pub fn student(freedom: usize, miss: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while exceeded(freedom, high) > miss {
+        (low, high) = (high, high * 2.0);
+    }
+    // Sixty halvings are as far as an f64 goes.
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if exceeded(freedom, middle) > miss { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// Probability that Student's t lies further from 0 than `t`: Abramowitz and Stegun 26.7.3 and 26.7.4.
+fn exceeded(freedom: usize, t: f64) -> f64 {
+    let angle = (t / (freedom as f64).sqrt()).atan();
+    let (sin, cos) = angle.sin_cos();
+    let odd = freedom % 2 == 1;
+    let (mut term, mut sum) = (if odd { cos } else { 1.0 }, 0.0);
+    let mut k = if odd { 3 } else { 2 };
+    while k <= freedom {
+        sum += term;
+        term *= cos * cos * (k - 1) as f64 / k as f64;
+        k += 2;
+    }
+    let inside = if odd { (angle + sin * sum) / std::f64::consts::FRAC_PI_2 } else { sin * sum };
+    1.0 - inside
+}
+
 /// Whether two shares differ by more than chance explains: their intervals (Wilson 1927) do not touch.
 pub fn shares_differ(a: (u64, u64), b: (u64, u64)) -> bool {
     let ((low_a, high_a), (low_b, high_b)) = (wilson(a), wilson(b));
@@ -103,9 +139,28 @@ mod tests {
         for (n, q, expected) in table {
             assert_eq!(ranks(n, q), expected, "n={n} q={q}");
         }
+        assert_eq!((least_journeys(0.5), least_journeys(0.99)), (9, 597));
         // Many: as the normal distribution has it.
         let (low, high) = ranks(1_000_000, 0.5);
         assert!(low.unwrap().abs_diff(500_000 - 1_403) <= 2 && high.unwrap().abs_diff(500_000 + 1_404) <= 2);
+    }
+
+    #[test]
+    fn student_is_as_tables_have_it() {
+        let table = [
+            (1, 0.01, 63.657),
+            (2, 0.01, 9.925),
+            (3, 0.01, 5.841),
+            (4, 0.01, 4.604),
+            (7, 0.01, 3.499),
+            (8, 0.05, 2.306),
+            (8, 0.001, 5.041),
+            (29, 0.001, 3.659),
+            (120, 0.01, 2.617),
+        ];
+        for (freedom, miss, t) in table {
+            assert!((student(freedom, miss) - t).abs() < 6e-4, "{freedom} {miss}: {}", student(freedom, miss));
+        }
     }
 
     #[test]

@@ -5,16 +5,14 @@
 //! (1908). What chance does within a run is in that spread too, but two or three runs can lie close together by luck or
 //! because a bucket of a histogram holds them all; so the interval is never narrower than what the runs' own intervals
 //! come to.
+//!
+//! Below [`LEAST_RUNS`] a side, or with a run too short for an interval of its own, there is no interval.
 
 use super::blocks::Blocks;
-use super::interval::bounds_ns;
+use super::interval::{bounds_ns, student};
 
-/// Student's t that is exceeded, either way, once in a hundred, by degrees of freedom from 1; beyond the last entry the
-/// last one is a little too large.
-const STUDENT: [f64; 30] = [
-    63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
-    2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
-];
+/// Runs a side that an interval takes. Two runs of one side agree by luck too often.
+pub const LEAST_RUNS: usize = 3;
 
 /// A quantile of one run, and where the true one may lie.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +24,6 @@ pub struct Estimate {
     /// So many independent journeys would say as much.
     pub worth: u64,
 }
-
-/// A difference of the means of two sides: at least and at most, as far as can be said.
-pub type Interval = (Option<f64>, Option<f64>);
 
 impl Estimate {
     pub fn of(times: &Blocks, q: f64) -> Self {
@@ -52,19 +47,22 @@ pub fn spread(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(((squares(a) + squares(b)) / freedom as f64).sqrt())
 }
 
-/// From where to where the difference of two means lies, by how much runs of one side differ.
-pub fn between(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+/// The interval of the difference of two means, from how much runs of one side differ. It misses with a probability of
+/// `miss`. `None` with too few runs.
+pub fn between(a: &[f64], b: &[f64], miss: f64) -> Option<(f64, f64)> {
+    if a.len().min(b.len()) < LEAST_RUNS {
+        return None;
+    }
     let spread = spread(a, b)?;
-    let freedom = a.len() + b.len() - 2;
-    let student = STUDENT[freedom.min(STUDENT.len()) - 1];
-    let half = student * spread * (1.0 / a.len() as f64 + 1.0 / b.len() as f64).sqrt();
+    let half =
+        student(a.len() + b.len() - 2, miss) * spread * (1.0 / a.len() as f64 + 1.0 / b.len() as f64).sqrt();
     let difference = mean(b.iter().copied()) - mean(a.iter().copied());
     Some((difference - half, difference + half))
 }
 
-/// From where to where the difference lies by what chance does within each run.
-fn within(a: &[Estimate], b: &[Estimate]) -> Interval {
-    // Of one run its own bounds; of several their distances from it, which average out.
+/// The interval of the difference from what chance does within each run; `None` if a run has no interval of its own.
+fn within(a: &[Estimate], b: &[Estimate]) -> Option<(f64, f64)> {
+    // The distances of each run's bounds from its figure average out over the runs.
     let distance = |side: &[Estimate], bound: fn(&Estimate) -> Option<u64>| {
         let each: Option<Vec<f64>> =
             side.iter().map(|run| Some((bound(run)? as f64 - run.ns as f64).abs())).collect();
@@ -74,39 +72,55 @@ fn within(a: &[Estimate], b: &[Estimate]) -> Interval {
     let high = |run: &Estimate| run.high_ns;
     let middle = |side: &[Estimate]| mean(side.iter().map(|run| run.ns as f64));
     let difference = middle(b) - middle(a);
-    let plus = |x: Option<f64>, y: Option<f64>| Some(x? + y?);
-    (
-        plus(distance(a, high), distance(b, low)).map(|d| difference - d),
-        plus(distance(a, low), distance(b, high)).map(|d| difference + d),
-    )
+    Some((
+        difference - (distance(a, high)? + distance(b, low)?),
+        difference + (distance(a, low)? + distance(b, high)?),
+    ))
 }
 
-/// From where to where the difference of a quantile lies. Both sides have a run.
-pub fn interval(a: &[Estimate], b: &[Estimate]) -> Interval {
-    let (low, high) = within(a, b);
+/// The interval of the difference of a quantile; `None` with too few runs, or too few journeys in one of them.
+pub fn interval(a: &[Estimate], b: &[Estimate], miss: f64) -> Option<(f64, f64)> {
     let figures = |side: &[Estimate]| side.iter().map(|run| run.ns as f64).collect::<Vec<_>>();
-    match between(&figures(a), &figures(b)) {
-        Some((least, most)) => {
-            (Some(low.map_or(least, |low| low.min(least))), Some(high.map_or(most, |high| high.max(most))))
-        }
-        None => (low, high),
-    }
+    let (least, most) = between(&figures(a), &figures(b), miss)?;
+    let (low, high) = within(a, b)?;
+    Some((low.min(least), high.max(most)))
+}
+
+/// The runs that a quantile is compared by: those with an interval of their own, if there are enough on both sides, and
+/// else all.
+pub fn comparable(a: Vec<Estimate>, b: Vec<Estimate>) -> (Vec<Estimate>, Vec<Estimate>) {
+    let bounded = |side: &[Estimate]| {
+        side.iter().copied().filter(|run| run.low_ns.is_some() && run.high_ns.is_some()).collect::<Vec<_>>()
+    };
+    let (in_a, in_b) = (bounded(&a), bounded(&b));
+    if in_a.len().min(in_b.len()) < LEAST_RUNS { (a, b) } else { (in_a, in_b) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MISS: f64 = 0.01;
+
     fn run(ns: u64, low_ns: u64, high_ns: u64) -> Estimate {
         Estimate { ns, low_ns: Some(low_ns), high_ns: Some(high_ns), worth: 100 }
     }
 
     #[test]
-    fn one_run_a_side_has_its_own_interval() {
-        let (low, high) = interval(&[run(100, 90, 120)], &[run(150, 145, 160)]);
-        assert_eq!((low, high), (Some(25.0), Some(70.0)));
-        let few = Estimate { high_ns: None, ..run(100, 90, 0) };
-        assert_eq!(interval(&[few], &[run(150, 145, 160)]), (None, Some(70.0)));
+    fn fewer_runs_than_three_a_side_have_no_interval() {
+        let (a, b) = (run(100, 90, 120), run(16_900, 16_000, 17_000));
+        assert_eq!(interval(&[a], &[b], MISS), None);
+        assert_eq!(interval(&[a; 2], &[b; 2], MISS), None);
+        assert_eq!(interval(&[a; 2], &[b; 9], MISS), None);
+        assert!(interval(&[a; 3], &[b; 3], MISS).is_some());
+    }
+
+    #[test]
+    fn runs_too_short_for_an_interval_of_their_own_do_not_count() {
+        let (run, few) = (run(100, 90, 120), Estimate { high_ns: None, ..run(300, 90, 0) });
+        assert_eq!(interval(&[run, run, few], &[run; 3], MISS), None);
+        assert_eq!(comparable(vec![run, run, few], vec![run; 3]).0.len(), 3);
+        assert_eq!(comparable(vec![run, run, few, run], vec![run; 3]).0.len(), 3);
     }
 
     #[test]
@@ -114,19 +128,18 @@ mod tests {
         // Means 11 and 21; squares around them 2 and 2, four degrees of freedom.
         let (a, b) = ([10.0, 12.0, 11.0], [20.0, 21.0, 22.0]);
         assert!((spread(&a, &b).unwrap() - 1.0).abs() < 1e-12);
-        let (low, high) = between(&a, &b).unwrap();
+        let (low, high) = between(&a, &b, MISS).unwrap();
         let half = 4.604 * (2.0_f64 / 3.0).sqrt();
-        assert!((low - (10.0 - half)).abs() < 1e-9 && (high - (10.0 + half)).abs() < 1e-9);
-        assert_eq!((between(&[1.0], &[2.0]), between(&[], &[2.0, 3.0])), (None, None));
-        assert!(between(&[1.0; 50], &[2.0; 50]).is_some());
+        assert!((low - (10.0 - half)).abs() < 1e-3 && (high - (10.0 + half)).abs() < 1e-3);
+        assert!(between(&[1.0; 50], &[2.0; 50], MISS).is_some());
     }
 
     #[test]
     fn runs_that_agree_by_luck_are_no_surer_than_each_of_them() {
         let side = |ns| [run(ns, ns - 40, ns + 40); 4];
-        let (low, high) = interval(&side(1_000), &side(1_010));
-        assert!(low.unwrap() < 0.0 && high.unwrap() > 20.0, "{low:?} {high:?}");
-        let (low, _) = interval(&side(1_000), &side(1_100));
-        assert!(low.unwrap() > 0.0);
+        let (low, high) = interval(&side(1_000), &side(1_010), MISS).unwrap();
+        assert!(low < 0.0 && high > 20.0, "{low:?} {high:?}");
+        let (low, _) = interval(&side(1_000), &side(1_100), MISS).unwrap();
+        assert!(low > 0.0);
     }
 }

@@ -1,5 +1,6 @@
 //! What makes two captures hard to compare.
 
+use super::runs::LEAST_RUNS;
 use super::{OtherWay, Protocol, Side};
 use crate::flow::Proto;
 use crate::hop::Hop;
@@ -25,10 +26,8 @@ pub enum Warning {
     Kernel(String, String),
     /// Not as many CPUs.
     Cpus(String, String),
-    /// One capture a side: how much runs of the same thing differ is not known.
-    OneRunEach,
-    /// One capture of this side: its runs are taken to differ as much as those of the other.
-    OneRun(Which),
+    /// Too few captures of A or of B for an interval.
+    TooFewRuns(usize, usize),
     /// A hop that only one of them has.
     LeftOut {
         /// Which hop.
@@ -78,11 +77,9 @@ pub(super) fn of(a: &Side, b: &Side) -> Vec<Warning> {
             all.push(Warning::EventsLost(which, lost));
         }
     }
-    match (a.runs.len(), b.runs.len()) {
-        (1, 1) => all.push(Warning::OneRunEach),
-        (1, 2..) => all.push(Warning::OneRun(Which::A)),
-        (2.., 1) => all.push(Warning::OneRun(Which::B)),
-        _ => {}
+    let (in_a, in_b) = (a.runs.len(), b.runs.len());
+    if (1..LEAST_RUNS).contains(&in_a.min(in_b)) {
+        all.push(Warning::TooFewRuns(in_a, in_b));
     }
     all
 }
@@ -140,22 +137,18 @@ impl fmt::Display for Warning {
             Self::Host(a, b) => write!(f, "A was taken on {a}, B on {b}"),
             Self::Kernel(a, b) => write!(f, "A ran on Linux {a}, B on Linux {b}"),
             Self::Cpus(a, b) => write!(f, "A had {a} CPUs, B {b}"),
-            Self::OneRunEach => f.write_str(
-                "one recording a side: how much runs of the same thing differ is not known, and may be all that is \
-                 seen here; give several of each, as in `compare A1 A2 A3 -- B1 B2 B3`",
+            Self::TooFewRuns(a, b) => write!(
+                f,
+                "recordings of A: {a}, of B: {b}. Recordings of the same thing differ too, and by how much takes at least \
+                 {LEAST_RUNS} a side: no intervals and no advice. Next step: record more of each, as in \
+                 `compare A1 A2 A3 -- B1 B2 B3`"
             ),
-            Self::OneRun(which) => {
-                write!(f, "one recording of {which}: its runs are taken to differ as much as those of the other side")
-            }
             Self::LeftOut { hop, not_in, because: None } => write!(f, "{hop} was off in {not_in}: left out"),
             Self::LeftOut { hop, not_in, because: Some(because) } => {
                 write!(f, "{hop} could not be had in {not_in}: left out ({because})")
             }
             Self::Backend(hop, a, b) => {
-                write!(
-                    f,
-                    "{hop} was taken by {a} and by {b}: part of a difference may be the probe's"
-                )
+                write!(f, "{hop} was taken by {a} and by {b}: part of a difference may be the probe's")
             }
             Self::OtherWay { proto, way, other, n } => write!(
                 f,

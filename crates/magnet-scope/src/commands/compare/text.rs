@@ -1,7 +1,9 @@
 //! A comparison as text: two lines a step, first the figures, then what they come to.
 
 use crate::wrap::wrap;
-use magscope_core::compare::{Change, Comparison, Measured, Protocol, Quantile, Share, Summary};
+use magscope_core::compare::{
+    Change, Comparison, Measured, Protocol, Quantile, Share, Summary, least_journeys,
+};
 use magscope_scope::format::{count, duration, percent, short_duration};
 use std::fmt::Write;
 
@@ -19,21 +21,22 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     for warning in &comparison.warnings {
         wrap(&mut text, &format!("!  {warning}"), width, "   ");
     }
-    let several = comparison.a.runs + comparison.b.runs > 2;
     for protocol in &comparison.protocols {
-        write_protocol(&mut text, protocol, several, width);
+        write_protocol(&mut text, protocol, width);
     }
     if comparison.protocols.is_empty() {
         text.push_str("\nNo journeys in either.\n");
         return text;
     }
-    let how = if several {
-        "Student's for the means of the recordings' figures, and never narrower than what order statistics say of each"
-    } else {
-        "from order statistics of A and of B, whatever the distribution, wider where neighbouring journeys are alike"
-    };
     let method = format!(
-        "Intervals are {:.0} % ones, {how}. Steps with a difference come first, then by their effect on the mean total.",
+        "An interval takes {} recordings a side, and in each {} journeys for the p50 and {} for the p99, more where \
+         neighbouring journeys are alike. Intervals are Student's for the means of the recordings' figures, never narrower \
+         than order statistics of each recording. All {} of this table hold at once with {:.0} % confidence. Steps with a \
+         difference come first, then by their effect on the mean total.",
+        comparison.least_runs,
+        least_journeys(0.5),
+        least_journeys(0.99),
+        comparison.compared,
         comparison.confidence * 100.0
     );
     text.push('\n');
@@ -57,7 +60,7 @@ fn summary(side: &Summary) -> String {
     text
 }
 
-fn write_protocol(text: &mut String, protocol: &Protocol, several: bool, width: usize) {
+fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
     let _ = writeln!(
         text,
         "\n{:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
@@ -69,16 +72,9 @@ fn write_protocol(text: &mut String, protocol: &Protocol, several: bool, width: 
         "p99 A",
         "p99 B"
     );
-    row(text, "total", &protocol.total, None, several, width);
+    row(text, "total", &protocol.total, None, width);
     for step in &protocol.steps {
-        row(
-            text,
-            &format!("{} → {}", step.from, step.to),
-            &step.measured,
-            Some(step.effect_ns),
-            several,
-            width,
-        );
+        row(text, &format!("{} → {}", step.from, step.to), &step.measured, Some(step.effect_ns), width);
     }
     shares(text, &protocol.shares, width);
     wrap(text, &conclusion(protocol), width, INDENT);
@@ -95,7 +91,8 @@ fn conclusion(protocol: &Protocol) -> String {
             return format!("{proto}: nothing to compare");
         }
         Change::OnlyInA | Change::OnlyInB => "no total to compare",
-        Change::NotShown | Change::TooFew => "no difference shown on the whole",
+        Change::NotShown => "no difference shown on the whole",
+        Change::TooFew => "too few recordings or journeys to compare the whole",
     };
     let found = protocol.steps.iter().filter(|step| step.measured.change.is_found());
     match found.max_by_key(|step| step.effect_ns.unsigned_abs()) {
@@ -104,12 +101,14 @@ fn conclusion(protocol: &Protocol) -> String {
             format!("{proto}: {total}; look first at {} → {} ({effect} of the mean total)", step.from, step.to)
         }
         None if protocol.total.change.is_found() => format!("{proto}: {total}, in no step by itself"),
-        None if protocol.total.n_a.min(protocol.total.n_b) == 0 => format!("{proto}: {total}"),
+        None if protocol.total.n_a.min(protocol.total.n_b) == 0 || protocol.total.change == Change::TooFew => {
+            format!("{proto}: {total}")
+        }
         None => format!("{proto}: no difference shown, on the whole or in any step"),
     }
 }
 
-fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, several: bool, width: usize) {
+fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, width: usize) {
     let figure = |n: u64, ns: u64| if n == 0 { "·".to_owned() } else { duration(ns) };
     let line = format!(
         "{name:<24}  {:>8} {:>8}  {:>7} {:>7}  {:>7} {:>7}",
@@ -121,23 +120,19 @@ fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, se
         figure(row.n_b, row.p99.b_ns)
     );
     let _ = writeln!(text, "{}", line.trim_end());
-    wrap(text, &format!("{INDENT}{}", verdict(row, effect_ns, several)), width, INDENT);
+    wrap(text, &format!("{INDENT}{}", verdict(row, effect_ns)), width, INDENT);
 }
 
 /// What a person can act on.
-fn verdict(row: &Measured, effect_ns: Option<i64>, several: bool) -> String {
-    let n = count(row.n_a.min(row.n_b));
+fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
     let word = match row.change {
         Change::Slower => "slower",
         Change::Faster => "faster",
         Change::Mixed => "changed",
-        Change::NotShown if several => {
-            return format!("no difference beyond what runs differ by: p50 within {}", interval(&row.p50));
-        }
         Change::NotShown => {
-            return format!("no difference that n={n} could show: p50 within {}", interval(&row.p50));
+            return format!("no difference beyond what runs differ by: {}", differences(row));
         }
-        Change::TooFew => return format!("no difference that n={n} could show: too few for an interval"),
+        Change::TooFew => return "no interval: too few recordings, or too few journeys in them".to_owned(),
         Change::OnlyInA => return "only in A".to_owned(),
         Change::OnlyInB => return "only in B".to_owned(),
     };
@@ -157,14 +152,17 @@ fn verdict(row: &Measured, effect_ns: Option<i64>, several: bool) -> String {
     format!("{word}: {}", parts.join(", "))
 }
 
-/// From where to where a difference lies, as far as can be said.
+/// The intervals of the quantiles that have one.
+fn differences(row: &Measured) -> String {
+    let each = [("p50", &row.p50), ("p99", &row.p99)];
+    let each = each.iter().filter(|(_, quantile)| quantile.change != Change::TooFew);
+    each.map(|(name, quantile)| format!("{name} within {}", interval(quantile))).collect::<Vec<_>>().join(", ")
+}
+
+/// The interval of a difference.
 fn interval(quantile: &Quantile) -> String {
-    match (quantile.at_least_ns, quantile.at_most_ns) {
-        (Some(low), Some(high)) => format!("{} to {}", signed(low), signed(high)),
-        (Some(low), None) => format!("at least {}", signed(low)),
-        (None, Some(high)) => format!("at most {}", signed(high)),
-        (None, None) => "any".to_owned(),
-    }
+    let ends = quantile.at_least_ns.zip(quantile.at_most_ns);
+    ends.map_or_else(|| "any".to_owned(), |(low, high)| format!("{} to {}", signed(low), signed(high)))
 }
 
 fn signed(ns: i64) -> String {
