@@ -240,6 +240,13 @@ pub struct Several {
     pub hosts: Vec<HostOf>,
 }
 
+impl Several {
+    /// The host that a network namespace is of.
+    pub fn host_of(&self, netns: u32) -> Option<&str> {
+        self.hosts.iter().find(|of| of.netns == netns).map(|of| of.host.as_str())
+    }
+}
+
 /// Which host a network namespace is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOf {

@@ -74,13 +74,31 @@ impl Names {
         self.hosts.get(usize::from(node)).cloned().unwrap_or_default()
     }
 
+    /// The name of the host that a network namespace is of. A recording of a log of several hosts is one node.
+    pub fn host_of(&self, node: u16, netns: u32) -> Arc<str> {
+        let several = self.infos.get(usize::from(node)).and_then(|info| info.several.as_ref());
+        several.and_then(|several| several.host_of(netns)).map_or_else(|| self.host(node), |host| host.into())
+    }
+
+    /// The same of a flow; that of the node if the flow was never announced.
+    pub fn host_of_flow(&self, node: u16, flow: FlowId) -> Arc<str> {
+        self.flow(node, flow).map_or_else(|| self.host(node), |flow| self.host_of(node, flow.netns))
+    }
+
     /// What a person calls a network namespace of a node, without the host.
     pub fn place(&mut self, node: u16, netns: u32) -> Arc<str> {
         if let Some(named) = self.named.get(&(node, netns)) {
             return named.clone();
         }
         let info = self.infos.get(usize::from(node));
-        let name: Arc<str> = info.map(|info| info.netns_name(netns)).unwrap_or_default().into();
+        let name = info.map(|info| info.netns_name(netns)).unwrap_or_default();
+        let host = info.and_then(|info| info.several.as_ref()).and_then(|several| several.host_of(netns));
+        // Among several hosts the host stands in front of the name.
+        let name: Arc<str> = match host.and_then(|host| name.strip_prefix(host)) {
+            Some("") => Arc::default(),
+            Some(rest) => rest.strip_prefix('/').unwrap_or(&name).into(),
+            None => name.into(),
+        };
         if self.named.len() < MOST {
             self.named.insert((node, netns), name.clone());
         }

@@ -154,3 +154,67 @@ fn every_datagram_of_one_call_keeps_its_send() {
         }
     }
 }
+
+/// The log of a generated capture as if its two ends were two hosts, whose threads have the same numbers.
+fn of_two_hosts(log: &str) -> String {
+    let rx = |line: &str| {
+        let event = line.split(' ').find_map(|field| field.strip_prefix("NL.EVNT="));
+        let hop = event.and_then(|event| event.parse::<Hop>().ok());
+        hop.is_some_and(|hop| hop.direction() == magscope_core::Direction::Rx)
+    };
+    let host = |line: &str| if rx(line) { "vm-2" } else { "vm-1" };
+    let field = |line: &str, field: &str| match field.split_once('=') {
+        Some(("HOST", _)) => format!("HOST={}", host(line)),
+        Some(("MAG.NODE", _)) => "MAG.NODE=init".to_owned(),
+        _ => field.to_owned(),
+    };
+    let each =
+        log.lines().map(|line| line.split(' ').map(|f| field(line, f)).collect::<Vec<_>>().join(" ") + "\n");
+    each.collect()
+}
+
+/// Events of the hops above the packets, by hop.
+fn upper(recording: &Recording) -> Vec<(Hop, usize)> {
+    let hops = [Hop::SockReady, Hop::TaskWake, Hop::TaskRun];
+    let events = || recording.batches.iter().flat_map(|batch| &batch.events).filter(|e| e.proto == Proto::TCP);
+    hops.map(|hop| (hop, events().filter(|event| event.hop == hop).count())).to_vec()
+}
+
+#[test]
+fn a_log_of_two_hosts_keeps_their_names() {
+    let options = GeneratorOptions { events: 20_000, ..GeneratorOptions::default() };
+    let names = ["client".to_owned(), "server".to_owned()];
+    let recording = Recording::generated(options, &names);
+    let log = of_two_hosts(&written(&recording, Dialect::Ulm, 1_767_323_045_000_000_000));
+    assert!(log.contains("HOST=vm-1 ") && log.contains("HOST=vm-2 "));
+    let back = read(&log);
+    let again = written(&back, Dialect::Ulm, 0);
+    let names = |log: &str| {
+        let name = |field: &&str| field.starts_with("HOST=") || field.starts_with("MAG.NODE=");
+        let mut all: Vec<String> =
+            log.lines().map(|line| line.split(' ').filter(name).collect::<Vec<_>>().join(" ")).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(names(&again).len(), names(&log).len());
+    assert!(names(&again) == names(&log), "{:?} was {:?}", names(&again).first(), names(&log).first());
+}
+
+#[test]
+fn a_log_has_as_many_wake_ups_as_the_capture_had() {
+    let options = GeneratorOptions { events: 20_000, ..GeneratorOptions::default() };
+    let recording = Recording::generated(options, &["a".to_owned(), "b".to_owned()]);
+    for dialect in [Dialect::Ulm, Dialect::Bp] {
+        let back = read(&written(&recording, dialect, 0));
+        for ((hop, was), (_, is)) in upper(&recording).into_iter().zip(upper(&back)) {
+            // What no journey passed is in no log; more than there were would be made up.
+            assert!(is <= was, "{hop}: {is} of {was}");
+        }
+    }
+}
+
+#[test]
+fn netloggers_size_is_bytes() {
+    let line = "DATE=20070215110703.2102 HOST=a NL.EVNT=ip.out ID=1 SRC=10.1.1.10 DST=10.1.1.11 SZ=1448";
+    assert_eq!(read(line).batches[0].events[0].len, 1_448);
+}

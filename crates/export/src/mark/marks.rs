@@ -7,6 +7,7 @@ use crate::timeline::TimeLine;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
+use magscope_core::journey::{Presence, Rungs};
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
@@ -44,14 +45,9 @@ impl Marks {
                     let flow = self.names.flow(*node, sample.flow).copied();
                     let place = flow.map(|flow| self.names.place(*node, flow.netns)).unwrap_or_default();
                     let ends = flow.map(|flow| (flow.local, flow.remote));
+                    let host = self.names.host_of_flow(*node, sample.flow);
                     let what = What::Sample { sample: Box::new(*sample), ends };
-                    out(Mark {
-                        ns: self.line.ns(sample.time_ns),
-                        node: *node,
-                        host: host.clone(),
-                        place,
-                        what,
-                    });
+                    out(Mark { ns: self.line.ns(sample.time_ns), node: *node, host, place, what });
                 }
                 for loss in &batch.losses {
                     let what = What::Loss { to_ns: self.line.ns(loss.to_ns), loss: *loss };
@@ -86,8 +82,11 @@ impl Marks {
         };
         let probe = self.names.probe(node, hit.probe).cloned().unwrap_or_else(unnamed);
         let comm = self.names.comm(node, hit.tid).into();
-        let (ns, host, place) =
-            (self.line.ns(hit.time_ns), self.names.host(node), self.names.place_of(node, hit.flow));
+        let (ns, host, place) = (
+            self.line.ns(hit.time_ns),
+            self.names.host_of_flow(node, hit.flow),
+            self.names.place_of(node, hit.flow),
+        );
         Mark { ns, node, host, place, what: What::Probe(Box::new(Probed { hit: *hit, probe, ends, comm })) }
     }
 
@@ -120,13 +119,11 @@ impl Marks {
             total_ns: journey.total_ns().map(|ns| (ns, journey.total_half_width_ns())),
             sender: name(context.sender(journey)),
             reader: name(context.reader(journey)),
+            poller: journey.reader.filter(|_| journey.presence == Presence::Polling).map_or(0, |who| who.tid),
             netns: (tx.map_or(0, |flow| flow.netns), rx.map_or(0, |flow| flow.netns)),
             written: OnceLock::new(),
         });
-        let places = Places {
-            tx: (journey.tx_node, self.names.host(journey.tx_node), self.place(journey.tx_node, tx)),
-            rx: (journey.rx_node, self.names.host(journey.rx_node), self.place(journey.rx_node, rx)),
-        };
+        let places = Places { tx: self.end(journey.tx_node, tx), rx: self.end(journey.rx_node, rx) };
         let first = journey.all_rungs().next().map(|rung| (rung.hop, rung.copy));
         let last = journey.rungs.last().and_then(|hop| journey.rung(hop)).map(|rung| (rung.hop, rung.copy));
         for (rung, span) in journey.spans() {
@@ -177,8 +174,12 @@ impl Marks {
         out(places.mark(ns, after, What::Ended { about, after, reason }));
     }
 
-    fn place(&mut self, node: u16, flow: Option<&Flow>) -> Arc<str> {
-        flow.map(|flow| self.names.place(node, flow.netns)).unwrap_or_default()
+    /// Number, host and namespace of one end of a journey.
+    fn end(&mut self, node: u16, flow: Option<&Flow>) -> (u16, Arc<str>, Arc<str>) {
+        match flow {
+            Some(flow) => (node, self.names.host_of(node, flow.netns), self.names.place(node, flow.netns)),
+            None => (node, self.names.host(node), Arc::default()),
+        }
     }
 }
 

@@ -150,6 +150,8 @@ pub struct About {
     pub sender: Box<str>,
     /// The reading thread's name.
     pub reader: Box<str>,
+    /// The thread that polled and was there when the data came; 0: none.
+    pub poller: u32,
     /// Network namespaces of the two ends.
     pub netns: (u32, u32),
     /// What a format wrote about it once and needs again.

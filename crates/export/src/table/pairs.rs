@@ -47,7 +47,8 @@ impl Pairs {
         if let Some((from, to)) = &self.nodes {
             let mut is = |node: u16, flow: Option<&magscope_core::Flow>, name: &str| {
                 flow.is_some_and(|flow| {
-                    *self.names.host(node) == *name || *self.names.place(node, flow.netns) == *name
+                    *self.names.host_of(node, flow.netns) == *name
+                        || *self.names.place(node, flow.netns) == *name
                 })
             };
             if !is(journey.tx_node, tx, from) || !is(journey.rx_node, rx, to) {
@@ -66,9 +67,9 @@ impl Pairs {
         rows.bytes.push(journey.bytes());
         rows.verdict.push(journey.verdict.name());
         rows.whole.push(journey.verdict.is_whole());
-        rows.tx_host.push(&tx.map(|_| self.names.host(journey.tx_node)).unwrap_or_default());
+        rows.tx_host.push(&tx.map(|flow| self.names.host_of(journey.tx_node, flow.netns)).unwrap_or_default());
         rows.tx_place.push(&tx.map(|flow| self.names.place(journey.tx_node, flow.netns)).unwrap_or_default());
-        rows.rx_host.push(&rx.map(|_| self.names.host(journey.rx_node)).unwrap_or_default());
+        rows.rx_host.push(&rx.map(|flow| self.names.host_of(journey.rx_node, flow.netns)).unwrap_or_default());
         rows.rx_place.push(&rx.map(|flow| self.names.place(journey.rx_node, flow.netns)).unwrap_or_default());
         rows.sender.push(context.sender(journey).map_or("", |task| task.comm.as_str()));
         rows.reader.push(context.reader(journey).map_or("", |task| task.comm.as_str()));

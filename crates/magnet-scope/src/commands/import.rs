@@ -148,6 +148,11 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     if bad.lines > 0 {
         output::note(&format!("{} lines were not understood", count(bad.lines)));
     }
+    if events.renumbered() > 0 {
+        let what =
+            "threads have other numbers than in the log: two of its hosts have threads of the same number";
+        output::note(&format!("{} {what}", count(events.renumbered())));
+    }
     unknown(&events.unknown);
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Dump {
         let comm: String = self.names.comm(node, event.tid).replace(char::is_control, "?");
         let Event { socket, len, cpu, tgid, tid, seq, detail, .. } = event;
         let (ns, hop, host, proto) =
-            (self.line.ns(event.time_ns), event.hop, self.names.host(node), event.proto);
+            (self.line.ns(event.time_ns), event.hop, self.names.host_of_flow(node, event.flow), event.proto);
         self.lines += 1;
         // Writing into a Vec cannot fail.
         let _ = writeln!(
@@ -56,7 +56,7 @@ impl Dump {
         let (local, remote) = flow.map(|f| (f.local.to_string(), f.remote.to_string())).unwrap_or_default();
         let comm: String = self.names.comm(node, hit.tid).replace(char::is_control, "?");
         let ProbeHit { socket, len, cpu, tgid, tid, seq, .. } = hit;
-        let (ns, host, proto) = (self.line.ns(hit.time_ns), self.names.host(node), hit.proto);
+        let (ns, host, proto) = (self.line.ns(hit.time_ns), self.names.host_of_flow(node, hit.flow), hit.proto);
         let value = hit.value(0).unwrap_or(0);
         self.lines += 1;
         let _ = writeln!(

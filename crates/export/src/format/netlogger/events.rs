@@ -7,7 +7,7 @@
 use super::hosts::Hosts;
 use super::read::Line;
 use super::rejoin::rejoin;
-use super::threads::Threads;
+use super::threads::{Threads, Tids};
 use crate::wire::mix;
 use magscope_core::clock::ClockSample;
 use magscope_core::hash::{Map, Set};
@@ -49,6 +49,7 @@ pub struct Events {
     /// Marks of the socket layer that several journeys tell.
     told: Set<(u8, u64, u64, u32)>,
     threads: Threads,
+    tids: Tids,
     hosts: Hosts,
     sample: Option<TcpSample>,
     seen: HopSet,
@@ -103,7 +104,8 @@ impl Events {
 
     fn hit(&mut self, line: &Line<'_>, ns: u64, hop: Hop) {
         let number = |names: &[&str]| line.number::<u32>(names).unwrap_or(0);
-        let len = line.number::<u64>(&["VOL", "bytes", "NBYTES"]).unwrap_or(0).min(u64::from(u32::MAX)) as u32;
+        let len =
+            line.number::<u64>(&["VOL", "bytes", "NBYTES", "SZ"]).unwrap_or(0).min(u64::from(u32::MAX)) as u32;
         let seq = line.number::<u32>(&["MAG.SEQ"]);
         let proto = proto(line.get(&["PROT", "proto"]), seq.is_some());
         let flow = self.flow(line, hop, proto);
@@ -118,7 +120,8 @@ impl Events {
         event.seq = seq.unwrap_or(0);
         event.cpu = number(&["MAG.CPU"]).min(u32::from(u16::MAX)) as u16;
         event.tgid = number(&["PS", "pid"]);
-        event.tid = number(&["MAG.TID", "tid"]);
+        let host = line.get(&["HOST", "host"]).unwrap_or_default();
+        event.tid = self.tids.number(host, number(&["MAG.TID", "tid"]));
         let packet = matches!(hop.layer(), magscope_core::Layer::Ip | magscope_core::Layer::Device)
             || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv);
         // Above IP a datagram has no identification yet, or no more.
@@ -152,7 +155,12 @@ impl Events {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
             Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
+            // A wake-up and a run are a thread's: they have no bytes.
+            Hop::TaskWake | Hop::TaskRun => (event.seq, event.len) = (0, 0),
             _ => {}
+        }
+        if hop == Hop::SockReady {
+            event.detail = self.tids.number(host, number(&["MAG.POLL", "mag.poller"]));
         }
         if hop == Hop::TaskRun {
             self.threads.run(line, &event);
@@ -301,6 +309,11 @@ impl Events {
             self.places.iter().map(|((host, _), netns)| HostOf { netns: *netns, host: host.clone() }).collect();
         let is_one = hosts.iter().all(|of| of.host == hosts[0].host);
         (!is_one).then(|| Several { across: self.hosts.across(), hosts })
+    }
+
+    /// Threads that have another number here than in the log, because two of its hosts have that number.
+    pub fn renumbered(&self) -> u64 {
+        self.tids.renumbered
     }
 
     /// What is known of the host: all names that stood in the lines so far.

@@ -68,6 +68,18 @@ fn super_packets(of_one_instant: &mut [Event]) {
 
 /// Puts `event` into `before` if the two are one.
 fn join(before: &mut Event, event: &Event) -> bool {
+    let ready = before.proto == Proto::TCP && before.hop == Hop::SockReady;
+    let poller = before.detail.max(event.detail);
+    // A reader that polled has a part in some of the journeys only.
+    let (was, is) = (Event { detail: 0, ..*before }, Event { detail: 0, ..*event });
+    if ready && is.proto == Proto::TCP && place(&was) == place(&is) {
+        // Data up to a number was ready: each of its journeys has a line with its own end. Sequence numbers wrap.
+        if event.seq.wrapping_sub(before.seq).cast_signed() > 0 {
+            before.seq = event.seq;
+        }
+        before.detail = poller;
+        return true;
+    }
     if before.proto != event.proto || place(before) != place(event) {
         return false;
     }
@@ -128,6 +140,15 @@ mod tests {
         // What does not touch, is elsewhere, or is no stream stays apart.
         let want = [(1, 0, 25), (1, 25, 5), (2, 100, 10), (2, 111, 10), (3, wraps, 15), (4, 0, 5), (4, 0, 5)];
         assert_eq!(ranges, want);
+    }
+
+    #[test]
+    fn one_announcement_of_ready_data_is_one_event_for_all_its_journeys() {
+        let ready = |ns, seq| Event { seq, ..Event::at(Hop::SockReady, ns) };
+        let mut events = vec![ready(1, 20), ready(1, 30), ready(1, 10), ready(2, u32::MAX - 5), ready(2, 4)];
+        rejoin(&mut events);
+        let all: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq)).collect();
+        assert_eq!(all, [(1, 30), (2, 4)]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the threads of a log did without its saying so.
+//! What the threads of a log did without its saying so, and their numbers where it has several hosts.
 
 use super::read::Line;
 use magscope_core::hash::Map;
@@ -7,6 +7,45 @@ use std::collections::BTreeMap;
 
 /// Sends and runs that are kept, at most.
 const MOST: usize = 1 << 16;
+
+/// The first number that no thread of Linux has: `PID_MAX_LIMIT`.
+const FIRST_FREE: u32 = 1 << 22;
+
+/// Numbers of threads. A recording has each of them once, and two hosts may have the same.
+#[derive(Default)]
+pub struct Tids {
+    /// The host whose thread has its own number.
+    owners: Map<u32, String>,
+    others: Map<(String, u32), u32>,
+    /// Threads that have another number than in the log.
+    pub renumbered: u64,
+}
+
+impl Tids {
+    /// The number of a thread of a host in the recording.
+    pub fn number(&mut self, host: &str, tid: u32) -> u32 {
+        let Some(owner) = self.owners.get(&tid) else {
+            if tid != 0 && self.owners.len() < MOST {
+                self.owners.insert(tid, host.to_owned());
+            }
+            return tid;
+        };
+        if owner == host {
+            return tid;
+        }
+        let key = (host.to_owned(), tid);
+        if let Some(other) = self.others.get(&key) {
+            return *other;
+        }
+        if self.others.len() >= MOST {
+            return tid;
+        }
+        let other = FIRST_FREE + self.others.len() as u32;
+        self.others.insert(key, other);
+        self.renumbered += 1;
+        other
+    }
+}
 
 /// A reader that was awake when the data came.
 #[derive(Clone, Copy)]
@@ -68,5 +107,20 @@ impl Threads {
             let Awake { ready_ns, cpu, tgid } = awake?;
             Some(Event { tid, tgid, cpu, ..Event::at(Hop::TaskWake, ready_ns.saturating_sub(1)) })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_two_hosts_with_one_number_have_two() {
+        let mut tids = Tids::default();
+        assert_eq!((tids.number("a", 7), tids.number("b", 8), tids.number("b", 0)), (7, 8, 0));
+        let other = tids.number("b", 7);
+        assert!(other >= FIRST_FREE, "{other}");
+        assert_eq!((tids.number("b", 7), tids.number("a", 7), tids.number("a", 0)), (other, 7, 0));
+        assert_eq!(tids.renumbered, 1);
     }
 }

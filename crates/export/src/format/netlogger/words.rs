@@ -42,6 +42,7 @@ pub struct Words {
     pub reason: &'static [u8],
     pub kept: &'static [u8],
     pub hop: &'static [u8],
+    pub poller: &'static [u8],
     pub total: &'static [u8],
     pub total_error: &'static [u8],
 }
@@ -84,6 +85,7 @@ const ULM: Words = Words {
     reason: b"MAG.RSN",
     kept: b"MAG.KEPT",
     hop: b"MAG.HOP",
+    poller: b"MAG.POLL",
     total: b"MAG.ALL",
     total_error: b"MAG.AERR",
 };
@@ -119,6 +121,7 @@ const BP: Words = Words {
     reason: b"mag.reason",
     kept: b"mag.kept",
     hop: b"mag.hop",
+    poller: b"mag.poller",
     total: b"mag.total_ns",
     total_error: b"mag.total_half_width_ns",
 };

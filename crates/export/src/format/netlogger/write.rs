@@ -147,6 +147,9 @@ impl NetLogger {
         if netns != 0 {
             number(line, words.netns, u64::from(netns));
         }
+        if hit.hop == Hop::SockReady && hit.about.poller != 0 {
+            number(line, words.poller, u64::from(hit.about.poller));
+        }
         if hit.again > 0 {
             number(line, words.again, u64::from(hit.again));
         }
@@ -311,6 +314,7 @@ mod tests {
             total_ns: Some((5, 1)),
             sender: comm.into(),
             reader: comm.into(),
+            poller: 0,
             netns: (1, 2),
             written: OnceLock::new(),
         };

@@ -210,7 +210,7 @@ impl Pcapng {
         let event = &waiting.event;
         let number = self.interfaces.len() as u32;
         let place = self.names.place(waiting.node, waiting.flow.netns);
-        let host = self.names.host(waiting.node);
+        let host = self.names.host_of(waiting.node, waiting.flow.netns);
         let id = *self.interfaces.entry((waiting.node, waiting.flow.netns, event.hop)).or_insert_with(|| {
             interface(&mut self.buffer, &format!("{host}/{place} {}", event.hop), event.hop);
             number

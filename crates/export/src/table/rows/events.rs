@@ -13,13 +13,20 @@ pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names,
     rows.rows += events.len();
     rows.ts_ns.extend(each().map(|event| line.ns(event.time_ns)));
     rows.ts.extend(each().map(|event| line.ns(event.time_ns)), line.to_utc_ns.is_some());
-    rows.host.repeat(&names.host(node), events.len());
+    let several = names.infos().get(usize::from(node)).is_some_and(|info| info.several.is_some());
+    if !several {
+        rows.host.repeat(&names.host(node), events.len());
+    }
     let (mut places, mut hops, mut protos, mut comms) =
         (Keys::default(), Keys::default(), Keys::default(), Keys::default());
     for event in events {
         let netns = names.netns(node, event);
         let place = netns.and_then(|netns| places.get(netns, || rows.place.key(&names.place(node, netns))));
         rows.place.push_key(place);
+        if several {
+            let host = netns.map_or_else(|| names.host(node), |netns| names.host_of(node, netns));
+            rows.host.push(&host);
+        }
         let hop_key = hops.get(event.hop as u8, || rows.hop.key(event.hop.name()));
         rows.hop.push_key(hop_key);
         let proto_key = protos.get(event.proto.0, || rows.proto.key(&proto(event.proto)));

@@ -42,7 +42,7 @@ impl<'j> End<'j> {
         };
         End {
             task,
-            host: rows.host.key(&names.host(node)),
+            host: rows.host.key(&flow.map_or_else(|| names.host(node), |flow| names.host_of(node, flow.netns))),
             place: flow.and_then(|flow| rows.place.key(&names.place(node, flow.netns))),
             direction: rows.direction.key(direction),
             proto: rows.proto.key(&proto(journey.proto)),

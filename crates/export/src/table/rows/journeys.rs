@@ -48,7 +48,8 @@ impl Ends {
         let (tx, rx) = (context.tx_flow(journey), context.rx_flow(journey));
         let ends = wire::ends(tx, rx);
         let mut place = |node: u16, flow: Option<&magscope_core::Flow>| {
-            flow.map(|flow| (names.host(node), names.place(node, flow.netns))).unwrap_or_default()
+            flow.map(|flow| (names.host_of(node, flow.netns), names.place(node, flow.netns)))
+                .unwrap_or_default()
         };
         let (tx_names, rx_names) = (place(journey.tx_node, tx), place(journey.rx_node, rx));
         // A flow may be announced later than its first journey ends.

@@ -160,7 +160,10 @@ impl Rows {
         }
         let host = names.host(node);
         if chosen.has(Table::Tcp) {
-            batch.tcp.iter().for_each(|sample| samples::tcp_row(&mut tables.tcp, *line, &host, sample));
+            for sample in &batch.tcp {
+                let host = names.host_of_flow(node, sample.flow);
+                samples::tcp_row(&mut tables.tcp, *line, &host, sample);
+            }
         }
         if chosen.has(Table::Losses) {
             batch.losses.iter().for_each(|loss| samples::loss_row(&mut tables.losses, *line, &host, loss));
