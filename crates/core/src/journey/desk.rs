@@ -180,8 +180,8 @@ impl Desk {
             self.counters.evicted += 1;
         }
         self.counters.journeys += 1;
-        let verdict = self.verdict(ends, piece, why);
         let (rungs, copies, copy) = piece.ladder();
+        let verdict = self.verdict(ends, piece, rungs.last(), why);
         let who = |who: Who| if who.is_none() { None } else { Some(who) };
         let range = if ends.proto == Proto::TCP { piece.start..piece.end } else { 0..piece.end - piece.start };
         let rx_flow = if is_copy { piece.rx_flow } else { ends.rx.flow };
@@ -207,8 +207,9 @@ impl Desk {
         });
     }
 
-    fn verdict(&self, ends: &Ends, piece: &Piece, why: Why) -> Verdict {
-        let Some(last) = piece.rungs.last() else { return Verdict::Evicted };
+    /// `last` is the last hop of the journey.
+    fn verdict(&self, ends: &Ends, piece: &Piece, last: Option<Hop>, why: Why) -> Verdict {
+        let Some(last) = last else { return Verdict::Evicted };
         let way = self.rules.of(ends.proto);
         let broken =
             |from_ns, to_ns| self.losses.within(from_ns, to_ns).map(|gap| Verdict::BrokenByEventLoss { gap });
