@@ -89,10 +89,10 @@ fn every_surface_has_the_same_number_of_drops() {
     let journeys = json(&["journeys", &path, "--where", "dropped", "--slowest", "100", "--json"]);
     assert_eq!(journeys.as_array().map(Vec::len), Some(1), "{journeys}");
 
-    let out = dir.path().join("jsonl").to_string_lossy().into_owned();
-    let output = run(&["export", &path, "--to", "jsonl", "-o", &out]);
+    let out = dir.path().join("journeys.jsonl").to_string_lossy().into_owned();
+    let output = run(&["export", &path, "--to", "jsonl", "--tables", "journeys", "-o", &out]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let rows = std::fs::read_to_string(Path::new(&out).join("journeys.jsonl")).expect("the journeys");
+    let rows = std::fs::read_to_string(&out).expect("the journeys");
     let names: Vec<Value> = rows.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let dropped: Vec<_> = names.iter().filter(|row| row["verdict"] == "dropped").collect();
     assert_eq!((dropped.len(), &dropped[0]["drop_name"]), (1, &"no_socket".into()));
