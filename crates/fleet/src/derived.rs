@@ -2,14 +2,13 @@
 //!
 //! The same correlator and the same tables as of a recording, over what the client may see, with a bounded memory a client.
 
-use crate::feed::{Out, parts};
 use crate::memory::{Memory, Next, Reader};
+use crate::outbox::{Outbox, Stopped};
 use crate::request::{Derived, Request};
 use crate::sieve::Sieve;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow_flight::FlightData;
 use bytes::Bytes;
 use magscope_core::Batch;
 use magscope_core::join::OneClock;
@@ -22,14 +21,24 @@ use magscope_session::Packer;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tonic::Status;
 
-/// Journeys in flight of one client at most, some 500 bytes each.
-const IN_FLIGHT: usize = 1 << 16;
+/// Journeys in flight of one client at most: some 500 bytes each, and twice that while a table grows.
+const IN_FLIGHT: usize = 1 << 14;
+/// Flows of one client that are remembered.
+const FLOWS: usize = 1 << 14;
+/// What the correlator of one client takes, and rows that are not sent yet, bytes.
+const JOURNEYS_BYTES: u64 = 24 << 20;
+/// What sums over time take beside that, bytes: up to 32 periods with 4,096 groups each.
+const PERIODS_BYTES: u64 = 24 << 20;
 /// Between two looks at whether the client is still there, and between two messages where little comes.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long a stretch of time is kept open for journeys that end late.
 const LATE_NS: u64 = 3_000_000_000;
+
+/// What the work for one client reserves, beside its queue and its filter, bytes.
+pub fn work_bytes(table: Table) -> u64 {
+    if table == Table::Periods { JOURNEYS_BYTES + PERIODS_BYTES } else { JOURNEYS_BYTES }
+}
 
 /// The columns as they are sent: names as texts, because not every client takes dictionaries that change.
 pub fn schema(table: Table) -> SchemaRef {
@@ -41,12 +50,11 @@ pub fn schema(table: Table) -> SchemaRef {
 }
 
 /// Sends what a request asks for until its end, or until the client goes.
-pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: &Out) {
-    if let Err(because) = send_all(memory, request, derived, sieve, out)
-        && !out.is_closed()
-    {
-        // Fails only where the client has gone meanwhile.
-        let _ = out.blocking_send(Err(Status::internal(because.to_string())));
+pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: Outbox) {
+    if let Err(because) = send_all(memory, request, derived, sieve, &out) {
+        // A limit is found below what reports it.
+        let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
+        out.fail(&stopped);
     }
 }
 
@@ -55,7 +63,7 @@ fn send_all(
     request: &Request,
     derived: Derived,
     sieve: Option<Sieve>,
-    out: &Out,
+    out: &Outbox,
 ) -> Result<(), SourceError> {
     let sink = Sink { out: out.clone(), packer: Packer::new()? };
     let message = sink.packer.schema_of(&schema(derived.table))?;
@@ -73,7 +81,7 @@ fn send_all(
         None => Box::new(Tables::new(&infos, line, chosen, sink)),
     };
     let source = Pulled::new(memory, info, request, sieve, out.clone());
-    let limits = Limits { max_pieces: IN_FLIGHT, ..Limits::default() };
+    let limits = Limits { max_pieces: IN_FLIGHT, max_flows: FLOWS, ..Limits::default() };
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PAUSE);
     let (mut failed, mut passed_on) = (None, Instant::now());
     loop {
@@ -108,11 +116,11 @@ struct Pulled {
     /// The number it ends with.
     end: Option<u64>,
     until_ns: Option<u64>,
-    out: Out,
+    out: Outbox,
 }
 
 impl Pulled {
-    fn new(memory: &Arc<Memory>, info: NodeInfo, request: &Request, sieve: Option<Sieve>, out: Out) -> Self {
+    fn new(memory: &Arc<Memory>, info: NodeInfo, request: &Request, sieve: Option<Sieve>, out: Outbox) -> Self {
         let end = request.pull.then(|| memory.holds().came_packets);
         let (reader, before) = memory.read(&request.from);
         let mut announced = Batch::default();
@@ -152,6 +160,7 @@ impl Source for Pulled {
         }
         if let Some(sieve) = &mut self.sieve {
             sieve.sift(batch, self.reader.memory().info());
+            self.out.holds_tables(sieve.held_bytes()).map_err(Stopped::from)?;
         }
         Ok(Progress::More)
     }
@@ -159,15 +168,13 @@ impl Source for Pulled {
 
 /// Sends rows to the client.
 struct Sink {
-    out: Out,
+    out: Outbox,
     packer: Packer,
 }
 
 impl Sink {
     fn send(&self, message: Vec<u8>) -> io::Result<()> {
-        let (data_header, data_body) = parts(&Bytes::from(message)).ok_or(io::ErrorKind::InvalidData)?;
-        let data = FlightData { data_header, data_body, ..FlightData::default() };
-        self.out.blocking_send(Ok(data)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.out.send(&Bytes::from(message)).map_err(io::Error::other)
     }
 }
 

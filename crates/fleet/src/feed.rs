@@ -1,24 +1,19 @@
 //! One client's stream: a thread that reads the memory at its own place and sends as fast as its client takes it.
 
 use crate::memory::{Kept, MAX_ROWS, Memory, Next, Reader};
+use crate::outbox::{Outbox, Stopped};
 use crate::request::{Give, Request};
 use crate::sieve::Sieve;
 use arrow::error::ArrowError;
-use arrow_flight::FlightData;
 use bytes::Bytes;
 use magscope_core::{Batch, Flow, FlowId, Loss, Task};
 use magscope_session::{Packer, Place};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::Sender;
-use tonic::Status;
 
 /// Between two looks at whether the client is still there.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// Where a client's messages go.
-pub type Out = Sender<Result<FlightData, Status>>;
 
 /// A client's stream.
 pub struct Feed {
@@ -26,16 +21,9 @@ pub struct Feed {
     request: Request,
     give: Give,
     sieve: Option<Sieve>,
-    out: Out,
+    out: Outbox,
     packer: Packer,
     batch: Batch,
-}
-
-/// Why a stream ended before its end.
-enum Stopped {
-    /// Its client has gone.
-    Gone,
-    Failed(String),
 }
 
 impl From<ArrowError> for Stopped {
@@ -54,7 +42,7 @@ impl Feed {
         request: Request,
         give: Give,
         sieve: Option<Sieve>,
-        out: Out,
+        out: Outbox,
     ) -> Result<Self, ArrowError> {
         let packer = Packer::new()?;
         Ok(Feed { memory, request, give, sieve, out, packer, batch: Batch::default() })
@@ -62,9 +50,8 @@ impl Feed {
 
     /// Sends until its end, or until the client goes.
     pub fn run(mut self) {
-        if let Err(Stopped::Failed(because)) = self.send_all() {
-            // Fails only where the client has gone meanwhile.
-            let _ = self.out.blocking_send(Err(Status::internal(because)));
+        if let Err(because) = self.send_all() {
+            self.out.fail(&because);
         }
     }
 
@@ -138,6 +125,7 @@ impl Feed {
     fn sift_and_send(&mut self, place: Place) -> Result<(), Stopped> {
         if let Some(sieve) = &mut self.sieve {
             sieve.sift(&mut self.batch, self.memory.info());
+            self.out.holds_tables(sieve.held_bytes())?;
         }
         let message = match self.give {
             Give::Packets if self.batch.is_empty() => None,
@@ -150,9 +138,7 @@ impl Feed {
     }
 
     fn send(&self, message: &Bytes) -> Result<(), Stopped> {
-        let (data_header, data_body) = parts(message).ok_or_else(|| Stopped::Failed("no message".into()))?;
-        let data = FlightData { data_header, data_body, ..FlightData::default() };
-        self.out.blocking_send(Ok(data)).map_err(|_| Stopped::Gone)
+        self.out.send(message)
     }
 }
 

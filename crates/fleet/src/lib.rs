@@ -4,7 +4,8 @@
 //! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for, `rows` what it
 //! may see of that ([`Grants`]), `owners` whose sockets and flows are. A viewer reads an agent as any
 //! other source ([`Remote`]). Where many agents and viewers meet, `bus` stands between them: what an agent publishes ([`Publisher`]) and a viewer takes from there
-//! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`].
+//! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`], how many of `connections` ([`ConnectionLimiter`]), and what
+//! all readers may take of `readers`.
 //!
 //! # Modules
 //!
@@ -17,6 +18,7 @@
 
 mod address;
 mod bus;
+mod connections;
 mod derived;
 mod dial;
 mod error;
@@ -27,18 +29,21 @@ mod inbox;
 mod io;
 mod link;
 mod lobby;
+mod log;
 mod memory;
+mod outbox;
 mod owners;
 pub mod pki;
+mod readers;
 mod remote;
 mod request;
 mod rows;
-mod seats;
 mod server;
 mod sieve;
 
 pub use address::{Address, PORT};
 pub use bus::{Buckets, BusHost, BusStatus, BusWish, Keep, Publisher, Server, Subscribed, Subscriber, Via};
+pub use connections::{ConnectionLimiter, ConnectionPermit, Most, address_key};
 pub use dial::{Broke, Credentials, Dialed, dial};
 pub use error::{FleetError, Likely};
 pub use grants::{BadGrant, Grants, NoGrant};
@@ -46,6 +51,7 @@ pub use hosts::Hosts;
 pub use link::{Listen, Tell};
 pub use lobby::{Host, Lobby};
 pub use memory::{Holds, Kept, Memory, Next, Reader, Start, Writer};
+pub use readers::READER_BYTES;
 pub use remote::{From, News, Remote, Ticker, Wish};
 pub use request::{Give, Request, Terms};
 pub use server::{About, AboutHost, serve};

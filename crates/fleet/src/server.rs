@@ -4,11 +4,13 @@ use crate::derived;
 use crate::feed::Feed;
 use crate::hosts::Hosts;
 use crate::link::{Link, Listen, Tell, links};
+use crate::log::{Kind, PeerLog};
 use crate::memory::{Holds, Memory};
+use crate::outbox::Outbox;
 use crate::pki::Peer;
+use crate::readers::ReaderBudget;
 use crate::request::{Give, LONGEST_TICKET, Request};
 use crate::rows::Rows;
-use crate::seats::Seats;
 use crate::sieve::Sieve;
 use arrow_flight::flight_descriptor::DescriptorType;
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
@@ -25,20 +27,16 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::channel;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request as Call, Response, Status, Streaming};
 
-/// Streams at a time, each with a thread of its own: at the least, and for each host of a relay.
-const STREAMS: (usize, usize) = (32, 8);
-/// Connections at a time at each place: the same.
-const CONNECTIONS: (usize, usize) = (64, 16);
 /// Streams of one connection at a time.
 const MOST_STREAMS_EACH: u32 = 16;
-/// Messages of a stream that wait for the network.
-const WAITING: usize = 4;
+/// Messages of a stream that wait for the network. The memory of the capture is the queue; this one only keeps the transport busy.
+const WAITING: usize = 1;
 /// How often a silent client is asked whether it is there, and how long it may take to say so.
 const ALIVE: Duration = Duration::from_secs(20);
 
@@ -49,6 +47,10 @@ pub struct About {
     pub tool: String,
     /// Streams that are being read.
     pub streams: usize,
+    /// Memory that serves them, bytes.
+    pub reader_bytes: u64,
+    /// The limit of that.
+    pub reader_limit_bytes: u64,
     /// Its hosts: an agent has one, a relay those behind it.
     pub hosts: Vec<AboutHost>,
 }
@@ -68,20 +70,21 @@ pub struct AboutHost {
     pub ended: bool,
 }
 
-/// Serves until `stop` is raised; what is being sent then has a moment to end.
+/// Serves until `stop` is raised; what is being sent then has a moment to end. All that serves readers takes at most `reader_bytes`.
 ///
 /// # Errors
 /// A listener that cannot be used, or what the transport says.
 pub async fn serve(
     hosts: Arc<Hosts>,
     listeners: Vec<Listen>,
+    reader_bytes: u64,
     tell: Tell,
     stop: Arc<AtomicBool>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let links: ReceiverStream<io::Result<Link>> =
-        links(listeners, &Seats::new(&hosts, CONNECTIONS.0, CONNECTIONS.1), &tell)?;
-    let streams = Seats::new(&hosts, STREAMS.0, STREAMS.1);
-    let agent = Agent { hosts, streams, tell };
+    let log = Arc::new(PeerLog::new(tell));
+    let links: ReceiverStream<io::Result<Link>> = links(listeners, &hosts, &log)?;
+    let readers = ReaderBudget::new(hosts.clone(), reader_bytes);
+    let agent = Agent { hosts, readers, log: log.clone() };
     let service = FlightServiceServer::new(agent).max_decoding_message_size(LONGEST_TICKET * 2);
     let server = Server::builder()
         .max_concurrent_streams(MOST_STREAMS_EACH)
@@ -92,6 +95,7 @@ pub async fn serve(
         .serve_with_incoming(links);
     let stopped = async {
         while !stop.load(Ordering::Relaxed) {
+            log.flush(Instant::now());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -103,8 +107,8 @@ pub async fn serve(
 
 struct Agent {
     hosts: Arc<Hosts>,
-    streams: Seats,
-    tell: Tell,
+    readers: Arc<ReaderBudget>,
+    log: Arc<PeerLog>,
 }
 
 type Stream<T> = BoxStream<'static, Result<T, Status>>;
@@ -113,7 +117,9 @@ impl Agent {
     fn about(&self, peer: &Peer) -> About {
         About {
             tool: format!("magnet-scope {}", env!("CARGO_PKG_VERSION")),
-            streams: self.streams.taken(),
+            streams: self.readers.streams(),
+            reader_bytes: self.readers.bytes(),
+            reader_limit_bytes: self.readers.limit_bytes(),
             hosts: self.hosts.all().iter().map(|memory| about_host(memory, peer)).collect(),
         }
     }
@@ -226,10 +232,13 @@ impl FlightService for Agent {
     async fn list_flights(&self, _: Call<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
         let hosts = self.hosts.all();
         let several = hosts.len() > 1;
-        let hosts = hosts.iter().map(|memory| Some(memory.info().host.as_str()).filter(|_| several));
-        let flights =
-            hosts.flat_map(|host| Give::all().map(move |(name, give)| Agent::flight(&kept(host, name), give)));
-        let flights: Vec<_> = flights.collect();
+        // Made one by one as the client takes them: a relay can have many.
+        let flights = hosts.into_iter().flat_map(move |memory| {
+            Give::all().map(move |(name, give)| {
+                let host = Some(memory.info().host.as_str()).filter(|_| several);
+                Agent::flight(&kept(host, name), give)
+            })
+        });
         Ok(Response::new(stream::iter(flights).boxed()))
     }
 
@@ -252,28 +261,41 @@ impl FlightService for Agent {
         let request = Request::parse(&call.get_ref().ticket).map_err(Status::invalid_argument)?;
         let give = request.give().map_err(Status::not_found)?;
         let sieve = Sieve::new(&request.terms, &peer.grants).map_err(Status::invalid_argument)?;
-        let full = || format!("{} streams are being read already", self.streams.most());
-        let seat = self.streams.take().ok_or_else(|| Status::resource_exhausted(full()))?;
-        let (out, rows) = channel(WAITING);
-        let failed = |error: String| Status::internal(error);
         let memory = self.host(request.host.as_deref())?;
-        let run: Box<dyn FnOnce() + Send> = if let Give::Flat(table) = give {
-            let derived = request.derived(table).map_err(Status::invalid_argument)?;
-            Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
+        let derived = if let Give::Flat(table) = give {
+            Some(request.derived(table).map_err(Status::invalid_argument)?)
+        } else {
+            None
+        };
+        let work_bytes = derived.as_ref().map_or(0, |derived| derived::work_bytes(derived.table));
+        let permit = self.readers.admit(&peer, work_bytes).map_err(|full| {
+            self.log.say(Kind::Refused, || format!("{} is refused a stream: {full}", peer.name));
+            Status::resource_exhausted(full.to_string())
+        })?;
+        let (out, rows) = channel(WAITING);
+        let out = Outbox::new(out, permit);
+        let account = out.account();
+        let failed = |error: String| Status::internal(error);
+        let run: Box<dyn FnOnce() + Send> = if let Some(derived) = derived {
+            Box::new(move || derived::run(&memory, &request, derived, sieve, out))
         } else {
             let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
             Box::new(move || feed.run())
         };
-        let (tell, name) = (self.tell.clone(), peer.name);
+        let (log, name) = (self.log.clone(), peer.name);
         let thread = std::thread::Builder::new().name("magnet-feed".to_owned());
         let run = move || {
-            tell(&format!("{name} reads"));
+            log.say(Kind::Began, || format!("{name} reads"));
             run();
-            tell(&format!("{name} has left"));
-            drop(seat);
+            log.say(Kind::Ended, || format!("{name} has left"));
         };
         thread.spawn(run).map_err(|error| failed(error.to_string()))?;
-        Ok(Response::new(ReceiverStream::new(rows).boxed()))
+        // Messages that the transport still has belong to the stream as well.
+        let rows = ReceiverStream::new(rows).map(move |row| {
+            let _ = &account;
+            row
+        });
+        Ok(Response::new(rows.boxed()))
     }
 
     async fn do_put(&self, _: Call<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {

@@ -8,7 +8,7 @@ use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, LossCause, PayloadHead, Proto, Task};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{
-    Address, Credentials, FleetError, From, Hosts, Listen, Memory, Remote, Terms, Wish, serve,
+    Address, Credentials, FleetError, From, Hosts, Listen, Memory, READER_BYTES, Remote, Terms, Wish, serve,
 };
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,7 +131,7 @@ impl Serving {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.expect("threads");
             let tell = Arc::new(move |text: &str| lines.lock().expect("no panic").push(text.to_owned()));
-            runtime.block_on(serve(hosts, vec![listen], tell, end)).expect("it serves");
+            runtime.block_on(serve(hosts, vec![listen], READER_BYTES, tell, end)).expect("it serves");
             runtime.shutdown_timeout(Duration::from_secs(1));
         });
         Serving { stop, thread: Some(thread), said, port }

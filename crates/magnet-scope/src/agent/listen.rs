@@ -7,7 +7,7 @@ use crate::output;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use magscope_fleet::pki::Folder;
-use magscope_fleet::{Credentials, FleetError, Hosts, Listen, Tell, serve};
+use magscope_fleet::{Credentials, FleetError, Hosts, Listen, READER_BYTES, Tell, serve};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,11 +38,15 @@ pub struct ListenArgs {
     /// The socket for root and the agent's own user [default: /run/magnet-scope/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// How much memory may serve viewers, all of them together; one has at most half of it [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse)]
+    reader_memory: Option<u64>,
 }
 
 /// Places to listen at, where nobody is let in yet.
 pub struct Doors {
     listeners: Vec<Listen>,
+    reader_bytes: u64,
     socket: Socket,
 }
 
@@ -61,7 +65,7 @@ impl ListenArgs {
         let socket = Socket::bind(self.socket.as_deref())?;
         let mut listeners = self.listeners(kind)?;
         listeners.push(Listen::Unix(socket.listener.try_clone()?));
-        Ok(Doors { listeners, socket })
+        Ok(Doors { listeners, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
     }
 
     /// By which certificate this host is known, where it has any.
@@ -128,10 +132,11 @@ impl Doors {
             .context("cannot start what talks to viewers")?;
         let (end, tell): (_, Tell) =
             (Arc::new(AtomicBool::new(false)), Arc::new(|text: &str| output::note(text)));
-        let (kept, stop, listeners) = (hosts.clone(), end.clone(), self.listeners);
+        let (kept, stop, listeners, reader_bytes) =
+            (hosts.clone(), end.clone(), self.listeners, self.reader_bytes);
         let thread = std::thread::Builder::new().name("magnet-serve".to_owned());
         let thread = thread.spawn(move || {
-            let served = runtime.block_on(serve(kept, listeners, tell, stop));
+            let served = runtime.block_on(serve(kept, listeners, reader_bytes, tell, stop));
             runtime.shutdown_timeout(Duration::from_secs(1));
             served.map_err(anyhow::Error::from_boxed)
         })?;

@@ -1,0 +1,111 @@
+//! Messages about peers, counted where they repeat: who can connect can cause a message, so the log is bounded.
+
+use crate::link::Tell;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Messages of one kind that are written in each period.
+const LINES: u64 = 10;
+/// The period; then the rest is written as a count.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Kinds of messages. Each has a bound of its own, so that a flood of one kind hides no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A connection whose peer is not known was refused.
+    Stranger,
+    /// A known peer was refused.
+    Refused,
+    /// A stream began.
+    Began,
+    /// A stream ended.
+    Ended,
+}
+
+/// Writes messages, and counts those beyond the bound.
+pub struct PeerLog {
+    tell: Tell,
+    kinds: Mutex<BTreeMap<Kind, Count>>,
+}
+
+struct Count {
+    since: Instant,
+    came: u64,
+}
+
+impl Kind {
+    const fn more(self) -> &'static str {
+        match self {
+            Self::Stranger => "more connections are not let in",
+            Self::Refused => "more requests of known viewers are refused",
+            Self::Began => "more streams began",
+            Self::Ended => "more streams ended",
+        }
+    }
+}
+
+impl PeerLog {
+    /// A log that writes with this function.
+    pub fn new(tell: Tell) -> Self {
+        PeerLog { tell, kinds: Mutex::default() }
+    }
+
+    /// Writes a message, or counts it.
+    pub fn say(&self, kind: Kind, text: impl FnOnce() -> String) {
+        self.say_at(Instant::now(), kind, text);
+    }
+
+    fn say_at(&self, now: Instant, kind: Kind, text: impl FnOnce() -> String) {
+        self.flush(now);
+        let came = {
+            let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = kinds.entry(kind).or_insert(Count { since: now, came: 0 });
+            count.came += 1;
+            count.came
+        };
+        if came <= LINES {
+            (self.tell)(&text());
+        }
+    }
+
+    /// Writes counts whose period has ended by `now`.
+    pub fn flush(&self, now: Instant) {
+        let mut lines = Vec::new();
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.retain(|kind, count| {
+            let runs = now.saturating_duration_since(count.since) < PERIOD;
+            if !runs && count.came > LINES {
+                lines.push(format!("{} {} within {PERIOD:?}", count.came - LINES, kind.more()));
+            }
+            runs
+        });
+        drop(kinds);
+        for line in lines {
+            (self.tell)(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn repeated_messages_become_a_count_and_hide_no_other_kind() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let to = lines.clone();
+        let log = PeerLog::new(Arc::new(move |text: &str| to.lock().expect("no panic").push(text.to_owned())));
+        let now = Instant::now();
+        for n in 0..8_500 {
+            log.say_at(now, Kind::Stranger, || format!("stranger {n}"));
+        }
+        log.say_at(now, Kind::Began, || "me reads".to_owned());
+        assert_eq!(lines.lock().expect("no panic").len(), LINES as usize + 1);
+        log.flush(now + PERIOD);
+        let lines = lines.lock().expect("no panic");
+        assert_eq!(lines.len(), LINES as usize + 2);
+        assert_eq!(lines.last().expect("a line"), "8490 more connections are not let in within 10s");
+    }
+}
