@@ -125,7 +125,7 @@ fn clocks_are_told_while_recordings_run() {
         while [&run_a, &run_b].iter().any(|run| !Path::new(run).join("meta.toml").exists()) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let output = run(&["align", "--follow=50ms", "--json", &run_a, &run_b]);
+        let output = run(&["align", "--follow=100ms", "--json", &run_a, &run_b]);
         assert!(output.status.success(), "{}", stderr(&output));
         String::from_utf8(output.stdout).expect("UTF-8")
     });

@@ -29,7 +29,7 @@ pub struct BusArgs {
     #[arg(long, value_name = "SIZE", requires = "via", value_parser = crate::values::size::parse, default_value = "1GiB")]
     via_keep: u64,
     /// And no longer than this: `10m`
-    #[arg(long, value_name = "TIME", requires = "via", value_parser = crate::values::duration::parse)]
+    #[arg(long, value_name = "TIME", requires = "via", value_parser = crate::values::duration::interval)]
     via_keep_for: Option<Duration>,
 }
 

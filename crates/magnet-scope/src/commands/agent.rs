@@ -80,7 +80,7 @@ struct ServeArgs {
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, default_value = "256MiB")]
     memory: u64,
     /// How often a line says how it stands
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "1m")]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, default_value = "1m")]
     health: Duration,
     #[command(flatten)]
     capture: CaptureArgs,

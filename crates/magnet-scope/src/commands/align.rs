@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Of recordings that still run: how their clocks stand by now, a line a pair as often as this, until they end
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, num_args = 0..=1, require_equals = true,
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, num_args = 0..=1, require_equals = true,
         default_missing_value = "1s", conflicts_with = "plot")]
     follow: Option<Duration>,
 }

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = WIRE)]
     hops: Vec<Hop>,
     /// Instead of what happened, its sums over stretches of so long, by hop, flow, process and cgroup: `1s`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, conflicts_with_all = ["tables", "follow"])]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::positive, conflicts_with_all = ["tables", "follow"])]
     every: Option<Duration>,
     /// Parquet: hops and journeys in directories by `wire_bucket`, so that engines join two hosts without moving rows
     #[arg(long)]

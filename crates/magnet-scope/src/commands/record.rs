@@ -44,10 +44,10 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
     /// Delete segments this long after their end: `7d`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     keep_for: Option<Duration>,
     /// Begin a new segment this often at the least: `10m`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     segment_time: Option<Duration>,
     #[command(flatten)]
     unattended: UnattendedArgs,

@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     busy: u16,
     /// Switches are averaged over so long
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "100ms")]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::positive, default_value = "100ms")]
     window: Duration,
     /// Draw the averages over time into this file (`.svg` or `.png`)
     #[arg(long, value_name = "FILE")]

@@ -20,7 +20,7 @@ use std::time::Duration;
 #[command(next_help_heading = "Unattended (docs/unattended.md)")]
 pub struct UnattendedArgs {
     /// Make recordings below DIR, each named by the time of its beginning, and begin another this often: `1d`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     pub rotate: Option<Duration>,
     /// Delete the oldest recordings below DIR when all of them get larger than this: `20G`
     #[arg(long, value_name = "SIZE", value_parser = crate::values::size::parse, requires = "rotate")]
@@ -29,7 +29,7 @@ pub struct UnattendedArgs {
     #[arg(long, value_name = "URL", value_parser = destination)]
     pub ship: Option<Destination>,
     /// Say this often how it stands: `1m`
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval)]
     pub health: Option<Duration>,
 }
 

@@ -17,6 +17,9 @@ const NAMES: [&str; 7] = ["s", "ms", "us", "ns", "m", "h", "d"];
 /// Longer is a slip of the finger: a year.
 const LONGEST_SECS: f64 = 366.0 * 86_400.0;
 
+/// A shorter interval is work without a pause.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What was typed is no duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDuration {
@@ -39,6 +42,12 @@ pub enum BadDuration {
     /// More than a year.
     #[error("`{0}` is longer than a year; the longest is `8784h`")]
     TooLong(String),
+    /// Too short to be repeated.
+    #[error("`{0}` is too short for an interval; the shortest is `100ms`")]
+    TooShort(String),
+    /// Nothing fits into it.
+    #[error("`{0}` is no time at all; write for instance `10s`")]
+    Zero(String),
 }
 
 /// Reads a duration: numbers with a unit each, added up.
@@ -69,9 +78,66 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     Ok(Duration::from_nanos((secs * 1e9).round() as u64))
 }
 
+/// Reads the pause between two pieces of work that a capture or a program does again and again: at least 100 ms.
+pub fn interval(text: &str) -> Result<Duration, BadDuration> {
+    let time = parse(text)?;
+    if time < SHORTEST_INTERVAL { Err(BadDuration::TooShort(shown(text))) } else { Ok(time) }
+}
+
+/// Reads a length of time that divides data: anything but zero.
+pub fn positive(text: &str) -> Result<Duration, BadDuration> {
+    let time = parse(text)?;
+    if time.is_zero() { Err(BadDuration::Zero(shown(text))) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Options that take a time and are no interval: a length that may be zero, or a threshold.
+    const NO_INTERVALS: [&str; 8] = [
+        "duration",
+        "back",
+        "trigger-window",
+        "clock-bound",
+        "max-wakeup",
+        "max-wakeup-median",
+        "max-queue",
+        "max-queue-median",
+    ];
+
+    #[test]
+    fn no_option_takes_an_interval_of_zero() {
+        fn look(root: &clap::Command, command: &clap::Command, path: &[String], found: &mut usize) {
+            for arg in command.get_arguments() {
+                let (Some(long), Some(names)) = (arg.get_long(), arg.get_value_names()) else { continue };
+                if !names.iter().any(|name| *name == *"TIME") || NO_INTERVALS.contains(&long) {
+                    continue;
+                }
+                *found += 1;
+                let line = path.iter().cloned().chain([format!("--{long}=0s")]);
+                let error = root.clone().try_get_matches_from(line).expect_err("zero is refused");
+                assert_eq!(error.kind(), clap::error::ErrorKind::ValueValidation, "{path:?} --{long}: {error}");
+            }
+            for sub in command.get_subcommands() {
+                let path: Vec<String> = path.iter().cloned().chain([sub.get_name().to_owned()]).collect();
+                look(root, sub, &path, found);
+            }
+        }
+        let (root, mut found) = (<crate::cli::Cli as clap::CommandFactory>::command(), 0);
+        look(&root, &root, &[root.get_name().to_owned()], &mut found);
+        assert!(found >= 8, "{found} intervals");
+    }
+
+    #[test]
+    fn an_interval_has_a_lower_bound() {
+        for text in ["0s", "1ns", "99ms"] {
+            assert_eq!(interval(text), Err(BadDuration::TooShort(text.to_owned())));
+        }
+        assert_eq!(interval("100ms"), Ok(SHORTEST_INTERVAL));
+        assert_eq!(positive("0ms"), Err(BadDuration::Zero("0ms".to_owned())));
+        assert!(positive("1ns").is_ok());
+    }
 
     #[test]
     fn reads_what_people_write() {
