@@ -25,7 +25,7 @@ pub fn connect(at: SocketAddr) -> std::io::Result<TcpStream> {
 /// Asks for a path; nothing where nobody answers.
 pub fn get(at: SocketAddr, path: &str, headers: &str) -> Option<Answer> {
     let mut stream = connect(at).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;

@@ -4,7 +4,7 @@ use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
 use crate::live_source::Live;
 use crate::screen::Followed;
-use crate::sensing::{self, Board, Collector, Pushing};
+use crate::sensing::{self, AllowedHosts, Board, Collector, Pushing};
 use crate::signals::Stop;
 use crate::{capture, namespaces};
 use anyhow::Result;
@@ -29,11 +29,14 @@ pub struct Args {
     /// Answer at an address that other hosts reach too: nobody is asked who it is
     #[arg(long)]
     unprotected: bool,
+    /// Answer requests for this name as well: a name that a proxy or a scraper asks by; can be given several times
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
     /// Push to this collector of OpenTelemetry as well, on this host: `http://127.0.0.1:4317` (OTLP over gRPC)
     #[arg(long, value_name = "URL")]
     otlp: Option<Collector>,
     /// How often
-    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::parse, default_value = "10s", requires = "otlp")]
+    #[arg(long, value_name = "TIME", value_parser = crate::values::duration::interval, default_value = "10s", requires = "otlp")]
     otlp_every: Duration,
     #[command(flatten)]
     capture: CaptureArgs,
@@ -62,11 +65,12 @@ pub fn hops() -> HopSet {
 pub fn run(args: &Args) -> Result<()> {
     let listener = sensing::bind(args.listen, args.unprotected)?;
     let board = Arc::new(Board::default());
+    let hosts = AllowedHosts::new(&args.allow_host);
     let limits = args.limits.limits();
     if args.connect.is_asked() {
         let stop = Stop::on_signals()?;
         let followed = Followed::connected(args.connect.open(&args.capture)?);
-        let server = sensing::answer_http(listener, board.clone())?;
+        let server = sensing::answer_http(listener, board.clone(), hosts)?;
         let _pushing = args.pushing(&board)?;
         let serves = || server.serves();
         return sensing::agents(followed, limits, args.capture.duration, &stop, &board, &serves);
@@ -78,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let control = capture::bind();
     capture::drop_privileges()?;
     let live = Live::new(capture, args.capture.duration, stop).with_control(control);
-    let server = sensing::answer_http(listener, board.clone())?;
+    let server = sensing::answer_http(listener, board.clone(), hosts)?;
     let _pushing = args.pushing(&board)?;
     sensing::local(live, limits, &board, &|| server.serves())
 }

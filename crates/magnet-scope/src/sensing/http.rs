@@ -1,8 +1,9 @@
 //! Answers `GET /metrics`. Whoever asks is served from the newest snapshot, in a thread of its own, one answer a connection: the capture
-//! does not know that anybody asks, and who is slow, says nothing or comes too often has a bounded place and a bounded time.
+//! does not know that anybody asks, and a client that is slow, silent or too frequent has a bounded number of connections and a bounded time.
 
 use super::answering::Answering;
 use super::board::Board;
+use super::host::AllowedHosts;
 use crate::output;
 use anyhow::Result;
 use bytes::Bytes;
@@ -13,16 +14,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use magscope_fleet::{ConnectionLimiter, Most, address_key};
 use magscope_sensor::Sensed;
 use magscope_sensor::exposition::Format;
 use std::convert::Infallible;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// Connections at a time; others wait in the kernel's queue, which is bounded too.
-const CONNECTIONS: usize = 32;
+/// Connections at a time, and those of one address. Beyond it the oldest ends: an answer takes milliseconds, and who only holds a
+/// connection keeps nobody out.
+const CONNECTIONS: Most = Most { total: 64, each: 32 };
 /// How long a connection may take, from its first byte to its last.
 const LONGEST: Duration = Duration::from_secs(10);
 /// How long it may take to say what it wants.
@@ -59,29 +62,32 @@ impl Answers {
 }
 
 /// Begins to answer there. To be called after privileges were given away.
-pub fn answer_http(listener: TcpListener, board: Arc<Board>) -> Result<Answering> {
+pub fn answer_http(listener: TcpListener, board: Arc<Board>, hosts: AllowedHosts) -> Result<Answering> {
     output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
-    Answering::start(listener, |listener, ended| serve(listener, board, ended))
+    Answering::start(listener, |listener, ended| serve(listener, board, hosts, ended))
 }
 
-async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: oneshot::Receiver<()>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn serve(
+    listener: tokio::net::TcpListener,
+    board: Arc<Board>,
+    hosts: AllowedHosts,
+    mut ended: oneshot::Receiver<()>,
+) {
+    let limiter = ConnectionLimiter::default();
     let answers = Arc::new(Answers::default());
     loop {
-        let accepted = async {
-            let place = places.clone().acquire_owned().await;
-            (listener.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! { came = accepted => came, _ = &mut ended => return };
-        let Ok((stream, _)) = accepted else {
+        let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
+        let Ok((stream, from)) = accepted else {
             // No file is left, or it went away again: later there may be.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (board, answers) = (board.clone(), answers.clone());
+        let Ok(local) = stream.local_addr() else { continue };
+        let (permit, _) = limiter.admit_or_replace(&address_key(from.ip()), CONNECTIONS);
+        let (board, answers, hosts) = (board.clone(), answers.clone(), hosts.clone());
         tokio::spawn(async move {
             let answer = service_fn(move |request| {
-                std::future::ready(Ok::<_, Infallible>(answer(&request, &board, &answers)))
+                std::future::ready(Ok::<_, Infallible>(answer(&request, &board, &answers, &hosts, local)))
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -90,18 +96,28 @@ async fn serve(listener: tokio::net::TcpListener, board: Arc<Board>, mut ended: 
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), answer);
             // What becomes of a connection is its peer's business.
-            let _ = tokio::time::timeout(LONGEST, connection).await;
-            drop(place);
+            let connection = tokio::time::timeout(LONGEST, connection);
+            tokio::select! { _ = connection => {}, () = permit.replaced() => {} }
         });
     }
 }
 
-fn answer(request: &Request<Incoming>, board: &Board, answers: &Answers) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<Incoming>,
+    board: &Board,
+    answers: &Answers,
+    hosts: &AllowedHosts,
+    local: SocketAddr,
+) -> Response<Full<Bytes>> {
     let said = |status: StatusCode, text: &'static str| {
         let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
         *response.status_mut() = status;
         response
     };
+    if !hosts.allow(request, local) {
+        let text = "this name is not answered: ask by the address, or start with `--allow-host NAME`\n";
+        return said(StatusCode::MISDIRECTED_REQUEST, text);
+    }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = said(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
         response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));

@@ -4,16 +4,19 @@ use super::answering::Answering;
 use super::nodes::Nodes;
 use crate::output;
 use anyhow::Result;
+use magscope_fleet::{ConnectionLimiter, ConnectionPermit, Most, address_key};
 use magscope_sensor::supermon::{Command, Mask, descriptors, masked, refusal, sample};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-/// Clients at a time; one more is told so and has to go.
-const CLIENTS: usize = 64;
+/// Clients at a time, and those of one address. Beyond it the one that was silent longest ends.
+const CLIENTS: Most = Most { total: 64, each: 32 };
+/// What a browser sends to any port.
+const HTTP: [&str; 5] = ["GET ", "POST ", "PUT ", "HEAD ", "OPTIONS "];
 /// Longest command, bytes.
 const LONGEST_COMMAND: u64 = 16 << 10;
 /// A client that says nothing for so long has to go.
@@ -28,32 +31,26 @@ pub fn answer_lines(listener: TcpListener, nodes: Nodes) -> Result<Answering> {
 }
 
 async fn serve(listener: tokio::net::TcpListener, nodes: Arc<Nodes>, mut ended: oneshot::Receiver<()>) {
-    let places = Arc::new(Semaphore::new(CLIENTS));
+    let limiter = ConnectionLimiter::default();
     nodes.clone().stand();
     loop {
         let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
-        let Ok((mut stream, _)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             // No file is left, or it went away again: later there may be.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            // Fits into the socket's buffer, or is of no use.
-            let _ = stream.try_write(format!("{}\n", refusal("too many clients are here")).as_bytes());
-            let _ = stream.shutdown().await;
-            continue;
-        };
+        let (mut permit, _) = limiter.admit_or_replace(&address_key(from.ip()), CLIENTS);
         let nodes = nodes.clone();
         tokio::spawn(async move {
             // What becomes of a connection is its peer's business.
-            let _ = client(stream, &nodes).await;
-            drop(place);
+            let _ = client(stream, &nodes, &mut permit).await;
         });
     }
 }
 
 /// One client's commands, until it goes.
-async fn client(stream: TcpStream, nodes: &Nodes) -> std::io::Result<()> {
+async fn client(stream: TcpStream, nodes: &Nodes, permit: &mut ConnectionPermit) -> std::io::Result<()> {
     // Answers are one piece each, and whoever asks waits for them.
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
@@ -61,10 +58,20 @@ async fn client(stream: TcpStream, nodes: &Nodes) -> std::io::Result<()> {
     loop {
         line.clear();
         let mut limited = (&mut stream).take(LONGEST_COMMAND);
-        let read = tokio::time::timeout(SILENCE, limited.read_until(b'\n', &mut line)).await??;
-        if read == 0 {
+        let read = tokio::time::timeout(SILENCE, limited.read_until(b'\n', &mut line));
+        let read = tokio::select! {
+            read = read => read??,
+            () = permit.replaced() => {
+                // Fits into the socket's buffer, or is of no use.
+                let _ = stream.get_ref().try_write(format!("{}\n", refusal("too many clients are here")).as_bytes());
+                return Ok(());
+            }
+        };
+        if read == 0 || HTTP.iter().any(|method| line.starts_with(method.as_bytes())) {
+            // A web page could send commands behind its request.
             return Ok(());
         }
+        permit.touch();
         let whole = line.ends_with(b"\n");
         let command = match std::str::from_utf8(&line) {
             Ok(text) if whole => Command::parse(text),

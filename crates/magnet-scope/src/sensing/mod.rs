@@ -3,6 +3,7 @@
 mod answering;
 mod board;
 mod feed;
+mod host;
 mod http;
 mod lines;
 mod nodes;
@@ -15,6 +16,7 @@ mod upstream;
 pub use answering::Answering;
 pub use board::{Board, own};
 pub use feed::{agents, local};
+pub use host::AllowedHosts;
 pub use http::answer_http;
 pub use lines::answer_lines;
 pub use nodes::{Nodes, Own};
