@@ -1,0 +1,291 @@
+//! Attacks on what an agent and a relay serve: slow readers that take memory, handshakes that never end, and floods of the log.
+
+#[path = "common/agents.rs"]
+mod agents;
+mod common;
+#[path = "common/exports.rs"]
+mod exports;
+#[path = "common/service.rs"]
+mod service;
+#[path = "common/hosts.rs"]
+mod wired;
+
+use agents::{run_on, scene};
+use arrow_flight::Ticket;
+use common::{eventually, is_root, run, skipped, stderr};
+use magscope_fleet::pki::Folder;
+use magscope_fleet::{Address, Credentials, dial};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use service::Service;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tonic::Code;
+use wired::{Hosts, SERVER, in_namespace};
+
+/// Where the agent and the relay listen, both on the server.
+const PLACES: [(&str, u16); 2] = [("agent", 6246), ("relay", 6247)];
+/// Unfinished handshakes at a time.
+const HALF_OPEN: usize = 70;
+/// Slow streams that a guest asks for.
+const SLOW: usize = 33;
+
+/// A memory cgroup with the limit of the packaged unit.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn new(name: &str, limit: &str) -> Result<Self, String> {
+        let (old, unified) = (Path::new("/sys/fs/cgroup/memory"), Path::new("/sys/fs/cgroup"));
+        let has_memory = fs::read_to_string(unified.join("cgroup.subtree_control"))
+            .is_ok_and(|list| list.split_whitespace().any(|one| one == "memory"));
+        let (root, file) = match () {
+            () if old.join("memory.limit_in_bytes").exists() => (old, "memory.limit_in_bytes"),
+            () if has_memory => (unified, "memory.max"),
+            () => return Err("there is no memory controller, neither of cgroup v1 nor of v2".to_owned()),
+        };
+        let path = root.join(format!("ms-{}-{name}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{} cannot be made: {error}", path.display()))?;
+        let cgroup = Cgroup(path);
+        fs::write(cgroup.0.join(file), limit).map_err(|error| format!("{file} cannot be set: {error}"))?;
+        Ok(cgroup)
+    }
+
+    /// The most memory that was charged, bytes, and how often the kernel killed for want of it.
+    fn peak_and_kills(&self) -> (u64, u64) {
+        let read = |name: &str| fs::read_to_string(self.0.join(name)).unwrap_or_default();
+        let number = |text: &str| text.trim().parse().ok();
+        let peak = number(&read("memory.max_usage_in_bytes")).or_else(|| number(&read("memory.peak")));
+        let events = read("memory.oom_control") + &read("memory.events");
+        let kills = events.lines().find_map(|line| number(line.strip_prefix("oom_kill ")?));
+        (peak.unwrap_or_default(), kills.unwrap_or_default())
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Its processes have ended, and the kernel may take a moment to see it.
+        eventually(|| fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// An agent or a relay under attack, in a cgroup where there can be one.
+struct Victim {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    cgroup: Result<Cgroup, String>,
+}
+
+impl Victim {
+    fn start(hosts: &Hosts, name: &str, arguments: &[&str]) -> Self {
+        let limit = Service::named("magnet-scope-agent").value("MemoryMax=");
+        let cgroup = Cgroup::new(name, &limit);
+        let mut command = Command::new("sh");
+        // Without a cgroup it stays where it is.
+        let procs = cgroup.as_ref().map_or("/dev/null".into(), |cgroup| cgroup.0.join("cgroup.procs"));
+        command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(procs);
+        command.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = in_namespace(&hosts.names[2], || command.spawn().expect("a shell"));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (said.clone(), child.stderr.take().expect("piped"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                lines.lock().expect("no panic").push(line);
+            }
+        });
+        let victim = Victim { child, said, cgroup };
+        assert!(eventually(|| victim.said().iter().any(|line| line.contains("listening at unix:"))));
+        victim
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.said.lock().expect("no panic").clone()
+    }
+
+    fn end(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
+        assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said());
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An agent, and a relay that reads it.
+fn victims(hosts: &Hosts, dir: &Path, tls: &str) -> [Victim; 2] {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let (agent_socket, relay_socket) = (path("agent.sock"), path("relay.sock"));
+    let [agent_at, relay_at] = PLACES.map(|(_, port)| format!("{SERVER}:{port}"));
+    let keys = ["--tls", tls, "--identity", "host-server"];
+    let agent = ["agent", "--listen", &agent_at, "--socket", &agent_socket, "--sense-socket", "off"];
+    let capture = ["--hops", "all", "--max-overhead", "off", "--memory", "256MiB"];
+    let agent = Victim::start(hosts, "agent", &[&agent[..], &keys, &capture].concat());
+    let address = format!("unix:{agent_socket}");
+    let relay = ["relay", "--connect", &address, "--listen", &relay_at, "--socket", &relay_socket];
+    let relay = Victim::start(hosts, "relay", &[&relay[..], &keys, &["--memory", "256MiB"]].concat());
+    [agent, relay]
+}
+
+/// What it says of itself to a viewer with TLS, who calls once.
+fn about(hosts: &Hosts, port: u16, tls: &str, identity: &str) -> Result<Value, String> {
+    let address = format!("{SERVER}:{port}");
+    let arguments = ["agent", "about", &address, "--tls", tls, "--identity", identity, "--json"];
+    let output = run_on(&hosts.names[1], &arguments);
+    if !output.status.success() {
+        return Err(stderr(&output));
+    }
+    Ok(serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+#[test]
+fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
+    if !is_root("unfinished handshakes") {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("halfopen") else { return };
+    let victims = victims(&hosts, dir.path(), &tls);
+    for ((name, port), victim) in PLACES.into_iter().zip(&victims) {
+        let open = || in_namespace(&hosts.names[1], || TcpStream::connect((SERVER, port)).expect("it listens"));
+        let ended = AtomicBool::new(false);
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Each that ends is replaced at once.
+                let mut silent: Vec<TcpStream> = (0..HALF_OPEN).map(|_| open()).collect();
+                while !ended.load(Ordering::Relaxed) {
+                    for stream in &mut silent {
+                        stream.set_nonblocking(true).expect("a socket");
+                        let waits = matches!(stream.peek(&mut [0]), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock);
+                        if !waits {
+                            *stream = open();
+                        }
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+            let answers = (0..10).map(|_| about(&hosts, port, &tls, "viewer-me").err()).collect();
+            ended.store(true, Ordering::Relaxed);
+            answers
+        });
+        assert_eq!(answers, vec![None; 10], "{name}");
+        let said = victim.said();
+        assert!(said.iter().any(|line| line.contains("handshake")), "{name}: {said:#?}");
+        // Ten lines and a count for each kind of message and each period of ten seconds; the calls themselves take some.
+        assert!(said.len() < 300, "{name}: {} lines", said.len());
+    }
+    victims.into_iter().rev().for_each(Victim::end);
+}
+
+/// Datagrams within the server without a pause, until it is enough.
+fn traffic(hosts: &Hosts, enough: &AtomicBool) {
+    let own = in_namespace(&hosts.names[2], || UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    own.connect(own.local_addr().expect("bound")).expect("itself");
+    while !enough.load(Ordering::Relaxed) {
+        own.send(&[1; 100]).expect("sent");
+        own.recv(&mut [0; 200]).expect("read");
+    }
+}
+
+/// A guest reads journeys from the oldest, as often as it can and slowly; what it was refused with.
+fn slow_reads(port: u16, tls: &str, mut during: impl FnMut()) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let address: Address = format!("{SERVER}:{port}").parse().expect("an address");
+    let credentials = Credentials { folder: Folder::new(tls), identity: "viewer-guest".to_owned() };
+    runtime.block_on(async {
+        let (mut clients, mut streams, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for nth in 0..SLOW {
+            if nth % 8 == 0 {
+                clients.push(dial(&address, Some(&credentials)).await.expect("it is let in").client);
+            }
+            let client = clients.last_mut().expect("a connection");
+            let ticket = br#"{"table":"journeys","from":"oldest"}"#.to_vec();
+            match client.do_get(Ticket { ticket: ticket.into() }).await {
+                Ok(stream) => streams.push(stream.into_inner()),
+                Err(status) => {
+                    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                    refused.push(status.message().to_owned());
+                }
+            }
+        }
+        // One message of each at a time: the agent has more for all of them.
+        for nth in 0..20 {
+            let mut open = Vec::new();
+            for mut stream in streams {
+                match stream.message().await {
+                    Ok(_) => open.push(stream),
+                    Err(status) => {
+                        assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+                        refused.push(status.message().to_owned());
+                    }
+                }
+            }
+            streams = open;
+            if nth == 10 {
+                during();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(!streams.is_empty(), "some are served: {refused:?}");
+        refused
+    })
+}
+
+#[test]
+fn slow_readers_of_one_guest_stay_within_the_units_memory() {
+    if !is_root("slow readers") {
+        return;
+    }
+    let Some((hosts, dir, tls)) = scene("slow") else { return };
+    let made = run(&["agent", "init", &tls, "--viewer", "guest?no-payload"]);
+    assert!(made.status.success(), "{}", stderr(&made));
+    let victims = victims(&hosts, dir.path(), &tls);
+    let enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| traffic(&hosts, &enough));
+        for ((name, port), victim) in PLACES.into_iter().zip(&victims) {
+            let kept = |about: &Value| about["hosts"][0]["holds"]["bytes"].as_u64();
+            let there =
+                || about(&hosts, port, &tls, "viewer-me").is_ok_and(|about| kept(&about) > Some(16 << 20));
+            assert!(eventually(there), "{name} has something to give: {:?}", victim.said());
+            let (mut used, mut limit) = (0, 0);
+            let refused = in_namespace(&hosts.names[1], || {
+                slow_reads(port, &tls, || {
+                    let about = about(&hosts, port, &tls, "viewer-me").expect("others are served meanwhile");
+                    used = about["reader_bytes"].as_u64().unwrap_or_default();
+                    limit = about["reader_limit_bytes"].as_u64().unwrap_or_default();
+                })
+            });
+            assert!(refused.len() >= SLOW - 8, "{name}: {} of {SLOW} are refused", refused.len());
+            assert!(refused.iter().all(|because| because.contains("at most")), "{refused:?}");
+            assert!(used > 0 && used <= limit / 4, "{name}: a guest has a quarter: {used} of {limit}");
+            let status = fs::read_to_string(format!("/proc/{}/status", victim.child.id())).expect("it runs");
+            let peak = common::field(&status, "VmHWM").expect("a peak").to_owned();
+            let _ = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("{name}: {} refused, readers {} MiB, VmHWM {peak}\n", refused.len(), used >> 20)
+                    .as_bytes(),
+            );
+            match &victim.cgroup {
+                Ok(cgroup) => {
+                    let (peak, kills) = cgroup.peak_and_kills();
+                    assert!(peak > 0 && kills == 0, "{name}: {kills} kills, peak {} MiB", peak >> 20);
+                }
+                Err(because) => skipped("slow readers in a cgroup", because),
+            }
+            let kib: u64 = peak.trim_end_matches(" kB").parse().expect("a number");
+            assert!(kib < 768 << 10, "{name}: {peak}");
+        }
+        enough.store(true, Ordering::Relaxed);
+    });
+    victims.into_iter().rev().for_each(Victim::end);
+}
