@@ -87,7 +87,7 @@ pub fn tried() -> Result<HostFacts> {
     if is_untried(&facts) || !facts.btf {
         return Ok(facts);
     }
-    Ok(magscope_probe::tried(&facts).map_err(crate::capture::explain)?)
+    magscope_probe::tried(&facts).map_err(crate::capture::explain)
 }
 
 /// What is said of abilities that this kernel does not give, a paragraph each.

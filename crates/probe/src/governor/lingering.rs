@@ -48,7 +48,7 @@ pub(super) fn words(hops: HopSet, a_second: f64) -> String {
     if hops == HopSet::EMPTY {
         return String::new();
     }
-    let names = hops.iter().map(|hop| hop.name()).collect::<Vec<_>>().join(", ");
+    let names = hops.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
     format!("; still attached, for want of privileges to attach again: {names}, {a_second:.0} runs a second")
 }
 
