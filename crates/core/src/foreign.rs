@@ -45,7 +45,8 @@ mod tests {
     use crate::custom::{Attach, CustomProbe, Mark, ProbeValue, ValueKind};
     use crate::journey::Across;
     use crate::node::{
-        Backend, CgroupName, Coverage, DropReason, HopService, HostOf, NetnsName, NodeInfo, Service, Several,
+        Ability, Backend, CgroupName, Coverage, DropReason, HopService, HostOf, LeftOut, NetnsName, NodeInfo,
+        Service, Several,
     };
     use serde_json::Value;
 
@@ -91,7 +92,7 @@ mod tests {
             probes: vec![probe],
             drop_reasons: vec![DropReason { number: 1, name: name() }],
             several: Some(Several { across: Across::OneClock, hosts: vec![HostOf { netns: 1, host: name() }] }),
-            coverage: Coverage { hops },
+            coverage: Coverage { hops, left_out: vec![LeftOut { ability: Ability::ALL[0], because: name() }] },
         }
     }
 

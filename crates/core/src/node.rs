@@ -175,6 +175,7 @@ pub struct LeftOut {
     /// Which.
     pub ability: Ability,
     /// Why, in words.
+    #[serde(deserialize_with = "crate::foreign::text")]
     pub because: String,
 }
 

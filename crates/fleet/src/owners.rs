@@ -58,6 +58,18 @@ pub struct Used {
 }
 
 impl Owners {
+    /// Memory of its tables, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        // A table has a byte for each place beside its entries, and a task has its name elsewhere.
+        fn table<K, V>(map: &HashMap<K, V>) -> usize {
+            // One place in eight stays free.
+            map.capacity() * (size_of::<(K, V)>() + 1) * 8 / 7
+        }
+        let names: usize = self.tasks.len() * 32;
+        let tables = table(&self.flows) + table(&self.tasks) + table(&self.sockets) + table(&self.users);
+        (tables + names) as u64
+    }
+
     /// Remembers a flow.
     pub fn announce_flow(&mut self, flow: Flow) {
         remember(&mut self.flows, flow.id, flow);

@@ -4,8 +4,8 @@
 //! that a root that may write anywhere does not leave half a recording behind where it then may not.
 
 use crate::failure::Hint;
-use crate::screen::Feed;
 use crate::output;
+use crate::screen::Feed;
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;

@@ -7,7 +7,7 @@ use crate::timeline::TimeLine;
 use magscope_core::change::HopCount;
 use magscope_core::context::Context;
 use magscope_core::custom::{self, Attach, CustomProbe, ProbeHit};
-use magscope_core::journey::{Presence, Rungs};
+use magscope_core::journey::Presence;
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Direction, Flow, Hop, Journey, Verdict};
