@@ -14,7 +14,7 @@ pub const RELAY: &str = "10.77.1.1";
 pub struct Target {
     // Both end before their hosts go.
     pub agent: AgentChild,
-    pub relay: Running,
+    pub _relay: Running,
     pub hosts: Hosts,
     pub dir: TempDir,
     /// The authority's folder.
@@ -34,7 +34,7 @@ impl Target {
         let (listen, socket) = (format!("{RELAY}:6246"), dir.path().join("relay.sock").display().to_string());
         let arguments = ["relay", "--connect", SERVER, "--tls", &own, "--listen", &listen, "--socket", &socket];
         let relay = on(&hosts.names[1], &arguments);
-        let target = Target { hosts, dir, tls, agent, relay };
+        let target = Target { hosts, dir, tls, agent, _relay: relay };
         assert!(eventually(|| target.about(RELAY, "viewer-me").status.success()), "the relay serves");
         assert!(target.agent.says("front reads"), "the relay reads");
         Some(target)
