@@ -27,6 +27,8 @@ static __noinline int admit_task(struct mag_cpu *state, const struct task_struct
 {
 	struct subject s = { .cookie = cookie, .hop = hop, .way = way_of(hop) };
 	struct mag_who who;
+	if (!can(MAG_CAN_FILTER))
+		return admit(state, &s, NULL, now);
 	who_is(&who, task);
 	return admit(state, &s, &who, now);
 }
