@@ -109,6 +109,12 @@ impl Passes {
     pub fn after(first: &Rungs, ids: Ids, dropped: Option<CopyDrop>) -> Self {
         let mut rungs = *first;
         rungs.clear(!(TX_PACKET | RX_PACKET));
+        // A driver returns after it was given the packet: an earlier return was that of a copy before the capture began.
+        let given = rungs.hops().filter(|hop| bit(*hop) & TX_PACKET != 0 && *hop != Hop::DevDone);
+        let given_ns = given.filter_map(|hop| rungs.time_ns(hop)).max();
+        if rungs.time_ns(Hop::DevDone) < given_ns {
+            rungs.clear(bit(Hop::DevDone));
+        }
         let seen = rungs.present() & RX_PACKET;
         let last_in = seen.checked_ilog2().and_then(|index| Hop::path().get(index as usize)).copied();
         let copy = SentCopy { number: 1, rungs, dropped, ..SentCopy::default() };
@@ -121,6 +127,8 @@ impl Passes {
             // The newest goes, unless it has arrived: the journey may be of it.
             let gone = self.list.iter().skip(1).rposition(|pass| pass.seen() & RX == 0);
             let gone = gone.map_or(self.list.len() - 1, |n| n + 1);
+            // Its driver may return yet, and then nothing shows that the return is not another copy's.
+            self.mixed |= Self::awaits_return(self.list[gone].seen());
             self.list.remove(gone);
             self.arriving = self.arriving.filter(|n| *n != gone).map(|n| n - usize::from(n > gone));
         }
@@ -154,10 +162,14 @@ impl Passes {
         }
     }
 
+    /// Whether a driver was given a copy with the rungs `seen` and has not returned.
+    const fn awaits_return(seen: u32) -> bool {
+        seen & (bit(Hop::DevXmit) | bit(Hop::DevDone)) == bit(Hop::DevXmit)
+    }
+
     /// A driver may return late, when the bytes have gone out again.
     fn driver_returned(&mut self, mark: &Mark) {
-        let returns = bit(Hop::DevXmit) | bit(Hop::DevDone);
-        let is_waiting = |pass: &Pass| pass.seen() & returns == bit(Hop::DevXmit);
+        let is_waiting = |pass: &Pass| Self::awaits_return(pass.seen());
         let one = self.list.iter().position(is_waiting);
         let others = self.list.iter().filter(|pass| is_waiting(pass)).count() > 1;
         let of = self.with_ids(mark.ids);
