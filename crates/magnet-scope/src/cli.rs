@@ -27,6 +27,9 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Rights of the files that are written, in octal: `640` lets the group read
+    #[arg(long, global = true, value_name = "MODE", default_value = "600", value_parser = crate::files::parse_mode)]
+    pub mode: u32,
     /// Without a subcommand: `live`.
     #[command(flatten)]
     pub live: live::Args,
@@ -243,13 +246,6 @@ pub struct SessionsArgs {
     /// The directories that `magnet-scope record` made; several, one a host, are put on one time line
     #[arg(value_name = "DIR", required = true, num_args = 1..=64)]
     pub dirs: Vec<PathBuf>,
-}
-
-/// A recording to read.
-#[derive(Clone, Debug, Args)]
-pub struct SessionArgs {
-    /// The directory that `magnet-scope record` made
-    pub dir: PathBuf,
 }
 
 /// Which part of a recording.

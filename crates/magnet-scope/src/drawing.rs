@@ -1,10 +1,9 @@
 //! Drawings for files: SVG, and the same as pixels.
 
 use crate::failure::Usage;
-use crate::output;
+use crate::{files, output};
 use anyhow::{Context, Result};
 use resvg::{tiny_skia, usvg};
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,7 +40,7 @@ pub fn write(path: &Path, draw: impl FnOnce() -> Result<String>) -> Result<()> {
         Format::Svg => svg.into_bytes(),
         Format::Png => png(&svg).map_err(could_not)?,
     };
-    fs::write(path, bytes).map_err(|e| could_not(e.into()))
+    files::write(path, bytes).map_err(could_not)
 }
 
 /// An SVG as pixels. It brings its own letters, so that it looks alike on every host.

@@ -1,5 +1,6 @@
 //! Errors as a person reads them: what failed, on what, the likely cause, the next step.
 
+use magscope_core::foreign::clean_lines;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -78,7 +79,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     }
     let mut stderr = io::stderr().lock();
     // Nothing is left to be done if stderr is gone too.
-    let _ = stderr.write_all(render(error).as_bytes());
+    let _ = stderr.write_all(clean_lines(&render(error)).as_bytes());
     match () {
         () if error.downcast_ref::<Usage>().is_some() => ExitCode::from(2),
         () if error.downcast_ref::<Cancelled>().is_some() => ExitCode::from(130),

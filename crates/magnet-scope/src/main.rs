@@ -11,6 +11,7 @@ mod connect;
 mod control;
 mod drawing;
 mod failure;
+mod files;
 mod growing;
 mod health;
 mod hosts;

@@ -2,6 +2,7 @@
 
 use crate::failure::Hint;
 use anyhow::{Context as _, Result};
+use magscope_core::foreign::clean_lines;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -39,7 +40,7 @@ fn to_stdout(text: &[u8], line: bool) -> Result<()> {
 /// Says something to the person at the terminal.
 pub fn note(message: &str) {
     // A closed stderr is no reason to stop capturing.
-    let _ = writeln!(io::stderr().lock(), "magnet-scope: {message}");
+    let _ = writeln!(io::stderr().lock(), "magnet-scope: {}", clean_lines(message));
 }
 
 /// The error of a file that could not be written.

@@ -4,8 +4,8 @@
 //! that a root that may write anywhere does not leave half a recording behind where it then may not.
 
 use crate::failure::Hint;
-use crate::output;
 use crate::screen::Feed;
+use crate::{files, output};
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
@@ -27,6 +27,7 @@ pub struct Directory {
 impl Directory {
     /// Makes it, before privileges are given away.
     pub fn prepare(path: &Path) -> Result<Self> {
+        files::refuse_link(path)?;
         let made = !path.exists();
         if !made && !path.is_dir() {
             let next = "choose another place with `-o DIR`: a directory, made if it is not there";

@@ -1,6 +1,7 @@
 //! One recording or several, opened together and put on one time line.
 
 use crate::cli::PartArgs;
+use crate::failure::Hint;
 use crate::joint::Joint;
 use crate::missing;
 use crate::sessions;
@@ -170,6 +171,23 @@ impl Recordings {
             replays.iter_mut().map(|replay| replay as &mut dyn Source).collect();
         together::walk(&mut sources, &self.alignment, limits, Duration::ZERO, visit)
             .map_err(anyhow::Error::from_boxed)
+    }
+
+    /// An error if any of them is damaged. Reads all of every recording. That a recorder was killed is no damage.
+    pub fn require_whole(&self) -> Result<()> {
+        for (session, dir) in self.sessions.iter().zip(&self.dirs) {
+            let damage = session.verify().into_iter().filter(|damage| !damage.unfinished);
+            let damage: Vec<_> = damage.map(|damage| damage.to_string()).collect();
+            if let Some(first) = damage.first() {
+                let what = format!(
+                    "{} is damaged in {} places, and --strict was asked for",
+                    dir.display(),
+                    damage.len()
+                );
+                return Err(Hint::error(what, first.clone(), "leave out --strict to read what is whole"));
+            }
+        }
+        Ok(())
     }
 
     /// What is damaged in them, in words.

@@ -41,6 +41,9 @@ use target::Target;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
+    /// Read everything first, and end with an error where a recording is damaged
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     to: ToArgs<Format>,
     /// The file or directory to write; `-` is stdout
@@ -92,6 +95,9 @@ pub fn run(args: &Args) -> Result<()> {
     let began = Instant::now();
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, part, limits)?;
+    if args.strict {
+        recordings.require_whole()?;
+    }
     let asked = args.filter.as_ref().map(Filter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
     if format == Format::Pcapng {

@@ -1,6 +1,5 @@
 //! `magnet-scope info DIR`: what a recording holds.
 
-use crate::cli::SessionArgs;
 use crate::failure::Hint;
 use crate::{output, sessions};
 use anyhow::Result;
@@ -9,14 +8,15 @@ use magscope_core::{Change, HopCount, LossCause};
 use magscope_session::{LossTotals, Meta, Session};
 use serde::Serialize;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `info`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    session: SessionArgs,
-    /// Read everything and hold it against its checksums
+    /// The directories that `magnet-scope record` made
+    #[arg(value_name = "DIR", required = true)]
+    dirs: Vec<PathBuf>,
+    /// Read everything and compare it with its checksums
     #[arg(long)]
     verify: bool,
     /// As JSON
@@ -26,6 +26,9 @@ pub struct Args {
 
 #[derive(Debug, Serialize)]
 struct Info<'a> {
+    /// Where several are asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<String>,
     tool: &'a str,
     format: u32,
     created_utc: &'a str,
@@ -53,15 +56,40 @@ struct Info<'a> {
     node: &'a NodeInfo,
 }
 
-/// Prints it.
+/// Prints it, a recording after the other. One that cannot be opened or is damaged does not hide the others.
 pub fn run(args: &Args) -> Result<()> {
-    let session = Session::open(&args.session.dir)?;
-    let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(&session));
+    let (mut opened, mut failed) = (Vec::new(), Vec::new());
+    for dir in &args.dirs {
+        match Session::open(dir) {
+            Ok(session) => opened.push((dir, session)),
+            Err(error) => failed.push(error.into()),
+        }
+    }
+    let (infos, damage): (Vec<_>, Vec<_>) =
+        opened.iter().map(|(dir, session)| look(args, dir, session)).unzip();
+    failed.extend(damage.into_iter().flatten());
+    match &infos[..] {
+        [] => {}
+        [one] if args.json && args.dirs.len() == 1 => output::json(one)?,
+        all if args.json => output::json(&all)?,
+        all => output::text(&all.iter().map(text).collect::<Vec<_>>().join("\n"))?,
+    }
+    let mut failed = failed.into_iter();
+    let Some(first) = failed.next() else { return Ok(()) };
+    failed.for_each(|error| output::note(&format!("{error:#}")));
+    Err(first)
+}
+
+/// Looks at one recording. Returns the error that its damage is.
+fn look<'a>(args: &Args, dir: &Path, session: &'a Session) -> (Info<'a>, Option<anyhow::Error>) {
+    let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(session));
     let damage = if args.verify { session.verify() } else { session.damage().to_vec() };
     let (changes, counts) = session.changes();
     let (first_ns, last_ns) = session.extent_ns().unzip();
     let at = |instant: Option<u64>| instant.and_then(|instant| sessions::utc_text(&utc, instant));
+    let is_one_of_several = args.dirs.len() > 1;
     let info = Info {
+        recording: is_one_of_several.then(|| dir.display().to_string()),
         tool: &meta.tool,
         format: meta.format,
         created_utc: &meta.created_utc,
@@ -88,16 +116,10 @@ pub fn run(args: &Args) -> Result<()> {
         counts,
         node: session.info(),
     };
-    if args.json {
-        output::json(&info)?;
-    } else {
-        output::text(&text(&info))?;
-    }
     // Said above, and to be noticed by a script as well. That one still being recorded, or whose recorder was killed, ends in the middle of
     // something is no damage.
-    let failed = args.verify && summary.closed && !damage.is_empty();
-    anyhow::ensure!(!failed, damaged(&args.session.dir, damage.len()));
-    Ok(())
+    let places = damage.iter().filter(|damage| !damage.unfinished).count();
+    (info, (args.verify && places > 0).then(|| damaged(dir, places)))
 }
 
 fn damaged(dir: &Path, places: usize) -> anyhow::Error {
@@ -113,6 +135,9 @@ fn text(info: &Info<'_>) -> String {
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:<12}{value}");
     };
+    if let Some(recording) = &info.recording {
+        line("recording", recording.clone());
+    }
     let node = info.node;
     line("host", format!("{}, kernel {}, {} CPUs", node.host, node.kernel, node.cpus));
     let names: Vec<_> = node.netns.iter().map(|netns| format!("{} ({})", netns.name, netns.netns)).collect();

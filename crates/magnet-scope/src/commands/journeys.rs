@@ -34,6 +34,9 @@ use slowest::Slowest;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
+    /// Read everything first, and end with an error where a recording is damaged
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     part: PartArgs,
     #[command(flatten)]
@@ -83,6 +86,9 @@ fn kind(name: String) -> usize {
 pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
+    if args.strict {
+        recordings.require_whole()?;
+    }
     let asked = args.wanted.filter.as_ref().map(Filter::hops).unwrap_or_default();
     reporting::note_unserved("--where", asked, recordings.infos());
     let collector = Collector::new(&args.wanted, args.slowest as usize, recordings.utc());

@@ -31,9 +31,11 @@ pub mod ship;
 pub mod supermon;
 
 use crate::cli::{Cli, Command};
+use crate::files;
 use anyhow::Result;
 
 /// Runs what the command line asks for.
 pub fn run(cli: Cli) -> Result<()> {
+    files::set_mode(cli.mode);
     cli.command.unwrap_or(Command::Live(cli.live)).run()
 }

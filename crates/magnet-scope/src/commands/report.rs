@@ -15,6 +15,9 @@ use magscope_core::stats::running::Window;
 pub struct Args {
     #[command(flatten)]
     sessions: SessionsArgs,
+    /// Read everything first, and end with an error where a recording is damaged
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     part: PartArgs,
     #[command(flatten)]
@@ -53,6 +56,9 @@ enum Group {
 pub fn run(args: &Args) -> Result<()> {
     let limits = args.limits.limits();
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
+    if args.strict {
+        recordings.require_whole()?;
+    }
     let report = args.prepare(ReportBuilder::of_many(recordings.infos()));
     reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }

@@ -11,7 +11,7 @@ use crate::drawing::{self, Format};
 use crate::failure::{Hint, Usage};
 use crate::live_source::Live;
 use crate::signals::Stop;
-use crate::{capture, output};
+use crate::{capture, files, output};
 use anyhow::Result;
 use busy::Busy;
 use magscope_core::hop::HopSet;
@@ -22,7 +22,6 @@ use magscope_core::{Batch, Hop};
 use magscope_probe::clock::monotonic_ns;
 use magscope_probe::{Capture, CaptureOptions};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -115,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn write(path: &Path, what: &str, contents: &str) -> Result<()> {
-    fs::write(path, contents).map_err(|e| output::could_not_write(what, path, &e.to_string()))
+    files::write(path, contents).map_err(|e| output::could_not_write(what, path, &format!("{e:#}")))
 }
 
 /// Adds up what comes within the duration.

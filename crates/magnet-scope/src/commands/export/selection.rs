@@ -26,6 +26,7 @@ pub fn write(
     watch: &dyn Fn(f64) -> bool,
 ) -> Result<String> {
     let args = Args {
+        strict: false,
         sessions: SessionsArgs { dirs },
         to: ToArgs::nothing(),
         output: output.to_owned(),

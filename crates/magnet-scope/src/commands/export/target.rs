@@ -2,6 +2,7 @@
 
 use super::compress::Compression;
 use crate::failure::{Hint, Usage};
+use crate::files;
 use anyhow::{Context, Result};
 use magscope_export::Output;
 use std::fs::{self, File};
@@ -48,6 +49,7 @@ impl Target {
         let Some(name) = path.file_name() else {
             return Err(Usage(format!("`{}` names no file; give it a name", path.display())).into());
         };
+        files::refuse_link(path)?;
         if let Ok(found) = fs::symlink_metadata(path) {
             if !replace {
                 let text = format!("{} exists already; give another name, or --replace", path.display());
@@ -86,7 +88,7 @@ impl Target {
         } else {
             place.partial.clone()
         };
-        self.compressed(Plain(BufWriter::with_capacity(BUFFER, Sink::File(File::create(path)?))))
+        self.compressed(Plain(BufWriter::with_capacity(BUFFER, Sink::File(files::create(&path)?))))
     }
 
     fn compressed(&self, plain: Plain) -> io::Result<Box<dyn Output>> {

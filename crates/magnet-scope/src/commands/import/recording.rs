@@ -1,6 +1,7 @@
 //! The recording that an import makes: there when it is whole, and not at all otherwise.
 
 use crate::failure::Hint;
+use crate::files;
 use anyhow::{Context, Result};
 use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
@@ -29,6 +30,7 @@ struct Made {
 impl Recording {
     /// Begins it in `dir`, which must not exist yet or be empty.
     pub fn create(dir: &Path, info: &NodeInfo) -> Result<Self> {
+        files::refuse_link(dir)?;
         let existed = dir.exists();
         // What is there is looked at before anything of it could be taken for ours.
         let recorder = match Recorder::create(dir, info, RecordOptions::default()) {

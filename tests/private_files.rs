@@ -1,0 +1,137 @@
+//! What is written can be read by its owner alone, whatever the umask; nothing is written through a symbolic link.
+
+mod common;
+#[path = "common/exports.rs"]
+#[allow(dead_code, reason = "names of formats and of golden recordings are needed")]
+mod exports;
+
+use common::{is_root, magnet_scope, stderr};
+use exports::{FORMATS, golden};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Runs the binary under the umask of most hosts.
+fn run_022(arguments: &[&str]) -> Output {
+    let binary = magnet_scope(&[]).get_program().to_owned();
+    let script = "umask 022; exec \"$@\"";
+    Command::new("sh").args(["-c", script, "sh"]).arg(binary).args(arguments).output().expect("sh runs")
+}
+
+/// Every file and directory below one, itself included.
+fn all_below(path: &Path, found: &mut Vec<PathBuf>) {
+    found.push(path.to_owned());
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        all_below(&entry.path(), found);
+    }
+}
+
+fn assert_modes(path: &Path, file: u32, dir: u32) {
+    let mut found = Vec::new();
+    all_below(path, &mut found);
+    for path in found {
+        let meta = fs::symlink_metadata(&path).expect("it is there");
+        let expected = if meta.is_dir() { dir } else { file };
+        let mode = meta.permissions().mode() & 0o777;
+        assert_eq!(mode, expected, "{} has mode {mode:o}", path.display());
+    }
+}
+
+/// Commands that write to a place, with the place as `OUT`; without a capture. Plots need clocks that no golden recording has.
+fn writers(log: &str) -> Vec<(String, Vec<String>)> {
+    let demo = golden("demo");
+    let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let mut all: Vec<_> = FORMATS
+        .iter()
+        .map(|format| (format!("export-{format}"), words(&["export", &demo, "--to", format, "-o", "OUT"])))
+        .collect();
+    all.push(("import".to_owned(), words(&["import", log, "-o", "OUT"])));
+    all
+}
+
+fn run_writer(line: &[String], out: &str, more: &[&str]) -> Output {
+    let mut arguments: Vec<&str> = line.iter().map(|word| if word == "OUT" { out } else { word }).collect();
+    arguments.extend(more);
+    run_022(&arguments)
+}
+
+/// A log that can be imported.
+fn log(dir: &TempDir) -> String {
+    let log = dir.path().join("log.ulm").display().to_string();
+    let output = run_022(&["export", &golden("demo"), "--to", "ulm", "-o", &log]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    log
+}
+
+#[test]
+fn every_writer_makes_files_for_their_owner_alone() {
+    let dir = TempDir::new().expect("a directory");
+    for (name, line) in writers(&log(&dir)) {
+        let out = dir.path().join(&name);
+        let output = run_writer(&line, &out.display().to_string(), &[]);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        assert!(out.exists(), "{name}");
+        assert_modes(&out, 0o600, 0o700);
+    }
+    let copy = dir.path().join("copy");
+    fs::create_dir(&copy).expect("a directory");
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).expect("own directory");
+    let session = dir.path().join("import").display().to_string();
+    let output = run_022(&["ship", &session, &copy.display().to_string()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(fs::read_dir(&copy).expect("it is there").count() > 0);
+    assert_modes(&copy, 0o600, 0o700);
+}
+
+#[test]
+fn a_mode_is_for_every_writer() {
+    let dir = TempDir::new().expect("a directory");
+    for (name, line) in writers(&log(&dir)) {
+        let out = dir.path().join(&name);
+        let output = run_writer(&line, &out.display().to_string(), &["--mode", "640"]);
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        assert_modes(&out, 0o640, 0o750);
+    }
+}
+
+#[test]
+fn no_writer_follows_a_link() {
+    let dir = TempDir::new().expect("a directory");
+    let target = dir.path().join("target");
+    for (name, line) in writers(&log(&dir)) {
+        let link = dir.path().join(&name);
+        symlink(&target, &link).expect("a link");
+        let output = run_writer(&line, &link.display().to_string(), &[]);
+        assert!(
+            !output.status.success() && stderr(&output).contains("symbolic link"),
+            "{name}: {}",
+            stderr(&output)
+        );
+        assert!(!target.exists(), "{name}");
+    }
+}
+
+#[test]
+fn captures_are_for_their_owner_alone() {
+    if !is_root("recording under a umask") {
+        return;
+    }
+    let dir = TempDir::new().expect("a directory");
+    for (name, line) in [
+        ("recorded", &["record", "--duration", "1s"][..]),
+        ("rotated", &["record", "--duration", "1s", "--rotate", "1h"]),
+        ("demo", &["demo", "--duration", "1s"]),
+    ] {
+        let out = dir.path().join(name);
+        let place = out.display().to_string();
+        let output = run_022(&[line, &["-o", &place]].concat());
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        assert_modes(&out, 0o600, 0o700);
+        let link = dir.path().join(format!("{name}-link"));
+        symlink(dir.path().join("target"), &link).expect("a link");
+        let output = run_022(&[line, &["-o", &link.display().to_string()]].concat());
+        assert!(!output.status.success() && stderr(&output).contains("symbolic link"), "{}", stderr(&output));
+    }
+}
