@@ -170,6 +170,10 @@ proptest! {
 fn worlds_in_which_a_fault_was_found() {
     let weather = Weather { lost: 5, duplicated: 15, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
     assert_eq!(whole(10_624_682_818_262_909_852, weather, 0, 2, false), Ok(()));
+    let weather = Weather { lost: 29, duplicated: 0, delayed: 3, peeked: 8, spliced: 0, dead: 0 };
+    assert_eq!(whole(8_353_795_161_610_042_878, weather, 4, 2, false), Ok(()));
+    let weather = Weather { lost: 25, duplicated: 0, delayed: 0, peeked: 0, spliced: 0, dead: 0 };
+    assert_eq!(whole(14_126_623_423_501_116_609, weather, 4, 2, false), Ok(()));
 }
 
 #[test]

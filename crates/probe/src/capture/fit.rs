@@ -54,7 +54,7 @@ pub(super) fn leave_out(
 
     let mut tried = facts.clone();
     for ability in OPTIONAL.into_iter().chain([Ability::EpollWakeUps]) {
-        tried.left_out.entry(ability).or_insert_with(String::new);
+        tried.left_out.entry(ability).or_default();
     }
     let mut found = None;
     match load(&tried, &alone, options, None) {

@@ -41,7 +41,9 @@ impl Scope {
         };
         // Where there is one family of protocols, its name says nothing.
         if Family::only(pairs.iter().filter_map(|pair| pair.family)).is_some() {
-            pairs.iter_mut().for_each(|pair| pair.family = None);
+            for pair in &mut pairs {
+                pair.family = None;
+            }
         }
         let end_ns = to_ns.saturating_add(1);
         let count = |lane| self.pyramid.total(lane, from_ns, end_ns).count;
