@@ -45,7 +45,7 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, CgroupName, Coverage, NetnsName, NodeInfo, Service};
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_core::synthesis::outermost;
-use magscope_core::{Batch, Change, Hop, Loss, LossCause};
+use magscope_core::{Batch, Change, CustomProbe, Hop, Loss, LossCause};
 use options::complete;
 use refused::Refused;
 pub(crate) use refused::refused_by;
@@ -163,30 +163,7 @@ impl Capture {
         let doorbell = Doorbell::new(&ring_maps)?;
 
         let event_clock = tsc.as_ref().map_or(EventClock::Monotonic, |tsc| EventClock::Tsc(tsc.rate));
-        let netns = options
-            .netns
-            .iter()
-            .map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() })
-            .collect();
-        let cgroups = facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default();
-        let mut info = NodeInfo {
-            tells_order: true,
-            host: clean(&facts.host).into_owned(),
-            kernel: clean(&facts.kernel).into_owned(),
-            boot_id: facts.boot_id.clone(),
-            cpus: facts.cpus,
-            clock: event_clock.name().to_owned(),
-            netns,
-            cgroups: cgroups
-                .into_iter()
-                .map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c })
-                .collect(),
-            settings: Vec::new(),
-            several: None,
-            drop_reasons: facts.drop_reasons.clone(),
-            coverage: Coverage::default(),
-            probes,
-        };
+        let mut info = node_info(&facts, &options, event_clock, probes);
         tell_places(&object, &control, &mut facts);
         info.coverage = plan_by(&facts, options.hops, options.backend).coverage;
         put_in_force(&mut control, &options, program, pcap.as_deref())?;
@@ -402,4 +379,30 @@ fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {
     });
     let asked = asked.iter().map(Hop::name).collect::<Vec<_>>().join(", ");
     ProbeError::NothingToServe { asked, because: because.unwrap_or_default() }
+}
+
+/// The host as its recordings describe it, before its coverage and settings are known.
+fn node_info(
+    facts: &HostFacts,
+    options: &CaptureOptions,
+    clock: EventClock,
+    probes: Vec<CustomProbe>,
+) -> NodeInfo {
+    let netns = options.netns.iter();
+    let cgroups = facts.cgroup2.as_deref().map(crate::cgroups::names).unwrap_or_default();
+    NodeInfo {
+        tells_order: true,
+        host: clean(&facts.host).into_owned(),
+        kernel: clean(&facts.kernel).into_owned(),
+        boot_id: facts.boot_id.clone(),
+        cpus: facts.cpus,
+        clock: clock.name().to_owned(),
+        netns: netns.map(|n| NetnsName { netns: n.inode, name: clean(&n.name).into_owned() }).collect(),
+        cgroups: cgroups.into_iter().map(|c| CgroupName { path: clean(&c.path).into_owned(), ..c }).collect(),
+        settings: Vec::new(),
+        several: None,
+        drop_reasons: facts.drop_reasons.clone(),
+        coverage: Coverage::default(),
+        probes,
+    }
 }
