@@ -29,6 +29,15 @@ def exact_percentile(values, q):
     return values[max(0, math.ceil(q * len(values)) - 1)]
 
 
+def latencies(row):
+    """Protocol and latency of each that passed the hop; a hop of one protocol has its latency in the row itself."""
+    several = row.get("protocols", [])
+    assert not (several and row["latency"]) and len(several) != 1, row
+    if several:
+        return [(of["proto"], of["latency"]) for of in several]
+    return [(None, row["latency"])] if row["latency"] else []
+
+
 def read(table):
     return pq.ParquetDataset(files(table)).read().to_pylist() if files(table) else []
 
@@ -45,16 +54,17 @@ for row in report["hops"]:
     # The state of a connection has a table of its own.
     check(f"pyarrow: events at {row['hop']}", len(read("tcp") if row["hop"] == "tcp.state" else here), row["events"])
     check(f"pyarrow: bytes at {row['hop']}", sum(e["len"] for e in here), row["bytes"])
-    ns = [h["latency_ns"] for h in hops if h["hop"] == row["hop"] and h["whole"] and h["latency_ns"] is not None]
-    if row.get("latency"):
-        latency = row["latency"]
+    timed = [h for h in hops if h["hop"] == row["hop"] and h["whole"] and h["latency_ns"] is not None]
+    check(f"pyarrow: latencies to {row['hop']}", len(timed), sum(latency["n"] for _, latency in latencies(row)))
+    check(f"pyarrow: protocols at {row['hop']}", len({h["proto"] for h in timed}), len(latencies(row)))
+    for proto, latency in latencies(row):
+        to = f"{row['hop']} of {proto}" if proto else row["hop"]
+        ns = [h["latency_ns"] for h in timed if proto in (None, h["proto"])]
         measured += 1
-        check(f"pyarrow: latencies to {row['hop']}", len(ns), latency["n"])
-        check(f"pyarrow: max to {row['hop']}", max(ns), latency["max_ns"])
+        check(f"pyarrow: latencies to {to}", len(ns), latency["n"])
+        check(f"pyarrow: max to {to}", max(ns), latency["max_ns"])
         for q, key in ((0.5, "p50_ns"), (0.9, "p90_ns"), (0.99, "p99_ns"), (0.999, "p999_ns")):
-            near(f"pyarrow: {key} to {row['hop']}", exact_percentile(ns, q), latency[key])
-    else:
-        check(f"pyarrow: latencies to {row['hop']}", len(ns), 0)
+            near(f"pyarrow: {key} to {to}", exact_percentile(ns, q), latency[key])
 for row in report["verdicts"]:
     here = [j for j in journeys if j["proto"] == row["proto"]]
     check(f"journeys of {row['proto']}", len(here), row["journeys"])
@@ -78,19 +88,24 @@ for table in ("events", "hops", "journeys", "flows", "losses", "tcp", "clock"):
         times = lazy.select("ts_ns").collect()["ts_ns"].to_list()
         check(f"polars: sum of times of {table}", sum(times), ours)
 for row in report["hops"]:
-    if not row.get("latency"):
-        continue
-    n, top, p99 = db.execute(
-        "select count(latency_ns), max(latency_ns), quantile_disc(latency_ns, 0.99) from hops where hop = ? and whole", [row["hop"]]
-    ).fetchone()
-    check(f"duckdb: latencies to {row['hop']}", n, row["latency"]["n"])
-    check(f"duckdb: max to {row['hop']}", top, row["latency"]["max_ns"])
-    near(f"duckdb: p99 to {row['hop']}", p99, row["latency"]["p99_ns"])
-    ns = polars.scan_parquet(files("hops")).filter(
-        (polars.col("hop") == row["hop"]) & polars.col("whole") & polars.col("latency_ns").is_not_null()
-    ).select("latency_ns").collect()["latency_ns"]
-    check(f"polars: latencies to {row['hop']}", len(ns), n)
-    near(f"polars: p99 to {row['hop']}", exact_percentile(ns.to_list(), 0.99), row["latency"]["p99_ns"])
+    for proto, latency in latencies(row):
+        to = f"{row['hop']} of {proto}" if proto else row["hop"]
+        n, top, p99 = db.execute(
+            "select count(latency_ns), max(latency_ns), quantile_disc(latency_ns, 0.99) from hops "
+            "where hop = $1 and whole and proto = coalesce($2, proto)",
+            [row["hop"], proto],
+        ).fetchone()
+        check(f"duckdb: latencies to {to}", n, latency["n"])
+        check(f"duckdb: max to {to}", top, latency["max_ns"])
+        near(f"duckdb: p99 to {to}", p99, latency["p99_ns"])
+        ns = polars.scan_parquet(files("hops")).filter(
+            (polars.col("hop") == row["hop"]) & polars.col("whole") & polars.col("latency_ns").is_not_null()
+        )
+        if proto:
+            ns = ns.filter(polars.col("proto") == proto)
+        ns = ns.select("latency_ns").collect()["latency_ns"]
+        check(f"polars: latencies to {to}", len(ns), n)
+        near(f"polars: p99 to {to}", exact_percentile(ns.to_list(), 0.99), latency["p99_ns"])
 
 # How the files are made: sorted within row groups, statistics, bloom filters, metadata.
 for table in ("events", "hops", "journeys"):

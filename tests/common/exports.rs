@@ -76,6 +76,11 @@ pub fn tool(test: &str, name: &str) -> bool {
     there
 }
 
+/// How often the bytes of a row of `hops` had been sent before: 0 for the first copy and for hops at the sockets.
+pub fn resent(row: &BTreeMap<String, Value>) -> u64 {
+    row.get("copy").and_then(Value::as_u64).unwrap_or_default().saturating_sub(1)
+}
+
 /// Rows of a table, by the name of the column.
 pub fn table(dir: &TempDir, session: &str, table: &str) -> Vec<BTreeMap<String, Value>> {
     let out = dir.path().join(format!("{session}-{table}.jsonl"));

@@ -1,7 +1,7 @@
 //! Lines: ULM and BP of `NetLogger`, both ways, and the traces and dumps of `MAGNeT`.
 
 use crate::common::{run, stderr, stdout};
-use crate::exports::{GOLDEN, client, export, table};
+use crate::exports::{GOLDEN, client, export, resent, table};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -20,12 +20,23 @@ fn netloggers_own_parser_takes_every_line() {
             let Some(output) = client(test, "Pegasus.netlogger", "netlogger.py", &arguments) else { return };
             assert_eq!(stdout(&output).trim(), lines.to_string());
         }
-        // One line a hop of a journey, and the line's ID is the journey.
+        // One line a rung of each copy; reports of retransmissions are lines of their own.
         let text = fs::read_to_string(dir.path().join(format!("{session}-ulm"))).expect("text");
         let hits = text.lines().filter(|line| line.contains(" LVL=Usage ") && line.contains(" MAG.SEQ="));
-        let again = |line: &&str| line.contains(" MAG.TRY=");
-        assert_eq!(hits.filter(|line| !again(line)).count(), table(&dir, session, "hops").len());
+        let lines = hits.filter(|line| !line.contains(" NL.EVNT=tcp.retransmit "));
+        let tries = lines.map(|line| {
+            let number = line.split(" MAG.TRY=").nth(1).and_then(|rest| rest.split(' ').next());
+            number.map_or(0, |number| number.parse::<u64>().expect("a number"))
+        });
+        let copies = table(&dir, session, "hops").iter().map(resent).collect::<Vec<_>>();
+        let (tries, copies) = (by_size(tries.collect()), by_size(copies));
+        assert!(tries == copies, "{session}: {} lines, {} rungs", tries.len(), copies.len());
     }
+}
+
+fn by_size(mut numbers: Vec<u64>) -> Vec<u64> {
+    numbers.sort_unstable();
+    numbers
 }
 
 /// The lines of a log in order, without the number of their journey, which is given in the order in which they end.

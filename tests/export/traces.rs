@@ -1,7 +1,7 @@
 //! Traces: CTF, Perfetto, Chrome.
 
 use crate::common::{stderr, stdout};
-use crate::exports::{GOLDEN, client, export, table, tool};
+use crate::exports::{GOLDEN, client, export, resent, table, tool};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,18 +21,29 @@ fn babeltrace_reads_the_ctf_to_the_nanosecond() {
         let output = output.expect("babeltrace2 runs");
         assert!(output.status.success(), "{}", stderr(&output));
         let text = stdout(&output);
-        let mut seen: Vec<(String, String, String)> = Vec::new();
-        for line in text.lines().filter(|line| line.contains("again = 0,")) {
+        let mut seen: Vec<(String, String, String, u64)> = Vec::new();
+        // Events of hops; reports of retransmissions are no rows of `hops`.
+        let hits =
+            text.lines().filter(|line| line.contains("again = ") && !line.contains("] tcp.retransmit: {"));
+        for line in hits {
             let (time, rest) = line[1..].split_once(']').expect("a time");
             let hop = rest.trim_start().split_once(": {").expect("fields").0;
             let journey = rest.split_once("journey = ").and_then(|(_, j)| j.split(',').next());
-            seen.push((time.replace('.', ""), hop.to_owned(), journey.unwrap_or_default().to_owned()));
+            let again = rest.split_once("again = ").and_then(|(_, again)| again.split(',').next());
+            seen.push((
+                time.replace('.', ""),
+                hop.to_owned(),
+                journey.unwrap_or_default().to_owned(),
+                again.and_then(|again| again.parse().ok()).expect("a number"),
+            ));
         }
         let text =
             |row: &BTreeMap<String, Value>, name: &str| row[name].to_string().trim_matches('"').to_owned();
         let hops = table(&dir, session, "hops");
-        let mut want: Vec<_> =
-            hops.iter().map(|row| (text(row, "ts_ns"), text(row, "hop"), text(row, "journey"))).collect();
+        let mut want: Vec<_> = hops
+            .iter()
+            .map(|row| (text(row, "ts_ns"), text(row, "hop"), text(row, "journey"), resent(row)))
+            .collect();
         seen.sort();
         want.sort();
         assert!(
@@ -82,8 +93,14 @@ fn chromes_json_is_json_and_has_every_hop() {
         let trace: Value = serde_json::from_slice(&fs::read(out).expect("a file")).expect("JSON");
         let events = trace["traceEvents"].as_array().expect("events");
         let hits = events.iter().filter(|e| e["args"]["journey"].is_string() && e["ph"] == "X");
-        let first = hits.filter(|e| e["args"]["sent_again"].is_null()).count();
-        assert_eq!(first, table(&dir, session, "hops").len(), "{session}");
+        let again = |e: &Value| e["args"]["sent_again"].as_str().map_or(0, |n| n.parse().expect("a number"));
+        // A report of a retransmission is no row of `hops`.
+        let is_report = |e: &Value| e["name"].as_str().is_some_and(|name| name.starts_with("tcp.retransmit "));
+        let mut seen: Vec<u64> = hits.filter(|e| !is_report(e)).map(again).collect();
+        let mut want: Vec<u64> = table(&dir, session, "hops").iter().map(resent).collect();
+        seen.sort_unstable();
+        want.sort_unstable();
+        assert!(seen == want, "{session}: {} and {} events", seen.len(), want.len());
         // Doubles are exact to a nanosecond here, because they count from the first mark.
         assert!(events.iter().filter_map(|e| e["ts"].as_f64()).all(|us| us < 1e12));
     }
