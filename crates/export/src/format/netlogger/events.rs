@@ -124,9 +124,12 @@ impl Events {
         event.tid = self.tids.number(host, number(&["MAG.TID", "tid"]));
         let packet = matches!(hop.layer(), magscope_core::Layer::Ip | magscope_core::Layer::Device)
             || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv);
+        let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
         // Above IP a datagram has no identification yet, or no more.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
             _ if !packet => 0,
+            // IPv6 has no identification: the order says which copy arrived, and where it cannot, no latency is measured.
+            _ if proto == Proto::TCP && is_ipv6 => 0,
             // Which packet it was, when the bytes went out several times.
             _ if proto == Proto::TCP => {
                 number(&["MAG.TRY", "mag.again"]).min(u32::from(u16::MAX) - 1) as u16 + 1
@@ -144,7 +147,7 @@ impl Events {
             self.threads.send(&mut event, hash(id));
         }
         event.segs = u16::from(packet);
-        if self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6()) {
+        if is_ipv6 {
             event.flags = event.flags.with(EventFlags::IPV6);
         }
         if line.get(&["MAG.RET", "mag.at_return"]).is_some() {
