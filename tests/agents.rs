@@ -218,10 +218,10 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
     let mut terminal = Terminal::start(&["--connect", &address], dir.path(), 120, 40);
     assert!(eventually(|| recordings(&far).len() == 1));
-    assert!(client.says("client reads") && client.says("me reads"));
+    assert!(client.says("hub reads") && client.says("me reads"));
 
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
-    assert!(server.says("client reads") && server.says("me reads"));
+    assert!(server.says("hub reads") && server.says("me reads"));
     assert!(eventually(|| recordings(&far).len() == 2));
     terminal.shows(" is here");
     traffic(&hosts, Duration::from_millis(3));
