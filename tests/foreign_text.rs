@@ -50,7 +50,7 @@ fn unsafe_characters(bytes: &[u8]) -> Vec<char> {
 }
 
 fn lines(bytes: &[u8]) -> usize {
-    bytes.iter().filter(|byte| **byte == b'\n').count()
+    String::from_utf8_lossy(bytes).lines().count()
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Names {
     /// The name of the host that a network namespace is of. A recording of a log of several hosts is one node.
     pub fn host_of(&self, node: u16, netns: u32) -> Arc<str> {
         let several = self.infos.get(usize::from(node)).and_then(|info| info.several.as_ref());
-        several.and_then(|several| several.host_of(netns)).map_or_else(|| self.host(node), |host| host.into())
+        several.and_then(|several| several.host_of(netns)).map_or_else(|| self.host(node), Into::into)
     }
 
     /// The same of a flow; that of the node if the flow was never announced.

@@ -50,8 +50,8 @@ pub fn schema(table: Table) -> SchemaRef {
 }
 
 /// Sends what a request asks for until its end, or until the client goes.
-pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: Outbox) {
-    if let Err(because) = send_all(memory, request, derived, sieve, &out) {
+pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: &Outbox) {
+    if let Err(because) = send_all(memory, request, derived, sieve, out) {
         // A limit is found below what reports it.
         let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
         out.fail(&stopped);

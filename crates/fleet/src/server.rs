@@ -277,7 +277,7 @@ impl FlightService for Agent {
         let account = out.account();
         let failed = |error: String| Status::internal(error);
         let run: Box<dyn FnOnce() + Send> = if let Some(derived) = derived {
-            Box::new(move || derived::run(&memory, &request, derived, sieve, out))
+            Box::new(move || derived::run(&memory, &request, derived, sieve, &out))
         } else {
             let feed = Feed::new(memory, request, give, sieve, out).map_err(|e| failed(e.to_string()))?;
             Box::new(move || feed.run())

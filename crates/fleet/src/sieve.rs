@@ -89,18 +89,24 @@ impl Sieve {
             let asked = Asked { proto: hit.proto, ..Asked::of(hit.time_ns, hit.flow, hit.socket) };
             self.admits(Row::Hit(hit), info) && wants(asked)
         });
-        hits.iter_mut().for_each(|hit| self.rows.blank(hit, &self.owners, info));
+        for hit in hits.iter_mut() {
+            self.rows.blank(hit, &self.owners, info);
+        }
         heads.retain(|head| {
             let asked = Asked { hop: head.hop, proto: head.proto, ..Asked::of(head.time_ns, head.flow, 0) };
             self.admits(Row::Head(head), info) && self.snap != Some(0) && wants(asked)
         });
         if let Some(snap) = self.snap {
-            heads.iter_mut().for_each(|head| head.bytes.truncate(snap as usize));
+            for head in heads.iter_mut() {
+                head.bytes.truncate(snap as usize);
+            }
         }
         losses.retain(|_| self.admits(Row::Loss, info));
         clock.retain(|_| self.admits(Row::Clock, info));
         changes.retain(|_| self.admits(Row::Change, info));
-        changes.iter_mut().for_each(|change| change.what = self.rows.setting(&change.what));
+        for change in changes.iter_mut() {
+            change.what = self.rows.setting(&change.what);
+        }
         counts.retain(|count| self.admits(Row::Count(count), info));
         synthesis.retain(|sum| self.admits(Row::Sum(sum), info) && self.wants_sum(sum, info));
         self.at_its_rate(batch);

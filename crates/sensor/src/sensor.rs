@@ -132,7 +132,7 @@ impl Sensor {
         for latency in journey.latencies() {
             let node = if latency.to.direction() == Direction::Tx { journey.tx_node } else { journey.rx_node };
             self.count(node, ended_ns, |sums| {
-                sums.latency(journey.proto, (latency.from, latency.to), latency.ns)
+                sums.latency(journey.proto, (latency.from, latency.to), latency.ns);
             });
         }
         let woken = journey.rung(Hop::TaskWake).is_some();

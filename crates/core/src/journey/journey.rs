@@ -409,7 +409,9 @@ impl Journey {
             Across::Apart => u64::MAX,
         };
         let left_before = |copy: &&mut SentCopy| {
-            let left_ns = copy.rungs.last().and_then(|hop| copy.rungs.time_ns(hop));
+            // A driver may return when the packet has already arrived.
+            let hops = copy.rungs.hops().filter(|hop| *hop != Hop::DevDone);
+            let left_ns = hops.last().and_then(|hop| copy.rungs.time_ns(hop));
             copy.dropped.is_none() && left_ns.is_some_and(|ns| ns <= arrived_ns.saturating_add(width_ns))
         };
         let mut copies = std::mem::take(&mut self.copies);
