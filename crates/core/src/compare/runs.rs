@@ -83,7 +83,15 @@ pub fn interval(a: &[Estimate], b: &[Estimate], miss: f64) -> Option<(f64, f64)>
     let figures = |side: &[Estimate]| side.iter().map(|run| run.ns as f64).collect::<Vec<_>>();
     let (least, most) = between(&figures(a), &figures(b), miss)?;
     let (low, high) = within(a, b)?;
-    Some((low.min(least), high.max(most)))
+    // A figure is the upper end of its histogram's bucket. Runs that share a bucket err alike, so this does not average out.
+    Some((low.min(least) - bucket_ns(b), high.max(most) + bucket_ns(a)))
+}
+
+/// Width of the widest bucket that a figure of these runs comes from, nanoseconds: a histogram of two significant digits has
+/// 128 buckets to a doubling.
+fn bucket_ns(side: &[Estimate]) -> f64 {
+    let widths = side.iter().map(|run| 1_u64 << run.ns.max(1).ilog2().saturating_sub(7));
+    widths.max().unwrap_or(0) as f64
 }
 
 /// The runs that a quantile is compared by: those with an interval of their own, if there are enough on both sides, and
