@@ -142,7 +142,10 @@ impl Door {
                 let stream = tokio::select! {
                     done = handshake => match done {
                         Ok(Ok(stream)) => stream,
-                        Ok(Err(because)) => return refuse(&because),
+                        Ok(Err(NoHandshake::Peer(because))) => return refuse(&because),
+                        Ok(Err(NoHandshake::OwnFiles(because))) => {
+                            return door.log.own_files_failed(&from, &because);
+                        }
                         Err(_) => return refuse("it does not say who it is"),
                     },
                     () = permit.replaced() => return,
@@ -222,13 +225,25 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
+/// Why a handshake failed.
+enum NoHandshake {
+    /// The peer's words, or their absence.
+    Peer(String),
+    /// The certificates or the list of this host.
+    OwnFiles(String),
+}
+
 /// The handshake of TLS. Certificates and the list of revoked ones are read when a client has said what it wants: a connection without a
 /// word costs no work, and a client that was revoked a moment ago is not let in.
-async fn handshake(stream: TcpStream, folder: &Folder, identity: &str) -> Result<TlsStream<TcpStream>, String> {
-    let greeted = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await;
-    let greeted = greeted.map_err(|error| error.to_string())?;
-    let config = folder.agent(identity).map_err(|error| error.to_string())?;
-    greeted.into_stream(Arc::new(config)).await.map_err(|error| error.to_string())
+async fn handshake(
+    stream: TcpStream,
+    folder: &Folder,
+    identity: &str,
+) -> Result<TlsStream<TcpStream>, NoHandshake> {
+    let peer = |error: io::Error| NoHandshake::Peer(error.to_string());
+    let greeted = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.map_err(peer)?;
+    let config = folder.agent(identity).map_err(|error| NoHandshake::OwnFiles(error.to_string()))?;
+    greeted.into_stream(Arc::new(config)).await.map_err(peer)
 }
 
 /// Whether only this host can come from there.

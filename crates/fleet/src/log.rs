@@ -1,7 +1,10 @@
 //! Messages about peers, counted where they repeat: who can connect can cause a message, so the log is bounded.
+//!
+//! A failure of this host's own files is counted by its reason. A peer cannot choose the reason, so the reasons are few.
 
 use crate::link::Tell;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub enum Kind {
     /// A connection whose peer is not known was refused.
     Stranger,
+    /// A connection was refused, because this host's own files serve nobody; the reason is as before.
+    OwnFiles,
     /// A known peer was refused.
     Refused,
     /// A stream began.
@@ -27,6 +32,8 @@ pub enum Kind {
 pub struct PeerLog {
     tell: Tell,
     kinds: Mutex<BTreeMap<Kind, Count>>,
+    /// The last reason why this host's own files served nobody.
+    own_files: Mutex<Option<String>>,
 }
 
 struct Count {
@@ -37,7 +44,7 @@ struct Count {
 impl Kind {
     const fn more(self) -> &'static str {
         match self {
-            Self::Stranger => "more connections are not let in",
+            Self::Stranger | Self::OwnFiles => "more connections are not let in",
             Self::Refused => "more requests of known viewers are refused",
             Self::Began => "more streams began",
             Self::Ended => "more streams ended",
@@ -48,12 +55,25 @@ impl Kind {
 impl PeerLog {
     /// A log that writes with this function.
     pub fn new(tell: Tell) -> Self {
-        PeerLog { tell, kinds: Mutex::default() }
+        PeerLog { tell, kinds: Mutex::default(), own_files: Mutex::default() }
     }
 
     /// Writes a message, or counts it.
     pub fn say(&self, kind: Kind, text: impl FnOnce() -> String) {
         self.say_at(Instant::now(), kind, text);
+    }
+
+    /// Writes why this host's own files serve nobody. A new reason is written at once.
+    pub fn own_files_failed(&self, from: &dyn Display, reason: &str) {
+        let text = || format!("{from} is not let in: {reason}");
+        let mut last = self.own_files.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_deref() == Some(reason) {
+            drop(last);
+            return self.say(Kind::OwnFiles, text);
+        }
+        *last = Some(reason.to_owned());
+        drop(last);
+        (self.tell)(&text());
     }
 
     fn say_at(&self, now: Instant, kind: Kind, text: impl FnOnce() -> String) {
@@ -91,6 +111,21 @@ impl PeerLog {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn a_new_reason_of_own_files_is_written_after_a_flood_of_others() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let to = lines.clone();
+        let log = PeerLog::new(Arc::new(move |text: &str| to.lock().expect("no panic").push(text.to_owned())));
+        for n in 0..100 {
+            log.say(Kind::Stranger, || format!("stranger {n}"));
+            log.own_files_failed(&n, "the list is empty");
+        }
+        log.own_files_failed(&"peer", "the list is cut");
+        let lines = lines.lock().expect("no panic");
+        assert_eq!(lines.last().expect("a line"), "peer is not let in: the list is cut");
+        assert_eq!(lines.len(), 2 * LINES as usize + 2);
+    }
 
     #[test]
     fn repeated_messages_become_a_count_and_hide_no_other_kind() {
