@@ -23,7 +23,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
@@ -49,7 +49,10 @@ impl Cgroup {
             () if has_memory => (unified, "memory.max"),
             () => return Err("there is no memory controller, neither of cgroup v1 nor of v2".to_owned()),
         };
-        let path = root.join(format!("ms-{}-{name}", std::process::id()));
+        // Tests of one process run at the same time.
+        static NTH: AtomicUsize = AtomicUsize::new(0);
+        let nth = NTH.fetch_add(1, Ordering::Relaxed);
+        let path = root.join(format!("ms-{}-{nth}-{name}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{} cannot be made: {error}", path.display()))?;
         let cgroup = Cgroup(path);
         fs::write(cgroup.0.join(file), limit).map_err(|error| format!("{file} cannot be set: {error}"))?;
