@@ -2,7 +2,6 @@
 
 mod common;
 #[path = "common/exports.rs"]
-#[allow(dead_code, reason = "names of formats and of golden recordings are needed")]
 mod exports;
 
 use common::{is_root, magnet_scope, stderr};

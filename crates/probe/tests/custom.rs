@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet, undisturbed};
+use common::{
+    CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, has_tracefs, hops, quiet, undisturbed,
+};
 use magscope_core::custom::{CustomProbe, ProbeHit};
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::custom::{Resolved, Resolver};
@@ -36,7 +38,7 @@ fn acquainted() -> Net {
 
 #[test]
 fn tracepoints_of_both_kinds_see_what_the_hop_sees() {
-    if !can_capture() {
+    if !can_capture() || !has_tracefs() {
         return;
     }
     undisturbed(|| {
@@ -381,7 +383,7 @@ fn what_is_not_there_is_said_with_names_near_it() {
         let error = refused(&resolver, text);
         assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
     }
-    if can_capture() {
+    if can_capture() && has_tracefs() {
         let error = refused(&resolver, "tracepoint:nett:net_dev_start_xmit");
         assert!(error.contains("`net`"), "{error}");
         let error = refused(&resolver, "tracepoint:net:net_dev_start_xmit lenn");

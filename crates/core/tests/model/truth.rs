@@ -214,7 +214,8 @@ fn piece_is_whole(
                 let unknown = hop == Hop::DevDone && !journey.copies.is_empty();
                 // The first that was there may be a copy for which there was no room.
                 let left_out = journey.copies_left_out > 0 && mine > first;
-                if mine != first && !(mine.is_none() && late) && !unknown && !left_out {
+                let excused = unknown || left_out || mine.is_none() && late;
+                if mine != first && !excused {
                     return say(format!("{hop} was at {first:?}"));
                 }
             }

@@ -402,6 +402,16 @@ pub fn finish(mut recording: Recording) -> (Recording, Counters) {
     (recording, counters)
 }
 
+/// Whether tracepoints can be looked up by their names; says why not where they cannot.
+pub fn has_tracefs() -> bool {
+    let places = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+    let found = places.iter().any(|events| std::path::Path::new(events).is_dir());
+    if !found {
+        println!("skipped, because tracefs is not mounted");
+    }
+    found
+}
+
 /// Whether this process may capture; says why not where it may not.
 pub fn can_capture() -> bool {
     let facts = HostFacts::read().expect("/proc is there");
