@@ -42,7 +42,7 @@ fn check(path: &Path) -> Result<bool, Failure> {
         syscall_tracepoints: true,
         ..facts
     };
-    let kernel = Btf::parse(std::fs::read(path)?)?;
+    let kernel = Btf::parse(&std::fs::read(path)?)?;
     let (which, bytes) = match (facts.loops, facts.typed_casts) {
         (false, _) => ("without bpf_loop", NO_LOOP),
         (true, true) => ("with typed casts", TYPED_CASTS),
@@ -80,7 +80,7 @@ fn missing(bytes: &[u8], kernel: &Btf) -> Result<BTreeMap<String, BTreeSet<Strin
             .ok_or(format!("no {name}"))
             .and_then(|s| Ok(s.data().map_err(|e| e.to_string())?.to_vec()))
     };
-    let local = Btf::parse(data(".BTF")?)?;
+    let local = Btf::parse(&data(".BTF")?)?;
     let functions: Vec<Function> = functions(&file)?;
     let mut relocations: HashMap<usize, Vec<Relocation>> = HashMap::new();
     for relocation in relocations_of(&data(".BTF.ext")?, &local)? {
@@ -208,7 +208,7 @@ fn relocations_of(ext: &[u8], local: &Btf) -> Result<Vec<Relocation>, Failure> {
             at += size;
             // enum bpf_core_relo_kind: what is asked of fields, of a type's size and number, of a value
             if matches!(kind, 0 | 1 | 3 | 4 | 5 | 7 | 9) {
-                let path = local.path(of, if kind < 6 { local.text(access) } else { String::new() });
+                let path = local.path(of, &if kind < 6 { local.text(access) } else { String::new() });
                 found.push(Relocation { section: section.clone(), at: u64::from(insn), path });
             }
         }
@@ -240,11 +240,11 @@ struct Btf {
 const ARRAY: u32 = 3;
 
 impl Btf {
-    fn parse(bytes: Vec<u8>) -> Result<Self, Failure> {
-        let header = word(&bytes, 4)? as usize;
-        let mut at = header + word(&bytes, 8)? as usize;
-        let end = at + word(&bytes, 12)? as usize;
-        let strings = header + word(&bytes, 16)? as usize;
+    fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+        let header = word(bytes, 4)? as usize;
+        let mut at = header + word(bytes, 8)? as usize;
+        let end = at + word(bytes, 12)? as usize;
+        let strings = header + word(bytes, 16)? as usize;
         let strings = bytes.get(strings..).ok_or("it is cut short")?.to_vec();
         let mut btf = Btf {
             types: vec![Type { name: 0, kind: 0, refers: 0, members: Vec::new() }],
@@ -252,20 +252,20 @@ impl Btf {
             named: HashMap::new(),
         };
         while at < end {
-            let (name, info, refers) = (word(&bytes, at)?, word(&bytes, at + 4)?, word(&bytes, at + 8)?);
+            let (name, info, refers) = (word(bytes, at)?, word(bytes, at + 4)?, word(bytes, at + 8)?);
             let (kind, count) = (info >> 24 & 31, (info & 0xffff) as usize);
             at += 12;
             let (mut members, mut of) = (Vec::new(), refers);
             let size = match kind {
                 1 | 14 | 17 => 4,
                 ARRAY => {
-                    of = word(&bytes, at)?;
+                    of = word(bytes, at)?;
                     12
                 }
                 4 | 5 | 6 | 15 | 19 => {
                     let each = if kind == 6 { 8 } else { 12 };
                     for nth in 0..count {
-                        members.push((word(&bytes, at + each * nth)?, word(&bytes, at + each * nth + 4)?));
+                        members.push((word(bytes, at + each * nth)?, word(bytes, at + each * nth + 4)?));
                     }
                     each * count
                 }
@@ -300,7 +300,7 @@ impl Btf {
     }
 
     /// The names that an access string leads along.
-    fn path(&self, of: u32, access: String) -> Vec<String> {
+    fn path(&self, of: u32, access: &str) -> Vec<String> {
         let mut path = vec![self.text(self.types[of as usize].name)];
         let mut at = of;
         for index in access.split(':').skip(1).filter_map(|index| index.parse::<usize>().ok()) {

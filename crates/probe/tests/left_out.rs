@@ -140,6 +140,9 @@ fn what_this_kernel_serves_is_listed() {
     assert!(plan.served().iter().any(magscope_probe::plan::is_per_packet), "{:?}", facts.unloadable);
 }
 
+/// A name, the fields that are gone, and the abilities and hops that go with them.
+type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [Ability], &'static [Hop]);
+
 #[test]
 fn a_field_that_is_gone_takes_along_what_reads_it_and_nothing_else() {
     if !can_capture() {
@@ -148,8 +151,7 @@ fn a_field_that_is_gone_takes_along_what_reads_it_and_nothing_else() {
     let facts = HostFacts::read().expect("facts");
     let whole = tried(&facts).expect("programs load");
     assert!(whole.unloadable.is_empty(), "{:?}", whole.unloadable);
-    // case, what is gone, abilities that go with it, hops that go with it
-    let cases: [(&str, &[(&str, &str)], &[Ability], &[Hop]); 6] = [
+    let cases: [Case; 6] = [
         ("slabs", &[("kmem_cache", "oo")], &[Ability::PayloadPages], &[]),
         ("frags", &[("skb_shared_info", "frags")], &[Ability::PayloadPages], &[]),
         ("cgroups", &[("cgroup", "level")], &[Ability::Filter], &[]),
