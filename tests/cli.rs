@@ -75,7 +75,15 @@ fn an_ordinary_user_reads_which_capabilities_are_missing_and_how_to_get_them() {
     for command in ["hops", "doctor"] {
         let output = as_nobody(&dir, &[command]).output().expect("it starts");
         assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        assert!(text.contains("not tried: ") && !text.contains("loads"), "{text}");
+        assert_eq!(text.lines().find(is_wide), None, "{text}");
     }
+}
+
+/// Whether a line is wider than 80 columns. A line without a blank to break at, such as a command, stays whole.
+fn is_wide(line: &&str) -> bool {
+    line.chars().count() > 80 && line.trim_start().contains(' ')
 }
 
 #[test]
@@ -84,10 +92,9 @@ fn doctor_and_hops_have_a_row_a_hop_in_text_and_json() {
         let text = run(&[command]);
         assert!(text.status.success(), "{}", stderr(&text));
         assert!(stdout(&text).contains("dev.xmit") && stdout(&text).contains("app.recv"));
-        // Without a terminal there are 80 columns. What has no blank to break at, such as a command, stays whole.
-        let wide = |line: &&str| line.chars().count() > 80 && line.trim_start().contains(' ');
+        // Without a terminal there are 80 columns.
         let text = stdout(&text);
-        assert_eq!(text.lines().find(wide), None, "{text}");
+        assert_eq!(text.lines().find(is_wide), None, "{text}");
         let json = run(&[command, "--json"]);
         let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
         let rows = if command == "doctor" { &value["hops"] } else { &value };

@@ -4,6 +4,7 @@ use super::hops::{self, Row};
 use crate::wrap::wrap;
 use crate::{output, reporting};
 use anyhow::Result;
+use magscope_core::hop::Layer;
 use magscope_core::node::{Ability, Service};
 use magscope_probe::facts::Mechanism;
 use magscope_probe::plan::{consequence, is_per_packet};
@@ -109,12 +110,12 @@ fn text(found: &Examination, width: usize) -> String {
     }
     text.push('\n');
     if found.untried {
-        text.push_str(hops::UNTRIED);
-        text.push_str("\n\n");
+        text.push_str(&hops::untried(width));
+        text.push('\n');
     }
     if found.cannot_be_concluded.is_empty() {
         text.push_str(if found.untried {
-            "This kernel has what every hop needs.\n"
+            "No hop is known to be missing.\n"
         } else {
             "Every hop is served.\n"
         });
@@ -132,7 +133,7 @@ fn text(found: &Examination, width: usize) -> String {
 fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
     vec![
         programs(facts, rows),
-        kernel(facts),
+        kernel(facts, rows),
         btf(facts),
         capabilities(facts),
         lockdown(facts),
@@ -178,10 +179,12 @@ fn programs(facts: &HostFacts, rows: &[Row]) -> Check {
     check("capture", packets, found, &format!("no packet hop is served: {}", because.unwrap_or_default()))
 }
 
-fn kernel(facts: &HostFacts) -> Check {
-    let good = facts.version >= (6, 4);
+fn kernel(facts: &HostFacts, rows: &[Row]) -> Check {
+    let lacks_ip =
+        rows.iter().any(|row| row.hop.layer() == Layer::Ip && matches!(row.service, Service::Missing { .. }));
     let found = format!("{}, {} CPUs, host {}", facts.kernel, facts.cpus, facts.host);
-    check("kernel", good, found, "before Linux 6.4 the IP hops (netfilter links) are missing")
+    let advice = "before Linux 6.4 there are no netfilter links: IP hops need fentry";
+    check("kernel", facts.version >= (6, 4) || !lacks_ip, found, advice)
 }
 
 fn btf(facts: &HostFacts) -> Check {

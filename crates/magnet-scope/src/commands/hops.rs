@@ -103,9 +103,14 @@ pub fn left_out(facts: &HostFacts, width: usize) -> String {
     text
 }
 
-/// What is to be said beside the table where that is so.
-pub const UNTRIED: &str =
-    "Not tried, for want of capabilities: a kernel may refuse what it has. As root this table is certain.";
+/// The paragraph below a table of which nothing was tried.
+pub fn untried(width: usize) -> String {
+    let mut text = String::new();
+    let line =
+        "Not tried, for want of capabilities: a kernel may refuse what it has. As root this table is certain.";
+    wrap(&mut text, line, width, "");
+    text
+}
 
 /// Whether what the kernel has could not be tried by this process.
 pub fn is_untried(facts: &HostFacts) -> bool {
@@ -144,7 +149,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let width = reporting::width();
     let table = format!("{}{}", table(&rows, width), left_out(&facts, width));
-    output::text(&if is_untried(&facts) { format!("{table}\n{UNTRIED}\n") } else { table })
+    output::text(&if is_untried(&facts) { format!("{table}\n{}", untried(width)) } else { table })
 }
 
 /// Fails where probes cannot be attached for want of capabilities.
