@@ -54,7 +54,8 @@ fn recording(dir: &TempDir) -> (String, NodeInfo) {
     });
     let more = (0..CLEANED_UP).map(|_| freed(QUEUE_PURGE)).chain((1..DROPPED).map(|_| freed(NO_SOCKET)));
     let more: Vec<Event> = more.collect();
-    all.events.splice(at + 1..at + 1, more);
+    let behind = at + 1;
+    all.events.splice(behind..behind, more);
     let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
     let drop_reasons = vec![reason(NO_SOCKET, "no_socket"), reason(QUEUE_PURGE, "queue_purge")];
     let info = NodeInfo { drop_reasons, ..session.info().clone() };

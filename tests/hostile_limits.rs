@@ -41,6 +41,8 @@ struct Cgroup(PathBuf);
 
 impl Cgroup {
     fn new(name: &str, limit: &str) -> Result<Self, String> {
+        // Tests of one process run at the same time.
+        static NTH: AtomicUsize = AtomicUsize::new(0);
         let (old, unified) = (Path::new("/sys/fs/cgroup/memory"), Path::new("/sys/fs/cgroup"));
         let has_memory = fs::read_to_string(unified.join("cgroup.subtree_control"))
             .is_ok_and(|list| list.split_whitespace().any(|one| one == "memory"));
@@ -49,8 +51,6 @@ impl Cgroup {
             () if has_memory => (unified, "memory.max"),
             () => return Err("there is no memory controller, neither of cgroup v1 nor of v2".to_owned()),
         };
-        // Tests of one process run at the same time.
-        static NTH: AtomicUsize = AtomicUsize::new(0);
         let nth = NTH.fetch_add(1, Ordering::Relaxed);
         let path = root.join(format!("ms-{}-{nth}-{name}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{} cannot be made: {error}", path.display()))?;
