@@ -71,7 +71,7 @@ const UNSEEN: Owner = Owner {
 
 /// Texts of which each stands in every row that could hold it.
 fn marks(owner: &Owner) -> Vec<String> {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let mut marks = vec![
         owner.flow.to_string(),
         owner.socket.to_string(),
@@ -365,17 +365,39 @@ fn check_packets(what: &str, grants: &Grants, batches: &[Batch]) {
     for batch in batches {
         let Batch { events, flows, tasks, tcp, hits, heads, losses, clock, changes, counts, synthesis, .. } =
             batch;
-        events.iter().for_each(|row| add(Some(row.hop), format!("{row:?}")));
-        flows.iter().for_each(|row| add(None, format!("{row:?}")));
-        tasks.iter().for_each(|row| add(None, format!("{row:?}")));
-        tcp.iter().for_each(|row| add(Some(Hop::TcpState), format!("{row:?}")));
-        hits.iter().for_each(|row| add(None, format!("{row:?}")));
-        heads.iter().for_each(|row| add(Some(row.hop), format!("{row:?}")));
-        losses.iter().for_each(|row| add(None, format!("{row:?}")));
-        clock.iter().for_each(|row| add(None, format!("{row:?}")));
-        changes.iter().for_each(|row| add(None, format!("{row:?}")));
-        counts.iter().for_each(|row| add(Some(row.hop), format!("{row:?}")));
-        synthesis.iter().for_each(|row| add(Some(row.hop), format!("{row:?}")));
+        for row in events {
+            add(Some(row.hop), format!("{row:?}"));
+        }
+        for row in flows {
+            add(None, format!("{row:?}"));
+        }
+        for row in tasks {
+            add(None, format!("{row:?}"));
+        }
+        for row in tcp {
+            add(Some(Hop::TcpState), format!("{row:?}"));
+        }
+        for row in hits {
+            add(None, format!("{row:?}"));
+        }
+        for row in heads {
+            add(Some(row.hop), format!("{row:?}"));
+        }
+        for row in losses {
+            add(None, format!("{row:?}"));
+        }
+        for row in clock {
+            add(None, format!("{row:?}"));
+        }
+        for row in changes {
+            add(None, format!("{row:?}"));
+        }
+        for row in counts {
+            add(Some(row.hop), format!("{row:?}"));
+        }
+        for row in synthesis {
+            add(Some(row.hop), format!("{row:?}"));
+        }
     }
     check(what, grants, &cells);
     if *grants == Grants::default() {

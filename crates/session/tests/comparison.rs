@@ -47,7 +47,9 @@ fn set(name: &str) -> Vec<Run> {
     let cut = journeys.chunks(journeys.len().div_ceil(SET));
     let runs = cut.map(|part| {
         let mut run = Run::new(&info, hops);
-        part.iter().for_each(|journey| run.journey(journey));
+        for journey in part {
+            run.journey(journey);
+        }
         run
     });
     runs.collect()
@@ -62,7 +64,9 @@ fn draw(set: &[Run], a_side: usize, seed: u64) -> Comparison {
     }
     let side = |indices: &[usize]| {
         let mut side = Side::default();
-        indices.iter().for_each(|at| side.add(set[*at].clone()));
+        for at in indices {
+            side.add(set[*at].clone());
+        }
         side
     };
     compare(&side(&order[..a_side]), &side(&order[a_side..2 * a_side]))
@@ -111,7 +115,9 @@ fn one_or_two_journeys_a_recording_have_no_interval() {
             let mut side = Side::default();
             for part in journeys[from..].chunks(count).take(a_side) {
                 let mut run = Run::new(&info, hops);
-                part.iter().for_each(|journey| run.journey(journey));
+                for journey in part {
+                    run.journey(journey);
+                }
                 side.add(run);
             }
             side
