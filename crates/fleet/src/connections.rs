@@ -32,6 +32,8 @@ struct Connections {
 #[derive(Debug)]
 struct Open {
     key: String,
+    /// Its peer has said nothing yet: such a connection ends before one that has.
+    silent: bool,
     replaced: Arc<Notify>,
 }
 
@@ -83,7 +85,7 @@ impl ConnectionLimiter {
         } else {
             None
         };
-        let idle = from.and_then(|from| all.open.iter().find(|(_, open)| open.key == from).map(|(at, _)| *at));
+        let idle = from.and_then(|from| all.idlest(&from));
         let replaced = idle.and_then(|at| all.open.remove(&at));
         if let Some(open) = &replaced {
             open.replaced.notify_one();
@@ -94,12 +96,18 @@ impl ConnectionLimiter {
     fn add(&self, all: &mut Connections, key: &str) -> ConnectionPermit {
         let (number, replaced) = (all.next, Arc::<Notify>::default());
         all.next += 1;
-        all.open.insert(number, Open { key: key.to_owned(), replaced: replaced.clone() });
+        all.open.insert(number, Open { key: key.to_owned(), silent: true, replaced: replaced.clone() });
         ConnectionPermit { limiter: self.clone(), number, replaced }
     }
 }
 
 impl Connections {
+    /// Of one key the connection that ends first: the oldest silent one, else the oldest.
+    fn idlest(&self, key: &str) -> Option<u64> {
+        let of_key = || self.open.iter().filter(|(_, open)| open.key == key);
+        of_key().find(|(_, open)| open.silent).or_else(|| of_key().next()).map(|(at, _)| *at)
+    }
+
     /// The key with the most connections.
     fn greediest(&self) -> Option<String> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -114,6 +122,13 @@ impl ConnectionPermit {
     /// Returns when another connection has replaced this one.
     pub async fn replaced(&self) {
         self.replaced.notified().await;
+    }
+
+    /// Marks the connection as one whose peer has begun to speak.
+    pub fn heard(&self) {
+        if let Some(open) = self.limiter.connections().open.get_mut(&self.number) {
+            open.silent = false;
+        }
     }
 
     /// Marks the connection as active now.
@@ -170,6 +185,16 @@ mod tests {
         let (_last, replaced) = limiter.admit_or_replace("c", MOST);
         assert!(replaced && is_replaced(&first) && !others.iter().any(is_replaced), "{limiter:?}");
         assert_eq!(limiter.open(), 4);
+    }
+
+    #[test]
+    fn who_has_spoken_outlasts_who_is_silent() {
+        let limiter = ConnectionLimiter::default();
+        let (first, _) = limiter.admit_or_replace("a", MOST);
+        first.heard();
+        let (second, _) = limiter.admit_or_replace("a", MOST);
+        let (_third, replaced) = limiter.admit_or_replace("a", MOST);
+        assert!(replaced && is_replaced(&second) && !is_replaced(&first));
     }
 
     #[test]

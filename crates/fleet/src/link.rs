@@ -25,7 +25,7 @@ use tonic::transport::server::Connected;
 /// How long a handshake may take: first TLS, then the greeting of HTTP/2.
 const HANDSHAKE: Duration = Duration::from_secs(3);
 /// Handshakes under way at each place, and those of one address. They take no place of a known identity.
-const HANDSHAKES: Most = Most { total: 128, each: 32 };
+const HANDSHAKES: Most = Most { total: 256, each: 64 };
 /// Connections of known identities at each place: at least, and for each host of a relay.
 const CONNECTIONS: (usize, usize) = (64, 16);
 /// Bytes of the greeting of HTTP/2: its preface, and the header of the first frame.
@@ -138,7 +138,7 @@ impl Door {
                 let refuse = |because: &str| {
                     door.log.say(Kind::Stranger, || format!("{from} is not let in: {because}"));
                 };
-                let handshake = tokio::time::timeout(HANDSHAKE, handshake(stream, &folder, &identity));
+                let handshake = tokio::time::timeout(HANDSHAKE, handshake(stream, &folder, &identity, &permit));
                 let stream = tokio::select! {
                     done = handshake => match done {
                         Ok(Ok(stream)) => stream,
@@ -239,9 +239,11 @@ async fn handshake(
     stream: TcpStream,
     folder: &Folder,
     identity: &str,
+    permit: &ConnectionPermit,
 ) -> Result<TlsStream<TcpStream>, NoHandshake> {
     let peer = |error: io::Error| NoHandshake::Peer(error.to_string());
     let greeted = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.map_err(peer)?;
+    permit.heard();
     let config = folder.agent(identity).map_err(|error| NoHandshake::OwnFiles(error.to_string()))?;
     greeted.into_stream(Arc::new(config)).await.map_err(peer)
 }
