@@ -30,8 +30,8 @@ for end in asks answers; do
     recorders="$recorders $!"
     until [ -s /$end/meta.toml ] || ! kill -0 $!; do sleep 0.1; done
 done
-$ip netns exec answers /bin/traffic guest_echoes --ignored --exact --nocapture &
-timeout 240 $ip netns exec asks /bin/traffic guest_breaks_its_clocks --ignored --exact --nocapture && said=yes
+$ip netns exec answers /bin/traffic broken_clocks::guest_echoes --ignored --exact --nocapture &
+timeout 240 $ip netns exec asks /bin/traffic broken_clocks::guest_breaks_its_clocks --ignored --exact --nocapture && said=yes
 sleep 0.5 # the last journeys have their ends
 kill -INT $recorders
 wait $recorders && [ "$said" = yes ] && tar c asks answers >/dev/vda && sync && echo "MACHINE: recorded"

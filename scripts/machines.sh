@@ -3,7 +3,7 @@
 # traffic; or, where certificates are given, two of them have agents and the third watches both live.
 #
 # usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC [CERTIFICATES]
-# TRAFFIC is a program of which `guest_asks`, `guest_serves`, `guest_mirrors`, `live::guest_watches` and `live::guest_is_watched` are
+# TRAFFIC is the end-to-end program of tests: `guest_asks`, `guest_serves`, `guest_mirrors`, `live::guest_watches` and `live::guest_is_watched` of its module `machines` are
 # ignored tests. Leaves the
 # recordings in FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot. CERTIFICATES is a
 # folder with those of host-client, host-server and viewer-me. What the third machine has seen and recorded is in FOLDER/mirror then.
@@ -24,9 +24,9 @@ guest_add "$(command -v tc)" tc
 [ -z "$certificates" ] || cp -r "$certificates" "$work/root/tls"
 cat >>"$work/root/init" <<'INIT'
 case $role in
-    client) me=1 others="2 3" ppm=200 delay="1ms 200us" test=guest_asks ;;
-    server) me=2 others="1 3" ppm=-100 delay="6ms 500us" test=guest_serves ;;
-    mirror) me=3 others="1 2" ppm=50 delay="3ms 300us" test=guest_mirrors ;;
+    client) me=1 others="2 3" ppm=200 delay="1ms 200us" test=machines::guest_asks ;;
+    server) me=2 others="1 3" ppm=-100 delay="6ms 500us" test=machines::guest_serves ;;
+    mirror) me=3 others="1 2" ppm=50 delay="3ms 300us" test=machines::guest_mirrors ;;
 esac
 adjtimex -f $((ppm * 65536)) >/dev/null
 ip=/bin/ip
@@ -50,14 +50,14 @@ done
 if [ -d /tls ]; then
     if [ $role = mirror ]; then
         $ip netns exec end /bin/traffic $test --ignored --exact --nocapture &
-        timeout 240 /bin/traffic live::guest_watches --ignored --exact --nocapture
+        timeout 240 /bin/traffic machines::live::guest_watches --ignored --exact --nocapture
     else
         /bin/magnet-scope agent --netns end --hops all --max-overhead off --listen 10.88.$me.1:6246 --tls /tls --identity host-$role &
         agent=$!
         until /bin/magnet-scope agent about unix:/run/magnet-scope/agent.sock >/dev/null 2>&1 || ! kill -0 $agent; do sleep 0.1; done
         timeout 240 $ip netns exec end /bin/traffic $test --ignored --exact --nocapture
         # the third has read all of it and powers off; until then it is there
-        timeout 120 /bin/traffic live::guest_is_watched --ignored --exact --nocapture
+        timeout 120 /bin/traffic machines::live::guest_is_watched --ignored --exact --nocapture
         kill -INT $agent
         wait $agent
     fi

@@ -52,12 +52,14 @@ if [ -n "$only" ]; then
     read -r -a suites <<<"$only"
     short=("${suites[@]}") limit=86400
 fi
-arguments=()
-for suite in "${suites[@]}"; do arguments+=(--test "$suite"); done
-# The programs, as cargo itself names them; with the features of all other tests, or everything would be built twice.
-mapfile -t tests < <(cargo test --workspace --features magnet-scope/query "${arguments[@]}" --no-run --message-format=json 2>/dev/null |
+# The program, as cargo itself names it; with the features of all other tests, or everything would be built twice.
+program=$(cargo test --workspace --features magnet-scope/query --test all --no-run --message-format=json 2>/dev/null |
     sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}')
-[ ${#tests[@]} = ${#suites[@]} ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
+[ -x "$program" ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
+# A suite is a module of it.
+for suite in "${suites[@]}"; do
+    "$program" "$suite::" --list 2>/dev/null | grep ': test$' >/dev/null || { echo "magscope-probe has no tests in $suite" >&2; exit 1; }
+done
 
 # Builds a guest and runs its suites: machine SERIES FOLDER SUITE…; the console goes to FOLDER/log.
 machine() {
@@ -67,11 +69,9 @@ machine() {
     guest_root
     guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_objref nft_numgen
     for tool in "${tools[@]}"; do guest_add "$(command -v $tool)" $tool; done
-    for test in "${tests[@]}"; do
-        # its symbols stay: a test stands at one of its own functions
-        strip --strip-debug -o "$work/test" "$test"
-        guest_add "$work/test" "$(basename "${test%-*}")"
-    done
+    # its symbols stay: a test stands at one of its own functions
+    strip --strip-debug -o "$work/test" "$program"
+    guest_add "$work/test" suites-of-tests
     echo "$*" >"$work/root/suites"
     guest_init_head >"$work/root/init"
     cat >>"$work/root/init" <<'INIT'
@@ -86,7 +86,7 @@ for test in $(cat /suites); do
         continue
     fi
     # one at a time: an emulated CPU is slow enough
-    "/bin/$test" --test-threads=1 --nocapture && said=passed || said=failed
+    /bin/suites-of-tests "$test::" --test-threads=1 --nocapture && said=passed || said=failed
     echo "VM: $test $said, $(($(cut -d. -f1 /proc/uptime) - begin)) s"
 done
 echo o >/proc/sysrq-trigger

@@ -1,18 +1,6 @@
 //! Agents on two hosts and a viewer on a third, over mutual TLS, with real traffic.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-#[path = "common/service.rs"]
-mod service;
-#[path = "common/talk.rs"]
-mod talk;
-#[path = "common/terminal.rs"]
-mod terminal;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, agents, exports, hosts as wired, service, talk, terminal};
 
 use agents::{AgentChild, on, run_on, scene};
 use common::{as_nobody, eventually, is_root, run, stderr, stdout};

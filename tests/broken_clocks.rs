@@ -1,9 +1,7 @@
 //! A machine that counts time with something else amid a recording, and that sleeps: packets before, between and after stay on one
 //! time line with another clock, whose bound holds at every instant.
 
-mod common;
-#[path = "common/two_clocks.rs"]
-mod two_clocks;
+use crate::common::{self, two_clocks};
 
 use common::{skipped, stderr};
 use magscope_core::clock::{Break, NodeClock};

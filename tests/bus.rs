@@ -1,12 +1,6 @@
 //! Agents that publish on a bus, and viewers that take it from there: a real NATS server between two hosts.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/talk.rs"]
-mod talk;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, agents, hosts as wired, talk};
 
 use agents::{AgentChild, Running, on, run_on, scene};
 use common::{eventually, is_root, run, skipped, stderr};

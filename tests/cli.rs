@@ -1,6 +1,6 @@
 //! What a user reads when something is wrong, and with which code the program leaves. Needs no privileges.
 
-mod common;
+use crate::common;
 
 use common::{as_nobody, is_root, magnet_scope, run, stderr, stdout};
 use std::fs;

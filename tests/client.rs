@@ -1,14 +1,9 @@
 //! Programs that ask an agent about their own traffic: what they are told is what they counted, and nobody is told of another's.
 
-mod common;
-#[path = "client/languages.rs"]
+use crate::common;
 mod languages;
-#[path = "client/scene.rs"]
 mod scene;
-#[path = "client/strangers.rs"]
 mod strangers;
-#[path = "common/hosts.rs"]
-mod wired;
 
 use common::eventually;
 use magscope_client::wire::{FourTuple, Transport};

@@ -1,6 +1,6 @@
 //! `magnet-scope ctl` against captures that run, and what else may come to their control sockets.
 
-mod common;
+use crate::common;
 
 use common::{as_nobody, eventually, is_root, magnet_scope, run, stderr, stdout};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// One at a time: whoever lists captures clears up the sockets of those that were killed.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,6 +1,6 @@
 //! The demo, end to end: it captures, it gives its privileges away, and it leaves nothing behind.
 
-mod common;
+use crate::common::{self, hosts::NAMESPACES};
 
 use common::{children, eventually, field, is_alive, is_root, magnet_scope, run, stderr, stdout};
 use std::collections::BTreeSet;
@@ -57,10 +57,12 @@ fn all_netns() -> BTreeSet<u64> {
     pids.filter_map(netns).collect()
 }
 
+/// Devices here, and names of network namespaces; not those of the other tests, which come and go.
 fn links_and_names() -> (BTreeSet<String>, BTreeSet<String>) {
     let names = |dir: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| !name.starts_with(NAMESPACES)).collect()
     };
     (names("/sys/class/net"), names("/run/netns"))
 }

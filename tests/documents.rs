@@ -1,8 +1,6 @@
 //! Every command of the documents is run literally, or listed with the reason why not.
 
-mod common;
-
-use common::{is_root, skipped, stderr, stdout};
+use crate::common::{is_root, skipped, stderr, stdout};
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,12 +1,8 @@
 //! One recording, and the number of its drops wherever that stands: terminal, window's model, report, journeys, exports, metrics,
 //! health. Packets that the kernel freed in the queues of closed sockets are in none of them.
 
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-
-use common::{run, stderr};
-use exports::golden;
+use crate::common::exports::golden;
+use crate::common::{run, stderr};
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
 use magscope_core::node::{DropReason, NodeInfo};

@@ -1,21 +1,17 @@
 //! Exports of the golden sessions, read by the tools they are for. A tool that is not there skips its test and says so.
 
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
+use crate::common::{self, exports};
 
-mod export {
-    mod everything;
-    mod follow;
-    mod hostile;
-    mod lines;
-    mod missing;
-    mod packets;
-    mod places;
-    mod tables;
-    mod tcpdump;
-    mod traces;
-}
+mod everything;
+mod follow;
+mod hostile;
+mod lines;
+mod missing;
+mod packets;
+mod places;
+mod tables;
+mod tcpdump;
+mod traces;
 
 use common::{run, skipped, stderr, stdout};
 use exports::{FORMATS, GOLDEN, export, golden, table};

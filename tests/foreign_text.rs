@@ -1,11 +1,7 @@
 //! Names in a recording hold escape sequences, line ends and marks of direction: none of them reaches a terminal or a file.
 
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-
-use common::run;
-use exports::{FORMATS, golden};
+use crate::common::exports::{FORMATS, golden};
+use crate::common::run;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -73,7 +69,12 @@ fn no_subcommand_prints_what_a_terminal_obeys() {
         };
         let (soiled, whole) = (of(&dirty), of(&clean));
         for bytes in [&soiled.stdout, &soiled.stderr] {
-            assert_eq!(unsafe_characters(bytes), [], "{command:?}: {}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                unsafe_characters(bytes),
+                Vec::<char>::new(),
+                "{command:?}: {}",
+                String::from_utf8_lossy(bytes)
+            );
         }
         assert!(!soiled.stdout.is_empty(), "{command:?}");
         if command[0] != "info" && !command.contains(&"--json") {
@@ -107,5 +108,5 @@ fn no_export_of_text_holds_what_a_terminal_obeys() {
 
 fn assert_file(path: &Path) {
     let bytes = fs::read(path).expect("it is there");
-    assert_eq!(unsafe_characters(&bytes), [], "{}", path.display());
+    assert_eq!(unsafe_characters(&bytes), Vec::<char>::new(), "{}", path.display());
 }

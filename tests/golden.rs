@@ -1,7 +1,7 @@
 //! Golden sessions: recordings of real traffic that are committed, and what is read out of them. Any change of meaning
 //! shows as a difference to the snapshots beside them; `tests/golden/README.md` says how one is accepted.
 
-mod common;
+use crate::common;
 
 use common::{run, stderr};
 use serde_json::Value;

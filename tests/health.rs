@@ -1,10 +1,6 @@
 //! `magnet-scope health`: what is well, what is not and why, and what nobody knows.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, agents, hosts as wired};
 
 use agents::{AgentChild, run_on, scene};
 use common::{eventually, is_root, run, skipped, stderr};

@@ -1,23 +1,14 @@
 //! Attacks on what an agent and a relay serve: slow readers that take memory, handshakes that never end, and floods of the log.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-#[path = "common/service.rs"]
-mod service;
-#[path = "common/hosts.rs"]
-mod wired;
-
-use agents::{run_on, scene};
+use crate::common::agents::{run_on, scene};
+use crate::common::hosts::{Hosts, SERVER, in_namespace};
+use crate::common::service::Service;
+use crate::common::{eventually, is_root, run, skipped, stderr};
 use arrow_flight::Ticket;
-use common::{eventually, is_root, run, skipped, stderr};
 use magscope_fleet::pki::Folder;
 use magscope_fleet::{Address, Credentials, dial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use service::Service;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpStream, UdpSocket};
@@ -27,7 +18,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
-use wired::{Hosts, SERVER, in_namespace};
 
 /// Where the agent and the relay listen, both on the server.
 const PLACES: [(&str, u16); 2] = [("agent", 6246), ("relay", 6247)];
@@ -272,7 +262,7 @@ fn slow_readers_of_one_guest_stay_within_the_units_memory() {
             assert!(refused.iter().all(|because| because.contains("at most")), "{refused:?}");
             assert!(used > 0 && used <= limit / 4, "{name}: a guest has a quarter: {used} of {limit}");
             let status = fs::read_to_string(format!("/proc/{}/status", victim.child.id())).expect("it runs");
-            let peak = common::field(&status, "VmHWM").expect("a peak").to_owned();
+            let peak = crate::common::field(&status, "VmHWM").expect("a peak").to_owned();
             let _ = std::io::Write::write_all(
                 &mut std::io::stderr(),
                 format!("{name}: {} refused, readers {} MiB, VmHWM {peak}\n", refused.len(), used >> 20)

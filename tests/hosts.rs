@@ -1,10 +1,6 @@
 //! Two hosts recorded apart: with one clock, with clocks of their own, and with an address translator between them.
 
-mod common;
-#[path = "common/two_clocks.rs"]
-mod two_clocks;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, hosts as wired, two_clocks};
 
 use common::{is_root, run, skipped, stderr};
 use serde_json::Value;

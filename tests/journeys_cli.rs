@@ -1,6 +1,6 @@
 //! What is read out of recordings, end to end: the slowest journeys, and the comparison of two.
 
-mod common;
+use crate::common;
 
 use common::{is_root, run, stderr, stdout};
 use serde_json::Value;

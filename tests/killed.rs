@@ -1,6 +1,6 @@
 //! A capture that is killed: its recording opens, at most a second of it is missing, it says so, and the kernel keeps nothing.
 
-mod common;
+use crate::common;
 
 use common::{eventually, is_root, magnet_scope, run, stderr};
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter};

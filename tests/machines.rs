@@ -1,7 +1,6 @@
 //! Three machines with clocks of their own, emulated, that record their ends of real traffic between them.
 
-mod common;
-#[path = "machines/live.rs"]
+use crate::common;
 mod live;
 
 use common::{run, stderr};

@@ -1,14 +1,6 @@
 //! `magnet-scope metrics`, read by a real Prometheus: what it stores is what was sent.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-#[path = "common/web.rs"]
-mod web;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, agents, exports, hosts as wired, web};
 
 use agents::{AgentChild, Running, on};
 use common::{eventually, is_root, run, skipped, stderr};
@@ -32,7 +24,7 @@ struct Alone(String);
 
 impl Alone {
     fn new(test: &str) -> Option<Self> {
-        let name = format!("ms-{}-{test}", std::process::id());
+        let name = wired::namespace_name(test);
         if !ip(&["netns", "add", &name]) {
             skipped(test, "`ip netns add` (iproute2) is not there or fails");
             return None;

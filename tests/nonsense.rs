@@ -1,6 +1,6 @@
 //! Whatever numbers a recording has, every command says something of it and none dies of them.
 
-mod common;
+use crate::common;
 #[path = "../crates/tui/tests/made_up/mod.rs"]
 mod made_up;
 #[path = "../crates/gui/tests/common/nonsense.rs"]

@@ -1,10 +1,6 @@
 //! Captures that keep to a budget: real probes, a load that is too much for it and one that is not, and figures that stay true.
 
-mod common;
-#[path = "common/load.rs"]
-mod load;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, hosts as wired, load};
 
 use common::{eventually, is_root, magnet_scope, run, stderr};
 use load::Load;

@@ -3,9 +3,7 @@
 //! The recorder is led down the steps that a budget takes, by `ctl`, while nothing is sent. So which packet belongs to which step is no
 //! question of time: the length of its payload says it, and counts are equal or wrong.
 
-mod common;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, hosts as wired};
 
 use common::{eventually, is_root, magnet_scope, run, skipped, stderr};
 use magscope_core::source::{Progress, Source};
@@ -37,7 +35,7 @@ struct Alone(String);
 
 impl Alone {
     fn new() -> Option<Self> {
-        let alone = Alone(format!("ms-{}-truth", std::process::id()));
+        let alone = Alone(wired::namespace_name("truth"));
         if !ip(&["netns", "add", &alone.0]) {
             skipped("overhead_truth", "`ip netns add` (iproute2) is not there or fails");
             return None;
@@ -132,6 +130,7 @@ impl Recording {
     }
 
     fn ctl(&self, words: &[&str]) -> bool {
+        let _alone = crate::ctl::alone();
         let pid = self.child.id().to_string();
         run(&[&["ctl", "--pid", &pid], words].concat()).status.success()
     }

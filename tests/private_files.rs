@@ -1,11 +1,7 @@
 //! What is written can be read by its owner alone, whatever the umask; nothing is written through a symbolic link.
 
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-
-use common::{is_root, magnet_scope, stderr};
-use exports::{FORMATS, golden};
+use crate::common::exports::{FORMATS, golden};
+use crate::common::{is_root, magnet_scope, stderr};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Custom probes, end to end: asked for on the command line, recorded, and read back in reports and journeys.
 
-mod common;
+use crate::common;
 
 use common::{has_tracefs, is_root, run, stderr, stdout};
 use serde_json::Value;

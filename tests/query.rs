@@ -2,11 +2,7 @@
 //!
 //! Without the feature `query` there is nothing to ask, and the tests say so.
 
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-#[path = "common/everything.rs"]
-mod made;
+use crate::common::{self, everything as made, exports};
 
 use common::{magnet_scope, run, skipped, stderr, stdout};
 use exports::golden;

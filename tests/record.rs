@@ -1,6 +1,6 @@
 //! Recording, end to end: what is recorded is read back; a full disk and a foreign directory end it cleanly.
 
-mod common;
+use crate::common;
 
 use common::{NOBODY, is_root, magnet_scope, run, stderr, stdout};
 use std::fs;

@@ -1,6 +1,6 @@
 //! `magnet-scope sched`: figures 2 and 3 of the paper of 2003 in one command.
 
-mod common;
+use crate::common;
 
 use common::{as_nobody, is_root, run, stderr, stdout};
 use std::fs;

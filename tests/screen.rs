@@ -1,9 +1,7 @@
 //! The screen on a real pseudo-terminal, with the real binary: keys, mouse, size, suspension, the end; on a recording, and
 //! on the demo's live capture.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
+use crate::common::{self, terminal};
 
 use common::{children, eventually, is_alive, is_root};
 use std::fs;

@@ -1,8 +1,6 @@
 //! Custom probes and payload on the screen, from a real capture: recorded and played, and live.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
+use crate::common::{self, terminal};
 
 use common::{has_tracefs, is_root, run, stderr};
 use terminal::Terminal;

@@ -1,12 +1,6 @@
 //! The screen and recordings: several of them on one time line, one begun at a key, and those that a trigger saves.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
-#[path = "common/two_clocks.rs"]
-mod two_clocks;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, hosts as wired, terminal, two_clocks};
 
 use common::{eventually, is_root, run, stderr};
 use serde_json::Value;

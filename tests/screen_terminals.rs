@@ -1,8 +1,6 @@
 //! The screen on terminals that have less: fewer colours, a slow line.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
+use crate::common::{self, terminal};
 
 use common::eventually;
 use std::collections::BTreeSet;

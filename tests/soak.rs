@@ -2,15 +2,7 @@
 //!
 //! `MAGNET_SOAK=10m` says how long; it is 20 s unless that is set.
 
-#[path = "common/agents.rs"]
-mod agents;
-mod common;
-#[path = "common/load.rs"]
-mod load;
-#[path = "common/web.rs"]
-mod web;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, agents, hosts as wired, load, web};
 
 use agents::{Running, on};
 use common::{eventually, is_root, stderr};

@@ -1,8 +1,6 @@
 //! `magnet-scope mon` and `supermon`, read by a reader of s-expressions that is not ours.
 
-mod common;
-#[path = "common/hosts.rs"]
-mod wired;
+use crate::common::{self, hosts as wired};
 
 use common::{eventually, is_root, magnet_scope, run, skipped, stderr};
 use rustix::process::{Pid, Signal, kill_process};
@@ -304,7 +302,7 @@ fn a_capture_s_figures_come_with_it() {
         return;
     }
     let Some(python) = reader("mon with a capture") else { return };
-    let name = format!("ms-{}-mon", std::process::id());
+    let name = wired::namespace_name("mon");
     if !ip(&["netns", "add", &name]) {
         return skipped("mon with a capture", "`ip netns add` (iproute2) is not there or fails");
     }

@@ -1,19 +1,10 @@
 //! A recorder that nobody sits at: it turns from one recording to the next without losing an event, ships what is closed, keeps to
 //! its limits, goes on where it was killed, and says what it did.
 
-#[path = "unattended/bucket.rs"]
 mod bucket;
-mod common;
-#[path = "common/exports.rs"]
-mod exports;
-#[path = "unattended/scene.rs"]
+use crate::common;
 mod scene;
-#[path = "unattended/service.rs"]
 mod service;
-#[path = "common/service.rs"]
-mod units;
-#[path = "common/hosts.rs"]
-mod wired;
 
 use common::{eventually, is_root, run, skipped, stderr, stdout};
 use scene::{Place, Standing, assert_copy, copy_golden, events_below, files, info, recordings};

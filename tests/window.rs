@@ -1,6 +1,6 @@
 //! The real window on a display of its own (Xvfb): two recorded hosts, a live capture, a damaged recording.
 
-mod common;
+use crate::common::{self, hosts::namespace_name};
 
 use common::{eventually, is_root, magnet_scope, skipped};
 use rustix::process::{Pid, Signal, kill_process};
@@ -203,8 +203,7 @@ fn ip(arguments: &[&str]) -> bool {
 
 impl Hosts {
     fn new(test: &str) -> Option<Self> {
-        let name = |role: &str| format!("ms-{}-{role}", std::process::id());
-        let hosts = Hosts([name(&format!("{test}a")), name(&format!("{test}b"))]);
+        let hosts = Hosts(["a", "b"].map(|host| namespace_name(&format!("{test}{host}"))));
         let [a, b] = &hosts.0;
         if !ip(&["netns", "add", a]) || !ip(&["netns", "add", b]) {
             skipped(test, "`ip netns add` (iproute2) is not there or fails");

@@ -1,7 +1,7 @@
 //! Programs in C and in Python: they count what they read, and are told the same.
 
+use super::scene::Scene;
 use crate::common::{NOBODY, skipped, stderr, stdout};
-use crate::scene::Scene;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

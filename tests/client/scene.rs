@@ -1,7 +1,7 @@
 //! An agent of a namespace of its own, and traffic there.
 
+use crate::common::hosts::{in_namespace, ip, namespace_name};
 use crate::common::{eventually, is_root, magnet_scope, skipped};
-use crate::wired::{in_namespace, ip};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ impl Scene {
         if !is_root(test) {
             return None;
         }
-        let name = format!("ms-{}-{test}", std::process::id());
+        let name = namespace_name(test);
         if !ip(&["netns", "add", &name]) {
             skipped(test, "`ip netns add` (iproute2) is not there or fails");
             return None;

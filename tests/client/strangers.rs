@@ -1,7 +1,7 @@
 //! What those get who ask about what is not theirs, or who only want to do harm.
 
+use super::scene::{Scene, pair};
 use crate::common::{NOBODY, eventually};
-use crate::scene::{Scene, pair};
 use magscope_client::Watch;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ for what, lines in ((sense, reader), (itself, its_reader)):
 fn nobody_learns_of_anothers_socket() {
     let test = "strangers";
     let Some(scene) = Scene::new(test, &[]) else { return };
-    if !crate::languages::has("python3", test) {
+    if !super::languages::has("python3", test) {
         return;
     }
     let (near, far) = pair(scene.namespace());
@@ -158,7 +158,7 @@ fn nobody_learns_of_anothers_socket() {
 fn a_process_that_has_ended_or_become_another_users_is_not_told_of() {
     let test = "become";
     let Some(scene) = Scene::new(test, &[]) else { return };
-    if !crate::languages::has("python3", test) {
+    if !super::languages::has("python3", test) {
         return;
     }
     // It connects as nobody and hands the connection to a child, which asks when its parent has become root's, and when it has ended.
@@ -259,7 +259,7 @@ fn nonsense_is_answered_and_does_no_harm() {
 fn who_comes_too_often_keeps_nobody_out() {
     let Some(mut scene) = Scene::new("crowd", &[]) else { return };
     let test = "a crowd";
-    if !crate::languages::has("python3", test) {
+    if !super::languages::has("python3", test) {
         return;
     }
     // One user takes all the connections there are to it, asks without reading, and watches as much as it can.

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // not every test needs all of it
 
-use crate::common::{eventually, magnet_scope, run, stderr};
-use crate::wired::{CLIENT, Hosts, SERVER, in_namespace};
+use super::hosts::{CLIENT, Hosts, SERVER, in_namespace};
+use super::{eventually, magnet_scope, run, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

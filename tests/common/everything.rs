@@ -1,7 +1,7 @@
 //! A recording that has everything, made up from the golden `demo`: of two hosts with a clock each, with custom probes, payload heads, a
 //! sampler, lost records, a drop, TCP's state, a super-packet of UDP, and sums of the kernel on both.
 
-use crate::exports::golden;
+use super::exports::golden;
 use magscope_core::change::HopCount;
 use magscope_core::custom::ProbeHit;
 use magscope_core::hash::Set;

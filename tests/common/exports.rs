@@ -1,7 +1,7 @@
 //! Golden sessions, exports of them, and the tools that read those.
 #![allow(dead_code)] // each test file uses its part
 
-use crate::common::{run, skipped, stderr, stdout};
+use super::{run, skipped, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

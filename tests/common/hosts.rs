@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // not every test needs all of it
 
-use crate::common::{eventually, magnet_scope, skipped};
+use super::{eventually, magnet_scope, skipped};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -10,9 +10,19 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub const CLIENT: &str = "10.77.1.2";
 pub const SERVER: &str = "10.77.2.2";
+
+/// What names of the tests' own namespaces begin with.
+pub const NAMESPACES: &str = "ms-";
+
+/// A name for a network namespace that no other test has.
+pub fn namespace_name(purpose: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    format!("{NAMESPACES}{}-{}-{purpose}", std::process::id(), NUMBER.fetch_add(1, Relaxed))
+}
 
 /// A client, a router and a server: namespaces that go with this value.
 pub struct Hosts {
@@ -22,7 +32,7 @@ pub struct Hosts {
 
 impl Hosts {
     pub fn new(test: &str) -> Option<Self> {
-        let name = |role: &str| format!("ms-{}-{test}-{role}", std::process::id());
+        let name = |role: &str| namespace_name(&format!("{test}-{role}"));
         let hosts = Hosts { names: [name("c"), name("r"), name("s")] };
         for namespace in &hosts.names {
             if !ip(&["netns", "add", namespace]) {

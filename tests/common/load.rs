@@ -1,7 +1,7 @@
 //! A load of datagrams within a host: as many a second as are asked for.
 #![allow(dead_code)] // each test file uses its part
 
-use crate::wired::in_namespace;
+use super::hosts::in_namespace;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

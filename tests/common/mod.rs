@@ -1,6 +1,17 @@
 //! What the end-to-end tests share.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod agents;
+pub mod everything;
+pub mod exports;
+pub mod hosts;
+pub mod load;
+pub mod service;
+pub mod talk;
+pub mod terminal;
+pub mod two_clocks;
+pub mod web;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -57,13 +68,15 @@ pub fn has_tracefs(test: &str) -> bool {
     found
 }
 
-/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture.
+/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture; in CI, which has root,
+/// that is a failure.
 pub fn is_root(test: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let effective = field(&status, "CapEff").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
     let (net_admin, sys_admin) = (1 << 12, 1 << 21);
     let root = effective & net_admin != 0 && effective & sys_admin != 0;
     if !root {
+        assert!(std::env::var_os("CI").is_none(), "{test}: it needs root, which CI must give");
         skipped(test, "it needs root");
     } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         skipped(test, "this kernel has no BTF");

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // not every test needs all of it
 
-use crate::common::stderr;
-use crate::exports;
+use super::exports;
+use super::stderr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Traffic between two hosts, and what recordings say of it.
 #![allow(dead_code)] // each test file uses its part
 
-use crate::common::{run, stderr};
-use crate::wired::{CLIENT, Hosts, SERVER, in_namespace};
+use super::hosts::{CLIENT, Hosts, SERVER, in_namespace};
+use super::{run, stderr};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

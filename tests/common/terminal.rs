@@ -106,20 +106,20 @@ impl Terminal {
 
     /// Waits until the screen holds `words`; fails with what it holds instead.
     pub fn shows(&self, words: &str) {
-        let shown = crate::common::eventually(|| self.text().contains(words));
+        let shown = super::eventually(|| self.text().contains(words));
         assert!(shown, "`{words}` does not come; there is\n{}", self.text());
     }
 
     /// Waits until the screen holds `words` no longer.
     pub fn hides(&self, words: &str) {
-        let hidden = crate::common::eventually(|| !self.text().contains(words));
+        let hidden = super::eventually(|| !self.text().contains(words));
         assert!(hidden, "`{words}` does not go; there is\n{}", self.text());
     }
 
     /// Waits for its end; whether it went well.
     pub fn ends(&mut self) -> bool {
         let mut status = None;
-        let ended = crate::common::eventually(|| {
+        let ended = super::eventually(|| {
             status = self.child.try_wait().expect("it is ours");
             status.is_some()
         });
@@ -130,7 +130,7 @@ impl Terminal {
     /// Waits until the terminal is as a shell wants it: the usual screen, a cursor, no mouse. A program's last words may be read
     /// after its end is seen.
     pub fn is_given_back(&self) -> bool {
-        crate::common::eventually(|| {
+        super::eventually(|| {
             let screen = self.screen();
             !screen.alternate_screen()
                 && !screen.hide_cursor()

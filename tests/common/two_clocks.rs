@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // not every test needs all of it
 
-use crate::common::{eventually, run, stderr};
+use super::{eventually, run, stderr};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Event};
 use magscope_session::{RecordOptions, Recorder, Session};

@@ -1,11 +1,10 @@
 //! One recording that has everything, in every format, each read by a reader of its own: what `docs/formats.md` promises of custom probes,
 //! payload, sampling, losses, drops and intervals between clocks is there.
 
-#[path = "../common/everything.rs"]
-mod made;
+use crate::common::everything as made;
 
+use crate::common::exports::{client, tool};
 use crate::common::{run, skipped, stderr, stdout};
-use crate::exports::{client, tool};
 use made::{HOSTS, LEFT_OUT, LOST, REASON, SECRET, WHY, everything};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,6 @@
 //! A recording that still runs.
 
-use crate::common;
-use crate::common::run;
+use crate::common::{self, run};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};
 use magscope_session::{RecordOptions, Recorder};

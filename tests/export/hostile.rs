@@ -1,7 +1,7 @@
 //! Names that no process should have.
 
+use crate::common::exports::{client, tool};
 use crate::common::{run, stderr, stdout};
-use crate::exports::{client, tool};
 use magscope_core::foreign::is_unsafe;
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};

@@ -1,7 +1,7 @@
 //! Lines: ULM and BP of `NetLogger`, both ways, and the traces and dumps of `MAGNeT`.
 
+use crate::common::exports::{GOLDEN, client, export, resent, table};
 use crate::common::{run, stderr, stdout};
-use crate::exports::{GOLDEN, client, export, resent, table};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;

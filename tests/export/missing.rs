@@ -1,7 +1,7 @@
 //! What rows cannot show is said.
 
+use crate::common::exports::golden;
 use crate::common::{run, stderr};
-use crate::exports::golden;
 use magscope_core::change::HopCount;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Event, Hop};

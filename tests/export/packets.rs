@@ -1,7 +1,7 @@
 //! Packets: pcapng beside what tshark and tcpdump see.
 
+use crate::common::exports::{export, table, tool};
 use crate::common::{stderr, stdout};
-use crate::exports::{export, table, tool};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;

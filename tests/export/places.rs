@@ -1,8 +1,8 @@
 //! Places that do not take what is written: a full disk, a closed pipe, no such directory.
 
 use crate::common;
+use crate::common::exports::{FORMATS, golden};
 use crate::common::{run, skipped, stderr, stdout};
-use crate::exports::{FORMATS, golden};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 //! Tables: Parquet, CSV, JSON lines, and sums over time.
 
+use crate::common::exports::{GOLDEN, client, export, golden, report, table};
 use crate::common::{run, stderr, stdout};
-use crate::exports::{GOLDEN, client, export, golden, report, table};
 use magscope_core::source::{Progress, Source};
 use magscope_core::{Batch, Generator, GeneratorOptions};
 use magscope_session::{RecordOptions, Recorder};

@@ -1,7 +1,8 @@
 //! A capture beside tcpdump's, of the same traffic on the same device: the same packets, at the same times.
 
+use crate::common::exports::tool;
+use crate::common::hosts::namespace_name;
 use crate::common::{eventually, is_root, magnet_scope, run, skipped, stderr, stdout};
-use crate::exports::tool;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ struct Wire {
 
 impl Wire {
     fn new() -> Option<Self> {
-        let name = |role: &str| format!("ms-{}-dump-{role}", std::process::id());
+        let name = |role: &str| namespace_name(&format!("dump-{role}"));
         let wire = Wire { names: [name("a"), name("b")] };
         if !wire.names.iter().all(|namespace| ip(&["netns", "add", namespace])) {
             return None;

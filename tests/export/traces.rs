@@ -1,7 +1,7 @@
 //! Traces: CTF, Perfetto, Chrome.
 
+use crate::common::exports::{GOLDEN, client, export, resent, table, tool};
 use crate::common::{stderr, stdout};
-use crate::exports::{GOLDEN, client, export, resent, table, tool};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Certificates of the authority that are no viewer's.
 
+use super::target::{RELAY, Target};
+use crate::common::hosts::SERVER;
 use crate::common::{is_root, run, stderr};
-use crate::target::{RELAY, Target};
-use crate::wired::SERVER;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Lists of revoked certificates that are none.
 
+use super::target::{RELAY, Target};
+use crate::common::hosts::SERVER;
 use crate::common::{is_root, run, stderr};
-use crate::target::{RELAY, Target};
-use crate::wired::SERVER;
 use std::fs;
 use std::path::Path;
 

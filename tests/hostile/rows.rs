@@ -1,8 +1,8 @@
 //! Rows of other containers' processes, with real traffic of two cgroups.
 
+use super::target::{RELAY, Target};
+use crate::common::hosts::{CLIENT, SERVER, in_namespace};
 use crate::common::{eventually, is_root, run, skipped, stderr};
-use crate::target::{RELAY, Target};
-use crate::wired::{CLIENT, SERVER, in_namespace};
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
 use magscope_fleet::pki::Folder;

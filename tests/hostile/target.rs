@@ -1,8 +1,8 @@
 //! What is attacked: an agent on the server and a relay on the router, each with a folder of its own.
 
-use crate::agents::{AgentChild, Running, on, run_on, scene};
+use crate::common::agents::{AgentChild, Running, on, run_on, scene};
+use crate::common::hosts::{Hosts, SERVER};
 use crate::common::{eventually, stderr, stdout};
-use crate::wired::{Hosts, SERVER};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -1,6 +1,6 @@
 //! Two of the machines have agents, and the third one watches both as it comes.
 
-use crate::{
+use super::{
     ANSWER_BYTES, CLIENT, DATAGRAMS, REQUEST_BYTES, REQUESTS, SERVER, booted, common, is_guest, journeys,
     no_packet_is_early, tool,
 };

@@ -1,7 +1,7 @@
 //! A real S3 server on this host (moto), and Amazon's own client for it.
 
+use crate::common::exports;
 use crate::common::{eventually, magnet_scope};
-use crate::exports;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! A host that talks to itself, a recorder of it, and what lies in directories.
 
+use crate::common::exports;
+use crate::common::hosts::{in_namespace, ip, namespace_name};
 use crate::common::{eventually, magnet_scope, run, skipped, stderr};
-use crate::exports;
-use crate::wired::{in_namespace, ip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Place {
 
 impl Place {
     pub fn new(test: &str) -> Option<Self> {
-        let name = format!("ms-{}-u-{test}", std::process::id());
+        let name = namespace_name(test);
         if !ip(&["netns", "add", &name]) {
             skipped(test, "`ip netns add` (iproute2) is not there or fails");
             return None;

@@ -1,9 +1,9 @@
 //! The service for systemd.
 
+use super::scene::recordings;
+use crate::common::exports;
+use crate::common::service::Service;
 use crate::common::{is_root, stderr};
-use crate::exports;
-use crate::scene::recordings;
-use crate::units::Service;
 
 const SERVICE: Service = Service::named("magnet-scope-record");
 

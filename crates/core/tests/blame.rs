@@ -1,6 +1,6 @@
 //! Blame: tables of rungs and the split that they must give; and that every split sums to the whole.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::{Event, Hop, HopSet, Proto};

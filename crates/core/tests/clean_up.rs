@@ -1,7 +1,6 @@
 //! Packets freed in the queues of closed sockets, rows that add up, and steps by protocol.
 
-mod common;
-use common::*;
+use crate::common::*;
 use magscope_core::context::Known;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Coverage, DropReason, NodeInfo, Service};

@@ -1,7 +1,7 @@
 //! Worlds in which ρ is broken or packets are taken for others: what Level 0 promises then is to notice, to count and to
 //! recover.
 
-mod clock_world;
+use crate::clock_world;
 
 use clock_world::delay::Jitter;
 use clock_world::random::Random;

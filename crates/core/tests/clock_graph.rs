@@ -1,6 +1,6 @@
 //! Many clocks at once, against a general solver of linear programs.
 
-mod clock_world;
+use crate::clock_world;
 
 use clock_world::random::Random;
 use magscope_core::clock::graph::Graph;

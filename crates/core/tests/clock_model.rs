@@ -1,6 +1,6 @@
 //! Level 1 against the truth, counted over many worlds: it is a model, so it may be wrong, and this says how often.
 
-mod clock_world;
+use crate::clock_world;
 
 use clock_world::delay::Jitter;
 use clock_world::random::Random;

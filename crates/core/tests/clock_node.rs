@@ -3,7 +3,7 @@
 //!
 //! `MAGSCOPE_CASES` sets how many nodes each property is tried on, with fresh seeds; unless set, the same 10 000.
 
-mod clock_world;
+use crate::clock_world;
 
 use clock_world::ROUNDING_NS;
 use clock_world::random::Random;

@@ -1,7 +1,7 @@
 //! Other methods on the same packets: where the world is kind to all of them they agree with ours, and where it is not it
 //! is known which of them breaks how.
 
-mod clock_world;
+use crate::clock_world;
 
 use clock_world::delay::Jitter;
 use clock_world::peers::{ConvexHull, HopTree, Method, QuickestTrip, Regression};

@@ -1,6 +1,6 @@
 //! Filters: what is read, what is refused and how that is said, which journeys are meant.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::context::Known;
 use magscope_core::filter::MAX_DEPTH;

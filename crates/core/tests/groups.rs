@@ -1,6 +1,6 @@
 //! Datagrams to a group: every receiver has its journey.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::journey::Verdict;
 use magscope_core::{Event, EventFlags, Flow, FlowId, Hop, Proto};

@@ -1,6 +1,6 @@
 //! Two recordings of two hosts: halves that must join, and those that must not.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::context::{Context, Known};
 use magscope_core::join::{

@@ -1,6 +1,6 @@
 //! What a missing record may not make the correlator say: the smallest scenarios of what the model stack found.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::change::Change;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};

@@ -3,7 +3,7 @@
 //! `MAGSCOPE_CASES` sets how many worlds each property is tried on; 256 unless set. They are other ones in every run;
 //! those in which a fault was found once are tried every time.
 
-mod model;
+use crate::model;
 
 use magscope_core::journey::{Journey, Limits, Verdict};
 use magscope_core::{Hop, Proto};

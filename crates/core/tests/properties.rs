@@ -1,7 +1,7 @@
 //! Properties: whatever comes in, nothing panics and memory is bounded; and a stream cut at random at every hop becomes
 //! pieces that partition it exactly.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Limits, MAX_COPIES, Verdict};
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Hop, HopSet, Loss, LossCause, Proto};

@@ -1,7 +1,7 @@
 //! Bytes that are sent again: each time is a copy of their journey, with its reason and the hops of its own packet; and no step is
 //! measured from one copy to another.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::blame::{Blame, Part};
 use magscope_core::journey::{Journey, MAX_COPIES, Resend, SentCopy, Verdict};

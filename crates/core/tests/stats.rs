@@ -1,6 +1,6 @@
 //! Statistics against brute force, and halves against the whole.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::context::Known;
 use magscope_core::journey::{Correlator, Journey, Limits};

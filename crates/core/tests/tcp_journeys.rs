@@ -1,6 +1,6 @@
 //! TCP: tables of events and the journeys they must become.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::{Batch, Blame, Event, EventFlags, FlowId, Hop, HopSet, Loss, LossCause, Part, Proto};

@@ -1,6 +1,6 @@
 //! What TCP does besides sending in order: tables of events, and no byte in two journeys.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::{Batch, Event, FlowId, Hop, HopSet, Proto};

@@ -3,7 +3,7 @@
 //!
 //! `MAGSCOPE_CASES` sets how many worlds are tried; 48 unless set.
 
-mod model;
+use crate::model;
 
 use magscope_core::align::Alignment;
 use magscope_core::clock::ClockSample;

@@ -1,6 +1,6 @@
 //! UDP: tables of events and the journeys they must become.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::beside::Tie;
 use magscope_core::head::PayloadHead;

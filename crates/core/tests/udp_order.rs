@@ -1,6 +1,6 @@
 //! Which datagram a read took: told by order, as far as nothing that the order rests on was left out or forgotten.
 
-mod common;
+use crate::common;
 use common::*;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};

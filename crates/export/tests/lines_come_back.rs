@@ -1,6 +1,6 @@
 //! ULM and BP: what was written, read and written again is the same, line by line.
 
-mod common;
+use crate::common;
 
 use common::{Files, Recording, recordings};
 use magscope_core::node::{Backend, Coverage, HopService, NodeInfo, Service};

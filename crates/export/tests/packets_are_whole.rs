@@ -1,8 +1,6 @@
 //! pcapng: tshark takes no packet for malformed, and warns of nothing that was not captured.
 
-mod common;
-
-use common::{Files, Recording};
+use crate::common::{Files, Recording};
 use magscope_core::source::Source;
 use magscope_core::{Batch, Event, EventFlags, Flow, FlowId, Generator, GeneratorOptions, Hop, Proto};
 use magscope_export::format::pcapng::Pcapng;

@@ -1,6 +1,6 @@
 //! What the kernel added up, as tables: each number is the batch's, whatever it is.
 
-mod common;
+use crate::common;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;

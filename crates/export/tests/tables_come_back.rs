@@ -1,6 +1,6 @@
 //! Parquet, CSV and JSON lines: what was written is what is read, whatever processes call themselves.
 
-mod common;
+use crate::common;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::{cast, concat_batches, sort_to_indices, take_record_batch};

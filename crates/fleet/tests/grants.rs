@@ -2,13 +2,11 @@
 //!
 //! A table that is added fails here until this file has rows of it, and until no grant lets foreign rows of it through.
 
-mod common;
-
+use crate::common::{Serving, authority, connect, info, viewer};
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow_flight::Ticket;
 use arrow_flight::decode::FlightRecordBatchStream;
-use common::{Serving, authority, connect, info, viewer};
 use futures::{StreamExt, TryStreamExt};
 use magscope_core::change::{Change, HopCount};
 use magscope_core::clock::ClockSample;

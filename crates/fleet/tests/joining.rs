@@ -1,6 +1,6 @@
 //! Hosts that come while others are read: who was away, who was booted anew, and who is not let in.
 
-mod common;
+use crate::common;
 
 use common::{Came, Serving, authority, batch, eventually, info, viewer};
 use magscope_core::Batch;

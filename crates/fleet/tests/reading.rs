@@ -1,6 +1,6 @@
 //! What a viewer gets of an agent: all of it, what it asked for, and what it is told of what it missed.
 
-mod common;
+use crate::common;
 
 use common::{Came, RECORDS, Serving, authority, batch, connect, eventually, flow, info, viewer};
 use magscope_core::source::Source;

@@ -1,8 +1,6 @@
 //! Certificates that are no longer good, keys that others can read, and lists that are none: each lets nobody in, and says why.
 
-mod common;
-
-use common::{Serving, authority, connect, info, viewer};
+use crate::common::{Serving, authority, connect, info, viewer};
 use magscope_fleet::pki::{Folder, Validity};
 use magscope_fleet::{From, Grants, Memory, Terms};
 use std::fs::{self, Permissions};

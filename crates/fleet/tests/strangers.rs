@@ -1,6 +1,6 @@
 //! Who is not let in, and what those who are can do no harm with.
 
-mod common;
+use crate::common;
 
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightDescriptor, Ticket};

@@ -1,6 +1,6 @@
 //! The window with what is open in it: directories dropped on it, what it remembers, jobs that take long, what it writes.
 
-mod common;
+use crate::common;
 
 use common::{busy, two_hosts};
 use egui::{Event, Key};

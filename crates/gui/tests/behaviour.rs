@@ -1,6 +1,6 @@
 //! What the window does, asked through what a screen reader hears: clicks, keys, drags.
 
-mod common;
+use crate::common;
 
 use common::made_up::{START_NS, storm};
 use common::{Bench, SECOND, busy, chosen, probed, two_hosts, window};

@@ -2,7 +2,7 @@
 //!
 //! They are drawn with arithmetic alone and so need neither a display nor a driver. `UPDATE_SNAPSHOTS=1` makes them anew.
 
-mod common;
+use crate::common;
 
 use common::{busy, chosen, picture, probed, summed, two_hosts, two_hosts_after, window};
 use egui_kittest::SnapshotResults;

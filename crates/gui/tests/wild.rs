@@ -1,6 +1,6 @@
 //! No input breaks it: keys at random, zooms beyond reason, nothing at all, one event, many flows.
 
-mod common;
+use crate::common;
 
 use common::made_up::{World, storm};
 use common::nonsense;

@@ -1,7 +1,7 @@
 //! Every kind of probe, held against every other on the same packets: captures run side by side, so what they tell must
 //! be the same to the byte, and where they differ is said here.
 
-mod common;
+use crate::common;
 
 use common::{
     CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, can_capture, lost_nothing, refused, undisturbed,

@@ -2,7 +2,7 @@
 //!
 //! Each switch waits for the kernel's readers (RCU): some 18 s for the thousand on an idle machine.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, Net, SERVER, can_capture};
 use magscope_core::hop::HopSet;

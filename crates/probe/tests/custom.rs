@@ -1,6 +1,6 @@
 //! Custom probes: what they read is what was sent, to the last hit, in the kernel's own counters.
 
-mod common;
+use crate::common;
 
 use common::{
     CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, has_tracefs, hops, quiet, undisturbed,

@@ -1,8 +1,6 @@
 //! Datagrams of every kind on real sockets: each is one journey for each receiver, with the bytes that it had.
 
-mod common;
-#[path = "common/sockets.rs"]
-mod sockets;
+use crate::common::{self, sockets};
 
 use common::{CLIENT, CLIENT6, Host, Net, Recording, SERVER, SERVER6, can_capture, finish, ip, undisturbed};
 use magscope_core::journey::{Correlator, Journey, Verdict};

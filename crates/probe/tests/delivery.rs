@@ -2,7 +2,7 @@
 //!
 //! Being woken is told from waiting by a patience that nobody waits out: a minute.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, Net, Recording, SERVER, can_capture};
 use magscope_core::hop::HopSet;

@@ -1,7 +1,7 @@
 //! Networks that lose, delay, reorder and double packets: every byte is still in one journey, and what the journeys say
 //! balances with what the sockets, the rules and the queues have counted themselves.
 
-mod common;
+use crate::common;
 
 use common::account::Books;
 use common::connection::Connection;

@@ -1,7 +1,7 @@
 //! The experiment for which the first MAGNET was praised, at a real driver: how many buffers of the receive ring are free when
 //! its refill begins, and when it ends.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, Pair, SERVER, can_capture, finish, undisturbed, wired};
 use magscope_core::Hop;

@@ -1,6 +1,6 @@
 //! Exact counts on real sockets: every datagram at every hop once, every byte of a stream at every hop once.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, CLIENT6, Net, Recording, SERVER, SERVER6, address, can_capture, finish, undisturbed};
 use magscope_core::{Event, EventFlags, Hop};

@@ -1,6 +1,6 @@
 //! Filters and samplers in the kernel: what was kept, what was not, to the last event, in the kernel's own counters.
 
-mod common;
+use crate::common;
 
 use common::{
     CLIENT, CLIENT6, Net, Pair, Recording, SERVER, SERVER6, can_capture, finish, hops, quiet, undisturbed,

@@ -1,6 +1,6 @@
 //! Real traffic through the correlator: what comes out is true.
 
-mod common;
+use crate::common;
 
 use common::counters::counter;
 use common::{CLIENT, CLIENT6, Net, SERVER, SERVER6, address, can_capture, finish, undisturbed};

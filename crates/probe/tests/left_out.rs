@@ -1,9 +1,7 @@
 //! What a kernel lacks is left out by itself: fields are taken out of the type information that programs are relocated by, and all else is
 //! captured with exact counts.
 
-mod common;
-
-use common::{CLIENT, Net, SERVER, address, can_capture, finish, undisturbed};
+use crate::common::{CLIENT, Net, SERVER, address, can_capture, finish, undisturbed};
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Service};

@@ -1,6 +1,6 @@
 //! Snap length: the first bytes of payload are those that were sent, wherever in memory they lie; and none unasked.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet, undisturbed};
 use magscope_core::{Hop, PayloadHead, Proto};

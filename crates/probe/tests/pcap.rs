@@ -1,6 +1,6 @@
 //! Filter expressions of libpcap, held against a tcpdump that runs beside with the same expression.
 
-mod common;
+use crate::common;
 
 use common::wire::Tcpdump;
 use common::{CLIENT, Net, Pair, Recording, SERVER, can_capture, finish, hops, quiet, undisturbed};

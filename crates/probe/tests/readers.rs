@@ -1,8 +1,6 @@
 //! The last leg on real sockets: who read, what woke it, and whose time it was. Order and names, no figures.
 
-mod common;
-#[path = "common/sockets.rs"]
-mod sockets;
+use crate::common::{self, sockets};
 
 use common::{CLIENT, Net, Recording, SERVER, can_capture};
 use magscope_core::blame::{Blame, Part};

@@ -1,6 +1,6 @@
 //! Runs of probes that the kernel refuses are told as losses, as many as the kernel says that there were.
 
-mod common;
+use crate::common;
 
 use common::{can_capture, hops, quiet};
 use magscope_core::{Hop, LossCause};

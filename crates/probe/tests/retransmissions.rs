@@ -1,6 +1,6 @@
 //! Real packets that are lost once or twice: the kernel says why it sends again, and each time is a copy of its journey.
 
-mod common;
+use crate::common;
 
 use common::counters::counter;
 use common::disturb::short_queue;

@@ -1,6 +1,6 @@
 //! The scheduler's hops, held against the kernel's own count of a thread's switches.
 
-mod common;
+use crate::common;
 
 use common::{Net, can_capture};
 use magscope_core::hop::HopSet;

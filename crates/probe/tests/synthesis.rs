@@ -1,7 +1,7 @@
 //! What the kernel adds up, held against the same sums made of the events that the same hits became: every cell of every pair of hops, every
 //! packet and byte of every flow.
 
-mod common;
+use crate::common;
 
 use common::{CLIENT, Net, Pair, Recording, SERVER, address, can_capture, finish, quiet, undisturbed};
 use magscope_core::hop::HopSet;

@@ -1,6 +1,6 @@
 //! Samples of a connection's state, held against what the socket says of itself (`TCP_INFO`) and against its events.
 
-mod common;
+use crate::common;
 
 use common::tcp_info::TcpInfo;
 use common::{Net, SERVER, SERVER6, address, can_capture};

@@ -1,6 +1,6 @@
 //! Real traffic of many shapes: what the journeys say balances with what the sockets have counted themselves.
 
-mod common;
+use crate::common;
 
 use common::account::Books;
 use common::connection::{Connection, listen, read};

@@ -1,7 +1,7 @@
 //! Events stamped with the TSC itself: real traffic has its hops in order, every byte is there, and the samples lead from the
 //! TSC to the other clocks and to UTC. Where a hop cannot be stamped so it is missing for that reason.
 
-mod common;
+use crate::common;
 
 use common::connection::Connection;
 use common::{Net, SERVER, can_capture};

@@ -1,6 +1,6 @@
 //! Journeys against a capture that `tcpdump` took of the same traffic on the same device.
 
-mod common;
+use crate::common;
 
 use common::account::{Books, Way};
 use common::connection::Connection;

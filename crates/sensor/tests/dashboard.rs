@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const DASHBOARD: &str = include_str!("../../../packaging/grafana-dashboard.json");
-const METRICS: &str = include_str!("snapshots/openmetrics__metrics.snap");
+const METRICS: &str = include_str!("snapshots/all__openmetrics__metrics.snap");
 /// What Prometheus adds to each series, and what figures of several hosts have.
 const ADDED: [&str; 2] = ["instance", "host"];
 

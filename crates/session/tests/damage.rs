@@ -1,6 +1,6 @@
 //! Damaged sessions: nothing panics, a damaged batch costs only itself, and the reader says so.
 
-mod common;
+use crate::common;
 
 use common::{Traffic, change, clock_sample, drain, head, hit, hop_count, loss, node, synthesis, tcp_sample};
 use magscope_core::{Batch, LossCause};

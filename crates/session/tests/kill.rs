@@ -2,7 +2,7 @@
 //!
 //! The test runs itself once more as the recorder, and kills that.
 
-mod common;
+use crate::common;
 
 use common::{Traffic, drain, node};
 use magscope_core::Batch;
@@ -43,7 +43,7 @@ fn kill_9_costs_at_most_a_second() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("session");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "recorder_to_be_killed"])
+        .args(["--exact", "kill::recorder_to_be_killed"])
         .env(DIR, &dir)
         .stdout(std::process::Stdio::null())
         .spawn()

@@ -1,6 +1,6 @@
 //! Limits: sizes, segments, the queue, the disk.
 
-mod common;
+use crate::common;
 
 use common::{Traffic, drain, loss, node};
 use magscope_core::{Batch, LossCause};

@@ -1,6 +1,6 @@
 //! What is recorded is what is replayed.
 
-mod common;
+use crate::common;
 
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::reader::StreamReader;

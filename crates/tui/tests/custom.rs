@@ -1,7 +1,7 @@
 //! Custom probes and payload on the screen: lanes, points, loadlines, the rooms, and a journey that is opened.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::{cells, front, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};

@@ -1,7 +1,7 @@
 //! A hundred thousand keys, clicks and sizes in no order at all: nothing may panic, and what is drawn stays what it is.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::options;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};

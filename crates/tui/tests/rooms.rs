@@ -1,7 +1,7 @@
 //! Every room at three sizes, with its colours: at 80 × 24 it has to be useful, at 200 × 60 beautiful.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::{cells, front, screen};
 use made_up::World;

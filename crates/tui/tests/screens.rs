@@ -1,7 +1,7 @@
 //! Whole screens as cells with their styles, from made-up traffic.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::{cells, front, options, screen, text};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};

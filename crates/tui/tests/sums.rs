@@ -1,7 +1,7 @@
 //! What the kernel added up on the screen: alone, and beside events.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::{cells, front, screen};
 use made_up::{World, sums};

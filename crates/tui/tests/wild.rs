@@ -1,7 +1,7 @@
 //! No recording breaks the screen: nothing at all, one event, zooms beyond reason, more flows than are listed.
 
-mod cells;
-mod made_up;
+use crate::cells;
+use crate::made_up;
 
 use cells::{front, screen, text};
 use crossterm::event::{Event as Key, KeyCode, KeyEvent, KeyModifiers};

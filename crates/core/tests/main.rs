@@ -1,0 +1,31 @@
+//! Every test of this crate that needs no more than what is public: one program, which is linked once.
+
+mod blame;
+mod capture_filter;
+mod clean_up;
+mod clock_faults;
+mod clock_graph;
+mod clock_model;
+mod clock_node;
+mod clock_pair;
+mod clock_peers;
+mod clock_properties;
+mod clock_world;
+mod common;
+mod compare;
+mod filter;
+mod generated;
+mod groups;
+mod join;
+mod lossy_journeys;
+mod model;
+mod model_stack;
+mod properties;
+mod report_text;
+mod retransmissions;
+mod stats;
+mod tcp_journeys;
+mod tcp_scenarios;
+mod together;
+mod udp_journeys;
+mod udp_order;

@@ -1,0 +1,8 @@
+//! Every test of this crate that needs no more than what is public: one program, which is linked once.
+
+mod common;
+mod grants;
+mod joining;
+mod reading;
+mod revocation;
+mod strangers;

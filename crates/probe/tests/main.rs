@@ -1,0 +1,26 @@
+//! Every test of this crate that needs no more than what is public: one program, which is linked once.
+
+mod backends;
+mod common;
+mod control;
+mod custom;
+mod datagrams;
+mod delivery;
+mod disturbed;
+mod driver;
+mod exact;
+mod filters;
+mod journeys;
+mod left_out;
+mod payload;
+mod pcap;
+mod readers;
+mod refused;
+mod retransmissions;
+mod switches;
+mod synthesis;
+mod tcp_state;
+mod traffic;
+mod tsc;
+mod utc;
+mod wire;

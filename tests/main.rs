@@ -1,0 +1,41 @@
+//! End to end, with the binary: one program of all these tests, which is linked once.
+
+mod agents;
+mod arrows;
+mod broken_clocks;
+mod bus;
+mod cli;
+mod client;
+mod common;
+mod ctl;
+mod demo;
+mod documents;
+mod drops;
+mod export;
+mod foreign_text;
+mod golden;
+mod health;
+mod hostile;
+mod hostile_limits;
+mod hosts;
+mod journeys_cli;
+mod killed;
+mod machines;
+mod metrics;
+mod nonsense;
+mod overhead;
+mod overhead_truth;
+mod private_files;
+mod probes;
+mod query;
+mod record;
+mod sched;
+mod screen;
+mod screen_probes;
+mod screen_recordings;
+mod screen_terminals;
+mod soak;
+mod supermon;
+mod unattended;
+#[cfg(feature = "gui")]
+mod window;
