@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and running magnet-scope needs and this machine lacks, and says what and why.
+#
+# usage: scripts/setup.sh [--tests]     (--tests: also what only the tests need)
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -19,11 +21,21 @@ ls /usr/include/gelf.h|libbpf reads object files with libelf|libelf-dev|elfutils
 ls /usr/include/zlib.h|libelf unpacks sections with zlib|zlib1g-dev|zlib-devel|zlib
 ls /usr/sbin/ip /sbin/ip /usr/bin/ip|joins the two hosts of the demo|iproute2|iproute|iproute2
 ls /usr/lib/*/libpcap.so.* /usr/lib*/libpcap.so.*|compiles the expressions of --pcap|libpcap0.8|libpcap|libpcap
+LIST
+}
+tests_need() {
+    cat <<'LIST'
 ls /usr/sbin/tcpdump /usr/bin/tcpdump|the tests hold captures against its own|tcpdump|tcpdump|tcpdump
 ls /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool|the tests switch segmentation off with it|ethtool|ethtool|ethtool
 ls /usr/sbin/nft /usr/bin/nft|the tests lose packets with it|nftables|nftables|nftables
 LIST
 }
+
+case ${1:-} in
+    "") wanted=(needs) ;;
+    --tests) wanted=(needs tests_need) ;;
+    *) fail "usage: scripts/setup.sh [--tests]" ;;
+esac
 
 if command -v apt-get >/dev/null; then manager=apt column=3
 elif command -v dnf >/dev/null; then manager=dnf column=4
@@ -39,7 +51,7 @@ while IFS='|' read -r -a row; do
     say "missing: $package: ${row[1]}"
     read -r -a names <<<"$package"
     packages+=("${names[@]}")
-done < <(needs)
+done < <(for list in "${wanted[@]}"; do "$list"; done)
 
 if [ ${#packages[@]} -gt 0 ]; then
     as_root=()

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Every test there is, unattended: `make test` and what takes longer. One table at the end says what passed.
+#
+# usage: scripts/test-all.sh     (SOAK=10m and FUZZ_SECS=60 for other times, KERNELS='6.12 6.1' for other kernels)
+# What each step prints goes to target/test-all/STEP.log. A step that fails does not keep the next from its turn.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+logs=target/test-all
+rm -rf "$logs"
+mkdir -p "$logs"
+rows=()
+failed=0
+
+# step NAME COMMAND…
+step() {
+    local name=$1 begin=$SECONDS result=passed skips
+    shift
+    printf '== %s: %s\n' "$name" "$*" >&2
+    "$@" </dev/null >"$logs/$name.log" 2>&1 || { result=FAILED failed=1; tail -n 30 "$logs/$name.log" >&2; }
+    skips=$(grep -ac 'skipped, because' "$logs/$name.log" || true)
+    rows+=("$(printf '%-12s %-8s %7d %8d' "$name" "$result" "$skips" $((SECONDS - begin)))")
+}
+
+e2e=(cargo test --workspace --features magnet-scope/query --test e2e --)
+read -r -a kernels <<<"${KERNELS:-}"
+step tests env GUESTS=no scripts/test.sh
+step machines "${e2e[@]}" --nocapture machines:: broken_clocks::
+step kernels scripts/test-kernels.sh --full "${kernels[@]}"
+step soak env MAGNET_SOAK="${SOAK:-10m}" "${e2e[@]}" --nocapture soak::
+step fuzz scripts/fuzz-smoke.sh
+
+printf '\n%-12s %-8s %7s %8s\n' step result skipped seconds
+printf '%s\n' "${rows[@]}"
+printf 'logs: %s\n' "$logs"
+exit $failed
