@@ -88,6 +88,17 @@ pub fn journeys(dirs: &[&Path]) -> BTreeMap<String, usize> {
     counts
 }
 
+/// The same journeys without the reader's wake-ups. Two captures of one packet have time stamps of
+/// their own, so they may disagree whether its reader slept before it or went to sleep after it.
+pub fn without_wake_ups(journeys: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for (what, count) in journeys {
+        let hops: Vec<_> = what.split(' ').filter(|word| !word.starts_with("task.")).collect();
+        *counts.entry(hops.join(" ")).or_default() += count;
+    }
+    counts
+}
+
 /// The recordings below a directory, in the order of their names.
 pub fn recordings(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());

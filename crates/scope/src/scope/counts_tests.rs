@@ -140,3 +140,10 @@ fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
     let frame = scope.frame();
     assert!(frame.header.picture_age_ns.is_some_and(|ns| ns > 5_000 * MS), "{:?}", frame.header);
 }
+
+#[test]
+fn no_picture_has_no_age() {
+    let mut scope = Scope::new(info(), Options::default());
+    feed(&mut scope, vec![Event::at(Hop::SchedExit, 12_793_000 * MS)], 12_793_000 * MS);
+    assert_eq!(scope.frame().header.picture_age_ns, None);
+}

@@ -67,7 +67,9 @@ impl Scope {
 
     /// See [`Header::picture_age_ns`].
     fn picture_age_ns(&self) -> Option<u64> {
-        let follows = self.state == State::Live && !self.is_recorded() && !self.view.paused;
+        // Before the first journey there is no picture, and its time is zero.
+        let has_picture = self.horizon.begin_ns() > 0;
+        let follows = self.state == State::Live && !self.is_recorded() && !self.view.paused && has_picture;
         let age_ns = self.now_ns.saturating_sub(self.horizon.end_ns());
         (follows && self.sweep.align == Align::Time && age_ns >= OLD_NS).then_some(age_ns)
     }
