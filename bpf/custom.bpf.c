@@ -209,7 +209,7 @@ static __noinline int put_together(const struct about *a, struct asked *asked)
 	struct subject *s = &asked->s;
 	__u32 hop = MAG_CUSTOM + (plan.number & (MAG_CUSTOMS - 1));
 	subject_of(s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
-	s->way = plan.side == MAG_SIDE_TX ? WAY_TX : plan.side == MAG_SIDE_RX ? WAY_RX : WAY_UNKNOWN;
+	s->direction = plan.side == MAG_SIDE_TX ? DIRECTION_TX : plan.side == MAG_SIDE_RX ? DIRECTION_RX : DIRECTION_UNKNOWN;
 	s->flow = a->flow ? flow_id(&a->packet.t) : 0;
 	s->ifindex = a->ifindex;
 	s->len = a->packet.len;

@@ -12,7 +12,7 @@
 
 #include "emit.h"
 
-enum way { WAY_UNKNOWN, WAY_TX, WAY_RX };
+enum direction { DIRECTION_UNKNOWN, DIRECTION_TX, DIRECTION_RX };
 enum { LOCAL_ADDR = 1, REMOTE_ADDR = 2, LOCAL_PORT = 4, REMOTE_PORT = 8, LENGTH = 16 };
 
 /* An event as the filter and the samplers see it. Addresses as in struct tuple; 0 is unknown for numbers. */
@@ -31,7 +31,7 @@ struct subject {
 	__u8 proto;
 	__u8 ipv6;
 	__u8 ends; /* what is known of them */
-	__u8 way;  /* enum way */
+	__u8 direction;  /* enum direction */
 	__u8 order; /* as of struct packet */
 	__u8 pad[2];
 };
@@ -63,11 +63,11 @@ struct {
 #define FRESH_NS 1000000000ULL
 
 /* Which way packets go at a hop, as far as the hop alone tells. */
-INLINE __u8 way_of(__u8 hop)
+INLINE __u8 direction_of(__u8 hop)
 {
 	if (hop <= MAG_DEV_DONE || hop == MAG_TCP_RETRANSMIT)
-		return WAY_TX;
-	return hop <= MAG_APP_RECV || hop == MAG_SOCK_FULL ? WAY_RX : WAY_UNKNOWN;
+		return DIRECTION_TX;
+	return hop <= MAG_APP_RECV || hop == MAG_SOCK_FULL ? DIRECTION_RX : DIRECTION_UNKNOWN;
 }
 
 INLINE void who_is(struct mag_who *who, const struct task_struct *task)
@@ -181,13 +181,13 @@ INLINE int address_within(const struct mag_test *t, const struct subject *s, boo
 enum { EITHER, SOURCE, DESTINATION };
 _Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE && MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION, "in that order");
 _Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE && MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION, "in that order");
-SUBPROGRAM int of_ends(__u32 which, __u32 way, __u32 local, __u32 remote)
+SUBPROGRAM int of_ends(__u32 which, __u32 direction, __u32 local, __u32 remote)
 {
 	if (which == EITHER)
 		return local == YES || remote == YES ? YES : local | remote;
-	if (way == WAY_UNKNOWN)
+	if (direction == DIRECTION_UNKNOWN)
 		return UNKNOWN;
-	return (way == WAY_TX) == (which == SOURCE) ? local : remote;
+	return (direction == DIRECTION_TX) == (which == SOURCE) ? local : remote;
 }
 
 /* One test. A function of its own to the verifier too: inside the loop its branches would multiply with the rounds. */
@@ -213,11 +213,11 @@ SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 	case MAG_FIELD_PORT:
 	case MAG_FIELD_SPORT:
 	case MAG_FIELD_DPORT:
-		return of_ends(t->field - MAG_FIELD_PORT, s->way, port_within(t, s, true), port_within(t, s, false));
+		return of_ends(t->field - MAG_FIELD_PORT, s->direction, port_within(t, s, true), port_within(t, s, false));
 	case MAG_FIELD_HOST:
 	case MAG_FIELD_SRC:
 	case MAG_FIELD_DST:
-		return of_ends(t->field - MAG_FIELD_HOST, s->way, address_within(t, s, true), address_within(t, s, false));
+		return of_ends(t->field - MAG_FIELD_HOST, s->direction, address_within(t, s, true), address_within(t, s, false));
 	case MAG_FIELD_TGID:
 		return who ? within(t, who->tgid) : UNKNOWN;
 	case MAG_FIELD_UID:

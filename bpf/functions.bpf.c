@@ -8,17 +8,17 @@
 #define ENTRY(name, params, call)                                                                  \
 	SEC("fentry") int BPF_PROG(fentry_##name, UNPACK params)                                   \
 	{                                                                                          \
-		const enum how how = TYPED;                                                        \
+		const enum pointer_kind pointers = TYPED;                                                        \
 		return call;                                                                       \
 	}                                                                                          \
 	SEC("kprobe") int BPF_KPROBE(kprobe_##name, UNPACK params)                                 \
 	{                                                                                          \
-		const enum how how = UNTYPED;                                                      \
+		const enum pointer_kind pointers = UNTYPED;                                                      \
 		return call;                                                                       \
 	}
 
 /* followed directly where it has a type, so that the socket has one as well */
-#define SK(sock) (how == TYPED ? (sock)->sk : READ(CAST(socket, sock), sk))
+#define SK(sock) (pointers == TYPED ? (sock)->sk : READ(CAST(socket, sock), sk))
 #define IPV4 bpf_htons(ETH_P_IP)
 #define IPV6 bpf_htons(ETH_P_IPV6)
 #define SEND_CALL (struct socket * sock, struct msghdr * msg, unsigned long size)
@@ -27,15 +27,15 @@
 #define IP_CALL (struct net * net, struct sock * sk, struct sk_buff * skb)
 
 /* inet_sendmsg, inet6_sendmsg */
-ENTRY(app_send, SEND_CALL, on_app_send(how, SK(sock), size))
-ENTRY(app_send6, SEND_CALL, on_app_send(how, SK(sock), size))
+ENTRY(app_send, SEND_CALL, on_app_send(pointers, SK(sock), size))
+ENTRY(app_send6, SEND_CALL, on_app_send(pointers, SK(sock), size))
 /* tcp_sendmsg_locked */
-ENTRY(tcp_send, SOCKET_CALL, on_tcp_send(how, AS(sock, sk), size))
+ENTRY(tcp_send, SOCKET_CALL, on_tcp_send(pointers, AS(sock, sk), size))
 /* udp_sendmsg, udpv6_sendmsg */
-ENTRY(udp_send, SOCKET_CALL, on_udp_send(how, AS(sock, sk), size, AF_INET))
-ENTRY(udp_send6, SOCKET_CALL, on_udp_send(how, AS(sock, sk), size, AF_INET6))
+ENTRY(udp_send, SOCKET_CALL, on_udp_send(pointers, AS(sock, sk), size, AF_INET))
+ENTRY(udp_send6, SOCKET_CALL, on_udp_send(pointers, AS(sock, sk), size, AF_INET6))
 /* __tcp_transmit_skb */
-ENTRY(tcp_xmit, SEGMENT_CALL, on_tcp_xmit(how, AS(sock, sk), AS(sk_buff, skb)))
+ENTRY(tcp_xmit, SEGMENT_CALL, on_tcp_xmit(pointers, AS(sock, sk), AS(sk_buff, skb)))
 /* __ip_local_out, ip6_output */
 ENTRY(ip_out, IP_CALL, on_ip_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
 ENTRY(ip_out6, IP_CALL, on_ip6_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb)))
@@ -51,14 +51,14 @@ ENTRY(ip_pre6, (struct sk_buff * skb), on_ip_pre(AS(sk_buff, skb), IPV6))
 ENTRY(ip_in, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV4))
 ENTRY(ip_in6, IP_CALL, on_ip_hop(MAG_IP_IN, RX, AS(net, net), NULL, AS(sk_buff, skb), IPV6))
 /* tcp_rcv_established */
-ENTRY(tcp_recv, SEGMENT_CALL, on_tcp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
+ENTRY(tcp_recv, SEGMENT_CALL, on_tcp_recv(pointers, AS(sock, sk), AS(sk_buff, skb)))
 /* __udp_enqueue_schedule_skb; or udp_queue_rcv_one_skb, udpv6_queue_rcv_one_skb */
-ENTRY(udp_recv, SEGMENT_CALL, on_udp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
-ENTRY(udp_recv6, SEGMENT_CALL, on_udp_recv(how, AS(sock, sk), AS(sk_buff, skb)))
+ENTRY(udp_recv, SEGMENT_CALL, on_udp_recv(pointers, AS(sock, sk), AS(sk_buff, skb)))
+ENTRY(udp_recv6, SEGMENT_CALL, on_udp_recv(pointers, AS(sock, sk), AS(sk_buff, skb)))
 /* sock_def_readable */
-ENTRY(sock_ready, (struct sock * sk), on_sock_ready(how, AS(sock, sk)))
+ENTRY(sock_ready, (struct sock * sk), on_sock_ready(pointers, AS(sock, sk)))
 /* skb_copy_datagram_iter */
-ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len), on_app_copy(how, AS(sk_buff, skb), len))
+ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len), on_app_copy(pointers, AS(sk_buff, skb), len))
 
 /* __netif_receive_skb_core, of which compilers make copies with fewer arguments: the first is a pointer to the packet's. */
 SEC("kprobe")

@@ -75,34 +75,34 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 	s->hop = hop;
 	s->proto = t->proto;
 	s->ipv6 = t->ipv6;
-	s->way = way_of(hop);
+	s->direction = direction_of(hop);
 	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) | (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
 	if (ports && (t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP))
 		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
 }
 
-enum glance { OPEN, OUT, IN };
+enum prefilter_result { PREFILTER_OPEN, PREFILTER_REJECT, PREFILTER_ACCEPT };
 
 /* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
  * is left out is counted. */
-SUBPROGRAM int at_a_glance(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
+SUBPROGRAM int prefilter(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
 {
 	if (!t || !state)
-		return OPEN;
+		return PREFILTER_OPEN;
 	hop &= MAG_HOPS - 1;
 	struct mag_filter *filter = filter_now();
 	if (filter) {
 		if (!needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port, t->proto, t->ipv6, ports))
-			return OPEN;
+			return PREFILTER_OPEN;
 		__sync_fetch_and_add(&state->filtered[hop], 1);
-		return OUT;
+		return PREFILTER_REJECT;
 	}
 	if ((can(MAG_CAN_PCAP) && control.pcap) || !can(MAG_CAN_SAMPLE) || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
-		return OPEN;
+		return PREFILTER_OPEN;
 	if (!hop_sampled_out(state, hop, 0))
-		return IN;
+		return PREFILTER_ACCEPT;
 	__sync_fetch_and_add(&state->sampled[hop], 1);
-	return OUT;
+	return PREFILTER_REJECT;
 }
 
 /* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
@@ -183,18 +183,18 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
 	if (!can(MAG_CAN_SUM) || !p)
 		return 0;
-	__u32 way = way_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
+	__u32 direction = direction_of(hop), wire = wire_of(p->seq, p->len, p->ip_id, p->t.proto);
 	__u64 last = p->before, mark = MARK(hop, now);
 	if (hop != MAG_DEV_DONE && hop != MAG_TCP_RETRANSMIT)
 		last = move_on(PACKET_KEY(p->head), wire, mark);
-	if (!last && cookie && p->len && way == WAY_TX) {
-		__u64 key = CALL_KEY(cookie, WAY_TX);
+	if (!last && cookie && p->len && direction == DIRECTION_TX) {
+		__u64 key = CALL_KEY(cookie, DIRECTION_TX);
 		struct passing *call = bpf_map_lookup_elem(&passings, &key);
 		if (call && call->wire == (__u32)cookie)
 			last = call->last;
 	}
 	if (cookie && (hop == MAG_TCP_RECV || hop == MAG_UDP_RECV))
-		move_on(CALL_KEY(cookie, WAY_RX), cookie, mark);
+		move_on(CALL_KEY(cookie, DIRECTION_RX), cookie, mark);
 	arrive(last, hop, now);
 	return 0;
 }
@@ -209,14 +209,14 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
 	/* where sockets are remembered, two hops have something to remember even of what is left out */
 	bool remembers = LEARNS && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
-	int glance = OPEN;
+	int prefilter_result = PREFILTER_OPEN;
 	if (gate && !remembers)
-		glance = at_a_glance(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
-	if (glance == OUT)
+		prefilter_result = prefilter(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	if (prefilter_result == PREFILTER_REJECT)
 		return 0;
 	if (!now)
 		now = clock_now();
-	if (gate && glance == OPEN) {
+	if (gate && prefilter_result == PREFILTER_OPEN) {
 		struct subject s = {};
 		subject_of_packet(&s, p, cookie, hop, ifindex);
 		if (LEARNS && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
@@ -276,10 +276,10 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	bool peer = socket_tuple(sk, &t);
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
-	int glance = gate && !LEARNS ? at_a_glance(state, &t, hop, true) : OPEN;
-	if (glance == OUT)
+	int prefilter_result = gate && !LEARNS ? prefilter(state, &t, hop, true) : PREFILTER_OPEN;
+	if (prefilter_result == PREFILTER_REJECT)
 		return;
-	if (gate && glance == OPEN) {
+	if (gate && prefilter_result == PREFILTER_OPEN) {
 		struct subject s;
 		subject_of(&s, hop, &t, cookie, true);
 		s.flow = peer ? flow_id(&t) : 0;

@@ -306,10 +306,10 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 
 /* The abstract id of a socket. Programs without typed pointers cannot make a cookie; a socket that has none yet is then
  * known by its scrambled address, which is its own as long as it lives. */
-INLINE __u64 cookie_of(enum how how, const struct sock *sk)
+INLINE __u64 cookie_of(enum pointer_kind pointers, const struct sock *sk)
 {
 #ifndef MAGNET_NO_LOOP
-	if (how == TYPED)
+	if (pointers == TYPED)
 		return bpf_get_socket_cookie((void *)sk);
 #endif
 	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter), address = 0;

@@ -183,9 +183,9 @@ SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 		return 0;
 	__u8 *bytes = scratch->bytes[level & (NESTING - 1)];
 	__u8 ends = LOCAL_ADDR | REMOTE_ADDR, has = s->ends;
-	if (!s->way || !s->proto || (has & ends) != ends)
+	if (!s->direction || !s->proto || (has & ends) != ends)
 		return 0;
-	bool tx = s->way == WAY_TX, ports = (has & (LOCAL_PORT | REMOTE_PORT)) == (LOCAL_PORT | REMOTE_PORT);
+	bool tx = s->direction == DIRECTION_TX, ports = (has & (LOCAL_PORT | REMOTE_PORT)) == (LOCAL_PORT | REMOTE_PORT);
 	__u32 both = tx ? s->local_port | (__u32)s->remote_port << 16 : s->remote_port | (__u32)s->local_port << 16;
 	/* each of the two in the order of the wire */
 	both = (both & 0x00ff00ff) << 8 | (both >> 8 & 0x00ff00ff);

@@ -70,7 +70,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #endif
 
 /* How a program came by its pointers: from a hook that gives them types, or from registers. */
-enum how { TYPED, UNTYPED };
-#define AS(type, ptr) (how == TYPED ? (const struct type *)(ptr) : CAST(type, ptr))
+enum pointer_kind { TYPED, UNTYPED };
+#define AS(type, ptr) (pointers == TYPED ? (const struct type *)(ptr) : CAST(type, ptr))
 
 #endif

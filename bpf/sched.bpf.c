@@ -25,7 +25,7 @@ struct {
 /* Here the process is the task itself, and its socket, if it was woken by one, leads to the rest. */
 static __noinline int admit_task(struct mag_cpu *state, const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
 {
-	struct subject s = { .cookie = cookie, .hop = hop, .way = way_of(hop) };
+	struct subject s = { .cookie = cookie, .hop = hop, .direction = direction_of(hop) };
 	struct mag_who who;
 	if (!can(MAG_CAN_FILTER))
 		return admit(state, &s, NULL, now);

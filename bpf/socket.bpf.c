@@ -5,7 +5,7 @@
 
 /* At the call of send: `len` bytes are offered. The place in the stream is that of a call which has the socket to itself:
  * its lock is not held yet. */
-INLINE int on_app_send(enum how how, const struct sock *sk, __u64 len)
+INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
 {
 	if (!sk || !socket_wanted(sk))
 		return 0;
@@ -16,7 +16,7 @@ INLINE int on_app_send(enum how how, const struct sock *sk, __u64 len)
 			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq);
 	}
-	log_socket(MAG_APP_SEND, sk, cookie_of(how, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_APP_SEND, sk, cookie_of(pointers, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -48,7 +48,7 @@ INLINE __u32 read_up_to(const struct sock *sk)
 }
 
 /* At the return of recv. TCP has moved copied_seq past the bytes, unless they were only peeked at. */
-INLINE int on_app_recv(enum how how, const struct sock *sk, int ret, int flags)
+INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int ret, int flags)
 {
 	if (!sk || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
 		return 0;
@@ -69,7 +69,7 @@ INLINE int on_app_recv(enum how how, const struct sock *sk, int ret, int flags)
 		return 0;
 	if (tcp)
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
-	log_socket(MAG_APP_RECV, sk, cookie_of(how, sk), seq, ret, peek ? MAG_F_PEEK : 0, bpf_get_current_pid_tgid(),
+	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, peek ? MAG_F_PEEK : 0, bpf_get_current_pid_tgid(),
 		   now);
 	return 0;
 }
@@ -81,7 +81,7 @@ int BPF_PROG(app_recv, struct sock *sk, int ret, int flags)
 }
 
 /* Bytes on their way to the reader's memory: TCP always, UDP only where the payload is not in the linear part. */
-INLINE int on_app_copy(enum how how, const struct sk_buff *skb, int len)
+INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, int len)
 {
 	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
 	if (!sk || len <= 0 || !socket_wanted(sk))
@@ -90,7 +90,7 @@ INLINE int on_app_copy(enum how how, const struct sk_buff *skb, int len)
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
 		seq = READ(CAST(tcp_sock, sk), copied_seq);
-	__u64 cookie = how == TYPED ? READ(sk, __sk_common.skc_cookie.counter) : cookie_of(how, sk);
+	__u64 cookie = pointers == TYPED ? READ(sk, __sk_common.skc_cookie.counter) : cookie_of(pointers, sk);
 	log_socket(MAG_APP_COPY, sk, cookie, seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
@@ -140,12 +140,12 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 }
 
 /* The socket tells its readers. Everything below rcv_nxt can be read from now on. */
-INLINE int on_sock_ready(enum how how, const struct sock *sk)
+INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 {
 	if (!socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
-	__u64 cookie = cookie_of(how, sk);
+	__u64 cookie = cookie_of(pointers, sk);
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
 		seq = READ(CAST(tcp_sock, sk), rcv_nxt);

@@ -46,7 +46,7 @@ struct rates {
 struct rates rates_0 SEC(".maps"), rates_1 SEC(".maps");
 
 #define PACKET_KEY(head) ((__u64)(__u32)((head) >> 6) << 2)
-#define CALL_KEY(cookie, way) ((cookie) << 2 | (way))
+#define CALL_KEY(cookie, direction) ((cookie) << 2 | (direction))
 #define MARK(hop, now) ((now) << 8 | (hop))
 
 /* What a packet keeps from one end of this host to the other, as long as nobody cuts it or puts it together. */
@@ -187,10 +187,10 @@ SUBPROGRAM int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
 	if (!can(MAG_CAN_SUM))
 		return 0;
 	__u64 last = 0;
-	__u32 way = way_of(hop);
+	__u32 direction = direction_of(hop);
 	/* below 32 they are on a path */
-	if (cookie && !alone && hop < 32 && way)
-		last = move_on(CALL_KEY(cookie, way), cookie, MARK(hop, now));
+	if (cookie && !alone && hop < 32 && direction)
+		last = move_on(CALL_KEY(cookie, direction), cookie, MARK(hop, now));
 	arrive(last, hop, now);
 	return 0;
 }

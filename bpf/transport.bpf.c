@@ -39,23 +39,23 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 }
 
 /* At the function itself, entered once a call, with the socket locked. */
-INLINE int on_tcp_send(enum how how, const struct sock *sk, __u64 len)
+INLINE int on_tcp_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
 {
 	if (!len || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
-	log_socket(MAG_TCP_SEND, sk, cookie_of(how, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_TCP_SEND, sk, cookie_of(pointers, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
 /* At udp_sendmsg and udpv6_sendmsg. The second hands datagrams to IPv4 peers on to the first, which then is silent. */
-INLINE int on_udp_send(enum how how, const struct sock *sk, __u64 len, __u16 family)
+INLINE int on_udp_send(enum pointer_kind pointers, const struct sock *sk, __u64 len, __u16 family)
 {
 	if (READ(sk, __sk_common.skc_family) != family || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
-	log_socket(MAG_UDP_SEND, sk, cookie_of(how, sk), 0, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_UDP_SEND, sk, cookie_of(pointers, sk), 0, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -129,7 +129,7 @@ INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct
 
 /* TCP hands a segment down, also one that it sends again. How many packets it stands for is noted on it, and told to the
  * layers below only after this. */
-INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff *skb)
+INLINE int on_tcp_xmit(enum pointer_kind pointers, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (!socket_wanted(sk))
 		return 0;
@@ -143,17 +143,17 @@ INLINE int on_tcp_xmit(enum how how, const struct sock *sk, const struct sk_buff
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
 	__u16 segs = READ(tcb, tcp_gso_segs);
 	p.segs = segs > 1 ? segs : 1;
-	log_packet(MAG_TCP_XMIT, &p, cookie_of(how, sk), 0, 0, 0, now);
+	log_packet(MAG_TCP_XMIT, &p, cookie_of(pointers, sk), 0, 0, 0, now);
 	return 0;
 }
 
 /* tcp_rcv_established has the segment: its range as TCP itself sees it. */
-INLINE int on_tcp_recv(enum how how, const struct sock *sk, const struct sk_buff *skb)
+INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (!socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
-	__u64 cookie = cookie_of(how, sk);
+	__u64 cookie = cookie_of(pointers, sk);
 	if (wanted(MAG_TCP_RECV)) {
 		struct packet p = {};
 		if (tcp_segment(sk, skb, &p)) {
@@ -227,10 +227,10 @@ INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_bu
 	}
 }
 
-INLINE int on_udp_recv(enum how how, const struct sock *sk, const struct sk_buff *skb)
+INLINE int on_udp_recv(enum pointer_kind pointers, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (READ(sk, sk_protocol) == IPPROTO_UDP && socket_wanted(sk))
-		log_udp_recv(sk, cookie_of(how, sk), skb);
+		log_udp_recv(sk, cookie_of(pointers, sk), skb);
 	return 0;
 }
 
