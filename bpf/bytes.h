@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bytes of a packet, wherever they lie: in its linear part, or in pages behind it.
+ * Reads bytes of a packet from its linear part and from the pages behind it.
  *
- * A page has no address of its own to read at. But the kernel's map of all memory and its array of `struct page` run side
- * by side, so the address of a page is that of its `struct page`, scaled, and a constant that find_pages (pages.bpf.c) finds.
+ * A page has no virtual address in its `struct page`. The kernel maps all memory linearly, and
+ * keeps an array of `struct page` in the same order. So the address of a page is the address of its
+ * `struct page`, scaled, plus a constant. find_pages (pages.bpf.c) finds that constant.
  */
 #ifndef MAGNET_BYTES_H
 #define MAGNET_BYTES_H
@@ -13,10 +14,11 @@
 #define PAGE_BYTES 4096
 #define MAX_FRAGS 17
 
-/* Room to put bytes together in. An interrupt may need some while the program that it interrupts still does. */
+/* Buffers to assemble bytes in. An interrupt may need one while the interrupted program uses
+ * another. */
 #define NESTING 4
 #define SCRATCH_BYTES (2 * MAG_SNAP_MAX + 256)
-/* What copy_bytes is doing. */
+/* State of copy_bytes. */
 struct gather {
 	__u64 frags;
 	__u64 base;
@@ -24,7 +26,7 @@ struct gather {
 	__u32 offset;
 	__u32 want;
 	__u32 done;
-	__u32 length; /* of the packet from there on */
+	__u32 length; /* bytes of the packet from the start address on */
 	__u32 pad;
 };
 struct scratch {
@@ -38,10 +40,11 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* Keeps a compiler from knowing a bound better than the verifier does. */
+/* Hides a value from the compiler, which would otherwise remove bounds checks that the verifier
+ * needs. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
 
-/* Takes a place; NULL where all are taken. Either way it is given back. */
+/* Takes a buffer. Returns NULL if all are in use; the caller calls give_back in both cases. */
 INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 {
 	__u32 zero = 0;
@@ -50,7 +53,7 @@ INLINE __u8 *take_scratch(struct mag_cpu *state, __u32 *at)
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &zero);
 	if (!s)
 		return NULL;
-	/* only now: older verifiers want the pointer checked before anything is added to it */
+	/* Only after the NULL check: older verifiers reject arithmetic on an unchecked pointer. */
 	OPAQUE(level);
 	return level < NESTING ? s->bytes[level & (NESTING - 1)] : NULL;
 }
@@ -60,18 +63,19 @@ INLINE void give_back(struct mag_cpu *state)
 	__sync_fetch_and_add(&state->nested, -1);
 }
 
-/* So since Linux 5.4, whatever its members are called. */
+/* The layout of a fragment since Linux 5.4. The names of its members differ between kernels. */
 struct frag {
 	__u64 page;
 	__u32 len;
 	__u32 offset;
 };
 
-/* A record's header is shorter. A mask, because older verifiers forget the bounds of what was kept on the stack meanwhile. */
+/* A mask for the length of a record's header. Older verifiers lose the bounds of values that they
+ * spill to the stack; a mask restores them. */
 #define OFFSET_MASK 63
 _Static_assert(sizeof(struct mag_head) <= OFFSET_MASK, "a header before the bytes");
 
-/* One page more; 1 after the last. */
+/* Copies one fragment. Returns 1 after the last. */
 static long gather_frag(__u64 i, __u32 *at)
 {
 	__u32 zero = 0, level = *at & (NESTING - 1);
@@ -83,7 +87,7 @@ static long gather_frag(__u64 i, __u32 *at)
 	__u32 want = g->want, done = g->done, offset = g->offset;
 	if (i >= g->count || done >= want || bpf_probe_read_kernel(&f, sizeof(f), (void *)g->frags + i * sizeof(f)))
 		return 1;
-	/* memory of a device has no page */
+	/* Device memory has no page. */
 	if (!f.page || f.page & 1)
 		return 1;
 	__u32 more = want - done < f.len ? want - done : f.len;
@@ -99,7 +103,7 @@ static long gather_frag(__u64 i, __u32 *at)
 	return 0;
 }
 
-/* One place on the stack for all fields that are read. */
+/* Reads a field through one stack slot that all fields share. */
 #define PEEK(t, from, field)                                                                              \
 	({                                                                                                \
 		t = 0;                                                                                    \
@@ -107,8 +111,8 @@ static long gather_frag(__u64 i, __u32 *at)
 		t;                                                                                        \
 	})
 
-/* Copies what lies from `at` on in the linear part, and prepares what is left to gather. A function of its own to the verifier
- * too: it would follow it for every way that leads here. */
+/* Copies bytes from `at` on out of the linear part, and sets up the rest for gather_frag. The
+ * verifier checks a global function once, instead of once per path to each call. */
 SUBPROGRAM int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __u32 want)
 {
 	__u32 zero = 0;
@@ -118,7 +122,8 @@ SUBPROGRAM int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __
 	if ((!can(MAG_CAN_PAYLOAD) && !can(MAG_CAN_PCAP)) || !scratch || !skb || !at)
 		return 0;
 	struct gather *g = &scratch->gathers[level & (NESTING - 1)];
-	/* what is needed again stands there and not on the stack, of which all callers together have 512 bytes */
+	/* Values needed later go to the scratch map: all callers together have 512 bytes of
+	 * stack. */
 	g->done = g->count = 0;
 	g->offset = offset;
 	g->want = want > MAG_SNAP_MAX ? MAG_SNAP_MAX : want;
@@ -153,9 +158,10 @@ SUBPROGRAM int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __
 	return 0;
 }
 
-/* Copies what lies from `at` (in the linear part, or at its end) on into the scratch of this level, behind `offset` bytes that
- * a record's header needs. Says how many bytes could be read, at most MAG_SNAP_MAX. A loop by helper, because the verifier
- * would go through all rounds of a plain one. */
+/* Copies bytes from `at` on (in the linear part, or at its end) to the scratch buffer of this
+ * level. The first `offset` bytes remain free for the record's header. Returns the state of the
+ * copy, of which `done` is at most MAG_SNAP_MAX bytes. A plain loop would make the verifier walk
+ * every round, so bpf_loop does it. */
 INLINE const struct gather *copy_bytes(__u64 skb_at, __u64 at, __u32 *level, __u32 offset, __u32 want)
 {
 	__u32 zero = 0;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The clock that events carry: CLOCK_MONOTONIC, or the CPU's time stamp counter.
+ * The clock of the events: CLOCK_MONOTONIC, or the CPU's time stamp counter.
  *
- * A program cannot execute RDTSC; it can read the counter `msr/tsc` of the CPU that it runs on, which counts from when user
- * space opened it. How far that is from the first cycle of the capture is known for each CPU.
+ * A BPF program cannot execute RDTSC. It can read the perf counter `msr/tsc` of its own CPU, which
+ * counts from the moment when user space opened it. User space stores the offset of each CPU's
+ * counter to the first cycle of the capture.
  */
 #ifndef MAGNET_CLOCK_H
 #define MAGNET_CLOCK_H
 
 #include "control.h"
 
-/* In a section of its own, so that user space finds nothing else in that map. */
+/* A separate section, so that the map holds nothing but this variable. */
 SEC(".rodata.config") const volatile struct mag_config config = {};
 
 struct {
@@ -27,8 +28,9 @@ struct {
 	__type(value, __u64);
 } tsc_bases SEC(".maps");
 
-/* Whether an ability is there. The verifier knows the configuration, and does not look at what is behind a missing one. A global function
- * is verified alone, so each asks by itself. */
+/* Whether an ability is available. The verifier reads the configuration as constants and skips the
+ * code behind a missing ability. It verifies a global function on its own, so each one calls can()
+ * itself. */
 INLINE bool can(__u32 ability)
 {
 #ifdef MAGNET_NO_LOOP
@@ -38,18 +40,20 @@ INLINE bool can(__u32 ability)
 	return !(config.without & ability);
 }
 
-/* Whether sockets are remembered for the filter. */
+/* Whether the programs store sockets for the filter. */
 #define LEARNS (can(MAG_CAN_FILTER) && control.learn)
 
 INLINE __u64 clock_now(void)
 {
-	/* known when the program is loaded: what is not asked for is not there, and so not refused where it may not be called */
+	/* A constant at load time. Without the TSC, the verifier skips the helper call below, which
+	 * some kernels refuse. */
 	if (!config.tsc_mult)
 		return bpf_ktime_get_ns();
 	struct bpf_perf_event_value count = {};
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u64 *base = bpf_map_lookup_elem(&tsc_bases, &cpu);
-	/* a CPU that was not there when the capture began: the two clocks began together and are not far apart yet */
+	/* A CPU that came online after the start of the capture. Both clocks started together, so
+	 * they differ little. */
 	if (!base || bpf_perf_event_read_value(&tsc_counters, BPF_F_CURRENT_CPU, &count, sizeof(count)))
 		return bpf_ktime_get_ns();
 	__u64 cycles = *base + count.counter, mult = config.tsc_mult;

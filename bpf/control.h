@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What user space changes while the programs run: memory that both sides see. With nothing set, a hit costs one load of
- * `gate` and one of `hops` more.
+ * Settings that user space changes while the programs run, in memory that both sides map. With no
+ * setting active, a hit costs one load of `gate` and one of `hops`.
  */
 #ifndef MAGNET_CONTROL_H
 #define MAGNET_CONTROL_H
@@ -14,7 +14,8 @@
 
 SEC(".data.control") volatile struct mag_control control = {};
 
-/* Two slots: one in force, one to be written. User space waits until no program reads the old one any more. */
+/* Two slots: one active, one for the next filter. User space writes a slot only after no program
+ * reads it any more. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAG_FILTER_SLOTS);
@@ -22,8 +23,9 @@ struct {
 	__type(value, struct mag_filter);
 } filters SEC(".maps");
 
-/* Whether events of a hop are wanted now. A program can run with its hop off, because another one lives on what it
- * leaves behind, or because it cannot be detached and attached again without privileges. */
+/* Whether a hop's events are wanted now. A program may run while its hop is off: another program
+ * may use the state that it stores. Or it stays attached because attaching it again would need
+ * privileges. */
 INLINE bool wanted(int hop)
 {
 	return control.hops & (1ULL << hop);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Custom probes: one program a kind of attachment, which reads what its plan says. The plan is this object's own read-only
- * data, so each probe is an object of its own, sharing rings, counters and controls with all others; and no compiler is needed.
+ * Custom probes: one program per kind of attachment. It reads what its plan names. The plan is
+ * read-only data of the object, so each probe is an object of its own. All objects share rings,
+ * counters and controls. A capture needs no compiler.
  */
 #include "log.h"
 
 SEC(".rodata.plan") const volatile struct mag_plan plan = {};
 
-/* Where a kind of program has its arguments. */
+/* Where a program of each kind finds its arguments. */
 enum call { CALL_TRAMPOLINE, CALL_REGISTERS, CALL_RAW, CALL_RECORD };
 
-/* In assembly, because the verifier wants offsets into a context to be constants, and a compiler would calculate them. */
+/* Assembly, because the verifier requires constant offsets into a context; the compiler would
+ * compute them. */
 #define LOAD(n, offset)                                                                            \
 	case n:                                                                                    \
 		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(ctx), "i"(offset));       \
@@ -19,7 +21,7 @@ enum call { CALL_TRAMPOLINE, CALL_REGISTERS, CALL_RAW, CALL_RECORD };
 INLINE __u64 from_registers(void *ctx, __u32 n)
 {
 	__u64 value = 0;
-	switch (n) { /* the calling conventions; the last is what a function returns */
+	switch (n) { /* the calling conventions; the last is the return value */
 #ifdef __TARGET_ARCH_x86
 		LOAD(0, 112);
 		LOAD(1, 104);
@@ -80,13 +82,13 @@ INLINE __u64 base_of(enum call call, void *ctx, const volatile struct mag_read *
 	return value;
 }
 
-/* Goes where a plan leads; false where an address on the way is not there. */
+/* Follows the steps of a plan. Returns false if an address on the path is NULL or unreadable. */
 INLINE bool follow(enum call call, void *ctx, const volatile struct mag_read *read, __u64 *out)
 {
 	__u8 steps = read->steps, bytes = read->bytes;
 	__u64 at = 0;
 	if (call == CALL_RECORD) {
-		/* the record is the context itself; its fields are one step away */
+		/* The context is the record. Its fields are one step away. */
 		const void *from = ctx + read->offset[0];
 		if (bytes == 1 ? bpf_probe_read_kernel(&at, 1, from)
 		    : bytes == 2 ? bpf_probe_read_kernel(&at, 2, from)
@@ -122,18 +124,18 @@ INLINE bool follow(enum call call, void *ctx, const volatile struct mag_read *re
 	return true;
 }
 
-/* What packet or socket it is about. */
+/* The packet or socket of a hit. */
 struct about {
 	struct packet packet;
 	__u64 cookie;
 	__u32 ifindex;
-	bool flow;  /* the tuple is known */
-	bool netns; /* its namespace is */
-	bool range; /* the packet's bytes are */
+	bool flow;  /* the tuple is valid */
+	bool netns; /* the namespace is valid */
+	bool range; /* the packet's byte range is valid */
 };
 
-/* The IP header of a packet that any layer may have in hand: where the network header is set, if that is one, else at the
- * data. Before IP has made the header there is none. */
+/* Parses the IP header of a packet of any layer. The header is at the network header if that is
+ * set, else at the data. A packet above IP has no header yet. */
 INLINE bool parse_anywhere(const struct sk_buff *skb, __u32 netns, struct packet *p)
 {
 	__u8 first = 0;
@@ -142,15 +144,15 @@ INLINE bool parse_anywhere(const struct sk_buff *skb, __u32 netns, struct packet
 	const void *at = network && network != 0xffff ? head + network : data;
 	bpf_probe_read_kernel(&first, 1, at);
 	__be16 protocol = first >> 4 == 4 ? bpf_htons(ETH_P_IP) : first >> 4 == 6 ? bpf_htons(ETH_P_IPV6) : 0;
-	__be16 told = READ(skb, protocol);
-	if (!protocol || (told && told != protocol))
+	__be16 declared = READ(skb, protocol);
+	if (!protocol || (declared && declared != protocol))
 		return false;
 	__u8 side = plan.side;
 	bool tx = side ? side == MAG_SIDE_TX : READ(skb, skb_iif) == 0;
 	return tx ? parse(skb, at, protocol, netns, TX, p) : parse(skb, at, protocol, netns, RX, p);
 }
 
-/* False for what is not of a wanted namespace. */
+/* Returns false for an event of an unwanted namespace. */
 INLINE bool learn_about(__u64 skb_at, __u64 sk_at, __u64 dev_at, struct about *a)
 {
 	const struct sk_buff *skb = (const void *)skb_at;
@@ -161,7 +163,7 @@ INLINE bool learn_about(__u64 skb_at, __u64 sk_at, __u64 dev_at, struct about *a
 		__u8 side = plan.side;
 		if (!dev)
 			dev = READ(skb, dev);
-		/* on its way in a packet may still carry its sender's socket */
+		/* On receive, a packet may still carry its sender's socket. */
 		if (!sk && (side ? side == MAG_SIDE_TX : READ(skb, skb_iif) == 0))
 			sk = READ(skb, sk);
 	}
@@ -189,14 +191,15 @@ INLINE bool learn_about(__u64 skb_at, __u64 sk_at, __u64 dev_at, struct about *a
 	return true;
 }
 
-/* A program's own namespace, for those whose process is the one that runs. */
+/* The namespace of the current task, for probes whose task is the subject. */
 INLINE __u32 netns_of_task(void)
 {
 	const struct task_struct *task = CURRENT_TASK;
 	return READ(task, nsproxy, net_ns, ns.inum);
 }
 
-/* What the filter gets to see, put together in the scratch and not on the stack, of which all callers together have 512 bytes. */
+/* The filter's input, assembled in the scratch map: all callers together have 512 bytes of
+ * stack. */
 struct asked {
 	struct subject s;
 	struct mag_who who;
@@ -303,7 +306,7 @@ int custom_fexit(void *ctx)
 	return on_hit(CALL_TRAMPOLINE, ctx);
 }
 
-/* kprobe, kretprobe, uprobe and uretprobe: breakpoints that all give registers */
+/* kprobe, kretprobe, uprobe and uretprobe: breakpoints, which all provide registers. */
 SEC("kprobe")
 int custom_breakpoint(void *ctx)
 {

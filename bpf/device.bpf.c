@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Device layer: queue, driver, and out of the driver again; and where the kernel says it dropped a packet. */
+/* Device layer: queue, driver, completion of the driver's call, and packet drops. */
 #include "log.h"
 
-/* The packet that this CPU is giving to a driver. After the driver returns the skb may be freed or reused, so what is
- * told at dev.done is what was read at dev.xmit; the pointer is compared, never followed. */
+/* The packet that this CPU is passing to a driver. After the driver returns, the skb may be freed
+ * or reused. So dev.done reports the values read at dev.xmit; the pointer is compared, never
+ * dereferenced. */
 struct handover {
 	__u64 skb;
 	__u64 cookie;
@@ -56,13 +57,13 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 	__u64 cookie = sender_of(skb);
 	if (wanted(MAG_DEV_XMIT)) {
 		now = log_packet(MAG_DEV_XMIT, &p, cookie, dev->ifindex, p.ack, 0, now);
-		/* the receiver may have moved it on before the driver is back */
+		/* The receiver may process the packet before the driver returns. */
 		p.before = now ? MARK(MAG_DEV_XMIT, now) : 0;
 	}
 	__u32 zero = 0;
 	struct handover *h = wanted(MAG_DEV_DONE) ? bpf_map_lookup_elem(&handovers, &zero) : NULL;
 	if (h) {
-		/* it may be gone by then */
+		/* By dev.done the packet may be freed. */
 		p.skb_at = p.ip_at = p.payload_at = 0;
 		h->skb = (__u64)skb;
 		h->cookie = cookie;
@@ -72,7 +73,8 @@ int BPF_PROG(dev_xmit, const struct sk_buff *skb, const struct net_device *dev)
 	return 0;
 }
 
-/* A device stacked on another one hands over within a handover: only the innermost is told. */
+/* A stacked device calls the transmit function of another device. Only the innermost call reports
+ * dev.done. */
 SEC("tp_btf/net_dev_xmit")
 int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, unsigned int len)
 {
@@ -88,8 +90,9 @@ int BPF_PROG(dev_done, struct sk_buff *skb, int code, struct net_device *dev, un
 	return 0;
 }
 
-/* The packet comes out of the driver. Its IP header is where the data begins: the network header is set only after
- * this hook, and skb->sk may still be the sender's, so the side is taken from the device alone. */
+/* The packet leaves the driver. Its IP header is at the data, because the stack sets the network
+ * header only after this hook. The direction comes from the device alone, since skb->sk may still
+ * be the sender's. */
 INLINE int on_dev_recv(const struct sk_buff *skb)
 {
 	if (!wanted(MAG_DEV_RECV))
@@ -108,7 +111,7 @@ int BPF_PROG(dev_recv, struct sk_buff *skb)
 	return on_dev_recv(skb);
 }
 
-/* Whether a socket had no room for what it had been given. */
+/* Whether the reason of a drop is a socket without buffer space. */
 INLINE bool no_room(int reason)
 {
 	return (bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_RCVBUFF) &&
@@ -117,12 +120,13 @@ INLINE bool no_room(int reason)
 		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM));
 }
 
-/* A packet ends here. Whether it was coming or going is told by the interface it came in by. */
+/* The kernel frees a dropped packet. A packet that came in by an interface is a received one. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 {
 	int reason = 0;
-	/* the third argument came with the reasons; volatile, so that it is not read before it is known to be there */
+	/* Kernels with drop reasons pass them as third argument. `volatile` keeps the compiler from
+	 * reading it before the check. */
 	if (can(MAG_CAN_DROP_REASON) && bpf_core_type_exists(enum skb_drop_reason))
 		reason = *(volatile __u64 *)&ctx[2];
 	if (!wanted(MAG_SKB_DROP))

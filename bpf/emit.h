@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a record gets from a probe to user space.
+ * Writes records to the ring buffers.
  *
- * Each CPU has a ring of its own: two producers in one ring cost four times as much, and order across CPUs is made in
- * user space by time. Nobody is woken here unless asked for: the reader comes by time, because a wake-up per record
- * costs the traffic more than all probes together. When a ring is full the event keeps its number, is counted, and the next
- * record that fits is preceded by a loss record.
+ * Each CPU has its own ring: two producers in one ring cost four times as much. User space orders
+ * the records of all CPUs by time. A record does not wake the reader by default, because that costs
+ * the traffic more than all probes together. The reader polls on a timer instead. If a ring is
+ * full, the event still takes a number and is counted as lost. A loss record precedes the next
+ * record that fits.
  *
- * An interrupt may run one probe inside another on the same CPU, so every counter is changed by one atomic
- * instruction, and two records may stand in the ring in the reverse order of their numbers.
+ * An interrupt may run one probe inside another on the same CPU. So every counter changes by one
+ * atomic instruction, and two records may be in the ring in reverse order of their numbers.
  */
 #ifndef MAGNET_EMIT_H
 #define MAGNET_EMIT_H
@@ -35,8 +36,9 @@ struct {
 	__type(value, struct mag_cpu);
 } cpus SEC(".maps");
 
-/* What has been announced lately: one cell a hash, holding the id mixed with the time in steps of 8.6 s. Two ids
- * in one cell only make each other be announced again. Nothing to evict, nothing that grows. */
+/* Recently announced ids: one slot per hash, which holds the id mixed with the time in steps of 8.6
+ * s. Two ids that share a slot are announced more often, which is harmless. The array never grows
+ * and evicts nothing. */
 #define CELLS 8192
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -65,13 +67,13 @@ INLINE void head(struct mag_header *h, __u8 hop, __u32 size, __u32 cpu, __u32 nu
 	h->time_ns = now;
 }
 
-/* Counts a record of this size towards the watermarks: how the ring is to be told of it. */
+/* Counts a record of this size towards the watermarks. Returns the flags for the ring buffer. */
 INLINE __u64 wake_for(struct mag_cpu *state, __u32 size)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
 	__u32 events = control.wake_events, bytes = control.wake_bytes;
 	if (events || bytes) {
-		/* an interrupt in between only makes a wake-up come a record late */
+		/* An interrupt in between delays a wake-up by one record at most. */
 		state->unread_events++;
 		state->unread_bytes += size;
 		if ((events && state->unread_events >= events) || (bytes && state->unread_bytes >= bytes)) {
@@ -83,13 +85,13 @@ INLINE __u64 wake_for(struct mag_cpu *state, __u32 size)
 	return flags;
 }
 
-/* Hands a record over, and wakes the reader where a watermark says so. */
+/* Submits a record, and wakes the reader at a watermark. */
 INLINE void submit(struct mag_cpu *state, void *record, __u32 size)
 {
 	bpf_ringbuf_submit(record, wake_for(state, size));
 }
 
-/* Writes the pending loss record, if it fits. */
+/* Writes the pending loss record if the ring has room for it. */
 static __noinline int report_loss(struct mag_cpu *state, __u64 now)
 {
 	if (!state)
@@ -111,7 +113,8 @@ static __noinline int report_loss(struct mag_cpu *state, __u64 now)
 	return 0;
 }
 
-/* Takes a number and room for a record of a hop; NULL when there is none, which is then counted. */
+/* Takes a number and reserves a record for a hop. Returns NULL if the ring is full, and counts the
+ * loss. */
 INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u64 now)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -132,7 +135,7 @@ INLINE void *reserve(struct mag_cpu *state, __u8 hop, __u8 kind, __u32 size, __u
 	return h;
 }
 
-/* Whether `id` should be announced (again); sets `*cell` to where to note it once that is done. */
+/* Whether `id` is due for an announcement. The caller writes `*mark` to `*cell` after it. */
 INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
 {
 	__u32 index = (id ^ id >> 17) & (CELLS - 1);
@@ -141,7 +144,7 @@ INLINE bool stale(__u64 id, __u64 now, __u64 **cell, __u64 *mark)
 	return *cell && **cell != *mark;
 }
 
-/* Announces the thread that runs now. Only where the process is the one that uses the socket. */
+/* Announces the current thread. Callers ensure that its process is the one that uses the socket. */
 INLINE void announce_task(struct mag_cpu *state, __u64 pid_tgid, __u64 now)
 {
 	__u64 *cell, mark;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The filter: evaluated before a record is reserved, on what the hop knows and on what is remembered of the socket.
+ * The filter. It runs before a record is reserved, on the hop's own values and on stored facts
+ * about the socket.
  *
- * Process, user and cgroup are known only where the process itself is at work. So whoever is seen using a socket there is
- * remembered under the socket's cookie and under its flow, and looked up where packets pass. What is not known is never
- * guessed: an event is kept only if the filter certainly holds, and one that was left out for lack of knowledge is
- * counted apart.
+ * Process, user and cgroup are known only in the context of the process. So the socket layer stores
+ * the user of a socket under the socket's cookie and under its flow. Packet hops look it up there.
+ * The filter never guesses: it keeps an event only if the expression certainly holds. Events left
+ * out for lack of knowledge have a counter of their own.
  */
 #ifndef MAGNET_FILTER_H
 #define MAGNET_FILTER_H
@@ -15,12 +16,13 @@
 enum direction { DIRECTION_UNKNOWN, DIRECTION_TX, DIRECTION_RX };
 enum { LOCAL_ADDR = 1, REMOTE_ADDR = 2, LOCAL_PORT = 4, REMOTE_PORT = 8, LENGTH = 16 };
 
-/* An event as the filter and the samplers see it. Addresses as in struct tuple; 0 is unknown for numbers. */
+/* An event as the filter and the samplers see it. Addresses as in struct tuple. A number of 0 is
+ * unknown. */
 struct subject {
 	__u64 cookie;
 	__u64 flow;
 	__u64 addr[4];
-	__u64 skb; /* the packet, where there is one */
+	__u64 skb; /* the packet, 0 if none */
 	__u64 ip;  /* its IP header */
 	__u32 netns;
 	__u32 ifindex;
@@ -30,13 +32,13 @@ struct subject {
 	__u8 hop;
 	__u8 proto;
 	__u8 ipv6;
-	__u8 ends; /* what is known of them */
+	__u8 ends; /* which of the fields above are valid */
 	__u8 direction;  /* enum direction */
-	__u8 order; /* as of struct packet */
+	__u8 order; /* as in struct packet */
 	__u8 pad[2];
 };
 
-/* A socket that was seen at the socket layer. */
+/* A socket that the socket layer has seen. */
 struct known {
 	struct mag_who who;
 	__u64 addr[4];
@@ -59,10 +61,10 @@ struct {
 } known_sockets SEC(".maps");
 
 #define FLOW_KEY(flow) ((flow) | 1ULL << 63)
-/* A name or a cgroup can change: after so long it is looked at again. */
+/* The name or cgroup of a process can change, so an entry is refreshed after this time. */
 #define FRESH_NS 1000000000ULL
 
-/* Which way packets go at a hop, as far as the hop alone tells. */
+/* The direction of packets at a hop, if the hop alone determines it. */
 INLINE __u8 direction_of(__u8 hop)
 {
 	if (hop <= MAG_DEV_DONE || hop == MAG_TCP_RETRANSMIT)
@@ -76,7 +78,7 @@ INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 	who->uid = FOLLOW(task_struct, task, cred, uid.val);
 	bpf_probe_read_kernel(who->comm, sizeof(who->comm), task->comm);
 	const struct cgroup *group = FOLLOW(task_struct, task, cgroups, dfl_cgrp);
-	/* before Linux 6.1 a cgroup has its ancestors' numbers */
+	/* Before Linux 6.1 a cgroup stores its ancestors' ids. */
 	const struct cgroup___numbers *numbers = (const void *)group;
 	bool has_numbers = bpf_core_field_exists(numbers->ancestor_ids);
 	const void *ancestors = has_numbers ? (const void *)&numbers->ancestor_ids : (const void *)&group->ancestors;
@@ -95,7 +97,7 @@ INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 	}
 }
 
-/* Remembers a socket, and the running process as its user if `uses`. */
+/* Stores a socket, and the current process as its user if `uses` is set. */
 SUBPROGRAM int remember(struct subject *s, int uses)
 {
 	if (!can(MAG_CAN_FILTER) || !s)
@@ -135,7 +137,8 @@ SUBPROGRAM int remember(struct subject *s, int uses)
 	return 0;
 }
 
-/* What is remembered of an event's socket. A packet on its way in knows no socket; its flow may lead to one. */
+/* The stored facts about an event's socket. A received packet has no socket cookie; its flow may
+ * lead to one. */
 INLINE struct known *recall(const struct subject *s)
 {
 	__u64 key = s->cookie;
@@ -144,7 +147,8 @@ INLINE struct known *recall(const struct subject *s)
 		return known;
 	key = FLOW_KEY(s->flow);
 	struct known *by_flow = s->flow ? bpf_map_lookup_elem(&known_sockets, &key) : NULL;
-	/* the one place where a datagram meets the socket of a receiver without a peer: from here on its flow is known */
+	/* Here alone a datagram and its receiver's socket without a peer are known at once. The
+	 * flow is stored for later hops. */
 	if (known && s->hop == MAG_UDP_RECV && (!by_flow || by_flow->who.tgid != known->who.tgid))
 		bpf_map_update_elem(&known_sockets, &key, known, BPF_ANY);
 	return known ? known : by_flow;
@@ -157,7 +161,7 @@ INLINE int within(const struct mag_test *t, __u64 value)
 	return value >= t->value[0] && value <= t->value[1];
 }
 
-/* What has no ports has none, which is not the same as having some that are not known. */
+/* A protocol without ports never matches. That differs from ports that are unknown at a hop. */
 INLINE int port_within(const struct mag_test *t, const struct subject *s, bool local)
 {
 	if (s->proto && s->proto != IPPROTO_TCP && s->proto != IPPROTO_UDP)
@@ -177,7 +181,8 @@ INLINE int address_within(const struct mag_test *t, const struct subject *s, boo
 	return (a & t->mask[0]) == t->value[0] && (b & t->mask[1]) == t->value[1];
 }
 
-/* What is asked of a flow's ends: EITHER is enough, and without one that holds an unknown one leaves it open. */
+/* Which end of the flow a test asks for. EITHER holds if one end matches; if none does, an unknown
+ * end makes it UNKNOWN. */
 enum { EITHER, SOURCE, DESTINATION };
 _Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE && MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION, "in that order");
 _Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE && MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION, "in that order");
@@ -190,7 +195,8 @@ SUBPROGRAM int of_ends(__u32 which, __u32 direction, __u32 local, __u32 remote)
 	return (direction == DIRECTION_TX) == (which == SOURCE) ? local : remote;
 }
 
-/* One test. A function of its own to the verifier too: inside the loop its branches would multiply with the rounds. */
+/* Evaluates one test. The verifier checks a global function once; inlined, its branches would
+ * multiply with the rounds of the loop. */
 SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 {
 	if (!can(MAG_CAN_FILTER) || !t || !s)
@@ -230,7 +236,7 @@ SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 	return UNKNOWN;
 }
 
-/* Whether an event with these ends can be left out unread. */
+/* Whether the filter certainly rejects an event with these ends. */
 INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4], __u16 local_port, __u16 remote_port,
 		     __u8 proto, __u8 ipv6, bool ports)
 {
@@ -255,7 +261,7 @@ INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4],
 	return local && remote;
 }
 
-/* The filter in force. */
+/* The active filter, or NULL. */
 INLINE struct mag_filter *filter_now(void)
 {
 	__u32 slot = can(MAG_CAN_FILTER) ? control.filter : 0;
@@ -276,7 +282,7 @@ static long step(__u64 round, struct walk *w)
 	if (at >= MAG_TESTS)
 		return 1;
 	struct mag_test *t = &w->filter->tests[at];
-	/* without branches, each of which the verifier would follow in each round */
+	/* No branches here: the verifier would follow each of them in each round. */
 	__u32 answer = holds(t, w->s, w->who) & 3;
 	const __u8 *next = &t->otherwise;
 	w->at = next[answer];
@@ -284,8 +290,8 @@ static long step(__u64 round, struct walk *w)
 	return 0;
 }
 
-/* YES to keep; NO and UNKNOWN to leave out, the latter where something asked for on the way was not known. A loop by
- * helper, because the verifier would follow a plain one through all of its rounds. */
+/* Returns YES to keep the event. NO and UNKNOWN reject it, UNKNOWN if a test on the path had an
+ * unknown input. A plain loop would make the verifier walk every round, so bpf_loop does it. */
 SUBPROGRAM int decide(struct mag_filter *filter, struct subject *s, struct mag_who *who)
 {
 	if (!can(MAG_CAN_FILTER) || !filter || !s)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Hops at functions: the bodies of the layers, called from a trampoline (fentry, fexit) or from a breakpoint (kprobe and
- * kprobe.multi, which run the same program). Which function is decided in user space, from what the kernel has; here a
- * program only knows the arguments. IPv4 and IPv6 have functions of their own, so a hop may have two programs.
+ * Probes at functions. The bodies are those of the layers, called from a trampoline (fentry, fexit)
+ * or from a breakpoint (kprobe and kprobe.multi, which run the same program). User space picks the
+ * function by what the kernel has; a program here knows the arguments only. IPv4 and IPv6 have
+ * separate functions, so a hop may have two programs.
  */
 #define UNPACK(...) __VA_ARGS__
 #define ENTRY(name, params, call)                                                                  \
@@ -17,7 +18,7 @@
 		return call;                                                                       \
 	}
 
-/* followed directly where it has a type, so that the socket has one as well */
+/* A typed pointer is dereferenced directly, so that the verifier knows the socket's type. */
 #define SK(sock) (pointers == TYPED ? (sock)->sk : READ(CAST(socket, sock), sk))
 #define IPV4 bpf_htons(ETH_P_IP)
 #define IPV6 bpf_htons(ETH_P_IPV6)
@@ -60,7 +61,8 @@ ENTRY(sock_ready, (struct sock * sk), on_sock_ready(pointers, AS(sock, sk)))
 /* skb_copy_datagram_iter */
 ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len), on_app_copy(pointers, AS(sk_buff, skb), len))
 
-/* __netif_receive_skb_core, of which compilers make copies with fewer arguments: the first is a pointer to the packet's. */
+/* __netif_receive_skb_core. Compilers make copies of it with fewer arguments. The first argument
+ * points to the packet's pointer. */
 SEC("kprobe")
 int BPF_KPROBE(kprobe_dev_recv, void **at)
 {
@@ -69,7 +71,7 @@ int BPF_KPROBE(kprobe_dev_recv, void **at)
 	return skb ? on_dev_recv(CAST(sk_buff, skb)) : 0;
 }
 
-/* inet_recvmsg, inet6_recvmsg: a trampoline has the arguments still when the function returns */
+/* inet_recvmsg, inet6_recvmsg. A trampoline still has the arguments at the return. */
 SEC("fexit")
 int BPF_PROG(fexit_app_recv, struct socket *sock, struct msghdr *msg, unsigned long size, int flags, int ret)
 {
@@ -82,7 +84,8 @@ int BPF_PROG(fexit_app_recv6, struct socket *sock, struct msghdr *msg, unsigned 
 	return on_app_recv(TYPED, sock->sk, ret, flags);
 }
 
-/* A breakpoint has not, so a second one at the call keeps them for the thread. */
+/* A breakpoint at the return has no arguments, so a second one at the call stores them per
+ * thread. */
 struct recv_call {
 	__u64 sk;
 	__u64 flags;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* IP layer: the four netfilter hooks that a host's own packets pass, attached once a namespace and family; or the functions
- * around them (functions.bpf.c), once for all namespaces. */
+/* IP layer: the four netfilter hooks of a host's own packets, attached once per namespace and
+ * family. Alternatively the functions around them (functions.bpf.c), attached once for all
+ * namespaces. */
 #include "log.h"
 
 INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
@@ -16,7 +17,8 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 	__u32 a = p.ack, b = 0;
 	if (side && sk) {
 		cookie = READ(sk, __sk_common.skc_cookie.counter);
-		/* UDP comes here within the call of send, so the task is the sender; TCP may come from anywhere */
+		/* UDP runs this hop inside the call of send, so the current task is the sender. TCP
+		 * may run it in any context. */
 		if (hop == MAG_IP_OUT && p.t.proto == IPPROTO_UDP) {
 			__u64 pid_tgid = bpf_get_current_pid_tgid();
 			a = pid_tgid >> 32;
@@ -30,7 +32,7 @@ INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct 
 INLINE int log_hook(struct bpf_nf_ctx *ctx, __u8 hop, enum side side)
 {
 	const struct nf_hook_state *state = CAST(nf_hook_state, ctx->state);
-	/* skb->protocol is not set yet at LOCAL_OUT */
+	/* At LOCAL_OUT skb->protocol is not set yet. */
 	__be16 protocol = state->pf == AF_INET ? bpf_htons(ETH_P_IP) : bpf_htons(ETH_P_IPV6);
 	log_ip(hop, side, state->net, state->sk, ctx->skb, side ? state->out : state->in, protocol);
 	return NF_ACCEPT;
@@ -60,16 +62,16 @@ int ip_in(struct bpf_nf_ctx *ctx)
 	return log_hook(ctx, MAG_IP_IN, RX);
 }
 
-/* IPv4 has filled in all of the header but its length. */
+/* IPv4 has written all of the header but its length. */
 INLINE int on_ip_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb, __be16 protocol)
 {
-	/* the device is that of the route; the lowest bit of the word counts references */
+	/* The device of the route. The lowest bit of the word is a reference-counting flag. */
 	const struct dst_entry *route = CAST(dst_entry, READ(skb, _skb_refdst) & ~1UL);
 	return log_ip(MAG_IP_OUT, UNSEALED, net, sk, skb, READ(route, dev), protocol);
 }
 
-/* IPv6 has no function that every packet of its own passes before the rules; this one comes right after them, and
- * forwarded packets, which have come in by a device, pass it too. */
+/* IPv6 has no function before the rules that all its own packets pass. This one comes right after
+ * the rules. Forwarded packets pass it too; they have an input device. */
 INLINE int on_ip6_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (READ(skb, skb_iif))
@@ -83,7 +85,7 @@ INLINE int on_ip_hop(__u8 hop, enum side side, const struct net *net, const stru
 	return log_ip(hop, side, net, sk, skb, FOLLOW(sk_buff, skb, dev), protocol);
 }
 
-/* Comes before IP has checked the packet, so also for those that are for another host and only overheard. */
+/* Runs before IP checks the packet, so frames for other hosts are skipped here. */
 INLINE int on_ip_pre(const struct sk_buff *skb, __be16 protocol)
 {
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);

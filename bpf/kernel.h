@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few kernel types that the probes read, pruned by hand. CO-RE relocates every field to where the running
- * kernel has it (`preserve_access_index`), so a member is listed only when it is read, and order does not matter.
+ * The kernel types that the probes read, reduced by hand. CO-RE relocates each field to its offset
+ * in the running kernel (`preserve_access_index`). So only members in use are listed, and their
+ * order is free.
  */
 #ifndef MAGNET_KERNEL_H
 #define MAGNET_KERNEL_H
@@ -37,7 +38,8 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
-/* Why a packet is dropped. The numbers are the running kernel's; here stand only the names. */
+/* Reasons for dropping a packet. CO-RE takes the numbers from the running kernel; only the names
+ * count here. */
 enum skb_drop_reason {
 	SKB_DROP_REASON_SOCKET_RCVBUFF = 6,
 	SKB_DROP_REASON_PROTO_MEM = 7,
@@ -60,14 +62,14 @@ enum { MSG_PEEK = 2 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
 enum { ICSK_TIME_LOSS_PROBE = 5 };	  /* icsk_pending */
-enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has come */
+enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has arrived */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Where a function's arguments stand. libbpf's headers take these names, not those of user space, if told that the kernel's
- * own types are there. */
+/* Registers of a function's arguments. With __VMLINUX_H__ defined, libbpf's headers use these
+ * kernel names. */
 #define __VMLINUX_H__
 #ifdef __TARGET_ARCH_x86
 struct pt_regs {
@@ -104,7 +106,7 @@ struct list_head {
 	struct list_head *next;
 };
 
-/* Where pages are (pages.bpf.c). */
+/* Types for finding pages (pages.bpf.c). */
 struct page {
 	unsigned long flags;
 };
@@ -123,7 +125,7 @@ struct kmem_cache {
 	struct list_head list;
 	struct kmem_cache_node *node[1];
 };
-/* so since Linux 7.1 */
+/* Since Linux 7.1. */
 struct kmem_cache_per_node_ptrs {
 	struct kmem_cache_node *node;
 };
@@ -319,7 +321,7 @@ struct task_struct {
 
 #pragma clang attribute pop
 
-/* Fixed by the wire or by the kernel's user interface: no relocation. */
+/* Layouts fixed by the wire or by the kernel's user interface, without relocation. */
 struct iphdr {
 	__u8 ihl : 4, version : 4;
 	__u8 tos;
@@ -362,7 +364,7 @@ struct __sk_buff {
 	__u32 len;
 };
 
-/* Only to ask whether this kernel's tracepoint has the third argument. */
+/* Used only to check whether this kernel's tracepoint has the third argument. */
 typedef void (*btf_trace_tcp_retransmit_skb)(void *, const struct sock *, const struct sk_buff *, int);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What becomes of a hit: it is left out, added up, or a record; with the flow announced and the payload's first bytes where they are
- * wanted.
+ * Decides the result of a hit: left out, added to sums, or a record. Announces flows, and writes
+ * the first bytes of payloads where wanted.
  */
 #ifndef MAGNET_LOG_H
 #define MAGNET_LOG_H
@@ -9,8 +9,8 @@
 #include "packet.h"
 #include "synthesis.h"
 
-/* Returns the flow's id and announces it if that was not done lately. A function of its own to the verifier too: it
- * is called from many places. */
+/* Returns the flow's id, and announces the flow if that is due. A global function, which the
+ * verifier checks once for its many callers. */
 SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 {
 	if (!t || !state)
@@ -39,7 +39,7 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 	return id;
 }
 
-/* Fills a packet event's body. */
+/* Fills the body of a packet event. */
 INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow, __u64 cookie, __u32 ifindex, __u32 a,
 			__u32 b)
 {
@@ -59,8 +59,8 @@ INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow,
 	e->b = b | (__u32)p->tos << 24;
 }
 
-/* What the filter gets to see of a flow. Where nothing is known yet it is zero; so is the address of a socket that takes
- * datagrams at all of the host's. */
+/* Fills the filter's input from a flow. Unknown fields are zero, and so is the address of a socket
+ * bound to any address. */
 INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64 cookie, bool ports)
 {
 	__builtin_memset(s, 0, sizeof(*s));
@@ -83,8 +83,9 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 
 enum prefilter_result { PREFILTER_OPEN, PREFILTER_REJECT, PREFILTER_ACCEPT };
 
-/* What can be said of an event that has only its ends: that the filter leaves it out, or where there is none whether it is its turn. What
- * is left out is counted. */
+/* Decides an event by its ends alone. PREFILTER_REJECT if the filter certainly rejects it, or if
+ * without a filter the sampler skips it; both are counted. PREFILTER_OPEN if it needs the full
+ * check. */
 SUBPROGRAM int prefilter(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
 {
 	if (!t || !state)
@@ -105,13 +106,13 @@ SUBPROGRAM int prefilter(struct mag_cpu *state, struct tuple *t, __u32 hop, __u3
 	return PREFILTER_REJECT;
 }
 
-/* Whether a program has anything to do: its hop is on, or sockets are to be remembered. */
+/* Whether a program has work: its hop is on, or the filter needs its sockets. */
 INLINE bool socket_hop(int hop)
 {
 	return wanted(hop) || LEARNS;
 }
 
-/* Writes the first bytes of an event's payload, as many as its hop is set to keep. */
+/* Writes the first payload bytes of an event, up to the limit set for its hop. */
 SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
@@ -135,7 +136,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 		OPAQUE(got);
 		if (got > MAG_SNAP_MAX)
 			got = MAG_SNAP_MAX;
-		/* up to a whole word, zeros and not what another packet left here */
+		/* Pads the last word with zeros instead of bytes of an earlier packet. */
 		__builtin_memset(to + sizeof(*r) + got, 0, 8);
 		__u32 size = (sizeof(*r) + got + 7) & ~7;
 		head(&r->h, MAG_KIND_HEAD, size, cpu, number, now);
@@ -162,7 +163,7 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	return 0;
 }
 
-/* What the filter gets to see of a packet. */
+/* Fills the filter's input from a packet. */
 SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
 {
 	if (!s || !p)
@@ -178,7 +179,8 @@ SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cook
 	return 0;
 }
 
-/* A packet at a hop, to be added up. One that the host made itself comes from its socket's last call. */
+/* Adds a packet's passage of a hop to the sums. For a packet of this host, the previous hop is its
+ * socket's last call. */
 SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 {
 	if (!can(MAG_CAN_SUM) || !p)
@@ -199,7 +201,7 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 	return 0;
 }
 
-/* Logs a packet at a hop; says when, if it was let through. */
+/* Logs a packet at a hop. Returns its time, or 0 if it was left out. */
 INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
@@ -207,7 +209,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		return 0;
 	__u32 gates = control.gate;
 	bool gate = gates & MAG_GATE_CHOOSE, detailed = gates & MAG_GATE_DETAIL;
-	/* where sockets are remembered, two hops have something to remember even of what is left out */
+	/* With a filter that needs sockets, two hops store facts even of events that are left
+	 * out. */
 	bool remembers = LEARNS && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
 	int prefilter_result = PREFILTER_OPEN;
 	if (gate && !remembers)
@@ -220,7 +223,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		struct subject s = {};
 		subject_of_packet(&s, p, cookie, hop, ifindex);
 		if (LEARNS && hop == MAG_IP_OUT && a && p->t.proto == IPPROTO_UDP)
-			remember(&s, 1); /* the one packet hop that runs within the sender's call */
+			remember(&s, 1); /* the only packet hop inside the sender's call */
 		if (!wanted(hop)) {
 			recall(&s);
 			return 0;
@@ -229,7 +232,7 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		if (as == KEPT_OUT)
 			return 0;
 		if ((hop == MAG_UDP_RECV || hop == MAG_SKB_DROP) && as == ORDER) {
-			/* where there are no events at all, nobody asks for the order of any */
+			/* Without event records, order-only records are useless. */
 			if (detailed && only_adds_up()) {
 				__sync_fetch_and_add(&state->sampled[hop & (MAG_HOPS - 1)], 1);
 				return 0;
@@ -264,8 +267,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	return now;
 }
 
-/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer, `pid_tgid` where the
- * running process is not the one that uses the socket. */
+/* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. `pid_tgid` is 0 if
+ * the current process is not the socket's user. */
 INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
 		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 pid_tgid, __u64 now)
 {
@@ -293,7 +296,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	}
 	if (detailed && adds_up()) {
 		pass_socket(cookie, hop, flags & MAG_F_AT_RETURN, now);
-		/* here the process is the one whose bytes these are */
+		/* The current process owns these bytes. */
 		if (pid_tgid && control.rated >> hop & 1)
 			count_rate(bpf_get_current_cgroup_id(), MAG_RATE_CGROUP, hop, 1, len);
 		if (only_adds_up()) {
@@ -312,7 +315,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	e->flow = flow;
 	e->seq = seq;
 	e->len = len;
-	/* a thread that asks again and again was there when the data came */
+	/* A thread that polls repeatedly was running already when the data arrived. */
 	e->skb = 0;
 	if (hop == MAG_APP_RECV && state->asked_sk == (__u64)sk && state->asked_tid == b) {
 		__u64 ago = now - state->asked_ns;
@@ -330,7 +333,7 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 	submit(state, e, sizeof(*e));
 }
 
-/* The same at a hop of the socket layer, which knows the process. */
+/* Logs a range at a hop of the socket layer, where the process is known. */
 INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len, __u8 flags,
 		       __u64 pid_tgid, __u64 now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* All layers as one object, because they share rings and counters. */
+/* All layers are one object, because they share rings and counters. */
 #include "socket.bpf.c"
 #include "transport.bpf.c"
 #include "ip.bpf.c"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a packet and a socket say about themselves: their flow and their range of bytes.
+ * Reads the flow and the byte range of packets and sockets.
  *
- * What is shared here also serves hops whose pointers come without a type, so everything is read by READ and HEADER.
+ * This code also serves hops with untyped pointers, so it reads everything through READ and HEADER.
  */
 #ifndef MAGNET_PACKET_H
 #define MAGNET_PACKET_H
@@ -11,7 +11,7 @@
 #include "read.h"
 #include <bpf/bpf_endian.h>
 
-/* One end's view of a conversation. IPv4 addresses stand in the first four bytes. */
+/* A flow as seen from one end. An IPv4 address is in the first four bytes. */
 struct tuple {
 	union {
 		__u64 q[4];
@@ -22,17 +22,17 @@ struct tuple {
 	__u32 netns;
 	__u8 proto;
 	__u8 ipv6;
-	__u8 pad[6]; /* older verifiers let no function have a byte that was not written */
+	__u8 pad[6]; /* explicit: older verifiers reject functions that get uninitialised bytes */
 };
 
-/* The packet as the hop sees it. */
+/* A packet as the hop sees it. */
 struct packet {
 	struct tuple t;
-	__u64 skb_at;     /* the packet itself, its IP header and its payload: 0 where they cannot be read */
+	__u64 skb_at;     /* the packet, its IP header and its payload; 0 if unreadable */
 	__u64 ip_at;
 	__u64 payload_at;
-	__u64 head;       /* of its buffer; whole, because the verifier lets no part of a pointer lie in memory */
-	__u64 before;     /* where it was before, as MARK, where the hop itself knows */
+	__u64 head;       /* of its buffer; 64 bits, because the verifier forbids storing part of a pointer */
+	__u64 before;     /* the previous hop, as MARK, if this hop knows it */
 	__u32 seq;
 	__u32 len;
 	__u32 ack;
@@ -42,15 +42,15 @@ struct packet {
 	__u8 tcp_flags;
 	__u8 ttl;
 	__u8 tos;
-	__u8 order; /* its socket's order rests on it, whether its flow is sampled out or not; no constant to the verifier, as in parse() */
+	__u8 order; /* the order of its socket depends on it, even if its flow is sampled out; opaque to the verifier, as in parse() */
 	__u8 pad[3];
 };
 
 INLINE bool netns_wanted(__u32 netns)
 {
+	/* The configuration is constant to the verifier, which removes unneeded comparisons. */
 	if (!config.netns_count)
 		return true;
-	/* the verifier knows the configuration and keeps only the comparisons that are needed */
 #pragma unroll
 	for (int i = 0; i < MAG_MAX_NETNS; i++)
 		if (i < config.netns_count && config.netns[i] == netns)
@@ -70,7 +70,7 @@ INLINE __u64 flow_id(const struct tuple *t)
 	return h ? h : 1;
 }
 
-/* Wire segments that a packet stands for, at least 1. */
+/* The number of wire segments of a packet, at least 1. */
 INLINE __u16 segments_of(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shared = CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
@@ -78,7 +78,7 @@ INLINE __u16 segments_of(const struct sk_buff *skb)
 	return segs > 1 ? segs : 1;
 }
 
-/* The network namespace of a device, and of a socket. */
+/* The network namespaces of a device and of a socket. */
 INLINE __u32 netns_of_device(const struct net_device *dev)
 {
 	return FOLLOW(net_device, dev, nd_net.net, ns.inum);
@@ -89,14 +89,12 @@ INLINE __u32 netns_of_socket(const struct sock *sk)
 	return FOLLOW(sock, sk, __sk_common.skc_net.net, ns.inum);
 }
 
-/* Which way a packet goes; UNSEALED on its way out, before IPv4 has written its length. */
+/* The side of a packet: received, sent, or sent before IPv4 has written its length (UNSEALED). */
 enum side { RX, TX, UNSEALED };
 
-/*
- * Reads the packet whose IP header is at `at`. The source is the local end on the way out, the destination on the way in.
- * Returns false for what is no IP packet. Ports are those of TCP and UDP; of an ICMP echo its
- * identifier, at both ends; of all else 0.
- */
+/* Reads the packet whose IP header is at `at`. The local end is the source when sending, the
+ * destination when receiving. Returns false if it is no IP packet. Ports are set for TCP and UDP.
+ * An ICMP echo has its identifier as both ports; other protocols have 0. */
 INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
 			struct packet *p)
 {
@@ -126,7 +124,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		if (type == PACKET_BROADCAST || type == PACKET_MULTICAST || type == PACKET_LOOPBACK)
 			p->flags = MAG_F_GROUP;
 	}
-	/* bytes from the IP header on that lie in the linear part */
+	/* Bytes of the linear part from the IP header on. */
 	__s64 linear = (__s64)((__u64)READ(skb, head) + READ(skb, tail)) - (__s64)(__u64)at;
 
 	if (protocol == bpf_htons(ETH_P_IP)) {
@@ -144,7 +142,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		p->tos = ip->tos;
 		__u32 header = (*(const __u8 *)ip & 15) * 4;
 		__u32 total = bpf_ntohs(ip->tot_len);
-		if (!total || tx == UNSEALED) /* a packet of more than 64 kB does not fit its own length field */
+		if (!total || tx == UNSEALED) /* a packet over 64 kB exceeds its own length field */
 			total = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data));
 		l4 = at + header;
 		l4_len = total - header;
@@ -162,7 +160,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		t->proto = ip->nexthdr;
 		t->ipv6 = 1;
 		p->ttl = ip->hop_limit;
-		p->tos = bpf_ntohs(*(const __u16 *)ip) >> 4; /* between the version and the flow label */
+		p->tos = bpf_ntohs(*(const __u16 *)ip) >> 4; /* between version and flow label */
 		p->flags |= MAG_F_IPV6;
 		const __u64 *source = (const __u64 *)&ip->saddr, *dest = (const __u64 *)&ip->daddr;
 		if (tx) {
@@ -181,7 +179,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		l4_len = bpf_ntohs(ip->payload_len);
 		if (!l4_len)
 			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) - sizeof(*ip);
-		/* the two extension headers that a host itself puts in: jumbogram and fragment, 8 bytes each */
+		/* A host itself inserts only two extension headers: jumbogram and fragment, 8 bytes
+		 * each. */
 		if (t->proto == IPPROTO_HOPOPTS || t->proto == IPPROTO_FRAGMENT) {
 			HEADER(udphdr, extension, l4);
 			if (t->proto == IPPROTO_FRAGMENT) {
@@ -219,7 +218,7 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		p->payload_at = zero;
 		return true;
 	}
-	/* the ports stand at the same place in both headers; those of ICMP are as long as UDP's */
+	/* TCP and UDP have the ports at the same offset. ICMP's header is as long as UDP's. */
 	HEADER(udphdr, udp, l4);
 	__u16 source = bpf_ntohs(udp->source), dest = bpf_ntohs(udp->dest);
 	p->payload_at += sizeof(*udp);
@@ -253,25 +252,26 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
 	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
-	p->seq = bpf_ntohl(tcp->seq) + (p->tcp_flags >> 1 & 1); /* a SYN takes a number but carries no byte */
+	p->seq = bpf_ntohl(tcp->seq) + (p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	return true;
 }
 
-/* The same, where its namespace is wanted. */
+/* As read_packet, and false if the namespace is unwanted. */
 INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side side,
 		  struct packet *p)
 {
 	if (!netns_wanted(netns) || !read_packet(skb, at, protocol, netns, side, p))
 		return false;
-	/* The verifier would follow what comes next for each of the many ways through the headers, since it knows what they left in the fields
-	 * that are looked at there. That these stay the same it does not know. */
+	/* The verifier tracks the values that each path through the headers leaves in these two
+	 * fields, and follows the later code for each path. OR with an opaque zero makes the values
+	 * unknown and merges the paths. */
 	p->flags |= control.zero;
 	p->t.proto |= control.zero;
 	return true;
 }
 
-/* The flow of a socket as this end sees it. False without a peer, for other families and unwanted namespaces. */
+/* The flow of a socket, seen from this end. Returns false without a peer. */
 INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 {
 	__u16 family = READ(sk, __sk_common.skc_family);
@@ -284,7 +284,7 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 	if (family == AF_INET6) {
 		MEMBER(in6_addr, remote, &sk->__sk_common.skc_v6_daddr);
 		const __u64 *to = (const __u64 *)remote;
-		/* an IPv4 peer of an IPv6 socket speaks IPv4 on the wire */
+		/* An IPv6 socket with an IPv4 peer sends IPv4. */
 		if (to[0] || (to[1] & 0xffffffff) != bpf_htonl(0xffff)) {
 			MEMBER(in6_addr, local, &sk->__sk_common.skc_v6_rcv_saddr);
 			const __u64 *from = (const __u64 *)local;
@@ -304,8 +304,9 @@ INLINE bool socket_tuple(const struct sock *sk, struct tuple *t)
 	return t->remote_port != 0;
 }
 
-/* The abstract id of a socket. Programs without typed pointers cannot make a cookie; a socket that has none yet is then
- * known by its scrambled address, which is its own as long as it lives. */
+/* The abstract id of a socket. Programs without typed pointers cannot create a cookie. There, a
+ * socket without a cookie is identified by its scrambled address, which is unique while the socket
+ * lives. */
 INLINE __u64 cookie_of(enum pointer_kind pointers, const struct sock *sk)
 {
 #ifndef MAGNET_NO_LOOP
@@ -315,12 +316,12 @@ INLINE __u64 cookie_of(enum pointer_kind pointers, const struct sock *sk)
 	__u64 cookie = READ(sk, __sk_common.skc_cookie.counter), address = 0;
 	if (cookie)
 		return cookie;
-	/* the verifier lets nobody calculate with a pointer, but a copy of one is a number */
+	/* The verifier forbids arithmetic on a pointer. A copy read from memory is a number. */
 	bpf_probe_read_kernel(&address, sizeof(address), &sk);
 	return address * 0x9e3779b97f4a7c15ULL | 1ULL << 63;
 }
 
-/* Whether a socket is one we follow at all. */
+/* Whether the capture covers a socket: TCP or UDP, in a wanted namespace. */
 INLINE bool socket_wanted(const struct sock *sk)
 {
 	__u16 family = READ(sk, __sk_common.skc_family), protocol = READ(sk, sk_protocol);

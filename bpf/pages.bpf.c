@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Finds the constant between the address of a `struct page` and that of its memory. Kernels are placed at random and do not
- * say where, but every slab tells both: the slab itself stands in the array of pages, and its list of free objects
- * leads into its memory. A slab of one page gives the constant; several have to agree.
+ * Finds the constant between the address of a `struct page` and the address of its memory. Kernels
+ * randomise their layout and do not export it. A slab gives both addresses: the slab itself is in
+ * the array of pages, and its list of free objects points to its memory. One slab of one page gives
+ * the constant; several slabs must agree.
  */
 #include "bytes.h"
 
@@ -10,9 +11,9 @@
 #define SLABS 4
 
 struct page_query {
-	__u64 fd;    /* of any TCP socket of the caller */
+	__u64 fd;    /* any TCP socket of the caller */
 	__u64 base;  /* the constant */
-	__u64 votes; /* slabs that agree, less those that do not */
+	__u64 votes; /* slabs that agree, minus those that do not */
 };
 
 struct walk_caches {
@@ -28,7 +29,8 @@ static long one_cache(__u64 round, struct walk_caches *w)
 	w->at = (__u64)BPF_CORE_READ(cache, list.next);
 	if (!w->at || w->at == w->first)
 		return 1;
-	/* slabs of one page only: the upper half of the word is the logarithm of their number */
+	/* Only slabs of one page: the upper half of the word is the binary logarithm of the page
+	 * count. */
 	if (BPF_CORE_READ(cache, oo.x) >> 16)
 		return 0;
 	const void *nodes = cache;

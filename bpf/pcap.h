@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A pcap filter expression: the classic BPF that libpcap made of it, walked over the packet from its IP header on.
+ * A pcap filter expression: classic BPF compiled by libpcap, interpreted over the packet from its
+ * IP header on.
  *
- * Where there is no packet, the headers that a packet of this flow has are made up as far as they are known, and what the
- * expression asks for beyond that is unknown, as it is beyond the bytes that were looked at: such an answer is none.
+ * At a hop without a packet, the headers are built from the known parts of the flow. Other bytes
+ * are unknown, and so are bytes beyond those copied. An expression that reads an unknown byte has
+ * the result UNKNOWN.
  */
 #ifndef MAGNET_PCAP_H
 #define MAGNET_PCAP_H
@@ -19,18 +21,18 @@ struct {
 	__type(value, struct mag_pcap);
 } pcaps SEC(".maps");
 
-/* Bytes of a packet that are looked at; behind them, in the same scratch, stand the machine's own 16 words, and the machine:
- * programs have little stack. */
+/* Bytes of a packet that an expression can read. The interpreter's 16 words and its state follow in
+ * the same scratch buffer, because the stack is small. */
 #define LOOKED_AT 256
 #define WORDS 16
 #define MACHINE_AT (MAG_SNAP_MAX + 4 * WORDS)
 
 struct machine {
-	__u64 made_up; /* a bit a byte that is known, where the headers are made up; else 0 */
-	__u32 slot; /* of the program */
+	__u64 made_up; /* built headers: a bit per known byte; else 0 */
+	__u32 slot; /* slot of the expression */
 	__u32 pad;
-	__u32 have;    /* bytes there are to look at */
-	__u32 length;  /* of the packet */
+	__u32 have;    /* bytes that can be read */
+	__u32 length;  /* bytes of the packet */
 	__u32 a;
 	__u32 x;
 	__u32 at;
@@ -39,7 +41,8 @@ struct machine {
 
 enum { RUNNING = 3 };
 
-/* Whether `size` bytes at `from` can be looked at: YES, NO where the packet ends before, UNKNOWN. */
+/* Whether the interpreter can read `size` bytes at `from`: YES, NO beyond the packet's end, else
+ * UNKNOWN. */
 INLINE int reachable(const struct machine *m, __u32 from, __u32 size)
 {
 	__u64 end = (__u64)from + size;
@@ -64,8 +67,8 @@ INLINE __u32 *word(__u8 *bytes, __u32 k)
 	return (__u32 *)(bytes + MAG_SNAP_MAX) + (k & (WORDS - 1));
 }
 
-/* One instruction; 1 after the last. The codes are those of linux/bpf_common.h. A function of its own to the verifier too, for
- * which it has to find what it works on by itself. */
+/* Executes one instruction. Returns 1 after the last. The codes are those of linux/bpf_common.h. A
+ * global function for the verifier, so it looks up its state itself. */
 SUBPROGRAM int run_insn(__u32 level)
 {
 	__u32 zero = 0;
@@ -85,8 +88,8 @@ SUBPROGRAM int run_insn(__u32 level)
 	__u32 k = i->k, kind = code & 7, mode = code & 0xe0, operand = code & 8 ? m->x : k;
 	m->at = at + 1;
 	switch (kind) {
-	case 0: /* to A */
-	case 1: { /* to X */
+	case 0: /* load A */
+	case 1: { /* load X */
 		__u32 value = k, size = 4 >> (code >> 3 & 3);
 		if (mode == 0x20 || mode == 0x40 || mode == 0xa0) {
 			__u32 from = mode == 0x40 ? m->x + k : k;
@@ -147,7 +150,7 @@ SUBPROGRAM int run_insn(__u32 level)
 		m->a = a;
 		return 0;
 	}
-	case 5: { /* jumps, which lead forward only */
+	case 5: { /* jumps, always forward */
 		__u32 a = m->a, op = code & 0xf0;
 		if (op == 0) {
 			m->at += k;
@@ -157,11 +160,11 @@ SUBPROGRAM int run_insn(__u32 level)
 		m->at += yes ? i->jt : i->jf;
 		return 0;
 	}
-	case 6: /* how many bytes to keep of the packet: none, or it is wanted */
+	case 6: /* return: the bytes to keep; 0 rejects the packet */
 		m->answer = ((code & 0x18) == 0x10 ? m->a : k) ? YES : NO;
 		return 1;
 	}
-	if (code & 0x80) /* X to A, or A to X */
+	if (code & 0x80) /* A = X, or X = A */
 		m->a = m->x;
 	else
 		m->x = m->a;
@@ -173,8 +176,9 @@ static long execute(__u64 round, __u32 *level)
 	return run_insn(*level) ? 1 : 0;
 }
 
-/* The headers of a packet of this flow, as far as they are known; a bit a byte that is. 0 where too little is known. A
- * function of its own, because the stack of all callers together is 512 bytes; it finds its scratch by itself as run_insn does. */
+/* Builds the headers of a packet of this flow, and returns a bit per known byte; 0 if too little is
+ * known. A separate function, because all callers together have 512 bytes of stack. It looks up its
+ * scratch buffer itself, as run_insn does. */
 SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 {
 	__u32 zero = 0;
@@ -187,9 +191,9 @@ SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 		return 0;
 	bool tx = s->direction == DIRECTION_TX, ports = (has & (LOCAL_PORT | REMOTE_PORT)) == (LOCAL_PORT | REMOTE_PORT);
 	__u32 both = tx ? s->local_port | (__u32)s->remote_port << 16 : s->remote_port | (__u32)s->local_port << 16;
-	/* each of the two in the order of the wire */
+	/* Both ports in network byte order. */
 	both = (both & 0x00ff00ff) << 8 | (both >> 8 & 0x00ff00ff);
-	/* the scratch begins at a whole word */
+	/* The scratch buffer is aligned to words. */
 	__u64 *longs = (__u64 *)bytes;
 	__u32 *words = (__u32 *)bytes;
 	longs[0] = longs[1] = longs[2] = 0;
@@ -201,7 +205,7 @@ SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 		longs[3] = tx ? s->addr[2] : s->addr[0];
 		longs[4] = tx ? s->addr[3] : s->addr[1];
 		words[10] = both;
-		/* version, next header, addresses, ports */
+		/* Known: version, next header, addresses, ports. */
 		return 1 | 1 << 6 | 0xffffffffULL << 8 | (ports ? 0xfULL << 40 : 0);
 	}
 	bytes[0] = 0x45;
@@ -209,11 +213,12 @@ SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 	words[3] = tx ? s->addr[0] : s->addr[2];
 	words[4] = tx ? s->addr[2] : s->addr[0];
 	words[5] = both;
-	/* version and length, fragmentation (a whole one), protocol, addresses, ports */
+	/* Known: version and header length, fragment fields (unfragmented), protocol, addresses,
+	 * ports. */
 	return 1 | 3 << 6 | 1 << 9 | 0xffULL << 12 | (ports ? 0xfULL << 20 : 0);
 }
 
-/* What the expression in force says of an event. */
+/* Evaluates the active expression for an event. */
 SUBPROGRAM int pcap_holds(struct mag_cpu *state, struct subject *s, __u32 slot)
 {
 	if (!can(MAG_CAN_PCAP) || !s || !state)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How kernel memory is read, in the two ways that the sources are compiled for.
+ * Two ways of reading kernel memory, chosen at compile time.
  *
- * With typed casts (Linux 6.2) every field is a direct load, also behind a pointer that came without a type: a third of
- * the cost of probe reads field by field. Older kernels run the object compiled with MAGNET_PROBE_READ, where the same
- * expressions are probe reads. User space picks the object, so neither pays for the other.
+ * With typed casts (Linux 6.2), every field is a direct load, even behind an untyped pointer. That
+ * costs a third of probe reads field by field. Older kernels run the object compiled with
+ * MAGNET_PROBE_READ, where the same expressions are probe reads. User space selects the object, so
+ * neither has the other's cost.
  */
 #ifndef MAGNET_READ_H
 #define MAGNET_READ_H
@@ -15,17 +16,17 @@
 
 #ifdef MAGNET_PROBE_READ
 
-/* A pointer of no type, or of another, as one to a kernel structure. */
+/* Casts a pointer of another type, or of none, to a kernel structure. */
 #define CAST(type, ptr) ((const struct type *)(ptr))
 /* READ(sk, a.b, c) is sk->a.b->c. */
 #define READ(src, ...) BPF_CORE_READ(src, __VA_ARGS__)
 #define READ_BITFIELD(src, field) BPF_CORE_READ_BITFIELD_PROBED(src, field)
-/* Makes `name` point to what stands at `at`: a header, whose layout the wire has fixed. */
+/* Makes `name` point to a header at `at`, whose layout the wire fixes. */
 #define HEADER(type, name, at)                                                                     \
 	struct type name##_copy;                                                                   \
 	bpf_probe_read_kernel(&name##_copy, sizeof(name##_copy), at);                              \
 	const struct type *name = &name##_copy
-/* The same for a member of a kernel structure, to be looked at as a whole. */
+/* The same for a member of a kernel structure that is read as a whole. */
 #define MEMBER(type, name, at) HEADER(type, name, at)
 
 #else
@@ -39,23 +40,21 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 #endif
 
-/*
- * The same for a pointer that stands in a structure which the verifier trusts, as it does the arguments of a tracepoint. Read from there
- * it would ask whether the member can be trusted as well, and go through all names of the kernel's types for that, several
- * times a member: once that took a third of loading. Behind a cast nothing is trusted, and it does not ask.
- */
+/* Reads through a pointer from a trusted structure, such as a tracepoint's argument. For a plain
+ * read the verifier checks whether the member is trusted too. That check searches all names of the
+ * kernel's types several times per member, and took a third of the load time. Behind a cast nothing
+ * is trusted, so the verifier skips the search. */
 #define FOLLOW(type, ptr, ...) READ(CAST(type, ptr), __VA_ARGS__)
 
-/*
- * Kernels before Linux 5.17 run the object compiled with MAGNET_NO_LOOP. They have no bpf_loop; before 5.13 no program may refer to a
- * callback; before 5.12 no atomic instruction returns a value, no socket cookie is made in tracing programs, and a global function takes
- * no pointer to memory.
- */
+/* Kernels before Linux 5.17 run the object compiled with MAGNET_NO_LOOP, because they lack
+ * bpf_loop. Before 5.13 programs cannot refer to callbacks. Before 5.12 atomic instructions return
+ * no value, tracing programs cannot create socket cookies, and global functions take no pointers to
+ * memory. */
 #ifdef MAGNET_NO_LOOP
 #define SUBPROGRAM static __noinline
 #define LOOP(rounds, callback, context) ((void)(callback), (void)(context))
 #define CURRENT_TASK CAST(task_struct, bpf_get_current_task())
-/* An interrupt between the two instructions gives two records one number. */
+/* An interrupt between the two instructions gives two records the same number. */
 #define FETCH_ADD(at, by)                                                                          \
 	({                                                                                         \
 		__u64 before_it = *(at);                                                           \
@@ -69,7 +68,7 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define FETCH_ADD(at, by) __sync_fetch_and_add(at, by)
 #endif
 
-/* How a program came by its pointers: from a hook that gives them types, or from registers. */
+/* Whether the hook gives a program typed pointers, or registers hold untyped ones. */
 enum pointer_kind { TYPED, UNTYPED };
 #define AS(type, ptr) (pointers == TYPED ? (const struct type *)(ptr) : CAST(type, ptr))
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * The record contract between kernel and user space: the one definition of every byte that crosses.
+ * The record contract between kernel and user space. It defines every byte that crosses.
  *
- * The kernel side includes this file; user space reads it through bindgen. Little-endian, every record a multiple
- * of 8 bytes and starting with `struct mag_header`. A number, once given, never changes its meaning; a change of
- * layout raises MAG_RECORD_VERSION.
+ * The kernel side includes this file; user space reads it through bindgen. All fields are
+ * little-endian. Every record is a multiple of 8 bytes and starts with `struct mag_header`. A
+ * number never changes its meaning. A change of layout increments MAG_RECORD_VERSION.
  */
 #ifndef MAGNET_RECORD_H
 #define MAGNET_RECORD_H
 
 #define MAG_RECORD_VERSION 1
 
-/* Hops. Below 32 they are on a packet's path, in stack order; the rest are off it. */
+/* Hops. Those below 32 are on a packet's path, in stack order; the others are off the path. */
 enum mag_hop {
 	MAG_APP_SEND = 1,
 	MAG_TCP_SEND = 2,
@@ -41,12 +41,12 @@ enum mag_hop {
 	MAG_SCHED_FORK = 38,
 	MAG_SCHED_EXIT = 39,
 	MAG_SCHED_SWITCHED = 40,
-	MAG_HEADS = 47,	 /* no hop: the place where payload heads are counted */
-	MAG_CUSTOM = 48, /* no hop either: from here on custom probes, by their number */
+	MAG_HEADS = 47,	 /* no hop: the counter index of payload heads */
+	MAG_CUSTOM = 48, /* no hop: custom probes, from here on by their number */
 	MAG_HOPS = 64,
 };
 
-/* What is not a plain event has a kind of its own in the place of the hop. */
+/* Kinds of records other than plain events. The kind takes the place of the hop. */
 enum mag_kind {
 	MAG_KIND_LOSS = 128,
 	MAG_KIND_FLOW = 129,
@@ -57,27 +57,28 @@ enum mag_kind {
 };
 
 enum mag_flag {
-	MAG_F_IPV6 = 1,      /* packet or socket is IPv6 */
-	MAG_F_AT_RETURN = 2, /* taken when the call returned */
+	MAG_F_IPV6 = 1,      /* the packet or socket is IPv6 */
+	MAG_F_AT_RETURN = 2, /* taken at the return of the call */
 	MAG_F_PEEK = 4,      /* MSG_PEEK: the bytes stay in the queue */
-	MAG_F_ORDER = 4,     /* of a packet: its flow is left out, and this is told for the order of its socket alone */
+	MAG_F_ORDER = 4,     /* packets: order-only record of a flow that is sampled out; carries no sampling weight */
 	MAG_F_FRAGMENT = 8,  /* a later fragment: no ports, no range */
-	MAG_F_PARTIAL = 16,  /* a header was not in the linear part: range unknown */
-	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT this is the first */
-	MAG_F_GROUP = 64,    /* came as multicast or broadcast: others may have got it too */
+	MAG_F_PARTIAL = 16,  /* a header was outside the linear part: range unknown */
+	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT, the first fragment */
+	MAG_F_GROUP = 64,    /* received as multicast or broadcast: others may receive it too */
 	MAG_F_WHOLE = 128,   /* IPv4: must not be fragmented */
 };
 
-/* Why TCP sent again. */
+/* Why TCP sent a range again. */
 enum mag_resend {
 	MAG_RESEND_UNKNOWN = 0,
 	MAG_RESEND_FAST = 1,    /* in TCP_CA_Recovery */
-	MAG_RESEND_TIMEOUT = 2, /* in TCP_CA_Loss: the timer ran out, or the slow start after that */
+	MAG_RESEND_TIMEOUT = 2, /* in TCP_CA_Loss: timeout, or the slow start after it */
 	MAG_RESEND_PROBE = 3,   /* by the timer of the tail loss probe */
 };
 
-/* Every record begins so. Events, TCP samples, hits and heads are numbered per CPU whether or not they found room, so that a
- * step of more than one is a loss; the other kinds carry the number of the event that follows them. */
+/* The start of every record. Events, TCP samples, hits and heads have numbers per CPU, even if the
+ * ring had no room for them. So a step of more than one is a loss. Other kinds carry the number of
+ * the event that follows. */
 struct mag_header {
 	unsigned char hop;   /* enum mag_hop, or enum mag_kind */
 	unsigned char words; /* size of the record in 8-byte words */
@@ -91,34 +92,34 @@ struct mag_event {
 	struct mag_header h;
 	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
 	unsigned long long flow;   /* see mag_flow; 0 none */
-	unsigned int seq;          /* first byte of the TCP range; UDP super-packet: bytes a segment; ICMP echo: its
-				    * number; first fragment: its bytes; later fragment: its offset; sched.switched: ns
-				    * that the switch took */
-	unsigned int len;          /* payload bytes; of the whole datagram where this is its first fragment */
-	unsigned int skb;          /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread asked in vain */
+	unsigned int seq;          /* TCP: first byte of the range; UDP super-packet: bytes per segment; ICMP echo: its number; first fragment: its bytes; later fragment: its offset; sched.switched: duration of the switch, ns */
+	unsigned int len;          /* payload bytes; first fragment: those of the whole datagram */
+	unsigned int skb;          /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread's last read without data */
 	unsigned int ifindex;
-	unsigned short ip_id; /* IPv4 identification, host order; of an IPv6 fragment the low half of its own */
-	unsigned short segs;  /* gso_segs, at least 1 where there is a packet */
+	unsigned short ip_id; /* IPv4 identification, host order; IPv6 fragment: low half of its identification */
+	unsigned short segs;  /* gso_segs; at least 1 with a packet */
 	unsigned char flags;  /* enum mag_flag */
 	unsigned char tcp_flags;
 	unsigned char proto;
-	unsigned char ttl; /* time to live, hop limit; 0 where there is no IP header */
-	/* Where the process is known (socket and sched layers, and ip.out for UDP) its tgid and tid; at the other
-	 * packet hops `a` is the hop's detail: acknowledgement number, drop reason, driver's return code, at
-	 * tcp.retransmit an enum mag_resend, at sock.ready the thread in whose busy poll the data came. At packet hops the
-	 * upper byte of `b` is the type of service, or traffic class: threads have numbers below 2^22. */
+	unsigned char ttl; /* time to live, hop limit; 0 without an IP header */
+	/* Tgid and tid where the process is known: socket and sched layers, and ip.out for UDP. At
+	 * other packet hops `a` is the hop's detail: acknowledgement number, drop reason, or the
+	 * driver's return code. At tcp.retransmit `a` is an enum mag_resend; at sock.ready, the
+	 * thread whose busy poll received the data. At packet hops the upper byte of `b` is the
+	 * type of service or traffic class; thread ids are below 2^22. */
 	unsigned int a;
 	unsigned int b;
 };
 
-/* Records that found no room in this CPU's ring, written at the first place where there was room again. */
+/* Records lost because this CPU's ring was full. Written as soon as the ring has room again. */
 struct mag_loss {
 	struct mag_header h;
-	unsigned long long from_ns; /* time of the first one lost */
+	unsigned long long from_ns; /* time of the first lost record */
 	unsigned long long count;
 };
 
-/* What a flow id stands for. Addresses in network order, ports in host order; IPv4 in the first four bytes. */
+/* The meaning of a flow id. Addresses in network order, ports in host order, IPv4 in the first four
+ * bytes. */
 struct mag_flow {
 	struct mag_header h;
 	unsigned long long flow;
@@ -133,7 +134,7 @@ struct mag_flow {
 	unsigned int pad2;
 };
 
-/* Who a thread is. */
+/* The identity of a thread. */
 struct mag_task {
 	struct mag_header h;
 	unsigned long long cgroup;
@@ -144,7 +145,7 @@ struct mag_task {
 	char comm[16];
 };
 
-/* State of a TCP connection, from struct tcp_sock. */
+/* The state of a TCP connection, from struct tcp_sock. */
 struct mag_tcp {
 	struct mag_header h;
 	unsigned long long cookie;
@@ -165,12 +166,12 @@ struct mag_tcp {
 	unsigned int copied_seq;
 	unsigned char state;
 	unsigned char ca_state;
-	unsigned char tcp_flags; /* of the segment that came */
+	unsigned char tcp_flags; /* of the received segment */
 	unsigned char pad;
 	unsigned int retrans_out;
 };
 
-/* A custom probe was passed. What could not be learnt is 0. */
+/* A hit of a custom probe. Unknown fields are 0. */
 #define MAG_VALUES 4
 #define MAG_CUSTOMS 16
 struct mag_hit {
@@ -179,30 +180,32 @@ struct mag_hit {
 	unsigned long long flow;
 	unsigned int seq; /* as in mag_event */
 	unsigned int len;
-	unsigned int tgid; /* who ran; in the kernel perhaps only whom an interrupt stopped */
+	unsigned int tgid; /* the current task; in the kernel it may be an interrupted bystander */
 	unsigned int tid;
 	unsigned short ip_id;
-	unsigned char probe; /* which */
-	unsigned char known; /* a bit a value that could be read */
+	unsigned char probe; /* number of the probe */
+	unsigned char known; /* a bit per value that could be read */
 	unsigned char proto;
 	unsigned char pad[3];
 	unsigned long long value[MAG_VALUES];
 };
 
 /*
- * What is added up where events would be too many: times between two hops, and packets of a flow at a hop.
+ * Sums, used where events would be too many: times between two hops, and packets of a flow at a
+ * hop.
  *
- * A time is counted in a cell: its step, of which there are sixteen to each doubling, plus the number of bounds below it. Both grow with
- * the time, so that a cell knows one step and between which bounds; where steps and bounds are is core's (magscope_core::steps).
+ * A time is counted in a bucket. Its index is a step plus the number of bounds below the time;
+ * there are sixteen steps per doubling. Steps and bounds both grow with the time, so an index
+ * determines one step and one interval of bounds. magscope-core defines steps and bounds.
  */
 #define MAG_STEP_BITS 4
-#define MAG_STEPS_OF_TIME 1024 /* a power of two above the longest time's step */
-#define MAG_BOUND_SLOTS 32 /* a power of two above their number; the rest is longer than any time */
+#define MAG_STEPS_OF_TIME 1024 /* power of two above the step of the longest time */
+#define MAG_BOUND_SLOTS 32 /* power of two above the bounds; unused: above any time */
 #define MAG_CELLS 560
 #define MAG_LONGEST_NS 100000000000ULL
 struct mag_pair {
 	unsigned long long sum_ns;
-	unsigned int cells[MAG_CELLS]; /* they may wrap: they are read often enough to tell how far they came */
+	unsigned int cells[MAG_CELLS]; /* may wrap: the reader reads often enough to extend them */
 };
 enum mag_rate_kind {
 	MAG_RATE_FLOW = 1,
@@ -215,33 +218,34 @@ struct mag_rate_key {
 	unsigned int hop;
 };
 struct mag_rate {
-	unsigned long long packets; /* segments on the wire; at the socket layer calls */
+	unsigned long long packets; /* segments on the wire; socket layer: calls */
 	unsigned long long bytes;
 };
 
-/* What becomes of a hit. */
+/* The result of a hit. */
 enum mag_detail {
 	MAG_DETAIL_FULL = 0,
-	MAG_DETAIL_COMPACT = 1,    /* records of events and nothing beside them */
-	MAG_DETAIL_HISTOGRAMS = 2, /* no record, only sums */
-	MAG_DETAIL_BOTH = 3,       /* a full record and the sums, to hold them against each other */
+	MAG_DETAIL_COMPACT = 1,    /* records of events only */
+	MAG_DETAIL_HISTOGRAMS = 2, /* sums only */
+	MAG_DETAIL_BOTH = 3,       /* full records and sums, to compare them */
 };
 
-/* How a custom probe's program comes by its values: user space looks the types up and writes down where to go. It is
- * read-only once the program is loaded, so the verifier knows every step and drops what is not there. */
+/* The plan of one value of a custom probe. User space resolves the types and writes the path to the
+ * value. The plan is read-only after loading, so the verifier treats each step as a constant and
+ * removes unused ones. */
 #define MAG_STEPS 8
 enum mag_base {
-	MAG_BASE_ARG = 0,    /* an argument, by `arg` */
-	MAG_BASE_RETURN = 1, /* what the function returns */
+	MAG_BASE_ARG = 0,    /* the argument numbered `arg` */
+	MAG_BASE_RETURN = 1, /* the return value */
 	MAG_BASE_RECORD = 2, /* the tracepoint's record */
 };
 struct mag_read {
 	unsigned char base;  /* enum mag_base */
 	unsigned char arg;
-	unsigned char steps; /* of `offset`: each is added to an address, and what stands there is read: an address, or at last the value */
-	unsigned char bytes; /* of the value: 1, 2, 4, 8 */
-	unsigned char sign;  /* whether it has one */
-	unsigned char shift; /* a bit-field: its first bit in those bytes, and how many; 0 for all */
+	unsigned char steps; /* number of offsets: each is added to an address and read; the last read gives the value */
+	unsigned char bytes; /* size of the value: 1, 2, 4, 8 */
+	unsigned char sign;  /* whether the value is signed */
+	unsigned char shift; /* bit-field: its first bit and its bits; 0 bits for the whole value */
 	unsigned char bits;
 	unsigned char pad;
 	int offset[MAG_STEPS];
@@ -250,9 +254,9 @@ enum mag_side { MAG_SIDE_UNKNOWN = 0, MAG_SIDE_TX = 1, MAG_SIDE_RX = 2 };
 struct mag_plan {
 	unsigned char number; /* of the probe */
 	unsigned char values;
-	unsigned char side;    /* enum mag_side: which way packets go here */
-	unsigned char process; /* whether whoever runs is whose doing it is */
-	unsigned char has_skb; /* what there is to learn identity from, each with how to come by it */
+	unsigned char side;    /* enum mag_side: the direction of packets here */
+	unsigned char process; /* whether the current process is the subject */
+	unsigned char has_skb; /* sources of the identity; the path to each follows */
 	unsigned char has_sock;
 	unsigned char has_dev;
 	unsigned char pad;
@@ -262,7 +266,7 @@ struct mag_plan {
 	struct mag_read value[MAG_VALUES];
 };
 
-/* The first bytes of the payload of an event's packet: those bytes follow. */
+/* The first payload bytes of an event's packet. The bytes follow the structure. */
 #define MAG_SNAP_MAX 1024
 struct mag_head {
 	struct mag_header h;
@@ -270,14 +274,14 @@ struct mag_head {
 	unsigned int event; /* number of the event */
 	unsigned int seq;
 	unsigned int of_bytes; /* payload bytes of the packet */
-	unsigned int bytes;    /* that follow, and zeros up to a whole word */
+	unsigned int bytes;    /* bytes that follow, then zeros up to a whole word */
 	unsigned short ip_id;
 	unsigned char hop;
 	unsigned char proto;
 	unsigned int pad;
 };
 
-/* Abilities that no hop needs. Each can be compiled out when the programs are loaded. */
+/* Optional abilities. User space can remove each one when it loads the programs. */
 enum mag_ability {
 	MAG_CAN_PAYLOAD = 1,
 	MAG_CAN_PAGES = 2,
@@ -288,33 +292,31 @@ enum mag_ability {
 	MAG_CAN_DROP_REASON = 64,
 };
 
-/* What user space sets before load. Read-only after it, so the verifier removes what is switched off. What can change
- * later is in mag_control. */
+/* Settings that user space writes before loading. They are read-only afterwards, so the verifier
+ * removes disabled code. mag_control has the settings that can change later. */
 #define MAG_MAX_NETNS 8
 struct mag_config {
 	unsigned long long hops;           /* bit per enum mag_hop */
-	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers to keep */
-	unsigned int netns_count;          /* 0 keeps every namespace */
-	unsigned int jiffy_us;             /* the unit of icsk_rto; 0 where it is not known */
+	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers of the wanted namespaces */
+	unsigned int netns_count;          /* 0: every namespace */
+	unsigned int jiffy_us;             /* unit of icsk_rto; 0 unknown */
 	unsigned int without;              /* abilities that this kernel lacks, a bit per enum mag_ability */
 	unsigned int pad;
-	unsigned int tsc_mult;             /* events carry the TSC: nanoseconds are cycles * mult >> shift; 0: MONOTONIC */
+	unsigned int tsc_mult;             /* events carry the TSC: ns = cycles * mult >> shift; 0: CLOCK_MONOTONIC */
 	unsigned int tsc_shift;
-	unsigned long long tsc_origin_ns;  /* what the first cycle counted stands for */
+	unsigned long long tsc_origin_ns;  /* time of the first counted cycle */
 	unsigned long long bounds_ns[MAG_BOUND_SLOTS];
-	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* how many bounds are below the shortest time of a step */
-	unsigned char rank[MAG_HOPS]; /* of those hops that times are taken between, from 1 on; 0 for others */
+	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* number of bounds below the shortest time of each step */
+	unsigned char rank[MAG_HOPS]; /* hops between which times are taken, from 1 on; 0 for other hops */
 };
 
-/*
- * The filter, as user space makes it of a person's words: tests that each lead on to a later one, or to the end. No test
- * is made twice and none leads back, so a program of n tests ends after at most n.
- */
+/* The filter, compiled by user space. Each test leads to a later one, or to a verdict. No test
+ * repeats and none leads back, so a program of n tests ends after at most n. */
 #define MAG_TESTS 64
 #define MAG_FILTER_SLOTS 2
 #define MAG_CGROUP_LEVELS 8
 enum mag_verdict {
-	MAG_KEEP = 254, /* where a test leads that is the last one */
+	MAG_KEEP = 254, /* the verdict of a last test */
 	MAG_DROP = 255,
 };
 enum mag_field {
@@ -329,8 +331,8 @@ enum mag_field {
 	MAG_FIELD_TGID = 9,
 	MAG_FIELD_UID = 10,
 	MAG_FIELD_CGROUP = 11, /* the ancestor at level `arg` */
-	MAG_FIELD_HOP = 12,    /* a bit of value[0] a hop */
-	MAG_FIELD_HOST = 13,   /* addresses of either end: masked with mask, equal to value; `arg` says IPv6 */
+	MAG_FIELD_HOP = 12,    /* a bit of value[0] per hop */
+	MAG_FIELD_HOST = 13,   /* addresses of either end: masked with mask, equal to value; `arg` is 1 for IPv6 */
 	MAG_FIELD_SRC = 14,
 	MAG_FIELD_DST = 15,
 	MAG_FIELD_COMM = 16, /* 16 bytes, equal */
@@ -339,23 +341,23 @@ enum mag_field {
 };
 struct mag_test {
 	unsigned char field;     /* enum mag_field */
-	/* the next test, or enum mag_verdict, in the order of the answers: */
-	unsigned char otherwise; /* where it does not hold */
-	unsigned char then;      /* where it holds */
-	unsigned char unknown;   /* where the hop cannot know */
+	/* The next test, or enum mag_verdict, in the order of the results: */
+	unsigned char otherwise; /* the test fails */
+	unsigned char then;      /* the test holds */
+	unsigned char unknown;   /* the hop cannot know */
 	unsigned int arg;
 	unsigned long long value[2];
 	unsigned long long mask[2];
 };
-/* What every event that the filter keeps has to fulfil: looked at first, and before anything else is known of the event than its
- * ends. Never stricter than the tests are. */
+/* Conditions that every event kept by the filter fulfils. They are checked first, when only the
+ * ends of the event are known. They are never stricter than the tests. */
 struct mag_need {
-	unsigned long long hops;  /* at one of these */
-	unsigned char proto;      /* of this protocol; 0 of any */
-	unsigned char addr;       /* whether one of its addresses has to be so, */
-	unsigned char ipv6;       /* of this version */
+	unsigned long long hops;  /* a bit per accepted hop */
+	unsigned char proto;      /* protocol; 0 any */
+	unsigned char addr;       /* whether one of the addresses has to match */
+	unsigned char ipv6;       /* whether that is an IPv6 address */
 	unsigned char pad;
-	unsigned short port_from; /* with a port of these */
+	unsigned short port_from; /* range of ports, one of which has to match */
 	unsigned short port_to;   /* 0: any */
 	unsigned long long value[2];
 	unsigned long long mask[2];
@@ -367,7 +369,8 @@ struct mag_filter {
 	struct mag_test tests[MAG_TESTS];
 };
 
-/* A pcap filter expression, as libpcap compiles it: classic BPF (linux/filter.h) over a packet from its IP header on. */
+/* A pcap filter expression as libpcap compiles it: classic BPF (linux/filter.h) over a packet from
+ * its IP header on. */
 #define MAG_PCAP_INSNS 512
 struct mag_insn {
 	unsigned short code;
@@ -379,81 +382,82 @@ struct mag_pcap {
 	struct mag_insn insns[MAG_PCAP_INSNS];
 };
 
-/* Of the events of one hop that passed the filter, which become records. 0 is no limit. */
+/* Limits on the events of one hop after the filter. 0 is no limit. */
 struct mag_sampler {
-	unsigned long long interval_ns; /* at most one in so long, over all CPUs */
-	unsigned int one_in;            /* the first of so many, of each CPU */
+	unsigned long long interval_ns; /* at most one event per interval, over all CPUs */
+	unsigned int one_in;            /* the first of every `one_in` events, per CPU */
 	unsigned int pad;
 };
 
-/* What a hit has to look at. */
+/* The checks that a hit has to make. */
 enum mag_gate {
 	MAG_GATE_CHOOSE = 1, /* filter and samplers */
-	MAG_GATE_DETAIL = 2, /* what becomes of those that are let through */
+	MAG_GATE_DETAIL = 2, /* the result of accepted hits */
 };
 
-/* What user space sets while the programs run. */
+/* Settings that user space writes while the programs run. */
 struct mag_control {
-	unsigned long long hops; /* bit per enum mag_hop: those switched on */
-	unsigned int gate;       /* bits of enum mag_gate: whether anything of what follows is to be looked at */
-	unsigned int filter;     /* slot of the filter in force, plus 1; 0 for none */
-	unsigned int learn;      /* whether sockets are to be remembered, because the filter asks what lower hops cannot see */
-	unsigned int flow_limit; /* keep flows whose hash is below or equal; all ones keeps every one */
-	unsigned int wake_events; /* wake the reader after so many records of a CPU; 0 never */
-	unsigned int wake_bytes;  /* ... or so many bytes */
+	unsigned long long hops; /* bit per enum mag_hop: active hops */
+	unsigned int gate;       /* bits of enum mag_gate: which of the settings below are in use */
+	unsigned int filter;     /* slot of the active filter, plus 1; 0 none */
+	unsigned int learn;      /* whether to store sockets: the filter asks for facts that lower hops lack */
+	unsigned int flow_limit; /* keep flows with a hash up to this; all ones keeps every flow */
+	unsigned int wake_events; /* wake the reader after this many records of a CPU; 0 never */
+	unsigned int wake_bytes;  /* ... or after this many bytes */
 	struct mag_sampler samplers[MAG_HOPS];
-	unsigned long long last_ns[MAG_HOPS]; /* when the last event in an interval was kept */
-	unsigned int snap[MAG_HOPS];	      /* bytes of payload to keep at a hop */
-	unsigned int pcap;		      /* slot of the pcap program in force, plus 1; 0 for none */
-	unsigned int detail;		      /* enum mag_detail; looked at behind the gate */
-	unsigned long long rated;	      /* bit per enum mag_hop: where packets are added up by flow, cgroup or reason */
-	unsigned int rate_slot;		      /* which of the two maps of rates is written to */
-	unsigned int zero;		      /* always */
-	unsigned long long page_base; /* from a struct page to its memory; 0 where that was not found */
-	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 where it is not known */
+	unsigned long long last_ns[MAG_HOPS]; /* time of the last event kept in an interval */
+	unsigned int snap[MAG_HOPS];	      /* payload bytes to keep at a hop */
+	unsigned int pcap;		      /* slot of the active pcap program, plus 1; 0 none */
+	unsigned int detail;		      /* enum mag_detail; read only if the gate is set */
+	unsigned long long rated;	      /* bit per enum mag_hop: hops that sum packets by flow, cgroup or reason */
+	unsigned int rate_slot;		      /* which of the two maps of rates is written */
+	unsigned int zero;		      /* always 0 */
+	unsigned long long page_base; /* from a struct page to its memory; 0 unknown */
+	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 unknown */
 };
 
-/* Who uses a socket. */
+/* The user of a socket. */
 struct mag_who {
 	unsigned int tgid;
 	unsigned int uid;
 	unsigned long long comm[2];
-	unsigned long long cgroups[MAG_CGROUP_LEVELS]; /* ids from the root down; 0 below the process's own */
+	unsigned long long cgroups[MAG_CGROUP_LEVELS]; /* ids from the root down; 0 below the process's own cgroup */
 };
 
-/* Counters of one CPU. `number` counts every event that should have become a record, so that
- * events seen + events lost = number, to the last one. */
+/* Counters of one CPU. `number` counts every event that should become a record, so events seen +
+ * events lost = number, exactly. */
 struct mag_cpu {
-	unsigned long long number; /* next event's number */
+	unsigned long long number; /* number of the next event */
 	unsigned long long lost;   /* not yet reported by a loss record */
 	unsigned long long lost_from_ns;
-	unsigned long long ready_cookie; /* socket whose reader is about to be woken on this CPU */
+	unsigned long long ready_cookie; /* socket whose reader this CPU is about to wake */
 	unsigned long long ready_ns;
-	unsigned int ready_wakes; /* threads that it may yet wake */
-	unsigned int unread_events; /* since the reader was woken last */
-	unsigned long long asked_sk; /* the last read that found nothing: which socket, when, which thread */
+	unsigned int ready_wakes; /* threads that it may still wake */
+	unsigned int unread_events; /* since the last wake-up of the reader */
+	unsigned long long asked_sk; /* the last read without data: socket, time, thread */
 	unsigned long long asked_ns;
 	unsigned int asked_tid;
 	unsigned int switch_from; /* the task that this CPU is leaving, and since when; 0 none */
 	unsigned long long switch_ns;
-	unsigned int switch_to; /* who was chosen, plus 1; 0 not yet */
+	unsigned int switch_to; /* the chosen task, plus 1; 0 not chosen yet */
 	unsigned int pad;
 	unsigned long long unread_bytes;
-	unsigned long long nested; /* programs on this CPU that are putting bytes together, one inside the other */
+	unsigned long long nested; /* nesting depth of programs that use scratch buffers on this CPU */
 	unsigned long long lost_by_hop[MAG_HOPS];
-	/* Every hit of a hop that is on is counted in one of these five: kept (records, lost ones too), left out by the
-	 * filter, left out because something that it takes could not be known here, left out by a sampler, added up without a
-	 * record. */
+	/* Every hit of an active hop increments exactly one of these five. They count: records
+	 * (lost ones included); rejected by the filter; rejected because an input was unknown;
+	 * skipped by a sampler; added to sums without a record. */
 	unsigned long long kept[MAG_HOPS];
 	unsigned long long filtered[MAG_HOPS];
 	unsigned long long undecided[MAG_HOPS];
 	unsigned long long sampled[MAG_HOPS];
 	unsigned long long synthesised[MAG_HOPS];
-	/* Where sums are made: hits that nothing of theirs came before, and packets for which the map of rates had no room. */
+	/* With sums: hits without a previous hop, and packets that the map of rates had no room
+	 * for. */
 	unsigned long long began[MAG_HOPS];
 	unsigned long long rest_packets[MAG_HOPS];
 	unsigned long long rest_bytes[MAG_HOPS];
-	unsigned long long turn[MAG_HOPS]; /* hits that came to the sampler */
+	unsigned long long turn[MAG_HOPS]; /* hits that reached the sampler */
 };
 
 #endif

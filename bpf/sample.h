@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Sampling, and the one gate that every event passes where a filter or a sampler is set. */
+/* Sampling, and the gate that every event passes while a filter or a sampler is set. */
 #ifndef MAGNET_SAMPLE_H
 #define MAGNET_SAMPLE_H
 
@@ -12,7 +12,8 @@ INLINE __u64 mixed(__u64 x)
 	return x ^ x >> 31;
 }
 
-/* The same for both directions and on every host: the two ends are added, and neither namespace nor seed is in it. */
+/* A hash that is equal for both directions and on every host. It adds the two ends, and uses
+ * neither namespace nor seed. */
 INLINE __u32 flow_hash(const struct subject *s)
 {
 	__u64 local = mixed(mixed(s->addr[0] + 0x9e3779b97f4a7c15ULL) + s->addr[1] * 3 + s->local_port);
@@ -22,7 +23,8 @@ INLINE __u32 flow_hash(const struct subject *s)
 
 #define BOTH_ENDS (LOCAL_ADDR | REMOTE_ADDR | LOCAL_PORT | REMOTE_PORT)
 
-/* What has no flow (a UDP socket without a peer, a task) is not sampled by flow: a journey that is kept stays whole. */
+/* Events without a flow (a UDP socket without a peer, a task) are not sampled by flow. So a kept
+ * journey stays whole. */
 SUBPROGRAM int flow_sampled_out(struct subject *s)
 {
 	__u32 limit = control.flow_limit;
@@ -43,7 +45,7 @@ INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
 	if (last && (__s64)(now - last) < (__s64)interval_ns)
 		return true;
 #ifdef MAGNET_NO_LOOP
-	/* two CPUs may both take the same turn */
+	/* Two CPUs may both take the same turn. */
 	control.last_ns[hop] = now;
 	return false;
 #else
@@ -51,18 +53,20 @@ INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
 #endif
 }
 
-/* The time of an event that may be left out is read when it has passed what can be asked without it: reading a clock costs more than
- * all of that. So where something is left out, times are those of some instructions later. */
+/* The time of an event. With a filter or sampler set, 0: the clock is then read after the checks
+ * that need no time, because a reading costs more than all of them. Such times are some
+ * instructions later. */
 INLINE __u64 clock_unless_gated(void)
 {
 	return control.gate & MAG_GATE_CHOOSE ? 0 : clock_now();
 }
 
-/* A socket without a peer takes datagrams of flows that are left out and of others that are not, and its reads do not say of which. So
- * those that it takes and those that it has no room for are told of all of them: as ORDER where nothing else is. */
+/* A socket without a peer receives datagrams of sampled flows and of other flows, and its reads do
+ * not name the flow. So all datagrams that it receives, or has no room for, are reported. Those of
+ * other flows become order-only records (ORDER). */
 enum admitted { KEPT_OUT, KEPT, ORDER };
 
-/* Whether an event becomes a record; counts it where it does not. */
+/* Decides whether an event becomes a record, and counts it if not. */
 SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *who, __u64 now)
 {
 	if (!s || !state)
@@ -71,7 +75,7 @@ SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 	struct known *known = NULL;
 	if (LEARNS) {
 		known = recall(s);
-		/* a task's own hop knows its socket by cookie alone */
+		/* A hop of a task knows its socket by cookie alone. */
 		if (known && !s->proto) {
 			__builtin_memcpy(s->addr, known->addr, sizeof(s->addr));
 			s->netns = known->netns;

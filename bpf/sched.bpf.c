@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Scheduler: how long the reader waited for a CPU once its data was there.
+ * Scheduler layer: the time from data in the socket to a running reader.
  *
- * Following every task would cost more than the network itself. So a thread is followed from the first time that
- * a socket's data_ready wakes it, and of its many switches only the one after a wake-up is told.
+ * Following every task would cost more than the network does. So a thread is followed from the
+ * first time that a socket's data_ready wakes it. Of its switches, only the first after each
+ * wake-up is reported.
  */
 #include "log.h"
 
 struct reader {
-	__u64 cookie; /* the socket that woke it, 0 if something else did */
+	__u64 cookie; /* the socket that woke it; 0 if something else did */
 	__u32 woken;
 	__u32 pad;
 };
@@ -19,10 +20,12 @@ struct {
 	__type(value, struct reader);
 } readers SEC(".maps");
 
-/* How long after data_ready a wake-up on the same CPU is still its doing: the two are one chain of calls. */
+/* The longest time from data_ready to a wake-up that it causes. Both are in one chain of calls on
+ * one CPU. */
 #define READY_SPAN_NS 50000
 
-/* Here the process is the task itself, and its socket, if it was woken by one, leads to the rest. */
+/* The filter for events of a task. The task is the process; the socket that woke it, if any, gives
+ * the rest. */
 static __noinline int admit_task(struct mag_cpu *state, const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
 {
 	struct subject s = { .cookie = cookie, .hop = hop, .direction = direction_of(hop) };
@@ -61,7 +64,8 @@ INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u
 	submit(state, e, sizeof(*e));
 }
 
-/* sched_waking runs on the waker's CPU, right under data_ready; sched_wakeup may run on the reader's. */
+/* sched_waking runs on the waker's CPU, right below data_ready. sched_wakeup may run on the
+ * reader's CPU. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(task_wake, struct task_struct *task)
 {
@@ -95,7 +99,7 @@ int BPF_PROG(task_wake, struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	/* data_ready and the wake-ups that it makes are one chain of calls, in which no other task comes in between */
+	/* data_ready and its wake-ups are one chain of calls, in which no task switch occurs. */
 	struct mag_cpu *state = this_cpu();
 	if (state)
 		state->ready_cookie = 0;
@@ -110,7 +114,7 @@ int BPF_PROG(task_run, bool preempt, struct task_struct *prev, struct task_struc
 	return 0;
 }
 
-/* The scheduler's own events, of every task: not for reading latencies, but for seeing who else was there. */
+/* Scheduler events of every task. They show which other tasks ran; latencies do not use them. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -141,13 +145,12 @@ int BPF_PROG(sched_exit, struct task_struct *task)
 	return 0;
 }
 
-/*
- * How long a switch takes: from where the scheduler begins to look for the next task, on the leaving one's behalf, to where
- * the next one runs. No other switch of this CPU comes in between, so one mark is enough. What is looked for may turn out to be the
- * same task again; then nothing ends, and the next beginning overwrites the mark. There are kernels that trace nothing of
- * certain tasks, such as a sandbox's own: after one of those the mark is an older switch's. So the mark also says who was chosen, and an
- * end that this was not for is counted and not measured.
- */
+/* Duration of a task switch: from the scheduler's search for the next task to the start of that
+ * task. Another switch of the same CPU cannot occur in between, so one mark per CPU is enough. If
+ * the search finds the same task again, there is no end, and the next start overwrites the mark.
+ * Some kernels do not trace certain tasks, such as those of a sandbox; after such a task the mark
+ * belongs to an older switch. So the mark also holds the chosen task. An end that does not match it
+ * is counted, but not measured. */
 INLINE int switch_begins(void)
 {
 	struct mag_cpu *state = this_cpu();
@@ -163,7 +166,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_chosen, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	struct mag_cpu *state = this_cpu();
-	/* the idle task of every CPU has number 0 */
+	/* The idle task of every CPU has number 0. */
 	if (state)
 		state->switch_to = next->pid + 1;
 	return 0;
@@ -188,7 +191,8 @@ INLINE int switch_ends(void)
 	return 0;
 }
 
-/* Linux 6.16 has tracepoints at both ends. A task that runs for the first time does not pass the second. */
+/* Linux 6.16 has tracepoints at both ends. A task that runs for the first time does not pass the
+ * second one. */
 SEC("tp_btf/sched_entry_tp")
 int BPF_PROG(sched_begins, bool preempt)
 {
@@ -201,7 +205,8 @@ int BPF_PROG(sched_switched, bool switched)
 	return switched ? switch_ends() : 0;
 }
 
-/* Before that: the scheduler tells RCU first of all, whose tracepoint has several meanings, told apart by text. */
+/* Older kernels: the scheduler first calls RCU, whose tracepoint has several meanings. Its text
+ * distinguishes them. */
 SEC("tp_btf/rcu_utilization")
 int BPF_PROG(sched_begins_rcu, const char *what)
 {
@@ -211,7 +216,7 @@ int BPF_PROG(sched_begins_rcu, const char *what)
 	return bpf_strncmp(text, sizeof(text), begin) ? 0 : switch_begins();
 }
 
-/* The first that is done on behalf of the next task, also of a new one. */
+/* The first function that runs on behalf of the next task, even of a new one. */
 SEC("kprobe")
 int kprobe_sched_switched(struct pt_regs *ctx)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Socket layer: what a process handed over and got, and the moment a reader was told.
- * The bodies are shared by all that can call them; those that stand at functions are in functions.bpf.c. */
+/* Socket layer: data that a process sends and receives, and the moment when a reader is notified.
+ * All kinds of probes share these bodies; those at functions are in functions.bpf.c. */
 #include "log.h"
 
-/* At the call of send: `len` bytes are offered. The place in the stream is that of a call which has the socket to itself:
- * its lock is not held yet. */
+/* At the call of send, which offers `len` bytes. The socket is not locked yet, so the position in
+ * the stream is correct only without concurrent calls. */
 INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
 {
 	if (!sk || !socket_wanted(sk))
@@ -20,7 +20,8 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	return 0;
 }
 
-/* At the return of send: `ret` bytes were taken. Who is right only at this layer. */
+/* At the return of send, which took `ret` bytes. The process is known for certain only at this
+ * layer. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 {
@@ -38,7 +39,8 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 	return 0;
 }
 
-/* The number after the last byte that was read. A reader that came to the peer's FIN has taken its number too. */
+/* The sequence number after the last byte read. Once the reader has reached the FIN, copied_seq
+ * includes its number. */
 INLINE __u32 read_up_to(const struct sock *sk)
 {
 	const struct tcp_sock *tp = CAST(tcp_sock, sk);
@@ -47,7 +49,7 @@ INLINE __u32 read_up_to(const struct sock *sk)
 	return copied - fin;
 }
 
-/* At the return of recv. TCP has moved copied_seq past the bytes, unless they were only peeked at. */
+/* At the return of recv. TCP has moved copied_seq past the bytes, except for MSG_PEEK. */
 INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int ret, int flags)
 {
 	if (!sk || (ret < 0 && ret != -EAGAIN) || !socket_wanted(sk))
@@ -80,7 +82,8 @@ int BPF_PROG(app_recv, struct sock *sk, int ret, int flags)
 	return on_app_recv(TYPED, sk, ret, flags);
 }
 
-/* Bytes on their way to the reader's memory: TCP always, UDP only where the payload is not in the linear part. */
+/* Bytes are copied to the reader's memory: for TCP always, for UDP only if the payload is outside
+ * the linear part. */
 INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, int len)
 {
 	const struct sock *sk = FOLLOW(sk_buff, skb, sk);
@@ -101,11 +104,10 @@ int BPF_PROG(app_copy, const struct sk_buff *skb, int len)
 	return on_app_copy(TYPED, skb, len);
 }
 
-/*
- * How many threads this socket's data_ready may wake: those that poll, one of those that read, one for each epoll. Where
- * nobody sleeps, the next wake-up on this CPU is somebody else's. What kind of waiter cannot be told counts as one thread. A function
- * of its own to the verifier too, to which a pointer is a number in memory.
- */
+/* The number of threads that this socket's data_ready may wake: all that poll, one of those that
+ * read, one per epoll. If no thread sleeps, the next wake-up on this CPU has another cause. A
+ * waiter of unknown kind counts as one thread. A global function, for which the verifier treats the
+ * pointer as a number in memory. */
 SUBPROGRAM int sleepers(__u64 *sk_at)
 {
 	if (!sk_at)
@@ -139,7 +141,7 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 	return count + readers + ((__u64)at != (__u64)head);
 }
 
-/* The socket tells its readers. Everything below rcv_nxt can be read from now on. */
+/* The socket notifies its readers. Everything below rcv_nxt is readable from now on. */
 INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 {
 	if (!socket_wanted(sk))
@@ -151,14 +153,14 @@ INLINE int on_sock_ready(enum pointer_kind pointers, const struct sock *sk)
 		seq = READ(CAST(tcp_sock, sk), rcv_nxt);
 	struct mag_cpu *state = this_cpu();
 	if (state) {
-		/* whoever is woken next on this CPU, is woken by this */
+		/* This call causes the next wake-up on this CPU. */
 		__u64 sk_at = (__u64)sk;
 		__u32 count = sleepers(&sk_at);
 		state->ready_cookie = count ? cookie : 0;
 		state->ready_wakes = count;
 		state->ready_ns = now;
 	}
-	/* a thread that busy-polls takes the data off the device itself */
+	/* A thread that busy-polls receives the data from the device itself. */
 	__u32 poller = 0;
 	if (bpf_core_field_exists(sk->sk_ll_usec) && READ(sk, sk_ll_usec))
 		poller = bpf_get_current_pid_tgid();
@@ -173,7 +175,7 @@ int BPF_PROG(sock_ready, const struct sock *sk)
 	return on_sock_ready(TYPED, sk);
 }
 
-/* The receive buffer of a UDP socket was full, the datagram is about to be dropped. */
+/* The receive buffer of a UDP socket is full; the kernel is about to drop the datagram. */
 SEC("tp_btf/udp_fail_queue_rcv_skb")
 int BPF_PROG(sock_full, int code, struct sock *sk)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Asks where a symbol of the kernel is. Reading /proc/kallsyms for it would take as long as everything else about a capture's start. */
+/* Looks up the address of a kernel symbol. Reading /proc/kallsyms would double the time that a
+ * capture takes to start. */
 #include "control.h"
 
-/* What epoll puts into a socket's wait queue: `address` stays as it is where that cannot be told. */
+/* The function that epoll puts into a socket's wait queue. `address` stays unchanged if the lookup
+ * fails. */
 SEC("syscall")
 int find_epoll(__u64 *address)
 {

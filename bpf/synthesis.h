@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sums made in the kernel, where events would be too many to be handed over.
+ * Sums made in the kernel, where event records would be too many.
  *
- * Times: what passes a hop is looked up by what it is, a packet by its buffer and a call by its socket, and the time since the hop that the
- * same one passed before is counted in the cells of that pair of hops. Buffers are used again at once, so a packet is the same one only
- * where its wire identity is the same too, and only on its way: at a hop that comes before the last one it begins anew. What nothing
- * came before is counted as having begun, so that times to a hop and beginnings at it are all of its hits.
+ * Times: the kernel stores the last hop and time of each packet, keyed by its buffer, and of each
+ * call, keyed by its socket. The time since that hop is counted in the buckets of this pair of
+ * hops. Buffers are reused at once, so a packet is the same one only if its wire identity is equal
+ * and its hops ascend. A hop that precedes the last one starts a new passage. A hit without a
+ * previous hop is counted as a start. So times to a hop plus starts at it are all of its hits.
  *
- * Rates: packets and bytes of a flow at a hop. There are two maps of them, one written to and one being read, so that what is read does not change.
- * What finds no room is added up as the rest of its hop: nothing is evicted.
+ * Rates: packets and bytes of a flow at a hop. There are two maps: the programs write one while
+ * user space reads the other, so the map being read does not change. Packets that find no room are
+ * added to the rest of their hop. Nothing is evicted.
  *
- * Interrupts nest: a counter is changed by one atomic instruction, and the last hop with its time is one word.
+ * Interrupts nest. So a counter changes by one atomic instruction, and the last hop with its time
+ * is one word.
  */
 #ifndef MAGNET_SYNTHESIS_H
 #define MAGNET_SYNTHESIS_H
@@ -19,15 +22,15 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1); /* user space sets the number of pairs, and the sizes below, where they may be needed */
+	__uint(max_entries, 1); /* user space sets the number of pairs and the sizes below, where needed */
 	__type(key, __u32);
 	__type(value, struct mag_pair);
 } pairs SEC(".maps");
 
-/* Where something was last. */
+/* The last hop of a packet or call. */
 struct passing {
 	__u64 last; /* time << 8 | hop */
-	__u32 wire; /* identity */
+	__u32 wire; /* wire identity */
 	__u32 pad;
 };
 struct {
@@ -49,13 +52,15 @@ struct rates rates_0 SEC(".maps"), rates_1 SEC(".maps");
 #define CALL_KEY(cookie, direction) ((cookie) << 2 | (direction))
 #define MARK(hop, now) ((now) << 8 | (hop))
 
-/* What a packet keeps from one end of this host to the other, as long as nobody cuts it or puts it together. */
+/* An identity of a packet that is constant between both ends of this host, unless the packet is
+ * split or merged. */
 INLINE __u32 wire_of(__u32 seq, __u32 len, __u16 ip_id, __u8 proto)
 {
 	return seq ^ (len << 16 | len >> 16) ^ (proto == IPPROTO_TCP ? 0 : (__u32)ip_id << 8) ^ (__u32)proto << 24;
 }
 
-/* Whether hits are added up, and whether that is all that becomes of them. Only asked behind the gate. */
+/* Whether hits are added to sums, and whether sums are their only result. Called only if the gate
+ * is set. */
 INLINE bool adds_up(void)
 {
 	return can(MAG_CAN_SUM) && control.detail >= MAG_DETAIL_HISTOGRAMS;
@@ -66,14 +71,15 @@ INLINE bool only_adds_up(void)
 	return can(MAG_CAN_SUM) && control.detail == MAG_DETAIL_HISTOGRAMS;
 }
 
-/* Whether only events are wanted, and nothing beside them. */
+/* Whether only event records are wanted. */
 INLINE bool scant(void)
 {
 	return control.detail == MAG_DETAIL_COMPACT || only_adds_up();
 }
 
-/* 1 where a is less than b, else 0; both below 2^63. What follows counts without branches, because the verifier would follow
- * every way through all of them; and with products instead of masks, for which newer ones make a branch of their own. */
+/* 1 if a is less than b, else 0; both are below 2^63. The code below counts without branches,
+ * because the verifier would follow every path through them. It uses products instead of masks,
+ * because newer verifiers branch on masks. */
 INLINE __u64 less(__s64 a, __s64 b)
 {
 	__u64 difference = a - b;
@@ -83,7 +89,7 @@ INLINE __u64 less(__s64 a, __s64 b)
 
 INLINE __u32 step_of(__u64 ns)
 {
-	/* times shorter than that are steps of their own, which is what the same sum makes of them */
+	/* Shorter times are steps of their own; the same formula gives them. */
 	__u64 rest = ns | 1 << MAG_STEP_BITS;
 	__u32 log = 0;
 #pragma unroll
@@ -96,7 +102,7 @@ INLINE __u32 step_of(__u64 ns)
 	return ((log + 1) << MAG_STEP_BITS) + (__u32)(ns >> (log & 63)) - (1 << MAG_STEP_BITS);
 }
 
-/* Counts the time from a hop to another; false for two that no times are taken between. */
+/* Counts the time between two hops. Returns false for a pair that has no times. */
 INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 {
 	__u32 low = config.rank[from & (MAG_HOPS - 1)], high = config.rank[to & (MAG_HOPS - 1)];
@@ -106,26 +112,26 @@ INLINE bool count_time(__u32 from, __u32 to, __s64 ns)
 	struct mag_pair *pair = bpf_map_lookup_elem(&pairs, &at);
 	if (!pair)
 		return false;
-	ns *= 1 - less(ns, 0); /* two CPUs' clocks */
+	ns *= 1 - less(ns, 0); /* two CPUs' clocks may differ */
 	__sync_fetch_and_add(&pair->sum_ns, ns);
 	__u64 over = less(MAG_LONGEST_NS, ns);
 	ns = ns * (1 - over) + MAG_LONGEST_NS * over;
 	__u32 cell = step_of(ns) & (MAG_STEPS_OF_TIME - 1);
 	__u32 below = config.bounds_below[cell];
-	/* at most one bound is within a step */
+	/* At most one bound is within a step. */
 	cell += below + less(config.bounds_ns[below & (MAG_BOUND_SLOTS - 1)], ns);
 	if (cell < MAG_CELLS)
 		__sync_fetch_and_add(&pair->cells[cell], 1);
 	return true;
 }
 
-/* Adds packets to a flow's, a cgroup's or a reason's. */
+/* Adds packets and bytes to the rate of a flow, a cgroup or a drop reason. */
 SUBPROGRAM int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 bytes)
 {
 	if (!can(MAG_CAN_SUM))
 		return 0;
 	struct mag_rate_key key = { .id = id, .kind = kind, .hop = hop };
-	/* once, so that both look-ups are made in one map */
+	/* Read once, so that both lookups use the same map. */
 	bool second = control.rate_slot & 1;
 	struct mag_rate *rate = second ? bpf_map_lookup_elem(&rates_1, &key) : bpf_map_lookup_elem(&rates_0, &key);
 	if (!rate) {
@@ -151,7 +157,7 @@ SUBPROGRAM int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 
 	return 0;
 }
 
-/* Notes that something is at a hop now, and says where it was before on its way: 0 nowhere. */
+/* Stores the current hop. Returns the previous hop of the same passage, 0 if none. */
 SUBPROGRAM __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 {
 	if (!can(MAG_CAN_SUM))
@@ -170,7 +176,7 @@ SUBPROGRAM __u64 move_on(__u64 key, __u32 wire, __u64 mark)
 	return last;
 }
 
-/* The end of it: how long since it was at the last hop, or that it began here. */
+/* Counts the time since the previous hop, or a start at this hop. */
 SUBPROGRAM int arrive(__u64 last, __u32 hop, __u64 now)
 {
 	if (!can(MAG_CAN_SUM) || (last && count_time(last & 0xff, hop, now - (last >> 8))))
@@ -181,14 +187,15 @@ SUBPROGRAM int arrive(__u64 last, __u32 hop, __u64 now)
 	return 0;
 }
 
-/* A call of the socket layer, or a task that is woken for a socket. `alone` where nothing can be said of what came before. */
+/* Adds a call of the socket layer, or a task woken for a socket. `alone` is set if the previous hop
+ * is unknown. */
 SUBPROGRAM int pass_socket(__u64 cookie, __u32 hop, __u32 alone, __u64 now)
 {
 	if (!can(MAG_CAN_SUM))
 		return 0;
 	__u64 last = 0;
 	__u32 direction = direction_of(hop);
-	/* below 32 they are on a path */
+	/* Hops below 32 are on a path. */
 	if (cookie && !alone && hop < 32 && direction)
 		last = move_on(CALL_KEY(cookie, direction), cookie, MARK(hop, now));
 	arrive(last, hop, now);

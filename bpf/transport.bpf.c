@@ -4,8 +4,8 @@
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym __weak;
 
-/* The call of tcp_sendmsg that a thread makes, wherever it runs, so that it is told once: its socket and where it will end. Two threads
- * in one cell only make each other be told again. */
+/* A thread's current call of tcp_sendmsg: its socket and its last byte. It prevents a second report
+ * of the same call. Two threads that share a slot only cause repeated reports. */
 struct call {
 	__u64 sk;
 	__u32 end;
@@ -19,7 +19,8 @@ struct {
 	__type(value, struct call);
 } senders SEC(".maps");
 
-/* Fires for every piece that sendmsg copies, under the socket lock; the first of a call says where it begins. */
+/* Fires for every chunk that sendmsg copies, under the socket lock. The first chunk of a call gives
+ * its start. */
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const struct sk_buff *skb, int size_goal)
 {
@@ -38,7 +39,7 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 	return 0;
 }
 
-/* At the function itself, entered once a call, with the socket locked. */
+/* At the function itself, which runs once per call, with the socket locked. */
 INLINE int on_tcp_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
 {
 	if (!len || !socket_wanted(sk))
@@ -49,7 +50,8 @@ INLINE int on_tcp_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	return 0;
 }
 
-/* At udp_sendmsg and udpv6_sendmsg. The second hands datagrams to IPv4 peers on to the first, which then is silent. */
+/* At udp_sendmsg and udpv6_sendmsg. The second calls the first for IPv4 peers, and is then not
+ * reported. */
 INLINE int on_udp_send(enum pointer_kind pointers, const struct sock *sk, __u64 len, __u16 family)
 {
 	if (READ(sk, __sk_common.skc_family) != family || !socket_wanted(sk))
@@ -59,7 +61,8 @@ INLINE int on_udp_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	return 0;
 }
 
-/* A sample of the connection's state, at most one in 4 ms a socket (as far as sockets do not share a cell). */
+/* Samples the connection's state, at most once in 4 ms per socket, as long as sockets do not share
+ * a slot. */
 INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64 now)
 {
 	__u64 *cell, mark, id = cookie * 0xd6e8feb86659fd93ULL | 1;
@@ -92,7 +95,7 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 	s->cwnd = READ(tp, snd_cwnd);
 	s->ssthresh = READ(tp, snd_ssthresh);
 	s->srtt_us = READ(tp, srtt_us) >> 3;
-	s->rttvar_us = READ(tp, mdev_us) >> 2; /* what TCP_INFO calls so */
+	s->rttvar_us = READ(tp, mdev_us) >> 2; /* rttvar in TCP_INFO */
 	s->rto_us = READ(tp, inet_conn.icsk_rto) * config.jiffy_us;
 	s->packets_out = READ(tp, packets_out);
 	s->total_retrans = READ(tp, total_retrans);
@@ -112,7 +115,8 @@ INLINE void log_state(const struct sock *sk, __u64 cookie, __u8 tcp_flags, __u64
 	*cell = mark;
 }
 
-/* What TCP notes on a segment of its own queues: its range. SYN and FIN take a number but carry no byte. */
+/* The byte range that TCP stores in a segment of its own queues. SYN and FIN take a number but
+ * carry no byte. */
 INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct packet *p)
 {
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
@@ -127,8 +131,8 @@ INLINE bool tcp_segment(const struct sock *sk, const struct sk_buff *skb, struct
 	return true;
 }
 
-/* TCP hands a segment down, also one that it sends again. How many packets it stands for is noted on it, and told to the
- * layers below only after this. */
+/* TCP sends a segment, perhaps again. The segment stores its packet count, which TCP passes to the
+ * layers below only after this point. */
 INLINE int on_tcp_xmit(enum pointer_kind pointers, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (!socket_wanted(sk))
@@ -137,7 +141,7 @@ INLINE int on_tcp_xmit(enum pointer_kind pointers, const struct sock *sk, const 
 	struct packet p = {};
 	if (!tcp_segment(sk, skb, &p))
 		return 0;
-	/* no header yet */
+	/* There is no header yet. */
 	p.skb_at = (__u64)skb;
 	p.payload_at = (__u64)READ(skb, data);
 	const struct tcp_skb_cb *tcb = CAST(tcp_skb_cb, skb->cb);
@@ -147,7 +151,7 @@ INLINE int on_tcp_xmit(enum pointer_kind pointers, const struct sock *sk, const 
 	return 0;
 }
 
-/* tcp_rcv_established has the segment: its range as TCP itself sees it. */
+/* tcp_rcv_established gets the segment, with its range as TCP sees it. */
 INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (!socket_wanted(sk))
@@ -159,7 +163,8 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 		if (tcp_segment(sk, skb, &p)) {
 			p.segs = segments_of(skb);
 			if ((can(MAG_CAN_PCAP) && control.pcap) || (can(MAG_CAN_PAYLOAD) && control.snap[MAG_TCP_RECV])) {
-				/* the data begins with the TCP header, the IP header still stands before it */
+				/* The data starts at the TCP header. The IP header still precedes
+				 * it. */
 				__u8 offset = 0;
 				__u64 data = (__u64)READ(skb, data);
 				bpf_probe_read_kernel(&offset, 1, (const void *)(data + 12));
@@ -170,7 +175,7 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 			log_packet(MAG_TCP_RECV, &p, cookie, 0, 0, 0, now);
 		}
 	}
-	/* a sample is worth a record, which only the modes with full ones write */
+	/* Samples are records, which only the modes with full records write. */
 	if (wanted(MAG_TCP_STATE) && !(control.gate & MAG_GATE_DETAIL && scant()))
 		log_state(sk, cookie, READ(CAST(tcp_skb_cb, skb->cb), tcp_flags), now);
 	return 0;
@@ -182,8 +187,8 @@ int BPF_PROG(tcp_recv, struct sock *sk, const struct sk_buff *skb)
 	return on_tcp_recv(TYPED, sk, skb);
 }
 
-/* The timer of the probe is the pending one until the probe is out, but it is so before a loss is found as well: the
- * state says more. */
+/* While a tail loss probe is due, its timer is the pending one. But that timer is also pending
+ * before a loss is found, so the state takes precedence. */
 INLINE __u32 why_again(const struct sock *sk)
 {
 	const struct inet_connection_sock *icsk = CAST(inet_connection_sock, sk);
@@ -196,13 +201,14 @@ INLINE __u32 why_again(const struct sock *sk)
 	return READ(icsk, icsk_pending) == ICSK_TIME_LOSS_PROBE ? MAG_RESEND_PROBE : MAG_RESEND_UNKNOWN;
 }
 
-/* The range goes out again; fires after the device has seen it. Newer kernels (6.18 does, 6.12 does not) fire as well
- * where nothing went out, most often because the first copy is still in the device's queue, and say so in a third argument. */
+/* TCP retransmits a range. Fires after the device got it. Newer kernels (6.18, not 6.12) also fire
+ * if nothing was sent, most often because the first copy is still in the device's queue. A third
+ * argument reports that. */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 {
 	struct mag_cpu *state = this_cpu();
-	/* volatile, so that it is not read before it is known to be there */
+	/* `volatile` keeps the compiler from reading the argument before the check. */
 	if (bpf_core_type_exists(btf_trace_tcp_retransmit_skb) && (int)*(volatile __u64 *)&ctx[2])
 		return 0;
 	if (!state || !wanted(MAG_TCP_RETRANSMIT) || !socket_wanted(sk))
@@ -215,7 +221,7 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-/* A datagram has found its socket. */
+/* A datagram has reached its socket. */
 INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_buff *skb)
 {
 	__u64 now = clock_unless_gated();
@@ -234,7 +240,7 @@ INLINE int on_udp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 	return 0;
 }
 
-/* The only hook without kprobes that has a UDP datagram and its receiving socket together. */
+/* The only hook without kprobes that has both a UDP datagram and its receiving socket. */
 SEC("cgroup_skb/ingress")
 int udp_recv(struct __sk_buff *ctx)
 {
@@ -245,8 +251,8 @@ int udp_recv(struct __sk_buff *ctx)
 	return 1;
 }
 
-/* The last resort for the start of a UDP send, where no function can be probed: the system calls themselves. Off unless
- * asked for, because while it is on every system call of the machine takes the slow way in. */
+/* The start of a UDP send at the system calls, for kernels where no function can be probed. Off by
+ * default: while it is on, every system call of the machine takes the slow path. */
 struct syscall_enter {
 	__u64 common;
 	__u64 id;
@@ -291,7 +297,7 @@ int udp_send(struct syscall_enter *call)
 	return log_udp_send(call, call->args[2]);
 }
 
-/* How many bytes stand behind the message's vector is not known at this point. */
+/* The number of bytes in the message's vector is unknown here. */
 SEC("tracepoint/syscalls/sys_enter_sendmsg")
 int udp_sendmsg(struct syscall_enter *call)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A kernel may have trampolines and yet refuse to load what would use them. Loaded, never attached. */
+/* Some kernels have trampolines but refuse to load programs that use them. This program is loaded,
+ * never attached. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 

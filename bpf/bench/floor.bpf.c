@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Empty programs on the hooks of the probes: what being called costs, before anything is done; and on one hook what
- * the least record costs that can be called one: a clock reading in a ring. Benchmarks only. */
+/* Empty programs on the hooks of the probes measure the cost of the call alone. On one hook, one
+ * program reads the clock and one writes the smallest possible record. For benchmarks only. */
 #include "../kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -20,7 +20,7 @@ EMPTY(dev_xmit, "net_dev_start_xmit")
 EMPTY(dev_done, "net_dev_xmit")
 EMPTY(dev_recv, "netif_receive_skb")
 
-/* a reading of the clock, kept where the compiler cannot drop it */
+/* A clock reading, stored so that the compiler cannot remove it. */
 __u64 last_ns;
 SEC("tp_btf/net_dev_start_xmit")
 int dev_xmit_clock(void *ctx)
