@@ -85,7 +85,8 @@ static long gather_frag(__u64 i, __u32 *at)
 	struct gather *g = &scratch->gathers[level];
 	struct frag f;
 	__u32 want = g->want, done = g->done, offset = g->offset;
-	if (i >= g->count || done >= want || bpf_probe_read_kernel(&f, sizeof(f), (void *)g->frags + i * sizeof(f)))
+	if (i >= g->count || done >= want ||
+	    bpf_probe_read_kernel(&f, sizeof(f), (void *)g->frags + i * sizeof(f)))
 		return 1;
 	/* Device memory has no page. */
 	if (!f.page || f.page & 1)
@@ -97,18 +98,19 @@ static long gather_frag(__u64 i, __u32 *at)
 	if (more > MAG_SNAP_MAX || done > MAG_SNAP_MAX)
 		return 1;
 	__u64 from = g->base + f.page / bpf_core_type_size(struct page) * PAGE_BYTES + f.offset;
-	if (bpf_probe_read_kernel(scratch->bytes[level] + (offset & OFFSET_MASK) + done, more, (const void *)from))
+	if (bpf_probe_read_kernel(scratch->bytes[level] + (offset & OFFSET_MASK) + done, more,
+				  (const void *)from))
 		return 1;
 	g->done = done + more;
 	return 0;
 }
 
 /* Reads a field through one stack slot that all fields share. */
-#define PEEK(t, from, field)                                                                              \
-	({                                                                                                \
-		t = 0;                                                                                    \
-		bpf_core_read(&t, bpf_core_field_size((from)->field), &(from)->field);                    \
-		t;                                                                                        \
+#define PEEK(t, from, field)                                                           \
+	({                                                                             \
+		t = 0;                                                                 \
+		bpf_core_read(&t, bpf_core_field_size((from)->field), &(from)->field); \
+		t;                                                                     \
 	})
 
 /* Copies bytes from `at` on out of the linear part, and sets up the rest for gather_frag. The
@@ -162,7 +164,8 @@ SUBPROGRAM int copy_linear(__u64 skb_at, __u64 at, __u32 level, __u32 offset, __
  * level. The first `offset` bytes remain free for the record's header. Returns the state of the
  * copy, of which `done` is at most MAG_SNAP_MAX bytes. A plain loop would make the verifier walk
  * every round, so bpf_loop does it. */
-INLINE const struct gather *copy_bytes(__u64 skb_at, __u64 at, __u32 *level, __u32 offset, __u32 want)
+INLINE const struct gather *copy_bytes(__u64 skb_at, __u64 at, __u32 *level, __u32 offset,
+				       __u32 want)
 {
 	__u32 zero = 0;
 	copy_linear(skb_at, at, *level, offset, want);

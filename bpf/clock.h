@@ -54,11 +54,13 @@ INLINE __u64 clock_now(void)
 	__u64 *base = bpf_map_lookup_elem(&tsc_bases, &cpu);
 	/* A CPU that came online after the start of the capture. Both clocks started together, so
 	 * they differ little. */
-	if (!base || bpf_perf_event_read_value(&tsc_counters, BPF_F_CURRENT_CPU, &count, sizeof(count)))
+	if (!base ||
+	    bpf_perf_event_read_value(&tsc_counters, BPF_F_CURRENT_CPU, &count, sizeof(count)))
 		return bpf_ktime_get_ns();
 	__u64 cycles = *base + count.counter, mult = config.tsc_mult;
 	__u32 shift = config.tsc_shift & 31;
-	return config.tsc_origin_ns + (((cycles >> 32) * mult) << (32 - shift)) + (((__u32)cycles * mult) >> shift);
+	return config.tsc_origin_ns + (((cycles >> 32) * mult) << (32 - shift)) +
+	       (((__u32)cycles * mult) >> shift);
 }
 
 #endif

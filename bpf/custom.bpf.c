@@ -13,9 +13,9 @@ enum call { CALL_TRAMPOLINE, CALL_REGISTERS, CALL_RAW, CALL_RECORD };
 
 /* Assembly, because the verifier requires constant offsets into a context; the compiler would
  * compute them. */
-#define LOAD(n, offset)                                                                            \
-	case n:                                                                                    \
-		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(ctx), "i"(offset));       \
+#define LOAD(n, offset)                                                                       \
+	case n:                                                                               \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value) : "r"(ctx), "i"(offset)); \
 		break
 
 INLINE __u64 from_registers(void *ctx, __u32 n)
@@ -90,7 +90,7 @@ INLINE bool follow(enum call call, void *ctx, const volatile struct mag_read *re
 	if (call == CALL_RECORD) {
 		/* The context is the record. Its fields are one step away. */
 		const void *from = ctx + read->offset[0];
-		if (bytes == 1 ? bpf_probe_read_kernel(&at, 1, from)
+		if (bytes == 1   ? bpf_probe_read_kernel(&at, 1, from)
 		    : bytes == 2 ? bpf_probe_read_kernel(&at, 2, from)
 		    : bytes == 4 ? bpf_probe_read_kernel(&at, 4, from)
 				 : bpf_probe_read_kernel(&at, 8, from))
@@ -106,7 +106,7 @@ INLINE bool follow(enum call call, void *ctx, const volatile struct mag_read *re
 			if (!at)
 				return false;
 			at = 0;
-			if (size == 1 ? bpf_probe_read_kernel(&at, 1, from)
+			if (size == 1   ? bpf_probe_read_kernel(&at, 1, from)
 			    : size == 2 ? bpf_probe_read_kernel(&at, 2, from)
 			    : size == 4 ? bpf_probe_read_kernel(&at, 4, from)
 					: bpf_probe_read_kernel(&at, 8, from))
@@ -129,7 +129,7 @@ struct about {
 	struct packet packet;
 	__u64 cookie;
 	__u32 ifindex;
-	bool flow;  /* the tuple is valid */
+	bool flow; /* the tuple is valid */
 	bool netns; /* the namespace is valid */
 	bool range; /* the packet's byte range is valid */
 };
@@ -143,7 +143,9 @@ INLINE bool parse_anywhere(const struct sk_buff *skb, __u32 netns, struct packet
 	__u16 network = READ(skb, network_header);
 	const void *at = network && network != 0xffff ? head + network : data;
 	bpf_probe_read_kernel(&first, 1, at);
-	__be16 protocol = first >> 4 == 4 ? bpf_htons(ETH_P_IP) : first >> 4 == 6 ? bpf_htons(ETH_P_IPV6) : 0;
+	__be16 protocol = first >> 4 == 4   ? bpf_htons(ETH_P_IP)
+			  : first >> 4 == 6 ? bpf_htons(ETH_P_IPV6)
+					    : 0;
 	__be16 declared = READ(skb, protocol);
 	if (!protocol || (declared && declared != protocol))
 		return false;
@@ -211,8 +213,11 @@ static __noinline int put_together(const struct about *a, struct asked *asked)
 		return 0;
 	struct subject *s = &asked->s;
 	__u32 hop = MAG_CUSTOM + (plan.number & (MAG_CUSTOMS - 1));
-	subject_of(s, hop, &a->packet.t, a->cookie, !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
-	s->direction = plan.side == MAG_SIDE_TX ? DIRECTION_TX : plan.side == MAG_SIDE_RX ? DIRECTION_RX : DIRECTION_UNKNOWN;
+	subject_of(s, hop, &a->packet.t, a->cookie,
+		   !(a->packet.flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+	s->direction = plan.side == MAG_SIDE_TX   ? DIRECTION_TX
+		       : plan.side == MAG_SIDE_RX ? DIRECTION_RX
+						  : DIRECTION_UNKNOWN;
 	s->flow = a->flow ? flow_id(&a->packet.t) : 0;
 	s->ifindex = a->ifindex;
 	s->len = a->packet.len;
@@ -236,7 +241,8 @@ static __noinline int admitted(struct about *a, __u64 now)
 	int answer = 0;
 	if (asked) {
 		put_together(a, asked);
-		answer = plan.process ? admit(state, &asked->s, &asked->who, now) : admit(state, &asked->s, NULL, now);
+		answer = plan.process ? admit(state, &asked->s, &asked->who, now)
+				      : admit(state, &asked->s, NULL, now);
 	}
 	give_back(state);
 	return answer;

@@ -20,7 +20,8 @@ struct {
 
 INLINE bool parse_tx(const struct sk_buff *skb, const struct net_device *dev, struct packet *p)
 {
-	return parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_device(dev), TX, p);
+	return parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
+		     netns_of_device(dev), TX, p);
 }
 
 INLINE __u64 sender_of(const struct sk_buff *skb)
@@ -115,7 +116,8 @@ int BPF_PROG(dev_recv, struct sk_buff *skb)
 INLINE bool no_room(int reason)
 {
 	return (bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_RCVBUFF) &&
-		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_SOCKET_RCVBUFF)) ||
+		reason == bpf_core_enum_value(enum skb_drop_reason,
+					      SKB_DROP_REASON_SOCKET_RCVBUFF)) ||
 	       (bpf_core_enum_value_exists(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM) &&
 		reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_PROTO_MEM));
 }
@@ -147,7 +149,8 @@ int BPF_PROG(skb_drop, struct sk_buff *skb, void *location)
 	else
 		return 0;
 	struct packet p;
-	if (parse(skb, skb->head + skb->network_header, protocol, netns, skb->skb_iif == 0 ? TX : RX, &p)) {
+	if (parse(skb, skb->head + skb->network_header, protocol, netns,
+		  skb->skb_iif == 0 ? TX : RX, &p)) {
 		p.order = (p.t.proto == IPPROTO_UDP && no_room(reason)) | control.zero;
 		log_packet(MAG_SKB_DROP, &p, 0, dev ? READ(dev, ifindex) : 0, reason, 0, now);
 	}

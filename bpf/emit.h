@@ -76,7 +76,8 @@ INLINE __u64 wake_for(struct mag_cpu *state, __u32 size)
 		/* An interrupt in between delays a wake-up by one record at most. */
 		state->unread_events++;
 		state->unread_bytes += size;
-		if ((events && state->unread_events >= events) || (bytes && state->unread_bytes >= bytes)) {
+		if ((events && state->unread_events >= events) ||
+		    (bytes && state->unread_bytes >= bytes)) {
 			state->unread_events = 0;
 			state->unread_bytes = 0;
 			flags = BPF_RB_FORCE_WAKEUP;

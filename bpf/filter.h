@@ -23,7 +23,7 @@ struct subject {
 	__u64 flow;
 	__u64 addr[4];
 	__u64 skb; /* the packet, 0 if none */
-	__u64 ip;  /* its IP header */
+	__u64 ip; /* its IP header */
 	__u32 netns;
 	__u32 ifindex;
 	__u32 len;
@@ -33,7 +33,7 @@ struct subject {
 	__u8 proto;
 	__u8 ipv6;
 	__u8 ends; /* which of the fields above are valid */
-	__u8 direction;  /* enum direction */
+	__u8 direction; /* enum direction */
 	__u8 order; /* as in struct packet */
 	__u8 pad[2];
 };
@@ -81,7 +81,8 @@ INLINE void who_is(struct mag_who *who, const struct task_struct *task)
 	/* Before Linux 6.1 a cgroup stores its ancestors' ids. */
 	const struct cgroup___numbers *numbers = (const void *)group;
 	bool has_numbers = bpf_core_field_exists(numbers->ancestor_ids);
-	const void *ancestors = has_numbers ? (const void *)&numbers->ancestor_ids : (const void *)&group->ancestors;
+	const void *ancestors = has_numbers ? (const void *)&numbers->ancestor_ids
+					    : (const void *)&group->ancestors;
 	int level = READ(group, level);
 #pragma unroll
 	for (int i = 0; i < MAG_CGROUP_LEVELS; i++) {
@@ -184,8 +185,12 @@ INLINE int address_within(const struct mag_test *t, const struct subject *s, boo
 /* Which end of the flow a test asks for. EITHER holds if one end matches; if none does, an unknown
  * end makes it UNKNOWN. */
 enum { EITHER, SOURCE, DESTINATION };
-_Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE && MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION, "in that order");
-_Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE && MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION, "in that order");
+_Static_assert(MAG_FIELD_SPORT == MAG_FIELD_PORT + SOURCE &&
+		       MAG_FIELD_DPORT == MAG_FIELD_PORT + DESTINATION,
+	       "in that order");
+_Static_assert(MAG_FIELD_SRC == MAG_FIELD_HOST + SOURCE &&
+		       MAG_FIELD_DST == MAG_FIELD_HOST + DESTINATION,
+	       "in that order");
 SUBPROGRAM int of_ends(__u32 which, __u32 direction, __u32 local, __u32 remote)
 {
 	if (which == EITHER)
@@ -219,11 +224,13 @@ SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 	case MAG_FIELD_PORT:
 	case MAG_FIELD_SPORT:
 	case MAG_FIELD_DPORT:
-		return of_ends(t->field - MAG_FIELD_PORT, s->direction, port_within(t, s, true), port_within(t, s, false));
+		return of_ends(t->field - MAG_FIELD_PORT, s->direction, port_within(t, s, true),
+			       port_within(t, s, false));
 	case MAG_FIELD_HOST:
 	case MAG_FIELD_SRC:
 	case MAG_FIELD_DST:
-		return of_ends(t->field - MAG_FIELD_HOST, s->direction, address_within(t, s, true), address_within(t, s, false));
+		return of_ends(t->field - MAG_FIELD_HOST, s->direction, address_within(t, s, true),
+			       address_within(t, s, false));
 	case MAG_FIELD_TGID:
 		return who ? within(t, who->tgid) : UNKNOWN;
 	case MAG_FIELD_UID:
@@ -237,8 +244,8 @@ SUBPROGRAM int holds(struct mag_test *t, struct subject *s, struct mag_who *who)
 }
 
 /* Whether the filter certainly rejects an event with these ends. */
-INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4], __u16 local_port, __u16 remote_port,
-		     __u8 proto, __u8 ipv6, bool ports)
+INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4], __u16 local_port,
+		     __u16 remote_port, __u8 proto, __u8 ipv6, bool ports)
 {
 	if (!(need->hops >> (hop & 63) & 1))
 		return true;
@@ -256,8 +263,10 @@ INLINE bool needless(const struct mag_need *need, __u8 hop, const __u64 addr[4],
 		return false;
 	if (ipv6 != need->ipv6)
 		return true;
-	__u64 local = ((addr[0] & need->mask[0]) ^ need->value[0]) | ((addr[1] & need->mask[1]) ^ need->value[1]);
-	__u64 remote = ((addr[2] & need->mask[0]) ^ need->value[0]) | ((addr[3] & need->mask[1]) ^ need->value[1]);
+	__u64 local = ((addr[0] & need->mask[0]) ^ need->value[0]) |
+		      ((addr[1] & need->mask[1]) ^ need->value[1]);
+	__u64 remote = ((addr[2] & need->mask[0]) ^ need->value[0]) |
+		       ((addr[3] & need->mask[1]) ^ need->value[1]);
 	return local && remote;
 }
 

@@ -6,16 +6,16 @@
  * separate functions, so a hop may have two programs.
  */
 #define UNPACK(...) __VA_ARGS__
-#define ENTRY(name, params, call)                                                                  \
-	SEC("fentry") int BPF_PROG(fentry_##name, UNPACK params)                                   \
-	{                                                                                          \
-		const enum pointer_kind pointers = TYPED;                                                        \
-		return call;                                                                       \
-	}                                                                                          \
-	SEC("kprobe") int BPF_KPROBE(kprobe_##name, UNPACK params)                                 \
-	{                                                                                          \
-		const enum pointer_kind pointers = UNTYPED;                                                      \
-		return call;                                                                       \
+#define ENTRY(name, params, call)                                  \
+	SEC("fentry") int BPF_PROG(fentry_##name, UNPACK params)   \
+	{                                                          \
+		const enum pointer_kind pointers = TYPED;          \
+		return call;                                       \
+	}                                                          \
+	SEC("kprobe") int BPF_KPROBE(kprobe_##name, UNPACK params) \
+	{                                                          \
+		const enum pointer_kind pointers = UNTYPED;        \
+		return call;                                       \
 	}
 
 /* A typed pointer is dereferenced directly, so that the verifier knows the socket's type. */
@@ -41,8 +41,10 @@ ENTRY(tcp_xmit, SEGMENT_CALL, on_tcp_xmit(pointers, AS(sock, sk), AS(sk_buff, sk
 ENTRY(ip_out, IP_CALL, on_ip_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
 ENTRY(ip_out6, IP_CALL, on_ip6_out(AS(net, net), AS(sock, sk), AS(sk_buff, skb)))
 /* ip_finish_output, ip6_finish_output */
-ENTRY(ip_post, IP_CALL, on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
-ENTRY(ip_post6, IP_CALL, on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV6))
+ENTRY(ip_post, IP_CALL,
+      on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV4))
+ENTRY(ip_post6, IP_CALL,
+      on_ip_hop(MAG_IP_POST, TX, AS(net, net), AS(sock, sk), AS(sk_buff, skb), IPV6))
 /* __dev_queue_xmit */
 ENTRY(dev_queue, (struct sk_buff * skb), on_dev_queue(AS(sk_buff, skb)))
 /* ip_rcv_core, ip6_rcv_core */
@@ -59,7 +61,8 @@ ENTRY(udp_recv6, SEGMENT_CALL, on_udp_recv(pointers, AS(sock, sk), AS(sk_buff, s
 /* sock_def_readable */
 ENTRY(sock_ready, (struct sock * sk), on_sock_ready(pointers, AS(sock, sk)))
 /* skb_copy_datagram_iter */
-ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len), on_app_copy(pointers, AS(sk_buff, skb), len))
+ENTRY(app_copy, (struct sk_buff * skb, int offset, struct iov_iter *to, int len),
+      on_app_copy(pointers, AS(sk_buff, skb), len))
 
 /* __netif_receive_skb_core. Compilers make copies of it with fewer arguments. The first argument
  * points to the packet's pointer. */
@@ -73,13 +76,15 @@ int BPF_KPROBE(kprobe_dev_recv, void **at)
 
 /* inet_recvmsg, inet6_recvmsg. A trampoline still has the arguments at the return. */
 SEC("fexit")
-int BPF_PROG(fexit_app_recv, struct socket *sock, struct msghdr *msg, unsigned long size, int flags, int ret)
+int BPF_PROG(fexit_app_recv, struct socket *sock, struct msghdr *msg, unsigned long size, int flags,
+	     int ret)
 {
 	return on_app_recv(TYPED, sock->sk, ret, flags);
 }
 
 SEC("fexit")
-int BPF_PROG(fexit_app_recv6, struct socket *sock, struct msghdr *msg, unsigned long size, int flags, int ret)
+int BPF_PROG(fexit_app_recv6, struct socket *sock, struct msghdr *msg, unsigned long size,
+	     int flags, int ret)
 {
 	return on_app_recv(TYPED, sock->sk, ret, flags);
 }
@@ -118,16 +123,16 @@ INLINE int on_recv_return(int ret)
 	return on_app_recv(UNTYPED, sk, ret, flags);
 }
 
-#define RETURN(name)                                                                               \
-	SEC("kprobe")                                                                              \
-	int BPF_KPROBE(kprobe_app_recv_call##name, struct socket *sock, struct msghdr *msg,        \
-		       unsigned long size, int flags)                                              \
-	{                                                                                          \
-		return keep_recv_call(sock, flags);                                                \
-	}                                                                                          \
-	SEC("kretprobe") int BPF_KRETPROBE(kprobe_app_recv##name, int ret)                         \
-	{                                                                                          \
-		return on_recv_return(ret);                                                        \
+#define RETURN(name)                                                                        \
+	SEC("kprobe")                                                                       \
+	int BPF_KPROBE(kprobe_app_recv_call##name, struct socket *sock, struct msghdr *msg, \
+		       unsigned long size, int flags)                                       \
+	{                                                                                   \
+		return keep_recv_call(sock, flags);                                         \
+	}                                                                                   \
+	SEC("kretprobe") int BPF_KRETPROBE(kprobe_app_recv##name, int ret)                  \
+	{                                                                                   \
+		return on_recv_return(ret);                                                 \
 	}
 
 RETURN()

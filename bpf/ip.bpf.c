@@ -4,14 +4,15 @@
  * namespaces. */
 #include "log.h"
 
-INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
-		  const struct net_device *dev, __be16 protocol)
+INLINE int log_ip(__u8 hop, enum side side, const struct net *net, const struct sock *sk,
+		  const struct sk_buff *skb, const struct net_device *dev, __be16 protocol)
 {
 	if (!wanted(hop))
 		return 0;
 	__u64 now = clock_unless_gated();
 	struct packet p;
-	if (!parse(skb, READ(skb, head) + READ(skb, network_header), protocol, READ(net, ns.inum), side, &p))
+	if (!parse(skb, READ(skb, head) + READ(skb, network_header), protocol, READ(net, ns.inum),
+		   side, &p))
 		return 0;
 	__u64 cookie = 0;
 	__u32 a = p.ack, b = 0;
@@ -63,7 +64,8 @@ int ip_in(struct bpf_nf_ctx *ctx)
 }
 
 /* IPv4 has written all of the header but its length. */
-INLINE int on_ip_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb, __be16 protocol)
+INLINE int on_ip_out(const struct net *net, const struct sock *sk, const struct sk_buff *skb,
+		     __be16 protocol)
 {
 	/* The device of the route. The lowest bit of the word is a reference-counting flag. */
 	const struct dst_entry *route = CAST(dst_entry, READ(skb, _skb_refdst) & ~1UL);
@@ -79,8 +81,8 @@ INLINE int on_ip6_out(const struct net *net, const struct sock *sk, const struct
 	return on_ip_out(net, sk, skb, bpf_htons(ETH_P_IPV6));
 }
 
-INLINE int on_ip_hop(__u8 hop, enum side side, const struct net *net, const struct sock *sk, const struct sk_buff *skb,
-		     __be16 protocol)
+INLINE int on_ip_hop(__u8 hop, enum side side, const struct net *net, const struct sock *sk,
+		     const struct sk_buff *skb, __be16 protocol)
 {
 	return log_ip(hop, side, net, sk, skb, FOLLOW(sk_buff, skb, dev), protocol);
 }
@@ -91,5 +93,6 @@ INLINE int on_ip_pre(const struct sk_buff *skb, __be16 protocol)
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	if (READ_BITFIELD(skb, pkt_type) == PACKET_OTHERHOST)
 		return 0;
-	return log_ip(MAG_IP_PRE, RX, FOLLOW(net_device, dev, nd_net.net), NULL, skb, dev, protocol);
+	return log_ip(MAG_IP_PRE, RX, FOLLOW(net_device, dev, nd_net.net), NULL, skb, dev,
+		      protocol);
 }

@@ -54,14 +54,21 @@ struct bpf_perf_event_value {
 };
 enum { NF_ACCEPT = 1 };
 enum { AF_INET = 2, AF_INET6 = 10 };
-enum { IPPROTO_HOPOPTS = 0, IPPROTO_ICMP = 1, IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_FRAGMENT = 44, IPPROTO_ICMPV6 = 58 };
+enum {
+	IPPROTO_HOPOPTS = 0,
+	IPPROTO_ICMP = 1,
+	IPPROTO_TCP = 6,
+	IPPROTO_UDP = 17,
+	IPPROTO_FRAGMENT = 44,
+	IPPROTO_ICMPV6 = 58
+};
 enum { EAGAIN = 11 };
 enum { PACKET_BROADCAST = 1, PACKET_MULTICAST = 2, PACKET_LOOPBACK = 5 };
 enum { WQ_FLAG_EXCLUSIVE = 1 };
 enum { MSG_PEEK = 2 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
-enum { ICSK_TIME_LOSS_PROBE = 5 };	  /* icsk_pending */
+enum { ICSK_TIME_LOSS_PROBE = 5 }; /* icsk_pending */
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has arrived */
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
@@ -365,6 +372,7 @@ struct __sk_buff {
 };
 
 /* Used only to check whether this kernel's tracepoint has the third argument. */
-typedef void (*btf_trace_tcp_retransmit_skb)(void *, const struct sock *, const struct sk_buff *, int);
+typedef void (*btf_trace_tcp_retransmit_skb)(void *, const struct sock *, const struct sk_buff *,
+					     int);
 
 #endif

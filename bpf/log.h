@@ -40,8 +40,8 @@ SUBPROGRAM __u64 flow_of(struct mag_cpu *state, struct tuple *t, __u64 now)
 }
 
 /* Fills the body of a packet event. */
-INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow, __u64 cookie, __u32 ifindex, __u32 a,
-			__u32 b)
+INLINE void fill_packet(struct mag_event *e, const struct packet *p, __u64 flow, __u64 cookie,
+			__u32 ifindex, __u32 a, __u32 b)
 {
 	e->cookie = cookie;
 	e->flow = flow;
@@ -76,7 +76,8 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 	s->proto = t->proto;
 	s->ipv6 = t->ipv6;
 	s->direction = direction_of(hop);
-	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) | (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
+	s->ends = (t->addr.q[0] | t->addr.q[1] ? LOCAL_ADDR : 0) |
+		  (t->addr.q[2] | t->addr.q[3] ? REMOTE_ADDR : 0);
 	if (ports && (t->proto == IPPROTO_TCP || t->proto == IPPROTO_UDP))
 		s->ends |= (t->local_port ? LOCAL_PORT : 0) | (t->remote_port ? REMOTE_PORT : 0);
 }
@@ -93,12 +94,14 @@ SUBPROGRAM int prefilter(struct mag_cpu *state, struct tuple *t, __u32 hop, __u3
 	hop &= MAG_HOPS - 1;
 	struct mag_filter *filter = filter_now();
 	if (filter) {
-		if (!needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port, t->proto, t->ipv6, ports))
+		if (!needless(&filter->need, hop, t->addr.q, t->local_port, t->remote_port,
+			      t->proto, t->ipv6, ports))
 			return PREFILTER_OPEN;
 		__sync_fetch_and_add(&state->filtered[hop], 1);
 		return PREFILTER_REJECT;
 	}
-	if ((can(MAG_CAN_PCAP) && control.pcap) || !can(MAG_CAN_SAMPLE) || control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
+	if ((can(MAG_CAN_PCAP) && control.pcap) || !can(MAG_CAN_SAMPLE) ||
+	    control.flow_limit != 0xffffffff || control.samplers[hop].interval_ns)
 		return PREFILTER_OPEN;
 	if (!hop_sampled_out(state, hop, 0))
 		return PREFILTER_ACCEPT;
@@ -131,7 +134,8 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 	void *ring = this_ring(cpu);
 	if (to && ring) {
 		struct mag_head *r = (void *)to;
-		const struct gather *copied = copy_bytes(p->skb_at, p->payload_at, &level, sizeof(*r), want);
+		const struct gather *copied =
+			copy_bytes(p->skb_at, p->payload_at, &level, sizeof(*r), want);
 		__u32 got = copied ? copied->done : 0;
 		OPAQUE(got);
 		if (got > MAG_SNAP_MAX)
@@ -164,7 +168,8 @@ SUBPROGRAM int log_head(struct packet *p, __u64 flow, __u32 event, __u32 hop, __
 }
 
 /* Fills the filter's input from a packet. */
-SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop, __u32 ifindex)
+SUBPROGRAM int subject_of_packet(struct subject *s, struct packet *p, __u64 cookie, __u32 hop,
+				 __u32 ifindex)
 {
 	if (!s || !p)
 		return 0;
@@ -202,7 +207,8 @@ SUBPROGRAM int pass_packet(struct packet *p, __u64 cookie, __u32 hop, __u64 now)
 }
 
 /* Logs a packet at a hop. Returns its time, or 0 if it was left out. */
-INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b, __u64 now)
+INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex, __u32 a, __u32 b,
+			__u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !socket_hop(hop))
@@ -214,7 +220,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	bool remembers = LEARNS && (!wanted(hop) || hop == MAG_IP_OUT || hop == MAG_UDP_RECV);
 	int prefilter_result = PREFILTER_OPEN;
 	if (gate && !remembers)
-		prefilter_result = prefilter(state, &p->t, hop, !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
+		prefilter_result = prefilter(state, &p->t, hop,
+					     !(p->flags & (MAG_F_FRAGMENT | MAG_F_PARTIAL)));
 	if (prefilter_result == PREFILTER_REJECT)
 		return 0;
 	if (!now)
@@ -247,7 +254,8 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 		if (control.rated >> hop & 1) {
 			flow = flow_of(state, &p->t, now);
 			bool drop = hop == MAG_SKB_DROP;
-			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop, p->segs, p->len);
+			count_rate(drop ? a : flow, drop ? MAG_RATE_REASON : MAG_RATE_FLOW, hop,
+				   p->segs, p->len);
 		}
 		if (only_adds_up()) {
 			__sync_fetch_and_add(&state->synthesised[hop & (MAG_HOPS - 1)], 1);
@@ -262,15 +270,17 @@ INLINE __u64 log_packet(__u8 hop, struct packet *p, __u64 cookie, __u32 ifindex,
 	fill_packet(e, p, flow, cookie, ifindex, a, b);
 	__u32 number = e->h.number;
 	submit(state, e, sizeof(*e));
-	if (can(MAG_CAN_PAYLOAD) && control.snap[hop & (MAG_HOPS - 1)] && !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
+	if (can(MAG_CAN_PAYLOAD) && control.snap[hop & (MAG_HOPS - 1)] &&
+	    !(p->order && p->flags & MAG_F_ORDER) && !(detailed && scant()))
 		log_head(p, flow, number, hop, now);
 	return now;
 }
 
 /* Logs a range of a socket's stream. `flow` is 0 for a socket without a peer. `pid_tgid` is 0 if
  * the current process is not the socket's user. */
-INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
-		      __u8 flags, __u8 tcp_flags, __u32 a, __u32 b, __u64 pid_tgid, __u64 now)
+INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __u64 cookie,
+		      __u32 seq, __u32 len, __u8 flags, __u8 tcp_flags, __u32 a, __u32 b,
+		      __u64 pid_tgid, __u64 now)
 {
 	if (!socket_hop(hop))
 		return;
@@ -334,12 +344,13 @@ INLINE void log_range(struct mag_cpu *state, __u8 hop, const struct sock *sk, __
 }
 
 /* Logs a range at a hop of the socket layer, where the process is known. */
-INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len, __u8 flags,
-		       __u64 pid_tgid, __u64 now)
+INLINE void log_socket(__u8 hop, const struct sock *sk, __u64 cookie, __u32 seq, __u32 len,
+		       __u8 flags, __u64 pid_tgid, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (state)
-		log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid, pid_tgid, now);
+		log_range(state, hop, sk, cookie, seq, len, flags, 0, pid_tgid >> 32, pid_tgid,
+			  pid_tgid, now);
 }
 
 #endif

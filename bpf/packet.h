@@ -28,11 +28,12 @@ struct tuple {
 /* A packet as the hop sees it. */
 struct packet {
 	struct tuple t;
-	__u64 skb_at;     /* the packet, its IP header and its payload; 0 if unreadable */
+	__u64 skb_at; /* the packet, its IP header and its payload; 0 if unreadable */
 	__u64 ip_at;
 	__u64 payload_at;
-	__u64 head;       /* of its buffer; 64 bits, because the verifier forbids storing part of a pointer */
-	__u64 before;     /* the previous hop, as MARK, if this hop knows it */
+	__u64 head; /* of its buffer; 64 bits, because the verifier forbids storing part of a
+		       pointer */
+	__u64 before; /* the previous hop, as MARK, if this hop knows it */
 	__u32 seq;
 	__u32 len;
 	__u32 ack;
@@ -42,7 +43,8 @@ struct packet {
 	__u8 tcp_flags;
 	__u8 ttl;
 	__u8 tos;
-	__u8 order; /* the order of its socket depends on it, even if its flow is sampled out; opaque to the verifier, as in parse() */
+	__u8 order; /* the order of its socket depends on it, even if its flow is sampled out;
+		       opaque to the verifier, as in parse() */
 	__u8 pad[3];
 };
 
@@ -73,7 +75,8 @@ INLINE __u64 flow_id(const struct tuple *t)
 /* The number of wire segments of a packet, at least 1. */
 INLINE __u16 segments_of(const struct sk_buff *skb)
 {
-	const struct skb_shared_info *shared = CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
+	const struct skb_shared_info *shared =
+		CAST(skb_shared_info, READ(skb, head) + READ(skb, end));
 	__u16 segs = READ(shared, gso_segs);
 	return segs > 1 ? segs : 1;
 }
@@ -95,8 +98,8 @@ enum side { RX, TX, UNSEALED };
 /* Reads the packet whose IP header is at `at`. The local end is the source when sending, the
  * destination when receiving. Returns false if it is no IP packet. Ports are set for TCP and UDP.
  * An ICMP echo has its identifier as both ports; other protocols have 0. */
-INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side tx,
-			struct packet *p)
+INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns,
+			enum side tx, struct packet *p)
 {
 	struct tuple *t = &p->t;
 	const void *l4;
@@ -178,7 +181,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		linear -= sizeof(*ip);
 		l4_len = bpf_ntohs(ip->payload_len);
 		if (!l4_len)
-			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) - sizeof(*ip);
+			l4_len = READ(skb, len) - (__u32)((__u64)at - (__u64)READ(skb, data)) -
+				 sizeof(*ip);
 		/* A host itself inserts only two extension headers: jumbogram and fragment, 8 bytes
 		 * each. */
 		if (t->proto == IPPROTO_HOPOPTS || t->proto == IPPROTO_FRAGMENT) {
@@ -188,7 +192,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 				offset = fragment & 0xfff8;
 				if (fragment & 1)
 					p->flags |= MAG_F_MORE;
-				p->ip_id = bpf_ntohs(extension->check); /* the low half of the identification */
+				p->ip_id = bpf_ntohs(
+					extension->check); /* the low half of the identification */
 			}
 			t->proto = bpf_ntohs(extension->source) >> 8;
 			l4 += 8;
@@ -213,7 +218,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 		p->len = l4_len;
 		return true;
 	}
-	if (linear < (__s64)(t->proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr))) {
+	if (linear <
+	    (__s64)(t->proto == IPPROTO_TCP ? sizeof(struct tcphdr) : sizeof(struct udphdr))) {
 		p->flags |= MAG_F_PARTIAL;
 		p->payload_at = zero;
 		return true;
@@ -225,7 +231,8 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	if (!ports) {
 		__u8 type = source >> 8;
 		p->len = l4_len - sizeof(*udp);
-		if (t->proto == IPPROTO_ICMP ? type == 8 || type == 0 : type == 128 || type == 129) {
+		if (t->proto == IPPROTO_ICMP ? type == 8 || type == 0
+					     : type == 128 || type == 129) {
 			t->local_port = t->remote_port = bpf_ntohs(udp->len);
 			p->seq = bpf_ntohs(udp->check);
 		}
@@ -252,14 +259,15 @@ INLINE bool read_packet(const struct sk_buff *skb, const void *at, __be16 protoc
 	p->tcp_flags = middle >> 8;
 	p->len = l4_len - ((middle >> 4) & 15) * 4;
 	p->payload_at = (__u64)l4 + ((middle >> 4) & 15) * 4;
-	p->seq = bpf_ntohl(tcp->seq) + (p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
+	p->seq = bpf_ntohl(tcp->seq) +
+		 (p->tcp_flags >> 1 & 1); /* a SYN takes a sequence number but carries no byte */
 	p->ack = bpf_ntohl(tcp->ack_seq);
 	return true;
 }
 
 /* As read_packet, and false if the namespace is unwanted. */
-INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns, enum side side,
-		  struct packet *p)
+INLINE bool parse(const struct sk_buff *skb, const void *at, __be16 protocol, __u32 netns,
+		  enum side side, struct packet *p)
 {
 	if (!netns_wanted(netns) || !read_packet(skb, at, protocol, netns, side, p))
 		return false;

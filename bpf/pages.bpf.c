@@ -11,8 +11,8 @@
 #define SLABS 4
 
 struct page_query {
-	__u64 fd;    /* any TCP socket of the caller */
-	__u64 base;  /* the constant */
+	__u64 fd; /* any TCP socket of the caller */
+	__u64 base; /* the constant */
 	__u64 votes; /* slabs that agree, minus those that do not */
 };
 
@@ -25,7 +25,8 @@ struct walk_caches {
 
 static long one_cache(__u64 round, struct walk_caches *w)
 {
-	const struct kmem_cache *cache = (const void *)(w->at - bpf_core_field_offset(struct kmem_cache, list));
+	const struct kmem_cache *cache =
+		(const void *)(w->at - bpf_core_field_offset(struct kmem_cache, list));
 	w->at = (__u64)BPF_CORE_READ(cache, list.next);
 	if (!w->at || w->at == w->first)
 		return 1;
@@ -48,12 +49,14 @@ static long one_cache(__u64 round, struct walk_caches *w)
 	for (int i = 0; i < SLABS; i++) {
 		if (!at || at == list)
 			return 0;
-		const struct slab *slab = (const void *)(at - bpf_core_field_offset(struct slab, slab_list));
+		const struct slab *slab =
+			(const void *)(at - bpf_core_field_offset(struct slab, slab_list));
 		__u64 object = (__u64)BPF_CORE_READ(slab, freelist);
 		at = (__u64)BPF_CORE_READ(slab, slab_list.next);
 		if (!object)
 			continue;
-		__u64 base = (object & ~(PAGE_BYTES - 1ULL)) - (__u64)slab / bpf_core_type_size(struct page) * PAGE_BYTES;
+		__u64 base = (object & ~(PAGE_BYTES - 1ULL)) -
+			     (__u64)slab / bpf_core_type_size(struct page) * PAGE_BYTES;
 		if (w->base == base) {
 			w->votes++;
 		} else if (!w->votes) {

@@ -31,8 +31,8 @@ struct machine {
 	__u64 made_up; /* built headers: a bit per known byte; else 0 */
 	__u32 slot; /* slot of the expression */
 	__u32 pad;
-	__u32 have;    /* bytes that can be read */
-	__u32 length;  /* bytes of the packet */
+	__u32 have; /* bytes that can be read */
+	__u32 length; /* bytes of the packet */
 	__u32 a;
 	__u32 x;
 	__u32 at;
@@ -129,9 +129,15 @@ SUBPROGRAM int run_insn(__u32 level)
 	case 4: { /* arithmetic */
 		__u32 a = m->a;
 		switch (code & 0xf0) {
-		case 0x00: a += operand; break;
-		case 0x10: a -= operand; break;
-		case 0x20: a *= operand; break;
+		case 0x00:
+			a += operand;
+			break;
+		case 0x10:
+			a -= operand;
+			break;
+		case 0x20:
+			a *= operand;
+			break;
 		case 0x30:
 		case 0x90:
 			if (!operand) {
@@ -140,12 +146,24 @@ SUBPROGRAM int run_insn(__u32 level)
 			}
 			a = (code & 0xf0) == 0x30 ? a / operand : a % operand;
 			break;
-		case 0x40: a |= operand; break;
-		case 0x50: a &= operand; break;
-		case 0x60: a = operand < 32 ? a << (operand & 31) : 0; break;
-		case 0x70: a = operand < 32 ? a >> (operand & 31) : 0; break;
-		case 0x80: a = -a; break;
-		case 0xa0: a ^= operand; break;
+		case 0x40:
+			a |= operand;
+			break;
+		case 0x50:
+			a &= operand;
+			break;
+		case 0x60:
+			a = operand < 32 ? a << (operand & 31) : 0;
+			break;
+		case 0x70:
+			a = operand < 32 ? a >> (operand & 31) : 0;
+			break;
+		case 0x80:
+			a = -a;
+			break;
+		case 0xa0:
+			a ^= operand;
+			break;
 		}
 		m->a = a;
 		return 0;
@@ -156,7 +174,10 @@ SUBPROGRAM int run_insn(__u32 level)
 			m->at += k;
 			return 0;
 		}
-		bool yes = op == 0x10 ? a == operand : op == 0x20 ? a > operand : op == 0x30 ? a >= operand : (a & operand) != 0;
+		bool yes = op == 0x10   ? a == operand
+			   : op == 0x20 ? a > operand
+			   : op == 0x30 ? a >= operand
+					: (a & operand) != 0;
 		m->at += yes ? i->jt : i->jf;
 		return 0;
 	}
@@ -189,8 +210,10 @@ SUBPROGRAM __u64 make_up(struct subject *s, __u32 level)
 	__u8 ends = LOCAL_ADDR | REMOTE_ADDR, has = s->ends;
 	if (!s->direction || !s->proto || (has & ends) != ends)
 		return 0;
-	bool tx = s->direction == DIRECTION_TX, ports = (has & (LOCAL_PORT | REMOTE_PORT)) == (LOCAL_PORT | REMOTE_PORT);
-	__u32 both = tx ? s->local_port | (__u32)s->remote_port << 16 : s->remote_port | (__u32)s->local_port << 16;
+	bool tx = s->direction == DIRECTION_TX,
+	     ports = (has & (LOCAL_PORT | REMOTE_PORT)) == (LOCAL_PORT | REMOTE_PORT);
+	__u32 both = tx ? s->local_port | (__u32)s->remote_port << 16
+			: s->remote_port | (__u32)s->local_port << 16;
 	/* Both ports in network byte order. */
 	both = (both & 0x00ff00ff) << 8 | (both >> 8 & 0x00ff00ff);
 	/* The scratch buffer is aligned to words. */

@@ -22,9 +22,9 @@
 #define READ(src, ...) BPF_CORE_READ(src, __VA_ARGS__)
 #define READ_BITFIELD(src, field) BPF_CORE_READ_BITFIELD_PROBED(src, field)
 /* Makes `name` point to a header at `at`, whose layout the wire fixes. */
-#define HEADER(type, name, at)                                                                     \
-	struct type name##_copy;                                                                   \
-	bpf_probe_read_kernel(&name##_copy, sizeof(name##_copy), at);                              \
+#define HEADER(type, name, at)                                        \
+	struct type name##_copy;                                      \
+	bpf_probe_read_kernel(&name##_copy, sizeof(name##_copy), at); \
 	const struct type *name = &name##_copy
 /* The same for a member of a kernel structure that is read as a whole. */
 #define MEMBER(type, name, at) HEADER(type, name, at)
@@ -32,7 +32,9 @@
 #else
 
 extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
-#define CAST(type, ptr) ((const struct type *)bpf_rdonly_cast((const void *)(ptr), bpf_core_type_id_kernel(struct type)))
+#define CAST(type, ptr)                                            \
+	((const struct type *)bpf_rdonly_cast((const void *)(ptr), \
+					      bpf_core_type_id_kernel(struct type)))
 #define READ(src, ...) ___arrow(src, __VA_ARGS__)
 #define READ_BITFIELD(src, field) BPF_CORE_READ_BITFIELD(src, field)
 #define HEADER(type, name, at) const struct type *name = CAST(type, at)
@@ -55,11 +57,11 @@ extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 #define LOOP(rounds, callback, context) ((void)(callback), (void)(context))
 #define CURRENT_TASK CAST(task_struct, bpf_get_current_task())
 /* An interrupt between the two instructions gives two records the same number. */
-#define FETCH_ADD(at, by)                                                                          \
-	({                                                                                         \
-		__u64 before_it = *(at);                                                           \
-		__sync_fetch_and_add(at, by);                                                      \
-		before_it;                                                                         \
+#define FETCH_ADD(at, by)                     \
+	({                                    \
+		__u64 before_it = *(at);      \
+		__sync_fetch_and_add(at, by); \
+		before_it;                    \
 	})
 #else
 #define SUBPROGRAM __noinline

@@ -41,7 +41,7 @@ enum mag_hop {
 	MAG_SCHED_FORK = 38,
 	MAG_SCHED_EXIT = 39,
 	MAG_SCHED_SWITCHED = 40,
-	MAG_HEADS = 47,	 /* no hop: the counter index of payload heads */
+	MAG_HEADS = 47, /* no hop: the counter index of payload heads */
 	MAG_CUSTOM = 48, /* no hop: custom probes, from here on by their number */
 	MAG_HOPS = 64,
 };
@@ -57,30 +57,31 @@ enum mag_kind {
 };
 
 enum mag_flag {
-	MAG_F_IPV6 = 1,      /* the packet or socket is IPv6 */
+	MAG_F_IPV6 = 1, /* the packet or socket is IPv6 */
 	MAG_F_AT_RETURN = 2, /* taken at the return of the call */
-	MAG_F_PEEK = 4,      /* MSG_PEEK: the bytes stay in the queue */
-	MAG_F_ORDER = 4,     /* packets: order-only record of a flow that is sampled out; carries no sampling weight */
-	MAG_F_FRAGMENT = 8,  /* a later fragment: no ports, no range */
-	MAG_F_PARTIAL = 16,  /* a header was outside the linear part: range unknown */
-	MAG_F_MORE = 32,     /* more fragments follow; without MAG_F_FRAGMENT, the first fragment */
-	MAG_F_GROUP = 64,    /* received as multicast or broadcast: others may receive it too */
-	MAG_F_WHOLE = 128,   /* IPv4: must not be fragmented */
+	MAG_F_PEEK = 4, /* MSG_PEEK: the bytes stay in the queue */
+	MAG_F_ORDER = 4, /* packets: order-only record of a flow that is sampled out; carries no
+			    sampling weight */
+	MAG_F_FRAGMENT = 8, /* a later fragment: no ports, no range */
+	MAG_F_PARTIAL = 16, /* a header was outside the linear part: range unknown */
+	MAG_F_MORE = 32, /* more fragments follow; without MAG_F_FRAGMENT, the first fragment */
+	MAG_F_GROUP = 64, /* received as multicast or broadcast: others may receive it too */
+	MAG_F_WHOLE = 128, /* IPv4: must not be fragmented */
 };
 
 /* Why TCP sent a range again. */
 enum mag_resend {
 	MAG_RESEND_UNKNOWN = 0,
-	MAG_RESEND_FAST = 1,    /* in TCP_CA_Recovery */
+	MAG_RESEND_FAST = 1, /* in TCP_CA_Recovery */
 	MAG_RESEND_TIMEOUT = 2, /* in TCP_CA_Loss: timeout, or the slow start after it */
-	MAG_RESEND_PROBE = 3,   /* by the timer of the tail loss probe */
+	MAG_RESEND_PROBE = 3, /* by the timer of the tail loss probe */
 };
 
 /* The start of every record. Events, TCP samples, hits and heads have numbers per CPU, even if the
  * ring had no room for them. So a step of more than one is a loss. Other kinds carry the number of
  * the event that follows. */
 struct mag_header {
-	unsigned char hop;   /* enum mag_hop, or enum mag_kind */
+	unsigned char hop; /* enum mag_hop, or enum mag_kind */
 	unsigned char words; /* size of the record in 8-byte words */
 	unsigned short cpu;
 	unsigned int number;
@@ -91,14 +92,18 @@ struct mag_header {
 struct mag_event {
 	struct mag_header h;
 	unsigned long long cookie; /* socket cookie: the abstract id; 0 unknown */
-	unsigned long long flow;   /* see mag_flow; 0 none */
-	unsigned int seq;          /* TCP: first byte of the range; UDP super-packet: bytes per segment; ICMP echo: its number; first fragment: its bytes; later fragment: its offset; sched.switched: duration of the switch, ns */
-	unsigned int len;          /* payload bytes; first fragment: those of the whole datagram */
-	unsigned int skb;          /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread's last read without data */
+	unsigned long long flow; /* see mag_flow; 0 none */
+	unsigned int seq; /* TCP: first byte of the range; UDP super-packet: bytes per segment; ICMP
+			     echo: its number; first fragment: its bytes; later fragment: its
+			     offset; sched.switched: duration of the switch, ns */
+	unsigned int len; /* payload bytes; first fragment: those of the whole datagram */
+	unsigned int skb; /* bits 6..38 of skb->head; 0 none. app.recv: ns since this thread's last
+			     read without data */
 	unsigned int ifindex;
-	unsigned short ip_id; /* IPv4 identification, host order; IPv6 fragment: low half of its identification */
-	unsigned short segs;  /* gso_segs; at least 1 with a packet */
-	unsigned char flags;  /* enum mag_flag */
+	unsigned short ip_id; /* IPv4 identification, host order; IPv6 fragment: low half of its
+				 identification */
+	unsigned short segs; /* gso_segs; at least 1 with a packet */
+	unsigned char flags; /* enum mag_flag */
 	unsigned char tcp_flags;
 	unsigned char proto;
 	unsigned char ttl; /* time to live, hop limit; 0 without an IP header */
@@ -225,9 +230,9 @@ struct mag_rate {
 /* The result of a hit. */
 enum mag_detail {
 	MAG_DETAIL_FULL = 0,
-	MAG_DETAIL_COMPACT = 1,    /* records of events only */
+	MAG_DETAIL_COMPACT = 1, /* records of events only */
 	MAG_DETAIL_HISTOGRAMS = 2, /* sums only */
-	MAG_DETAIL_BOTH = 3,       /* full records and sums, to compare them */
+	MAG_DETAIL_BOTH = 3, /* full records and sums, to compare them */
 };
 
 /* The plan of one value of a custom probe. User space resolves the types and writes the path to the
@@ -235,16 +240,17 @@ enum mag_detail {
  * removes unused ones. */
 #define MAG_STEPS 8
 enum mag_base {
-	MAG_BASE_ARG = 0,    /* the argument numbered `arg` */
+	MAG_BASE_ARG = 0, /* the argument numbered `arg` */
 	MAG_BASE_RETURN = 1, /* the return value */
 	MAG_BASE_RECORD = 2, /* the tracepoint's record */
 };
 struct mag_read {
-	unsigned char base;  /* enum mag_base */
+	unsigned char base; /* enum mag_base */
 	unsigned char arg;
-	unsigned char steps; /* number of offsets: each is added to an address and read; the last read gives the value */
+	unsigned char steps; /* number of offsets: each is added to an address and read; the last
+				read gives the value */
 	unsigned char bytes; /* size of the value: 1, 2, 4, 8 */
-	unsigned char sign;  /* whether the value is signed */
+	unsigned char sign; /* whether the value is signed */
 	unsigned char shift; /* bit-field: its first bit and its bits; 0 bits for the whole value */
 	unsigned char bits;
 	unsigned char pad;
@@ -254,7 +260,7 @@ enum mag_side { MAG_SIDE_UNKNOWN = 0, MAG_SIDE_TX = 1, MAG_SIDE_RX = 2 };
 struct mag_plan {
 	unsigned char number; /* of the probe */
 	unsigned char values;
-	unsigned char side;    /* enum mag_side: the direction of packets here */
+	unsigned char side; /* enum mag_side: the direction of packets here */
 	unsigned char process; /* whether the current process is the subject */
 	unsigned char has_skb; /* sources of the identity; the path to each follows */
 	unsigned char has_sock;
@@ -274,7 +280,7 @@ struct mag_head {
 	unsigned int event; /* number of the event */
 	unsigned int seq;
 	unsigned int of_bytes; /* payload bytes of the packet */
-	unsigned int bytes;    /* bytes that follow, then zeros up to a whole word */
+	unsigned int bytes; /* bytes that follow, then zeros up to a whole word */
 	unsigned short ip_id;
 	unsigned char hop;
 	unsigned char proto;
@@ -296,18 +302,21 @@ enum mag_ability {
  * removes disabled code. mag_control has the settings that can change later. */
 #define MAG_MAX_NETNS 8
 struct mag_config {
-	unsigned long long hops;           /* bit per enum mag_hop */
+	unsigned long long hops; /* bit per enum mag_hop */
 	unsigned int netns[MAG_MAX_NETNS]; /* inode numbers of the wanted namespaces */
-	unsigned int netns_count;          /* 0: every namespace */
-	unsigned int jiffy_us;             /* unit of icsk_rto; 0 unknown */
-	unsigned int without;              /* abilities that this kernel lacks, a bit per enum mag_ability */
+	unsigned int netns_count; /* 0: every namespace */
+	unsigned int jiffy_us; /* unit of icsk_rto; 0 unknown */
+	unsigned int without; /* abilities that this kernel lacks, a bit per enum mag_ability */
 	unsigned int pad;
-	unsigned int tsc_mult;             /* events carry the TSC: ns = cycles * mult >> shift; 0: CLOCK_MONOTONIC */
+	unsigned int tsc_mult; /* events carry the TSC: ns = cycles * mult >> shift; 0:
+				  CLOCK_MONOTONIC */
 	unsigned int tsc_shift;
-	unsigned long long tsc_origin_ns;  /* time of the first counted cycle */
+	unsigned long long tsc_origin_ns; /* time of the first counted cycle */
 	unsigned long long bounds_ns[MAG_BOUND_SLOTS];
-	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* number of bounds below the shortest time of each step */
-	unsigned char rank[MAG_HOPS]; /* hops between which times are taken, from 1 on; 0 for other hops */
+	unsigned char bounds_below[MAG_STEPS_OF_TIME]; /* number of bounds below the shortest time
+							  of each step */
+	unsigned char rank[MAG_HOPS]; /* hops between which times are taken, from 1 on; 0 for other
+					 hops */
 };
 
 /* The filter, compiled by user space. Each test leads to a later one, or to a verdict. No test
@@ -320,19 +329,20 @@ enum mag_verdict {
 	MAG_DROP = 255,
 };
 enum mag_field {
-	MAG_FIELD_CPU = 1,    /* numbers: from value[0] to value[1] */
+	MAG_FIELD_CPU = 1, /* numbers: from value[0] to value[1] */
 	MAG_FIELD_PROTO = 2,
 	MAG_FIELD_NETNS = 3,
 	MAG_FIELD_IFINDEX = 4,
 	MAG_FIELD_SOCKET = 5,
-	MAG_FIELD_PORT = 6,   /* of either end */
+	MAG_FIELD_PORT = 6, /* of either end */
 	MAG_FIELD_SPORT = 7,
 	MAG_FIELD_DPORT = 8,
 	MAG_FIELD_TGID = 9,
 	MAG_FIELD_UID = 10,
 	MAG_FIELD_CGROUP = 11, /* the ancestor at level `arg` */
-	MAG_FIELD_HOP = 12,    /* a bit of value[0] per hop */
-	MAG_FIELD_HOST = 13,   /* addresses of either end: masked with mask, equal to value; `arg` is 1 for IPv6 */
+	MAG_FIELD_HOP = 12, /* a bit of value[0] per hop */
+	MAG_FIELD_HOST = 13, /* addresses of either end: masked with mask, equal to value; `arg` is
+				1 for IPv6 */
 	MAG_FIELD_SRC = 14,
 	MAG_FIELD_DST = 15,
 	MAG_FIELD_COMM = 16, /* 16 bytes, equal */
@@ -340,11 +350,11 @@ enum mag_field {
 	MAG_FIELDS = 18,
 };
 struct mag_test {
-	unsigned char field;     /* enum mag_field */
+	unsigned char field; /* enum mag_field */
 	/* The next test, or enum mag_verdict, in the order of the results: */
 	unsigned char otherwise; /* the test fails */
-	unsigned char then;      /* the test holds */
-	unsigned char unknown;   /* the hop cannot know */
+	unsigned char then; /* the test holds */
+	unsigned char unknown; /* the hop cannot know */
 	unsigned int arg;
 	unsigned long long value[2];
 	unsigned long long mask[2];
@@ -352,13 +362,13 @@ struct mag_test {
 /* Conditions that every event kept by the filter fulfils. They are checked first, when only the
  * ends of the event are known. They are never stricter than the tests. */
 struct mag_need {
-	unsigned long long hops;  /* a bit per accepted hop */
-	unsigned char proto;      /* protocol; 0 any */
-	unsigned char addr;       /* whether one of the addresses has to match */
-	unsigned char ipv6;       /* whether that is an IPv6 address */
+	unsigned long long hops; /* a bit per accepted hop */
+	unsigned char proto; /* protocol; 0 any */
+	unsigned char addr; /* whether one of the addresses has to match */
+	unsigned char ipv6; /* whether that is an IPv6 address */
 	unsigned char pad;
 	unsigned short port_from; /* range of ports, one of which has to match */
-	unsigned short port_to;   /* 0: any */
+	unsigned short port_to; /* 0: any */
 	unsigned long long value[2];
 	unsigned long long mask[2];
 };
@@ -385,7 +395,7 @@ struct mag_pcap {
 /* Limits on the events of one hop after the filter. 0 is no limit. */
 struct mag_sampler {
 	unsigned long long interval_ns; /* at most one event per interval, over all CPUs */
-	unsigned int one_in;            /* the first of every `one_in` events, per CPU */
+	unsigned int one_in; /* the first of every `one_in` events, per CPU */
 	unsigned int pad;
 };
 
@@ -398,20 +408,22 @@ enum mag_gate {
 /* Settings that user space writes while the programs run. */
 struct mag_control {
 	unsigned long long hops; /* bit per enum mag_hop: active hops */
-	unsigned int gate;       /* bits of enum mag_gate: which of the settings below are in use */
-	unsigned int filter;     /* slot of the active filter, plus 1; 0 none */
-	unsigned int learn;      /* whether to store sockets: the filter asks for facts that lower hops lack */
+	unsigned int gate; /* bits of enum mag_gate: which of the settings below are in use */
+	unsigned int filter; /* slot of the active filter, plus 1; 0 none */
+	unsigned int learn; /* whether to store sockets: the filter asks for facts that lower hops
+			       lack */
 	unsigned int flow_limit; /* keep flows with a hash up to this; all ones keeps every flow */
 	unsigned int wake_events; /* wake the reader after this many records of a CPU; 0 never */
-	unsigned int wake_bytes;  /* ... or after this many bytes */
+	unsigned int wake_bytes; /* ... or after this many bytes */
 	struct mag_sampler samplers[MAG_HOPS];
 	unsigned long long last_ns[MAG_HOPS]; /* time of the last event kept in an interval */
-	unsigned int snap[MAG_HOPS];	      /* payload bytes to keep at a hop */
-	unsigned int pcap;		      /* slot of the active pcap program, plus 1; 0 none */
-	unsigned int detail;		      /* enum mag_detail; read only if the gate is set */
-	unsigned long long rated;	      /* bit per enum mag_hop: hops that sum packets by flow, cgroup or reason */
-	unsigned int rate_slot;		      /* which of the two maps of rates is written */
-	unsigned int zero;		      /* always 0 */
+	unsigned int snap[MAG_HOPS]; /* payload bytes to keep at a hop */
+	unsigned int pcap; /* slot of the active pcap program, plus 1; 0 none */
+	unsigned int detail; /* enum mag_detail; read only if the gate is set */
+	unsigned long long
+		rated; /* bit per enum mag_hop: hops that sum packets by flow, cgroup or reason */
+	unsigned int rate_slot; /* which of the two maps of rates is written */
+	unsigned int zero; /* always 0 */
 	unsigned long long page_base; /* from a struct page to its memory; 0 unknown */
 	unsigned long long epoll_callback; /* address of ep_poll_callback; 0 unknown */
 };
@@ -421,14 +433,15 @@ struct mag_who {
 	unsigned int tgid;
 	unsigned int uid;
 	unsigned long long comm[2];
-	unsigned long long cgroups[MAG_CGROUP_LEVELS]; /* ids from the root down; 0 below the process's own cgroup */
+	unsigned long long cgroups[MAG_CGROUP_LEVELS]; /* ids from the root down; 0 below the
+							  process's own cgroup */
 };
 
 /* Counters of one CPU. `number` counts every event that should become a record, so events seen +
  * events lost = number, exactly. */
 struct mag_cpu {
 	unsigned long long number; /* number of the next event */
-	unsigned long long lost;   /* not yet reported by a loss record */
+	unsigned long long lost; /* not yet reported by a loss record */
 	unsigned long long lost_from_ns;
 	unsigned long long ready_cookie; /* socket whose reader this CPU is about to wake */
 	unsigned long long ready_ns;
@@ -442,7 +455,8 @@ struct mag_cpu {
 	unsigned int switch_to; /* the chosen task, plus 1; 0 not chosen yet */
 	unsigned int pad;
 	unsigned long long unread_bytes;
-	unsigned long long nested; /* nesting depth of programs that use scratch buffers on this CPU */
+	unsigned long long
+		nested; /* nesting depth of programs that use scratch buffers on this CPU */
 	unsigned long long lost_by_hop[MAG_HOPS];
 	/* Every hit of an active hop increments exactly one of these five. They count: records
 	 * (lost ones included); rejected by the filter; rejected because an input was unknown;

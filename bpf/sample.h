@@ -16,8 +16,10 @@ INLINE __u64 mixed(__u64 x)
  * neither namespace nor seed. */
 INLINE __u32 flow_hash(const struct subject *s)
 {
-	__u64 local = mixed(mixed(s->addr[0] + 0x9e3779b97f4a7c15ULL) + s->addr[1] * 3 + s->local_port);
-	__u64 remote = mixed(mixed(s->addr[2] + 0x9e3779b97f4a7c15ULL) + s->addr[3] * 3 + s->remote_port);
+	__u64 local =
+		mixed(mixed(s->addr[0] + 0x9e3779b97f4a7c15ULL) + s->addr[1] * 3 + s->local_port);
+	__u64 remote =
+		mixed(mixed(s->addr[2] + 0x9e3779b97f4a7c15ULL) + s->addr[3] * 3 + s->remote_port);
 	return mixed(local + remote + s->proto) >> 32;
 }
 
@@ -28,7 +30,8 @@ INLINE __u32 flow_hash(const struct subject *s)
 SUBPROGRAM int flow_sampled_out(struct subject *s)
 {
 	__u32 limit = control.flow_limit;
-	return can(MAG_CAN_SAMPLE) && s && limit != 0xffffffff && (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
+	return can(MAG_CAN_SAMPLE) && s && limit != 0xffffffff &&
+	       (s->ends & BOTH_ENDS) == BOTH_ENDS && flow_hash(s) > limit;
 }
 
 INLINE bool hop_sampled_out(struct mag_cpu *state, __u32 hop, __u64 now)
@@ -99,7 +102,8 @@ SUBPROGRAM int admit(struct mag_cpu *state, struct subject *s, struct mag_who *w
 			answer = other;
 	}
 	if (answer != YES) {
-		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop], 1);
+		__sync_fetch_and_add(answer == NO ? &state->filtered[hop] : &state->undecided[hop],
+				     1);
 		return KEPT_OUT;
 	}
 	__u32 left_out = flow_sampled_out(s);

@@ -26,7 +26,8 @@ struct {
 
 /* The filter for events of a task. The task is the process; the socket that woke it, if any, gives
  * the rest. */
-static __noinline int admit_task(struct mag_cpu *state, const struct task_struct *task, __u64 cookie, __u32 hop, __u64 now)
+static __noinline int admit_task(struct mag_cpu *state, const struct task_struct *task,
+				 __u64 cookie, __u32 hop, __u64 now)
 {
 	struct subject s = { .cookie = cookie, .hop = hop, .direction = direction_of(hop) };
 	struct mag_who who;
@@ -36,7 +37,8 @@ static __noinline int admit_task(struct mag_cpu *state, const struct task_struct
 	return admit(state, &s, &who, now);
 }
 
-INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u32 other, __u32 took_ns, __u64 now)
+INLINE void log_task(__u8 hop, __u64 cookie, const struct task_struct *task, __u32 other,
+		     __u32 took_ns, __u64 now)
 {
 	struct mag_cpu *state = this_cpu();
 	if (!state || !wanted(hop))

@@ -16,7 +16,8 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq);
 	}
-	log_socket(MAG_APP_SEND, sk, cookie_of(pointers, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_APP_SEND, sk, cookie_of(pointers, sk), seq, len, 0,
+		   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -34,8 +35,8 @@ int BPF_PROG(app_send, struct sock *sk, int ret, int flags)
 			return 0;
 		seq = READ(CAST(tcp_sock, sk), write_seq) - ret;
 	}
-	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN, bpf_get_current_pid_tgid(),
-		   now);
+	log_socket(MAG_APP_SEND, sk, cookie_of(TYPED, sk), seq, ret, MAG_F_AT_RETURN,
+		   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -71,8 +72,8 @@ INLINE int on_app_recv(enum pointer_kind pointers, const struct sock *sk, int re
 		return 0;
 	if (tcp)
 		seq = peek ? READ(CAST(tcp_sock, sk), copied_seq) : read_up_to(sk) - ret;
-	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, peek ? MAG_F_PEEK : 0, bpf_get_current_pid_tgid(),
-		   now);
+	log_socket(MAG_APP_RECV, sk, cookie_of(pointers, sk), seq, ret, peek ? MAG_F_PEEK : 0,
+		   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -93,7 +94,8 @@ INLINE int on_app_copy(enum pointer_kind pointers, const struct sk_buff *skb, in
 	__u32 seq = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP)
 		seq = READ(CAST(tcp_sock, sk), copied_seq);
-	__u64 cookie = pointers == TYPED ? READ(sk, __sk_common.skc_cookie.counter) : cookie_of(pointers, sk);
+	__u64 cookie = pointers == TYPED ? READ(sk, __sk_common.skc_cookie.counter)
+					 : cookie_of(pointers, sk);
 	log_socket(MAG_APP_COPY, sk, cookie, seq, len, 0, bpf_get_current_pid_tgid(), now);
 	return 0;
 }
@@ -122,7 +124,8 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 		if (!at || (__u64)at == (__u64)head)
 			return count + readers;
 		const struct wait_queue_entry *waiter =
-			CAST(wait_queue_entry, at - bpf_core_field_offset(struct wait_queue_entry, entry));
+			CAST(wait_queue_entry,
+			     at - bpf_core_field_offset(struct wait_queue_entry, entry));
 		at = READ(waiter, entry.next);
 		if (READ(waiter, private) || (__u64)READ(waiter, func) != control.epoll_callback) {
 			if (READ(waiter, flags) & WQ_FLAG_EXCLUSIVE)
@@ -131,11 +134,13 @@ SUBPROGRAM int sleepers(__u64 *sk_at)
 				count++;
 			continue;
 		}
-		const struct eppoll_entry *entry =
-			CAST(eppoll_entry, (const void *)waiter - bpf_core_field_offset(struct eppoll_entry, wait));
+		const struct eppoll_entry *entry = CAST(
+			eppoll_entry,
+			(const void *)waiter - bpf_core_field_offset(struct eppoll_entry, wait));
 		const struct eventpoll *ep = READ(entry, base, ep);
 		const void *in = &ep->wq.head, *above = &ep->poll_wait.head;
-		if ((__u64)READ(ep, wq.head.next) != (__u64)in || (__u64)READ(ep, poll_wait.head.next) != (__u64)above)
+		if ((__u64)READ(ep, wq.head.next) != (__u64)in ||
+		    (__u64)READ(ep, poll_wait.head.next) != (__u64)above)
 			count++;
 	}
 	return count + readers + ((__u64)at != (__u64)head);
@@ -181,6 +186,7 @@ int BPF_PROG(sock_full, int code, struct sock *sk)
 {
 	if (!wanted(MAG_SOCK_FULL) || !socket_wanted(sk))
 		return 0;
-	log_socket(MAG_SOCK_FULL, sk, READ(sk, __sk_common.skc_cookie.counter), 0, 0, 0, 0, clock_now());
+	log_socket(MAG_SOCK_FULL, sk, READ(sk, __sk_common.skc_cookie.counter), 0, 0, 0, 0,
+		   clock_now());
 	return 0;
 }

@@ -22,7 +22,8 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1); /* user space sets the number of pairs and the sizes below, where needed */
+	__uint(max_entries,
+	       1); /* user space sets the number of pairs and the sizes below, where needed */
 	__type(key, __u32);
 	__type(value, struct mag_pair);
 } pairs SEC(".maps");
@@ -56,7 +57,8 @@ struct rates rates_0 SEC(".maps"), rates_1 SEC(".maps");
  * split or merged. */
 INLINE __u32 wire_of(__u32 seq, __u32 len, __u16 ip_id, __u8 proto)
 {
-	return seq ^ (len << 16 | len >> 16) ^ (proto == IPPROTO_TCP ? 0 : (__u32)ip_id << 8) ^ (__u32)proto << 24;
+	return seq ^ (len << 16 | len >> 16) ^ (proto == IPPROTO_TCP ? 0 : (__u32)ip_id << 8) ^
+	       (__u32)proto << 24;
 }
 
 /* Whether hits are added to sums, and whether sums are their only result. Called only if the gate
@@ -133,7 +135,8 @@ SUBPROGRAM int count_rate(__u64 id, __u32 kind, __u32 hop, __u32 packets, __u32 
 	struct mag_rate_key key = { .id = id, .kind = kind, .hop = hop };
 	/* Read once, so that both lookups use the same map. */
 	bool second = control.rate_slot & 1;
-	struct mag_rate *rate = second ? bpf_map_lookup_elem(&rates_1, &key) : bpf_map_lookup_elem(&rates_0, &key);
+	struct mag_rate *rate =
+		second ? bpf_map_lookup_elem(&rates_1, &key) : bpf_map_lookup_elem(&rates_0, &key);
 	if (!rate) {
 		struct mag_rate none = {};
 		if (second) {

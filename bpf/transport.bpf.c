@@ -22,7 +22,8 @@ struct {
 /* Fires for every chunk that sendmsg copies, under the socket lock. The first chunk of a call gives
  * its start. */
 SEC("tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const struct sk_buff *skb, int size_goal)
+int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const struct sk_buff *skb,
+	     int size_goal)
 {
 	if (!socket_hop(MAG_TCP_SEND) || !socket_wanted(sk))
 		return 0;
@@ -46,7 +47,8 @@ INLINE int on_tcp_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);
-	log_socket(MAG_TCP_SEND, sk, cookie_of(pointers, sk), seq, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_TCP_SEND, sk, cookie_of(pointers, sk), seq, len, 0,
+		   bpf_get_current_pid_tgid(), now);
 	return 0;
 }
 
@@ -57,7 +59,8 @@ INLINE int on_udp_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	if (READ(sk, __sk_common.skc_family) != family || !socket_wanted(sk))
 		return 0;
 	__u64 now = clock_now();
-	log_socket(MAG_UDP_SEND, sk, cookie_of(pointers, sk), 0, len, 0, bpf_get_current_pid_tgid(), now);
+	log_socket(MAG_UDP_SEND, sk, cookie_of(pointers, sk), 0, len, 0, bpf_get_current_pid_tgid(),
+		   now);
 	return 0;
 }
 
@@ -162,7 +165,8 @@ INLINE int on_tcp_recv(enum pointer_kind pointers, const struct sock *sk, const 
 		struct packet p = {};
 		if (tcp_segment(sk, skb, &p)) {
 			p.segs = segments_of(skb);
-			if ((can(MAG_CAN_PCAP) && control.pcap) || (can(MAG_CAN_PAYLOAD) && control.snap[MAG_TCP_RECV])) {
+			if ((can(MAG_CAN_PCAP) && control.pcap) ||
+			    (can(MAG_CAN_PAYLOAD) && control.snap[MAG_TCP_RECV])) {
 				/* The data starts at the TCP header. The IP header still precedes
 				 * it. */
 				__u8 offset = 0;
@@ -198,7 +202,8 @@ INLINE __u32 why_again(const struct sock *sk)
 	case TCP_CA_LOSS:
 		return MAG_RESEND_TIMEOUT;
 	}
-	return READ(icsk, icsk_pending) == ICSK_TIME_LOSS_PROBE ? MAG_RESEND_PROBE : MAG_RESEND_UNKNOWN;
+	return READ(icsk, icsk_pending) == ICSK_TIME_LOSS_PROBE ? MAG_RESEND_PROBE
+								: MAG_RESEND_UNKNOWN;
 }
 
 /* TCP retransmits a range. Fires after the device got it. Newer kernels (6.18, not 6.12) also fire
@@ -217,7 +222,8 @@ int BPF_PROG(tcp_retransmit, const struct sock *sk, const struct sk_buff *skb)
 	__u8 flags = READ(tcb, tcp_flags);
 	__u32 seq = READ(tcb, seq) + (flags >> 1 & 1);
 	log_range(state, MAG_TCP_RETRANSMIT, sk, READ(sk, __sk_common.skc_cookie.counter), seq,
-		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0, clock_now());
+		  READ(tcb, end_seq) - seq - (flags & 1), 0, flags, why_again(sk), 0, 0,
+		  clock_now());
 	return 0;
 }
 
@@ -227,7 +233,8 @@ INLINE void log_udp_recv(const struct sock *sk, __u64 cookie, const struct sk_bu
 	__u64 now = clock_unless_gated();
 	const struct net_device *dev = FOLLOW(sk_buff, skb, dev);
 	struct packet p;
-	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol), netns_of_socket(sk), false, &p)) {
+	if (parse(skb, READ(skb, head) + READ(skb, network_header), READ(skb, protocol),
+		  netns_of_socket(sk), false, &p)) {
 		p.order = !READ(sk, __sk_common.skc_dport) | control.zero;
 		log_packet(MAG_UDP_RECV, &p, cookie, dev ? READ(dev, ifindex) : 0, 0, 0, now);
 	}

@@ -28,6 +28,7 @@ tests_need() {
 ls /usr/sbin/tcpdump /usr/bin/tcpdump|the tests hold captures against its own|tcpdump|tcpdump|tcpdump
 ls /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool|the tests switch segmentation off with it|ethtool|ethtool|ethtool
 ls /usr/sbin/nft /usr/bin/nft|the tests lose packets with it|nftables|nftables|nftables
+command -v clang-format|checks the format of the kernel side|clang-format|clang-tools-extra|clang
 LIST
 }
 

@@ -5,11 +5,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define EMPTY(name, point)                                                                                             \
-	SEC("tp_btf/" point)                                                                                           \
-	int name(void *ctx)                                                                                            \
-	{                                                                                                              \
-		return 0;                                                                                              \
+#define EMPTY(name, point)   \
+	SEC("tp_btf/" point) \
+	int name(void *ctx)  \
+	{                    \
+		return 0;    \
 	}
 
 EMPTY(app_send, "sock_send_length")
@@ -45,11 +45,11 @@ int dev_xmit_record(void *ctx)
 	return 0;
 }
 
-#define EMPTY_HOOK(name)                                                                                               \
-	SEC("netfilter")                                                                                               \
-	int name(struct bpf_nf_ctx *ctx)                                                                               \
-	{                                                                                                              \
-		return NF_ACCEPT;                                                                                      \
+#define EMPTY_HOOK(name)                 \
+	SEC("netfilter")                 \
+	int name(struct bpf_nf_ctx *ctx) \
+	{                                \
+		return NF_ACCEPT;        \
 	}
 
 EMPTY_HOOK(ip_out)
