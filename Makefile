@@ -40,6 +40,7 @@ test-kernels: setup-tests
 lint: setup
 	$(CARGO) fmt --check
 	scripts/check-format
+	scripts/check-docs
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --no-deps --workspace $(FEATURES)
 	scripts/check-deny.sh
