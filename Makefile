@@ -1,19 +1,20 @@
-# `make run` and `make test` are all that is needed; both first install what is missing (scripts/setup.sh).
+# `make run` and `make test` suffice; both first install missing packages (scripts/setup.sh).
 
 .PHONY: run build test test-all test-kernels lint bench fuzz-smoke setup setup-tests clean
 
 CARGO ?= cargo
-# SQL over recordings; `make build FEATURES=` leaves it out, which is built much sooner and is smaller.
+# SQL over recordings. `make build FEATURES=` leaves it out, which builds faster and is smaller.
 FEATURES ?= --features magnet-scope/query
-# Root tests need the binary and the test programs built by the ordinary user.
+# An ordinary user builds the binary and the programs of root tests.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
-# The demo has no use for SQL, buckets and the window, which take longest to build.
+# The demo does not use SQL, buckets and the window, which take longest to build.
 run: setup
 	$(CARGO) build --profile quick --bin magnet-scope --no-default-features
 	$(SUDO) ./target/quick/magnet-scope demo
 
-# The binary has no symbols; these and its line tables are in magnet-scope.debug beside it, where gdb and perf look for them.
+# The binary has no symbols. magnet-scope.debug in the same folder has them and the line tables; gdb and perf
+# find it there.
 build: setup
 	$(CARGO) build --release --bin magnet-scope $(FEATURES)
 	scripts/split-symbols.sh target/release/magnet-scope
@@ -25,11 +26,13 @@ setup-tests:
 	@scripts/setup.sh --tests
 	scripts/setup-clients.sh
 
-# Every test but those of test-all. Tests that need root run as root where that can be had, and say so where it cannot.
+# Every test but those of test-all. Tests that need root run as root if possible, else they report that they
+# were skipped.
 test: setup-tests
 	scripts/test.sh
 
-# Also every stock kernel, emulated machines, ten minutes under load, and fuzzing. Runs unattended and ends with a table.
+# Also every stock kernel, emulated machines, ten minutes under load, and fuzzing. Runs unattended and ends
+# with a table.
 test-all: setup-tests
 	scripts/test-all.sh
 

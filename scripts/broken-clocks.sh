@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# An emulated machine whose clocks break while both ends of real traffic inside it are recorded: it counts time with something else, it
-# sleeps, and it counts with the first thing again.
+# Records both ends of real traffic inside an emulated machine whose clocks break: its clocksource changes, it
+# sleeps, and its clocksource changes back.
 #
 # usage: scripts/broken-clocks.sh FOLDER MAGNET_SCOPE TRAFFIC
-# TRAFFIC is a program of which `guest_echoes` and `guest_breaks_its_clocks` are ignored tests. Leaves the recordings of the two
-# namespaces in FOLDER/asks and FOLDER/answers and the console beside them; says why where it cannot.
+# TRAFFIC is a program with the ignored tests `guest_echoes` and `guest_breaks_its_clocks`. Leaves the
+# recordings of the two namespaces in FOLDER/asks and FOLDER/answers, with the console. Prints the reason if
+# it cannot run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 binary=$2 traffic=$3

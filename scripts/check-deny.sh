@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Licences and advisories of the dependencies, by deny.toml.
+# Checks licences and advisories of the dependencies, by deny.toml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

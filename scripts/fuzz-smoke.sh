@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A minute of fuzzing a target (FUZZ_SECS for another time, FUZZ_TARGETS for some of them), where cargo-fuzz is there.
+# Fuzzes each target for a minute (FUZZ_SECS for another time, FUZZ_TARGETS for some of them), if cargo-fuzz
+# is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,7 +8,7 @@ if ! cargo fuzz --version >/dev/null 2>&1; then
     echo "skipped, because cargo-fuzz is not installed (cargo install cargo-fuzz); \`make test\` feeds the parsers random bytes too"
     exit 0
 fi
-# The sanitizers' flags are taken by nightly compilers only.
+# Only nightly compilers accept the sanitizers' flags.
 if rustc --version | grep nightly >/dev/null; then
     cargo=(cargo)
 elif rustup toolchain list 2>/dev/null | grep '^nightly' >/dev/null; then
@@ -17,7 +18,7 @@ else
     exit 0
 fi
 for target in ${FUZZ_TARGETS:-$(cargo fuzz list)}; do
-    # A target can have words of its language, and texts to begin with.
+    # A target can have a dictionary, and seeds.
     arguments=("$target")
     if [ -d "fuzz/seeds/$target" ]; then
         mkdir -p "fuzz/corpus/$target"

@@ -1,4 +1,5 @@
-"""Traffic for scripts/record-golden.sh, between the namespaces `client` and `server`; and the damage done to one recording."""
+"""Traffic for scripts/record-golden.sh, between the namespaces `client` and `server`, and the damage of one
+recording."""
 
 import ctypes
 import os
@@ -14,12 +15,12 @@ SERVER6 = "fd78::2"
 
 
 def within(host, work):
-    """Runs `work` in a thread of its own in a namespace; sockets made there stay there."""
+    """Runs `work` in a thread of its own in a namespace. Its sockets stay in that namespace."""
     result = []
 
     def run():
         with open(f"/run/netns/{host}") as namespace:
-            # os.setns is there from Python 3.12 on
+            # os.setns exists since Python 3.12.
             if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
         result.append(work())
@@ -51,7 +52,7 @@ def read(end, count):
 
 
 def tcp():
-    """A stream up and another one down; over the lossy network in one scene, over a sound one in the other."""
+    """A stream in each direction; over the lossy network in one scene, over a sound one in the other."""
     client, server = connection((SERVER, 5000))
     for sender, reader, size, times in [(client, server, 3000, 40), (server, client, 1800, 10)]:
         other = threading.Thread(target=read, args=(reader, size * times))
@@ -63,7 +64,7 @@ def tcp():
 
 
 def burst():
-    """Bursts into a small receive buffer, of which a slow reader takes a part."""
+    """Bursts into a small receive buffer, partly read by a slow reader."""
     server = udp("server", (SERVER, 5001))
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 6000)
     client = udp("client", ("10.78.0.1", 0))
@@ -90,14 +91,15 @@ def mixed():
 
 
 def spaced():
-    """The same a few times, so far apart that the recorder makes a batch of each."""
+    """The same a few times, far enough apart that the recorder makes a batch of each."""
     for _ in range(5):
         mixed()
         time.sleep(0.8)
 
 
 def flood():
-    """More than the smallest ring holds, on one CPU, while the recorder stands still; then a little that it sees."""
+    """More records than the smallest ring holds, on one CPU, while the recorder is stopped; then a few that
+    it sees."""
     os.sched_setaffinity(0, {0})
     recorder = int(sys.argv[2])
     server = udp("server", (SERVER, 5004))

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Three emulated machines, each wired to both others and each with a wall clock and a clock rate of its own, record their ends of real
-# traffic; or, where certificates are given, two of them have agents and the third watches both live.
+# Boots three emulated machines that record their ends of real traffic. Each is wired to both others, with a
+# wall clock and a clock rate of its own. With certificates, two of them have agents and the third follows
+# both live.
 #
 # usage: scripts/machines.sh FOLDER MAGNET_SCOPE TRAFFIC [CERTIFICATES]
-# TRAFFIC is the end-to-end program of tests: `guest_asks`, `guest_serves`, `guest_mirrors`, `live::guest_watches` and `live::guest_is_watched` of its module `machines` are
-# ignored tests. Leaves the
-# recordings in FOLDER/client, FOLDER/server and FOLDER/mirror and the consoles beside them; says why where it cannot. CERTIFICATES is a
-# folder with those of host-client, host-server and viewer-me. What the third machine has seen and recorded is in FOLDER/mirror then.
+# TRAFFIC is the end-to-end program of tests. Its module `machines` has the ignored tests `guest_asks`,
+# `guest_serves`, `guest_mirrors`, `live::guest_watches` and `live::guest_is_watched`. Leaves the recordings
+# in FOLDER/client, FOLDER/server and FOLDER/mirror, with the consoles. Prints the reason if it cannot run.
+# CERTIFICATES is a folder with those of host-client, host-server and viewer-me. FOLDER/mirror then has the
+# third machine's view and recording.
 #
-# In each machine a namespace `end` with 10.88.N.2 is recorded, and the machine itself forwards for it. So what netem does at the
-# machine's own devices lies between the recorded hosts: 1 ms from the client, 6 ms from the server, 3 ms from the mirror, at 100 Mbit/s.
+# In each machine a namespace `end` with 10.88.N.2 is recorded, and the machine itself forwards for it. So
+# netem at the machine's own devices delays traffic between the recorded hosts: 1 ms from the client, 6 ms
+# from the server, 3 ms from the mirror, at 100 Mbit/s.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$1 binary=$2 traffic=$3 certificates=${4:-}
@@ -56,7 +59,7 @@ if [ -d /tls ]; then
         agent=$!
         until /bin/magnet-scope agent about unix:/run/magnet-scope/agent.sock >/dev/null 2>&1 || ! kill -0 $agent; do sleep 0.1; done
         timeout 240 $ip netns exec end /bin/traffic $test --ignored --exact --nocapture
-        # the third has read all of it and powers off; until then it is there
+        # The third machine reads all of it and powers off. Until then this one stays up.
         timeout 120 /bin/traffic machines::live::guest_is_watched --ignored --exact --nocapture
         kill -INT $agent
         wait $agent
@@ -79,7 +82,8 @@ INIT
 guest_pack "$work/image"
 
 mkdir -p "$out"
-# Timers of fixed frequency: two kernels that measure an emulated TSC on a busy machine get rates hundreds of ppm apart.
+# Timers of fixed frequency: two kernels that measure an emulated TSC on a busy machine get rates hundreds of
+# ppm apart.
 declare -A number=([client]=1 [server]=2 [mirror]=3)
 boot() {
     local role=$1 base=$2 other wires=()

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Records the golden sessions anew into tests/golden: small recordings of real traffic that tests/golden.rs replays without
-# privileges. Rarely needed: a change of meaning is accepted by accepting the snapshots (tests/golden/README.md); the
-# recordings themselves only change when the format does.
+# Records the golden sessions in tests/golden: small recordings of real traffic that tests/golden.rs replays
+# without privileges. Rarely needed: an intended change of output is accepted in the snapshots
+# (tests/golden/README.md). The recordings change only with the format.
 #
 # usage: scripts/record-golden.sh [NAME…]     (as root; default: all of them)
-# Needs unshare, iproute2, nftables and python3. Names and addresses in the recordings are neutral: the host is called
-# `node`, addresses are those of the two namespaces made here, and what tells one machine from another is taken out.
+# Needs unshare, iproute2, nftables and python3. Names and addresses in the recordings are neutral: the host
+# is called `node`, addresses are those of the two namespaces made here, and identifiers of the machine are
+# removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ "${1:-}" != --inside ]; then
     [ "$(id -u)" = 0 ] || { echo "recording needs root" >&2; exit 1; }
     cargo build --bin magnet-scope
-    # names of namespaces and the name of the host are private to what runs inside
+    # Names of namespaces and the name of the host are private to the processes inside.
     exec unshare --uts --mount --propagation private "$0" --inside "$@"
 fi
 shift
@@ -37,10 +38,10 @@ for end in client:1 server:2; do
     ip -n "$host" link set v0 up
 done
 server() { ip netns exec server "$@"; }
-# Neighbours are known beforehand, so that recordings are about the traffic alone.
+# Neighbours are set in advance, so recordings have the traffic alone.
 server python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"", ("10.78.0.1", 9))'
 
-# traffic SCENE: real sockets; each end runs in its own namespace, in a thread of its own.
+# traffic SCENE: real sockets. Each end runs in its own namespace, in a thread of its own.
 traffic() { python3 scripts/golden-traffic.py "$1" "$recorder"; }
 
 # record NAME SCENE ARGUMENT…: captures a scene into tests/golden/NAME/session.
@@ -60,16 +61,16 @@ record() {
     recorder=
 }
 
-# What is left that tells one machine from another.
+# Removes the remaining identifiers of the machine.
 neutral() {
     sed -i -e 's/^boot_id = .*/boot_id = "00000000-0000-0000-0000-000000000000"/' \
         -e 's/^\(kernel = "[0-9.]*\)[^"]*"/\1"/' "$golden/$1/session/meta.toml"
-    # The files were edited on purpose: their checksums are made again.
+    # The files were edited on purpose, so their checksums are computed again.
     cargo run --quiet -p magscope-session --example reseal -- "$golden/$1/session"
 }
 
 both=(--netns client --netns server)
-# The scheduler's own events are those of the whole machine: none of them belongs into a file that others read.
+# The scheduler's own events are those of the whole machine, and must not be published.
 every=(--hops all,-sched.switch,-sched.wakeup,-sched.fork,-sched.exit)
 for name in "${wanted[@]}"; do
     case $name in
@@ -93,7 +94,7 @@ for name in "${wanted[@]}"; do
         half) record half mixed --netns client ;;
         lost) record lost flood "${both[@]}" --hops ip.out,dev.recv,udp.recv,app.recv --ring-size 1M ;;
         damaged)
-            # a recording of its own: one byte of it is another, and its end is missing
+            # A recording of its own: one byte of it differs, and its end is missing.
             record damaged spaced "${both[@]}"
             python3 scripts/golden-traffic.py damage "$golden/damaged/session/events-0000.arrows"
             ;;

@@ -3,11 +3,13 @@
 
 usage: scripts/run-documents.py MAGNET_SCOPE
 
-Commands are taken out of the documents: each line of a block of `sh`, and each command that stands in the text. PLAN says of each how it is
-run, or why not. A command without a line in PLAN fails, and so does a line of PLAN without its command.
+Commands come from the documents: each line of a block of `sh`, and each command in the text. PLAN has for
+each the method, or the reason why it is not run. A command without a line in PLAN fails, and so does a line
+of PLAN without its command.
 
-Hosts have namespaces of their own for the network, the mounts and the host name, on one bridge without a way out. Their /etc is a copy, so the
-machine's own /etc/hosts is never changed. A host is where the prompt before a command says (`web-1$`), else `viewer`.
+Hosts have their own namespaces for network, mounts and host name, on one bridge without a route to the
+outside. Their /etc is a copy, so the machine's own /etc/hosts is never changed. The prompt before a command
+names its host (`web-1$`); without a prompt it is `viewer`.
 """
 
 import os
@@ -35,11 +37,11 @@ ALIASES = {"bus": ["bus.example.org"]}
 
 
 class Ends:
-    """Runs to its end, with success; meanwhile there is traffic."""
+    """Runs to its end, with success, while there is traffic."""
 
 
 class Serves:
-    """Runs until the document's end; it is there when it says these words."""
+    """Runs until the document's end. It is ready when it prints these words."""
 
     def __init__(self, words, also=()):
         self.words, self.also = words, also
@@ -60,7 +62,7 @@ class Interrupted:
 
 
 class NotRun:
-    """Is not run, for this reason."""
+    """Is not run, with this reason."""
 
     def __init__(self, reason):
         self.reason = reason
@@ -136,7 +138,7 @@ PLAN = {
     },
 }
 
-# Recordings in place of the names of README.md's table.
+# Recordings that replace the names in README.md's table.
 FILLED = {"DIR…": "client.session server.session", "BEFORE": "client.session", "AFTER": "server.session",
           "A": "client.session", "B": "server.session", "OUT": "out"}
 
@@ -145,7 +147,7 @@ IN_TEXT = re.compile(r"`((?:sudo )?magnet-scope(?:\s[^`]*)?)`")
 
 
 def commands(document):
-    """Every command of a document, once, in order: with its prompt, single spaces and no remark."""
+    """Every command of a document, once, in order: with its prompt, single spaces and no comment."""
     found, text, block = [], [], None
     for line in (ROOT / document).read_text().split("\n"):
         if line.startswith("```"):
@@ -162,7 +164,7 @@ def commands(document):
 
 
 def uncovered():
-    """What stands in only one of the documents and PLAN."""
+    """Commands that only one of the documents and PLAN has."""
     problems = []
     for document, plan in PLAN.items():
         there = commands(document)
@@ -248,14 +250,14 @@ while True:
 
 
 class Scene:
-    """Hosts, what runs on them, and where it writes."""
+    """Hosts, their processes, and their output."""
 
     def __init__(self, directory, binary):
         self.dir, self.bin, self.processes, self.hosts, self.serving = Path(directory), Path(directory) / "bin", [], {}, []
         self.bin.mkdir()
         (self.bin / "magnet-scope").symlink_to(binary)
         if shutil.which("sudo") is None:
-            # Here everybody is root.
+            # Every user here is root.
             (self.bin / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
             (self.bin / "sudo").chmod(0o755)
         self.binary, self.logs = binary, 0
@@ -311,7 +313,7 @@ class Scene:
         there = lambda: all((host.dir / "work" / file).exists() for file in files)
         wait_for(lambda: f"{host.name}: `{plain}` makes {files}:\n{text()}", lambda: there() or process.poll() is not None)
         if process.poll() is None:
-            time.sleep(2)  # some of what is to be recorded
+            time.sleep(2)  # time to record some traffic
             process.send_signal(signal.SIGINT)
         if process.wait(PATIENCE) != 0 or not there():
             raise SystemExit(f"{host.name}: `{plain}` failed:\n{text()}")
@@ -343,7 +345,7 @@ class Scene:
             raise SystemExit(f"{host.name}: `{plain}` failed ({status}):\n{seen.decode(errors='replace')[-4000:]}")
 
     def copy(self, source, host, folder, *names):
-        """Carries files to where the documents say that they are."""
+        """Copies files to their places in the documents."""
         to = self.hosts[host].dir / folder
         to.mkdir(parents=True, exist_ok=True)
         for name in names:
@@ -383,7 +385,7 @@ def agents(scene, plan):
             conf = re.search(r"```\n# bus.conf\n(.*?)```", (ROOT / AGENTS).read_text(), re.S)[1]
             (work / "bus.conf").write_text(conf.replace("/var/lib/nats", str(work / "nats")))
         if "--via" in command and "agent" in command:
-            # One agent a host: the bus goes on, the others end.
+            # One agent a host: the bus continues, the others end.
             kept = [one for one in scene.serving if "nats-server" in one.args[-1]]
             scene.serving = [one for one in scene.serving if one not in kept]
             scene.stop_serving()
@@ -417,7 +419,7 @@ def readme(scene, plan):
         if isinstance(how, NotRun):
             continue
         if " record " in command:
-            # Both at the same time, as two people would.
+            # Both at the same time, like two users.
             print(f"{name}$ {plain}", flush=True)
             log = scene.log()
             recorders.append((name, plain, log, scene.hosts[name].start(plain, log)))

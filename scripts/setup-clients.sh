@@ -1,28 +1,29 @@
 #!/usr/bin/env bash
-# Installs the tools that the tests hold exports against: outside the repository, and none of them is needed to run magnet-scope. What
-# cannot be installed is said, and its tests say that they were skipped.
+# Installs the tools that the tests compare exports with. They go outside the repository, and magnet-scope
+# runs without them. Reports failed installations; the tests of these tools are then skipped with a message.
 set -uo pipefail
 
 say() { printf 'setup-clients: %s\n' "$*" >&2; }
 clients=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/clients
 
-# Debian's own: what is not there in other distributions is skipped by its tests.
+# Debian's packages. On other distributions, the tests of missing ones are skipped.
 missing=()
 for name in tshark babeltrace2 zstd xdotool; do
     command -v "$name" >/dev/null || missing+=("$name")
 done
-# A Prometheus that scrapes, and checks what it scrapes.
+# A Prometheus that scrapes, and checks the result.
 { command -v prometheus && command -v promtool; } >/dev/null || missing+=(prometheus)
-# A display that nobody sees and pictures of it, for the window's tests.
+# A virtual display and its screenshots, for the window's tests.
 command -v Xvfb >/dev/null || missing+=(xvfb libgl1-mesa-dri)
 command -v import >/dev/null || missing+=(imagemagick)
-# A bus for the tests of agents, who start their own: the service that comes with it is not to run.
+# A bus for the tests of agents, which start their own. The package's service must not run.
 command -v nats-server >/dev/null || [ -x /usr/sbin/nats-server ] || missing+=(nats-server)
 if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
     as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
     say "installing ${missing[*]}"
-    # Programs are wanted, and no service: Debian asks this file before it starts one. One that is there already stays as it is.
+    # The programs are needed without services. Debian runs this file before it starts a service. An existing
+    # file stays.
     policy=/usr/sbin/policy-rc.d
     forbids=
     if [ ! -e "$policy" ]; then
@@ -34,7 +35,7 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null; then
         say "could not install ${missing[*]}: their tests are skipped"
     trap - INT TERM
     [ -z "$forbids" ] || "${as_root[@]}" rm -f "$policy"
-    # Nor at the next boot.
+    # The service must not start at the next boot either.
     for service in prometheus nats-server; do
         [[ " ${missing[*]} " != *" $service "* ]] || ! command -v systemctl >/dev/null ||
             "${as_root[@]}" systemctl -q disable "$service.service" >&2
@@ -63,7 +64,7 @@ if ! "$clients/bin/python" -c 'import boto3, moto.server' 2>/dev/null; then
     say "installing an S3 server and its client"
     "$clients/bin/pip" install -q 'moto[s3,server]' boto3 >&2 || say "could not: their tests are skipped"
 fi
-# LBL's NetLogger parser lives on in Pegasus; only that part of it is wanted, without all that Pegasus needs.
+# LBL's NetLogger parser is part of Pegasus. Only that part is installed, without the dependencies of Pegasus.
 if ! "$clients/bin/python" -c 'import Pegasus.netlogger' 2>/dev/null; then
     say "installing LBL's NetLogger parser"
     work=$(mktemp -d)

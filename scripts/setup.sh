@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what building and running magnet-scope needs and this machine lacks, and says what and why.
+# Installs the packages that building and running magnet-scope needs and this machine lacks, and prints their
+# purpose.
 #
-# usage: scripts/setup.sh [--tests]     (--tests: also what only the tests need)
+# usage: scripts/setup.sh [--tests]     (--tests: also packages for the tests and checks)
 set -euo pipefail
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -9,7 +10,7 @@ fail() { say "$*"; exit 1; }
 
 [ "$(uname -s)" = Linux ] || fail "magnet-scope captures on Linux only; this is $(uname -s)"
 
-# Each line: how to see whether it is there | why | package on apt | on dnf | on pacman
+# Each line: check for presence | purpose | package on apt | on dnf | on pacman
 needs() {
     cat <<'LIST'
 command -v cc|links Rust programs and compiles libbpf|gcc libc6-dev|gcc glibc-devel|gcc
@@ -45,7 +46,7 @@ else manager=none column=3; fi
 
 packages=()
 while IFS='|' read -r -a row; do
-    # `ls` fails when any of several patterns has no match, so what it printed decides.
+    # `ls` fails if any of several patterns has no match, so its output decides.
     found=$(eval "${row[0]}" 2>/dev/null || true)
     [ -n "$found" ] && continue
     package=${row[$((column - 1))]}

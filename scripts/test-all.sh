@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every test there is, unattended: `make test` and what takes longer. One table at the end says what passed.
+# Runs every test unattended: `make test` and the tests that take longer. A table at the end has the results.
 #
 # usage: scripts/test-all.sh     (SOAK=10m and FUZZ_SECS=60 for other times, KERNELS='6.12 6.1' for other kernels)
-# What each step prints goes to target/test-all/STEP.log. A step that fails does not keep the next from its turn.
+# The output of each step goes to target/test-all/STEP.log. After a failed step, the next ones still run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Runs the capture tests inside Debian's stock kernels, each booted in a virtual machine under software emulation.
+# Runs the capture tests inside Debian's stock kernels, each booted in a virtual machine under software
+# emulation.
 #
 # usage: scripts/test-kernels.sh [--full] [--suites 'SUITE…'] [--table FILE] [SERIES…]     (default: 6.12 6.1)
-# SERIES is one that a suite of Debian has (5.10, 6.1, 6.12), or `newest`. With --table what serves each hop and ability goes into a file
-# (docs/kernels.md); the suite `left_out` lists it.
-# Each runs the kinds of probes against each other, exact counts, custom probes, filters and samplers, switches under load, sums that the
-# kernel makes, and a driver's ring; the last series runs disturbed networks as well. With --full each runs everything, and journeys and other
-# protocols too.
-# The machines run side by side where there are CPUs for it. No test depends on how long it takes; without --full no suite begins
-# after ten minutes, and those left over are named as skipped.
-# Installs QEMU and what else it needs where it can, and says what it skips and why. Kernels are kept in the user's cache folder.
+# SERIES is a series in a suite of Debian (5.10, 6.1, 6.12), or `newest`. With --table, the backend of each
+# hop and ability goes into a file (docs/kernels.md); the suite `left_out` lists it.
+# Each series runs these suites: kinds of probes compared, exact counts, custom probes, filters and samplers,
+# switches under load, sums of the kernel, and a driver's ring. The last series runs disturbed networks as
+# well. With --full each series runs everything, including journeys and other protocols.
+# The machines run in parallel if there are CPUs for it. No test depends on its duration. Without --full no
+# suite begins after ten minutes, and the remaining ones are named as skipped.
+# Installs QEMU and other needs if it can, and prints what it skips and why. Kernels are kept in the user's
+# cache folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,9 +39,9 @@ work=$all
 tools=(bash ip tc nft tcpdump ethtool)
 guest_needs strip "${tools[@]}"
 
-# What runs in the guests. `backends` is there for the kinds of probes, `disturbed` for its netem and `driver` for its network
-# cards, which the machine that tests are developed on may lack.
-# `left_out` loads all programs once for each ability, which takes the longest under emulation.
+# The suites in the guests. `backends` tests the kinds of probes, `disturbed` needs netem and `driver` needs
+# network cards, which a development machine may lack. `left_out` loads all programs once for each ability,
+# which takes the longest under emulation.
 short=(backends exact switches custom filters control synthesis driver left_out)
 suites=("${short[@]}" disturbed)
 switches=100 limit=600
@@ -52,16 +54,17 @@ if [ -n "$only" ]; then
     read -r -a suites <<<"$only"
     short=("${suites[@]}") limit=86400
 fi
-# The program, as cargo itself names it; with the features of all other tests, or everything would be built twice.
+# The program, as cargo names it. It has the features of all other tests, because other features would build
+# everything twice.
 program=$(cargo test --workspace --features magnet-scope/query --test all --no-run --message-format=json 2>/dev/null |
     sed -n '/"kind":\["test"\]/{/"src_path":"[^"]*\/crates\/probe\//s/.*"executable":"\([^"]*\)".*/\1/p}')
 [ -x "$program" ] || { echo "the tests of magscope-probe do not build" >&2; exit 1; }
-# A suite is a module of it.
+# A suite is a module of the program.
 for suite in "${suites[@]}"; do
     "$program" "$suite::" --list 2>/dev/null | grep ': test$' >/dev/null || { echo "magscope-probe has no tests in $suite" >&2; exit 1; }
 done
 
-# Builds a guest and runs its suites: machine SERIES FOLDER SUITE…; the console goes to FOLDER/log.
+# Builds a guest and runs its suites: machine SERIES FOLDER SUITE…. The console goes to FOLDER/log.
 machine() {
     local folder=$1
     work=$2
@@ -69,15 +72,15 @@ machine() {
     guest_root
     guest_modules "$folder" veth sch_netem virtio_net virtio_pci nf_tables nft_objref nft_numgen
     for tool in "${tools[@]}"; do guest_add "$(command -v $tool)" $tool; done
-    # its symbols stay: a test stands at one of its own functions
+    # Its symbols stay, because a test probes one of its own functions.
     strip --strip-debug -o "$work/test" "$program"
     guest_add "$work/test" suites-of-tests
     echo "$*" >"$work/root/suites"
     guest_init_head >"$work/root/init"
     cat >>"$work/root/init" <<'INIT'
-# each waits for all CPUs, which takes emulated ones long
+# Each waits for all CPUs, which is slow under emulation.
 export MAGSCOPE_SWITCHES=@SWITCHES@
-# two cards on one wire
+# Two cards on one wire.
 export MAGSCOPE_WIRED="eth0 eth1"
 for test in $(cat /suites); do
     begin=$(cut -d. -f1 /proc/uptime)
@@ -85,7 +88,7 @@ for test in $(cat /suites); do
         echo "VM: $test skipped, because @LIMIT@ s are over; --full takes as long as it takes"
         continue
     fi
-    # one at a time: an emulated CPU is slow enough
+    # One at a time, because an emulated CPU is slow.
     /bin/suites-of-tests "$test::" --test-threads=1 --nocapture && said=passed || said=failed
     echo "VM: $test $said, $(($(cut -d. -f1 /proc/uptime) - begin)) s"
 done
@@ -101,12 +104,13 @@ INIT
     echo "$SECONDS" >"$work/seconds"
 }
 
-# What a guest said of its tests; fails where one of so many suites did not pass: report FOLDER RELEASE SUITE…
+# Prints the guest's test results. Fails if one of the given number of suites did not pass: report FOLDER
+# RELEASE SUITE…
 report() {
     local work=$1 release=$2
     shift 2
     echo "kernel $release: $*, $(cat "$work/seconds") s"
-    # what the tests say of themselves, without what the machine says
+    # The tests' own messages, without those of the machine.
     tr -d '\r' <"$work/log" | sed -n '/^running [0-9]* test/,$p' | grep -avE '^(\[ *[0-9]|$)|^ok$' | sed 's/^/  /'
     local passed skipped
     passed=$(grep -ac '^VM: .* passed' "$work/log" || true)
@@ -126,7 +130,7 @@ for wanted in "${series[@]}"; do
     mkdir "$all/$wanted"
     machine "$folder" "$all/$wanted" "${run[@]}" &
     running[$wanted]=$!
-    # emulating a machine takes a CPU; a single one is for one machine at a time
+    # Emulating a machine takes a CPU, so a single CPU runs one machine at a time.
     [ "$(nproc)" -gt 1 ] || wait "${running[$wanted]}"
     echo "${run[*]}" >"$all/$wanted.suites"
     ls "$folder/lib/modules" >"$all/$wanted.release"
@@ -136,7 +140,7 @@ for wanted in "${!running[@]}"; do
     read -r -a run <"$all/$wanted.suites"
     report "$all/$wanted" "$(cat "$all/$wanted.release")" "${run[@]}" || failed=1
 done
-# Rows of hops and abilities, a column a kernel.
+# Rows of hops and abilities, a column per kernel.
 write_table() {
     echo "# Kernels"
     echo

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test that needs no emulated machine, then the capture suites in one stock kernel, unless GUESTS=no. Tests that need
-# root are compiled by whoever calls and then run as root. `make test-all` has the rest.
+# Runs every test that needs no emulated machine, then the capture suites in one stock kernel, unless
+# GUESTS=no. The calling user compiles tests that need root; they then run as root. `make test-all` has the
+# other tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,10 +17,10 @@ guests() {
     scripts/test-kernels.sh 6.12
 }
 
-# In CI a test that has no root fails; the first run of whoever has sudo has none yet.
+# In CI a test without root fails. The first run of a user with sudo is without root.
 first=()
 if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null && sudo -n true 2>/dev/null; then first=(env -u CI); fi
-# All of them, so that one run names every failure.
+# All of them run, so one run names every failure.
 "${first[@]}" cargo test "${features[@]}" --no-fail-fast -- "${skipped[@]}"
 if [ "$(id -u)" = 0 ]; then
     guests
@@ -32,7 +33,8 @@ if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
     guests
     exit 0
 fi
-# The binaries are already built; each runs again, as root, and now without skipping. Paths come from cargo itself.
+# The binaries are already built. Each runs again, as root, and now without skipping. Cargo itself gives the
+# paths.
 failed=0
 while read -r test; do
     case $test in

@@ -1,7 +1,7 @@
-# Debian's stock kernels in emulated machines: what the scripts that boot them share. To be sourced.
+# Shared functions of the scripts that boot Debian's stock kernels in emulated machines. To be sourced.
 #
-# Needs `work` (a folder of the caller's to build in, which goes with it). The root of a guest is made in $work/root; kernels are
-# kept in the user's cache folder.
+# Needs `work`, a build folder of the caller, which the caller removes. The root of a guest is made in
+# $work/root. Kernels are kept in the user's cache folder.
 
 PATH=$PATH:/sbin:/usr/sbin
 guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
@@ -9,12 +9,13 @@ guest_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
 
 skip() { echo "skipped, because $*"; exit 0; }
 
-# Runs a command as root, if that can be had without asking.
+# Runs a command as root, if that is possible without a password.
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-# Leaves, and says why, where the machines cannot be built. What is missing is installed where Debian's packages can be.
+# Ends with a message if the machines cannot be built. Missing packages are installed where Debian's packages
+# are available.
 guest_needs() {
     [ "$(uname -m)" = x86_64 ] || skip "the virtual machines are x86_64"
     command -v apt-get >/dev/null && command -v dpkg >/dev/null || skip "there is no apt-get: the kernels are Debian's packages"
@@ -43,8 +44,8 @@ guest_package() {
     apt-cache search --names-only "^linux-image-${1//./\\.}\\..*-cloud-amd64\$" 2>/dev/null | cut -d' ' -f1 | sort -V | tail -n 1
 }
 
-# The newest kernel of a series, unpacked in the cache; prints where. Where Debian's lists are not there and cannot be had, what was
-# fetched before serves.
+# Unpacks the newest kernel of a series in the cache and prints its folder. Without Debian's package lists, an
+# earlier kernel is used.
 guest_kernel() {
     local package folder
     package=$(guest_package "$1")
@@ -53,7 +54,7 @@ guest_kernel() {
     if [ -z "$package" ] && as_root apt-get update -qq >/dev/null 2>&1; then
         package=$(guest_package "$1")
     fi
-    # a kernel of another suite than the machine's
+    # A kernel of another suite than the machine's.
     if [ -z "$package" ] && kernels_lists; then
         package=$(kernels_package "$1") || true
     fi
@@ -73,7 +74,8 @@ guest_kernel() {
     echo "$folder"
 }
 
-# Puts an unpacked kernel where all others have theirs: newer packages have modules in usr/lib, the newest the kernel among them.
+# Moves an unpacked kernel to the common layout: newer packages have modules in usr/lib, the newest the kernel
+# among them.
 guest_settle() {
     local folder=$1 release
     [ -e "$folder/lib" ] || ln -s usr/lib "$folder/lib"
@@ -91,18 +93,18 @@ guest_root() {
     guest_add "$(command -v busybox)" busybox
 }
 
-# A program and every library it is linked with: guest_add PATH NAME
+# Adds a program and every library that it is linked with: guest_add PATH NAME
 guest_add() {
     cp "$1" "$work/root/bin/$2"
-    # a static one has none
+    # A static program has none.
     { ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
         mkdir -p "$work/root$(dirname "$library")"
         cp -n "$library" "$work/root$library"
     done
 }
 
-# Modules and all that they need, numbered in the order in which they load: guest_modules KERNEL MODULE… What is a module in one kernel
-# and none in another may be asked for.
+# Adds modules and their dependencies, numbered in load order: guest_modules KERNEL MODULE…. A module may be
+# built into some kernels.
 guest_modules() {
     local folder=$1 number=100 module
     shift
@@ -116,12 +118,12 @@ guest_modules() {
     done
 }
 
-# The first lines of every guest's /init: guest_init_head >"$work/root/init". In it, busybox prefers its own `ip` and `tc` to
-# those that were added unless they are called by path.
+# The first lines of every guest's /init: guest_init_head >"$work/root/init". In it, busybox prefers its own
+# `ip` and `tc` to the added ones unless they are called by path.
 guest_init_head() {
     cat <<'INIT'
 #!/bin/busybox sh
-/bin/busybox --install -s /bin 2>/dev/null # what stands there already stays
+/bin/busybox --install -s /bin 2>/dev/null # existing files stay
 export PATH=/bin
 mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev; mount -t tmpfs none /tmp
 mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; mount -t tracefs none /sys/kernel/tracing
@@ -130,8 +132,8 @@ ip link set lo up
 INIT
 }
 
-# A root for a machine that records the traffic of a test: guest_recorder MAGNET_SCOPE TRAFFIC KERNEL MODULE… TRAFFIC is a program
-# of tests, some of which run in the machine.
+# A root for a machine that records the traffic of a test: guest_recorder MAGNET_SCOPE TRAFFIC KERNEL MODULE….
+# TRAFFIC is a program of tests, some of which run in the machine.
 guest_recorder() {
     local binary=$1 traffic=$2 program
     shift 2
@@ -144,17 +146,20 @@ guest_recorder() {
     guest_init_head >"$work/root/init"
 }
 
-# The root as an image: guest_pack FILE
+# Packs the root as an image: guest_pack FILE
 guest_pack() {
     chmod +x "$work/root/init"
     (cd "$work/root" && find . | cpio -o -H newc --quiet) >"$1"
 }
 
-# Boots a guest in software emulation and waits until it powers off: guest_boot KERNEL IMAGE SECONDS [QEMU ARGUMENT…]. Its
-# console is standard output. One thread of the host emulates all CPUs: with one each, a CPU was seen to run a breakpoint that
-# another had patched away already, where the kernel switches a tracepoint, and to die of it. (Whether timer interrupts come in time is not for the kernel to judge where the host is busy: it panics.)
-# String instructions are the fastest way to move memory on a real CPU, and by far the slowest on an emulated one: the kernel is told
-# to do without. `guest_append` goes to its kernel, and what that does not know to /init as variables.
+# Boots a guest in software emulation and waits until it powers off: guest_boot KERNEL IMAGE SECONDS [QEMU
+# ARGUMENT…]. Its console is standard output.
+# One thread of the host emulates all CPUs. With a thread each, a CPU once crashed: it ran a breakpoint that
+# another CPU had already patched away while the kernel switched a tracepoint.
+# The kernel must not check whether timer interrupts are on time, because on a busy host it would panic.
+# String instructions are fastest on a real CPU, and by far the slowest on an emulated one, so the kernel is
+# configured without them. `guest_append` goes to the kernel's command line; variables that the kernel does
+# not know go to /init.
 guest_boot() {
     local folder=$1 image=$2 limit=$3
     shift 3

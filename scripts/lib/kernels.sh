@@ -1,6 +1,7 @@
 # Debian's kernel packages of several suites and architectures. To be sourced.
 #
-# The packages come through an apt configuration in the user's cache folder. The machine's own configuration stays as it is.
+# The packages come through an apt configuration in the user's cache folder. The machine's own configuration
+# stays as it is.
 
 kernels_cache=${XDG_CACHE_HOME:-$HOME/.cache}/magnet-scope/kernels
 kernels_suites=(bullseye bookworm trixie sid)
@@ -15,7 +16,7 @@ kernels_apt() {
         -o APT::Sandbox::User=root -o Acquire::Languages=none -o APT::Get::List-Cleanup=0 "$@"
 }
 
-# Fetches the package lists, where those that are there are older than a day; fails where there are none afterwards.
+# Fetches the package lists if they are older than a day. Fails if there are none afterwards.
 kernels_lists() {
     local folder=$kernels_cache/apt suite mirror keys=/usr/share/keyrings/debian-archive-keyring.gpg
     mkdir -p "$folder/state/lists/partial" "$folder/cache/archives/partial"
@@ -25,18 +26,19 @@ kernels_lists() {
     for suite in "${kernels_suites[@]}"; do
         echo "deb [arch=amd64,arm64${keys:+ signed-by=$keys}] ${mirror:-http://deb.debian.org/debian} $suite main"
     done >"$folder/sources.list"
-    # a suite that is no longer served takes the others along only in the exit code
+    # A suite that is no longer served affects only the exit code of the others.
     kernels_apt apt-get update -qq >"$folder/log" 2>&1 || true
     find "$folder/state/lists" -name '*_Packages*' | grep -q . || return 1
     touch "$folder/fetched"
 }
 
-# Names of packages that match, one a line, the newest last: kernels_named PATTERN
+# Prints the names of packages that match, one a line, the newest last: kernels_named PATTERN
 kernels_named() {
     kernels_apt apt-cache search --names-only "$1" 2>/dev/null | cut -d' ' -f1 | sort -Vu
 }
 
-# The newest package with the kernel itself of a series, or of all where it is `newest`: kernels_package SERIES [ARCHITECTURE]
+# Prints the newest package with the kernel of a series, or of all with `newest`: kernels_package SERIES
+# [ARCHITECTURE]
 # Some suites have the kernel in `linux-image-…`, some in `linux-binary-…`.
 kernels_package() {
     local series=${1//./\\.} architecture=${2:-amd64} found
@@ -44,7 +46,7 @@ kernels_package() {
     found=$(kernels_named "^linux-(binary|image)-$series[.+~-].*cloud-$architecture\$" | grep -v -- '-unsigned' |
         sed -E 's/^linux-(binary|image)-(.*)/\2 \1/' | sort -V | tail -n 1)
     [ -n "$found" ] || return 1
-    # of one version, the package with the kernel comes first in the alphabet
+    # Of one version, the package with the kernel is first in alphabetical order.
     local version=${found% *}
     kernels_named "^linux-(binary|image)-$(sed 's/[.+]/[&]/g' <<<"$version")\$" | sort | head -n 1
 }
@@ -54,7 +56,7 @@ kernels_unpack() {
     local package=$1 folder=$2 architecture=${3:-amd64} part scratch
     scratch=$(mktemp -d)
     mkdir -p "$folder"
-    # where they are one package it is fetched once
+    # If both are one package, it is fetched once.
     for part in $(printf '%s\n' "$package" "${package/linux-binary-/linux-modules-}" | sort -u); do
         (cd "$scratch" && kernels_apt apt-get download -qq "$part:$architecture" >/dev/null 2>&1) || { rm -rf "$scratch"; return 1; }
     done
