@@ -85,8 +85,8 @@ INLINE void subject_of(struct subject *s, __u8 hop, const struct tuple *t, __u64
 enum prefilter_result { PREFILTER_OPEN, PREFILTER_REJECT, PREFILTER_ACCEPT };
 
 /* Decides an event by its ends alone. PREFILTER_REJECT if the filter certainly rejects it, or if
- * without a filter the sampler skips it; both are counted. PREFILTER_OPEN if it needs the full
- * check. */
+ * without a filter the sampler skips it; both are counted. PREFILTER_ACCEPT if without a filter the
+ * sampler keeps it. PREFILTER_OPEN if the event needs the full check. */
 SUBPROGRAM int prefilter(struct mag_cpu *state, struct tuple *t, __u32 hop, __u32 ports)
 {
 	if (!t || !state)

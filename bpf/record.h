@@ -185,7 +185,7 @@ struct mag_hit {
 	unsigned long long flow;
 	unsigned int seq; /* as in mag_event */
 	unsigned int len;
-	unsigned int tgid; /* the current task; in the kernel it may be an interrupted bystander */
+	unsigned int tgid; /* the current task; in the kernel possibly an interrupted one */
 	unsigned int tid;
 	unsigned short ip_id;
 	unsigned char probe; /* number of the probe */
