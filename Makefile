@@ -40,7 +40,8 @@ test-all: setup-tests
 test-kernels: setup-tests
 	scripts/test-kernels.sh
 
-lint: setup
+lint:
+	@scripts/setup.sh --tests
 	$(CARGO) fmt --check
 	scripts/check-format
 	scripts/check-docs

@@ -30,6 +30,7 @@ ls /usr/sbin/tcpdump /usr/bin/tcpdump|the tests hold captures against its own|tc
 ls /usr/sbin/ethtool /sbin/ethtool /usr/bin/ethtool|the tests switch segmentation off with it|ethtool|ethtool|ethtool
 ls /usr/sbin/nft /usr/bin/nft|the tests lose packets with it|nftables|nftables|nftables
 command -v clang-format|checks the format of the kernel side|clang-format|clang-tools-extra|clang
+command -v python3|checks the documents and runs their commands|python3|python3|python
 LIST
 }
 
