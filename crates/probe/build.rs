@@ -1,4 +1,4 @@
-//! Compiles `bpf/` with clang into `OUT_DIR` and makes Rust types of `bpf/record.h`.
+//! Compiles `bpf/` with clang into `OUT_DIR` and generates Rust types from `bpf/record.h`.
 
 use libbpf_cargo::SkeletonBuilder;
 use std::env;

@@ -1,8 +1,11 @@
-//! What a hit costs by what becomes of it: a full record, a compact one, sums in the kernel, nothing because a filter leaves it out. All hops
-//! of one capture stay attached and only the setting changes, in interleaved rounds of a tight `send`/`recv` loop. By the kernel's own account of
-//! how long programs ran, in which what else the machine does is not; and what reading the records costs after.
+//! Cost of one hit for each outcome: full record, compact record, sums in the kernel, or rejection by a filter.
 //!
-//! `cargo bench -p magscope-probe --bench detail`, as root. Prints a table; asserts nothing but that each way was gone.
+//! All hops of one capture stay attached and only the setting changes, in interleaved rounds of a tight
+//! `send`/`recv` loop. The kernel's run-time statistics of the programs give the cost, so other load does not
+//! count. The bench also measures the cost of reading the records.
+//!
+//! `cargo bench -p magscope-probe --bench detail`, as root. The bench prints a table; it asserts only that each
+//! outcome occurred.
 
 mod loopback;
 
@@ -15,7 +18,7 @@ use magscope_probe::{Capture, CaptureOptions, Detail, SUMS, Setting};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// One way, and of each round: nanoseconds of a hit, nanoseconds of reading a record.
+/// One outcome, with the nanoseconds of a hit and of reading a record in each round.
 struct Way {
     name: &'static str,
     settings: Vec<Setting>,
@@ -27,12 +30,12 @@ fn way(name: &'static str, detail: Detail, filter: Option<&str>) -> Way {
     Way { name, settings: vec![Setting::Filter(filter), Setting::Detail(detail)], rounds: Vec::new() }
 }
 
-/// Programs that there are.
+/// Ids of all loaded programs.
 fn programs() -> HashSet<u32> {
     ProgInfoIter::default().map(|info| info.id).collect()
 }
 
-/// How long all programs but those have run, nanoseconds.
+/// Run time of all programs except `others`, nanoseconds.
 fn ran(others: &HashSet<u32>) -> u64 {
     ProgInfoIter::default().filter(|info| !others.contains(&info.id)).map(|info| info.run_time_ns).sum()
 }
@@ -41,7 +44,7 @@ fn seen(capture: &Capture) -> u64 {
     capture.counters().expect("counters").hops.iter().map(HopCount::seen).sum()
 }
 
-/// Reads until the rings are empty and all that was held is handed over.
+/// Reads until the rings are empty and all held records are delivered.
 fn read_ns(capture: &mut Capture, batch: &mut Batch) -> (f64, u64) {
     let (start, mut records) = (Instant::now(), 0);
     let mut waited = Duration::ZERO;
@@ -67,7 +70,8 @@ fn main() {
         way("left out by the filter", Detail::Full, Some("tcp")),
     ];
     let _account = account();
-    // without wake-ups, whose programs also run where there is no hit, and for which a filter makes every hop remember sockets
+    // without wake-ups: their programs also run without a hit, and a filter on them makes every hop record
+    // sockets
     let mut hops = default_hops();
     hops.remove(Hop::TaskWake);
     hops.remove(Hop::TaskRun);

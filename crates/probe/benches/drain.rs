@@ -1,7 +1,7 @@
-//! How fast the reader takes records out of the rings, decodes and sorts them: real records of real traffic, gathered
-//! while nobody reads, then drained at once.
+//! Throughput of the reader: ring to decoded, sorted events. Real traffic fills the rings first; one drain then
+//! empties them.
 //!
-//! `cargo bench -p magscope-probe --bench drain`, as root. Prints a table; asserts nothing.
+//! `cargo bench -p magscope-probe --bench drain`, as root. The bench prints a table and asserts nothing.
 
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};

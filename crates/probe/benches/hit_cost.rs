@@ -1,7 +1,7 @@
-//! What one hit of each hop costs a tight `send`/`recv` loop: attach/detach A/B, against an empty program on the same
-//! hook. Rounds are interleaved, so that whatever else the machine does falls on all columns alike.
+//! Cost of one hit of each hop in a tight `send`/`recv` loop: attach/detach A/B against an empty program on the
+//! same hook. Rounds are interleaved, so that other load affects all columns equally.
 //!
-//! `cargo bench -p magscope-probe --bench hit_cost`, as root. Prints a table; asserts nothing.
+//! `cargo bench -p magscope-probe --bench hit_cost`, as root. The bench prints a table and asserts nothing.
 
 mod loopback;
 
@@ -108,7 +108,7 @@ fn main() {
         vec![("default hops", default_hops(), Vec::new(), 0.0), ("all hops", full_hops(), Vec::new(), 0.0)];
     let (mut clock, mut record) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        // a ring of its own a round: nobody reads it, and a full one would cost less
+        // each round has its own ring: the ring is never read, and a full ring would cost less
         let fresh = floor_object();
         let base = pair_ns(&socket);
         clock.push(with_floor(&socket, &fresh, "dev_xmit_clock", base));

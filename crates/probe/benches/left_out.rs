@@ -1,7 +1,9 @@
-//! What an event costs that is left out, beside one that becomes a record: the same tight `send`/`recv` loop with one hop
-//! attached, in interleaved rounds, by the kernel's own account of how long that hop's program ran.
+//! Cost of an event that a filter or sampler rejects, compared with an event that becomes a record. One hop is
+//! attached to a tight `send`/`recv` loop, in interleaved rounds; the kernel's run-time statistics give the
+//! cost.
 //!
-//! `cargo bench -p magscope-probe --bench left_out`, as root. Prints a table; asserts nothing but that what should be left out was.
+//! `cargo bench -p magscope-probe --bench left_out`, as root. The bench prints a table; it asserts only that
+//! rejected events are counted as such.
 
 mod loopback;
 
@@ -13,13 +15,13 @@ use std::net::UdpSocket;
 
 const HOPS: [Hop; 3] = [Hop::DevXmit, Hop::DevRecv, Hop::AppRecv];
 
-/// How long the programs of this name have run, nanoseconds, and how often.
+/// Run time, nanoseconds, and run count of all programs with this name.
 fn ran(program: &str) -> (u64, u64) {
     let of_name = ProgInfoIter::default().filter(|info| info.name.to_string_lossy() == program);
     of_name.fold((0, 0), |(ns, runs), info| (ns + info.run_time_ns, runs + info.run_cnt))
 }
 
-/// One way to keep or to leave out, and what a hit of it cost each round.
+/// One setting, and the cost of a hit in each round.
 struct Way {
     name: &'static str,
     filter: Option<String>,

@@ -1,8 +1,9 @@
-//! What a kernel lacks of what the programs ask for, from its type information alone: `check-btf FILE…`. Nothing is loaded.
+//! Lists the fields, types and helpers that a kernel lacks for the programs, from its BTF alone: `check-btf
+//! FILE…`. The tool loads nothing.
 //!
-//! For every program: fields and types that its relocations do not find, and helpers that the kernel has not. Then what serves each hop.
-//! Breakpoints (kprobes) cannot be judged from type information and count as absent. Exit code 1 if a program that a plan takes lacks a
-//! field that has no other flavour, or if no packet hop is served.
+//! The first part lists each program's unresolved relocations and missing helpers. The second part lists the
+//! backend of each hop. BTF does not describe kprobes, so they count as absent. The exit code is 1 if a planned
+//! program lacks a field that has no other flavour, or if no packet hop is served.
 
 use magscope_core::hop::HopSet;
 use magscope_core::node::Service;
@@ -72,7 +73,7 @@ fn check(path: &Path) -> Result<bool, Failure> {
     Ok(good && plan.served().iter().any(is_per_packet))
 }
 
-/// Every program, with what the kernel lacks of what it and the functions that it calls ask for.
+/// Missing fields, types and helpers by program, including the functions that a program calls.
 fn missing(bytes: &[u8], kernel: &Btf) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
     let file = object::File::parse(bytes)?;
     let data = |name: &str| {
@@ -126,7 +127,7 @@ struct Function {
     section: String,
     from: u64,
     to: u64,
-    /// Functions that it calls or hands to a helper, by section and address.
+    /// Functions that the program calls or passes to a helper, by section and address.
     calls: Vec<(String, u64)>,
     helpers: BTreeSet<i64>,
 }
@@ -187,11 +188,11 @@ fn functions(file: &object::File<'_>) -> Result<Vec<Function>, Failure> {
 struct Relocation {
     section: String,
     at: u64,
-    /// A type, and the members that lead on from it.
+    /// A type, followed by the members of an access path.
     path: Vec<String>,
 }
 
-/// Relocations that fail where something is not there: not those that ask whether it is.
+/// Relocations that fail if the target is missing. Existence checks are excluded.
 fn relocations_of(ext: &[u8], local: &Btf) -> Result<Vec<Relocation>, Failure> {
     let header = word(ext, 4)? as usize;
     let (mut at, length) = (header + word(ext, 24)? as usize, word(ext, 28)? as usize);
@@ -206,7 +207,7 @@ fn relocations_of(ext: &[u8], local: &Btf) -> Result<Vec<Relocation>, Failure> {
             let [insn, of, access, kind] =
                 [word(ext, at)?, word(ext, at + 4)?, word(ext, at + 8)?, word(ext, at + 12)?];
             at += size;
-            // enum bpf_core_relo_kind: what is asked of fields, of a type's size and number, of a value
+            // enum bpf_core_relo_kind: field access, type size and id, enum value
             if matches!(kind, 0 | 1 | 3 | 4 | 5 | 7 | 9) {
                 let path = local.path(of, &if kind < 6 { local.text(access) } else { String::new() });
                 found.push(Relocation { section: section.clone(), at: u64::from(insn), path });
@@ -221,13 +222,13 @@ fn word(bytes: &[u8], at: usize) -> Result<u32, Failure> {
     Ok(u32::from_le_bytes(word.try_into()?))
 }
 
-/// As in include/uapi/linux/btf.h.
+/// Layout as in include/uapi/linux/btf.h.
 struct Type {
     name: u32,
     kind: u32,
-    /// Size, or the type that it refers to.
+    /// Size, or id of the referenced type.
     refers: u32,
-    /// Of structures and unions: name and type of each; of enumerations: name and value.
+    /// Structures and unions: name and type of each member. Enumerations: name and value of each.
     members: Vec<(u32, u32)>,
 }
 
@@ -288,7 +289,7 @@ impl Btf {
         String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
     }
 
-    /// Behind typedefs and qualifiers.
+    /// Skips typedefs and qualifiers.
     fn plain(&self, mut of: u32) -> (u32, &Type) {
         loop {
             let found = &self.types[(of as usize).min(self.types.len() - 1)];
@@ -299,7 +300,7 @@ impl Btf {
         }
     }
 
-    /// The names that an access string leads along.
+    /// Member names of a CO-RE access string.
     fn path(&self, of: u32, access: &str) -> Vec<String> {
         let mut path = vec![self.text(self.types[of as usize].name)];
         let mut at = of;
@@ -318,7 +319,7 @@ impl Btf {
         path
     }
 
-    /// Whether a type of this name (less its flavour) has these members.
+    /// True if a type of this name (without its flavour) has these members.
     fn finds(&self, path: &[String]) -> bool {
         let name = path[0].split("___").next().unwrap_or_default();
         let there = self.named.get(name).into_iter().flatten();

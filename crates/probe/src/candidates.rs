@@ -1,4 +1,4 @@
-//! Every way there is to serve a hop: the table that a plan chooses from.
+//! The table of candidates: every program that can serve a hop. A plan chooses from this table.
 
 use magscope_core::Hop;
 use magscope_core::node::Backend;
@@ -8,7 +8,7 @@ use magscope_core::node::Backend;
 pub struct Candidate {
     /// Name of the program in the object.
     pub program: &'static str,
-    /// The hop it serves. A program that serves two stands in the table twice.
+    /// The hop that the program serves. A program that serves two hops has two entries.
     pub hop: Hop,
     /// Kind of probe.
     pub backend: Backend,
@@ -16,26 +16,26 @@ pub struct Candidate {
     pub point: &'static str,
     /// A limit worth saying.
     pub note: &'static str,
-    /// Taken when the function returns.
+    /// The event is recorded when the function returns.
     pub at_return: bool,
-    /// Worse than any other way, whatever it costs.
+    /// Used only if no other candidate works, regardless of cost.
     pub last_resort: bool,
-    /// A breakpoint at a copy that the compiler made of the function (`.constprop.0`, `.isra.0`) does as well: all that is
-    /// read are leading arguments that no copy can do without.
+    /// A kprobe on a compiler-generated clone (`.constprop.0`, `.isra.0`) also works, because the program reads
+    /// only leading arguments that every clone keeps.
     pub copies_do: bool,
-    /// Programs that serve the hop together with this one, mostly of the same kind: those of IPv6, or of the call that goes
-    /// with a return.
+    /// Programs that serve the hop together with this one, mostly of the same kind. Examples are IPv6 variants
+    /// and the entry probe that belongs to a return probe.
     pub twins: &'static [Candidate],
 }
 
 impl Candidate {
-    /// The programs of this way: itself and its twins.
+    /// The candidate and its twins.
     pub fn parts(&self) -> impl Iterator<Item = Candidate> + use<> {
         let twins: &'static [Candidate] = self.twins;
         std::iter::once(*self).chain(twins.iter().copied())
     }
 
-    /// What a hit costs, against other ways: measured by attaching and detaching (docs/performance.md).
+    /// Rank by cost of a hit, measured by attaching and detaching (docs/performance.md). Lower is cheaper.
     pub fn cost_rank(&self) -> u8 {
         if self.last_resort {
             return u8::MAX;
@@ -85,7 +85,7 @@ const fn syscall(
     Candidate { note, twins, last_resort: true, ..way(program, Hop::UdpSend, Backend::Tracepoint, point) }
 }
 
-/// The entry of a function, in each of the three ways to stand there; `and` the function of IPv6.
+/// Function entry by fentry, kprobe.multi and kprobe; `and` names the IPv6 function.
 macro_rules! entry {
     ($hop:ident $name:literal at $function:literal $(and $twin:literal at $second:literal)? $(, $note:literal)? $(; copies $copies:literal)?) => {{
         const FENTRY: Candidate = Candidate {
@@ -138,14 +138,14 @@ const SWITCH_BEGINS: &[Candidate] =
 
 const fn switched_by_breakpoint(backend: Backend) -> Candidate {
     Candidate {
-        copies_do: true, // nothing is read but who runs
+        copies_do: true, // the program reads only the current task
         twins: SWITCH_BEGINS,
         note: "the time is from where the scheduler tells RCU that it was entered",
         ..way("kprobe_sched_switched", Hop::SchedSwitched, backend, "finish_task_switch")
     }
 }
 
-/// In groups, by hop; among those of a hop the cheaper one is taken, and of equals the one that stands first.
+/// Candidates grouped by hop. The plan prefers the cheapest; among equals, the first.
 pub const CANDIDATES: &[&[Candidate]] = &[
     entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg",
         "bytes offered; the range is right while one thread at a time sends on a socket"),
@@ -274,7 +274,7 @@ pub const CANDIDATES: &[&[Candidate]] = &[
     ],
 ];
 
-/// The ways to serve a hop, the cheapest first.
+/// The candidates of a hop, cheapest first.
 pub fn ways(hop: Hop) -> Vec<Candidate> {
     let mut ways: Vec<Candidate> =
         CANDIDATES.iter().copied().flatten().filter(|way| way.hop == hop).copied().collect();
@@ -282,7 +282,7 @@ pub fn ways(hop: Hop) -> Vec<Candidate> {
     ways
 }
 
-/// Every name that a host may have or lack: raw tracepoints if `backend` is [`Backend::TpBtf`], else functions.
+/// Attach points: raw tracepoints if `wanted` accepts [`Backend::TpBtf`], otherwise functions.
 fn points(wanted: impl Fn(Backend) -> bool) -> impl Iterator<Item = &'static str> {
     let parts = CANDIDATES.iter().copied().flatten().flat_map(Candidate::parts);
     parts.filter(move |way| wanted(way.backend)).map(|way| way.point)
@@ -298,7 +298,7 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     points(is_at_function)
 }
 
-/// Whether this kind of probe stands at a function.
+/// True if this kind of probe attaches to a function.
 pub fn is_at_function(backend: Backend) -> bool {
     matches!(backend, Backend::Fentry | Backend::Fexit | Backend::KprobeMulti | Backend::Kprobe)
 }

@@ -1,7 +1,7 @@
-//! Driving libbpf: load what the plan says, attach it, drain the rings, and leave nothing behind.
+//! Driver of libbpf: loads and attaches a plan, drains the rings and cleans up.
 //!
-//! Nothing is pinned: programs, maps and links belong to file descriptors of this process, so the kernel removes
-//! all of them however the process ends.
+//! Nothing is pinned: programs, maps and links belong to file descriptors of this process. The kernel therefore
+//! removes all of them however the process ends.
 
 mod attach;
 mod cause;
@@ -54,12 +54,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How often the kernel's counters go along with the events, at most, where something is left out.
+/// Minimum interval between two batches with kernel counters, if a filter or sampler is active.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A live capture: a [`Source`] of what the kernel sees.
 pub struct Capture {
-    // Dropped in this order: links first, so that nothing runs while the rest goes.
+    // Drop order matters: links first, so that no program runs while the rest is freed.
     pub(crate) links: Links,
     customs: Vec<Attached>,
     rings: RingBuffer<'static>,
@@ -80,11 +80,11 @@ pub struct Capture {
     clock: ClockSampler,
     pub(crate) event_clock: EventClock,
     clock_fallback: Option<String>,
-    /// What the programs read; closed with the capture.
+    /// TSC data that the programs read; closed with the capture.
     _tsc: Option<Tsc>,
     last_watermark_ns: u64,
-    /// Probes attach and detach one after the other. What was seen while only some of them were there is left out, so
-    /// that at every instant of the capture every hop of the coverage could be seen.
+    /// Time from which all probes are attached. Probes attach one after the other, so earlier events are
+    /// dropped: every hop of the coverage must be able to appear at every instant.
     complete_from_ns: u64,
     stopped_at_ns: Option<u64>,
     outside: u64,
@@ -101,7 +101,7 @@ impl Capture {
         Self::start_on(&HostFacts::read()?, options)
     }
 
-    /// As [`Capture::start`], with facts already read.
+    /// Starts a capture with facts that were read before.
     ///
     /// # Errors
     /// As [`Capture::start`].
@@ -147,8 +147,8 @@ impl Capture {
             let ring_maps = make_rings(&object, facts.cpus, options.ring_bytes_per_cpu)?;
             match attach_all(&facts, &object, &plan, &options.netns) {
                 Ok(links) => break (plan, loaded, object, ring_maps, links),
-                // A function may be there and yet not be open to probes; what comes next may serve. Each round takes one
-                // place away, so this ends.
+                // A function may exist and still refuse probes; the next candidate may work. Each round removes
+                // one attach point, so the loop ends.
                 Err(ProbeError::Attach { backend, point, cause, .. }) if is_at_function(backend) => {
                     facts.refused.insert((backend, point), cause);
                 }
@@ -198,13 +198,14 @@ impl Capture {
         capture.info.settings = capture.in_force();
         capture.rewire(plan.served())?;
         capture.control.set_custom(capture.customs.len());
-        // all at once, and only now that every one is attached
+        // all hops at once, after the last one is attached
         capture.control.set_hops(plan.served());
         capture.complete_from_ns = event_clock.now_ns();
         Ok(capture)
     }
 
-    /// Detaches every probe. What is still in the rings comes with the next batches, the last of which says `End`.
+    /// Detaches every probe. Later batches still deliver the content of the rings; the last batch is marked
+    /// `End`.
     pub fn stop(&mut self) {
         let event_clock = self.event_clock;
         self.stopped_at_ns.get_or_insert_with(|| event_clock.now_ns());
@@ -215,22 +216,23 @@ impl Capture {
         self.customs.clear();
     }
 
-    /// What this host can do, with what turned out not to load.
+    /// Facts about this host, including programs that failed to load.
     pub fn facts(&self) -> &HostFacts {
         &self.facts
     }
 
-    /// Why events do not carry the TSC though it was asked for.
+    /// The reason for events without TSC time stamps although the TSC was requested.
     pub fn clock_fallback(&self) -> Option<&str> {
         self.clock_fallback.as_deref()
     }
 
-    /// Events left out because they came while probes were still being attached or already detached.
+    /// Events dropped because they occurred during attach or detach.
     pub fn outside(&self) -> u64 {
         self.outside
     }
 
-    /// How full the fullest ring was at the last drain, 0 to 1 (and a little more if it was written to meanwhile).
+    /// Fill ratio of the fullest ring at the last drain, 0 to 1. Concurrent writes can raise it slightly above
+    /// 1.
     pub fn ring_fill_ratio(&self) -> f64 {
         let taken = self.collector.borrow().taken.iter().copied().max().unwrap_or(0);
         taken as f64 / f64::from(ring_size(self.options.ring_bytes_per_cpu))
@@ -249,7 +251,8 @@ impl Capture {
     fn drain(&mut self, batch: &mut Batch) {
         let now = self.event_clock.now_ns();
         self.collector.borrow_mut().taken.fill(0);
-        // the callbacks never fail, so the only error left is an interrupted call: what is there comes next time
+        // the callbacks never fail, so the only possible error is an interrupted call; the next drain reads the
+        // rest
         let _drained = self.rings.consume_raw();
         let mut collector = self.collector.borrow_mut();
         let Collector { sorter, gaps, aside, undecodable, .. } = &mut *collector;
@@ -294,7 +297,7 @@ impl Capture {
             batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns: now, count, cause: LossCause::Refused });
         }
         if stopping {
-            // a ring that was full when its last event came could not say so itself
+            // a ring that was full at its last event has no loss record in the ring
             let unreported = self.counters().map_or(0, |c| c.unreported);
             if unreported > 0 {
                 let loss =
@@ -323,11 +326,11 @@ impl Source for Capture {
         self.drain(batch);
         self.finished = self.stopped_at_ns.is_some();
         if self.finished {
-            // What comes after the last sample is known worst.
+            // A final sample narrows the clock bound of the last events.
             batch.clock.push(self.clock.sample());
         }
         let due = self.last_counts.is_none_or(|last| last.elapsed() >= COUNTS_INTERVAL) || self.finished;
-        // an end of a switch whose beginning nobody told is left out, whatever is asked for
+        // the kernel drops a switch end without a start, with any setting
         let leaves_out = self.control.leaves_out() || self.info.coverage.served().contains(Hop::SchedSwitched);
         if due && leaves_out {
             self.last_counts = Some(Instant::now());
@@ -341,11 +344,11 @@ impl Source for Capture {
     }
 }
 
-/// Leaves out what is not within the two times, and returns how many numbered records that were.
+/// Removes records outside the two times and returns the number of removed numbered records.
 fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
     let before = batch.numbered();
     let outside = |time_ns: u64| time_ns < from_ns || time_ns > to_ns;
-    // in order of time: mostly nothing has to be touched
+    // records are in time order: most batches need no change
     if batch.events.first().is_some_and(|e| outside(e.time_ns))
         || batch.events.last().is_some_and(|e| outside(e.time_ns))
     {
@@ -357,7 +360,7 @@ fn crop(batch: &mut Batch, from_ns: u64, to_ns: u64) -> u64 {
     before - batch.numbered()
 }
 
-/// Tells the programs what the kernel tells only once it is asked by one.
+/// Runs the helper programs that read kernel addresses and passes the results to the capture's programs.
 fn tell_places(object: &Object, control: &Control, facts: &mut HostFacts) {
     let mut left_out = |ability: Ability, because: &str| {
         facts.left_out.entry(ability).or_insert_with(|| because.to_owned());
@@ -381,7 +384,7 @@ fn nothing_to_serve(plan: &Plan, asked: HopSet) -> ProbeError {
     ProbeError::NothingToServe { asked, because: because.unwrap_or_default() }
 }
 
-/// The host as its recordings describe it, before its coverage and settings are known.
+/// The host's description for recordings, before coverage and settings are filled in.
 fn node_info(
     facts: &HostFacts,
     options: &CaptureOptions,

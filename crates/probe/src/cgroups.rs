@@ -1,4 +1,4 @@
-//! Cgroups and what they are called. A record has a number; a person knows the path.
+//! Names of cgroups. A record holds a cgroup id; a user recognises the path.
 
 use magscope_core::node::CgroupName;
 use std::fs;
@@ -10,7 +10,7 @@ const MOST: usize = 4096;
 /// Longer paths than this are left without a name.
 const LONGEST: usize = 1024;
 
-/// The cgroups below the root of a cgroup v2 hierarchy, level by level. What cannot be read has no name.
+/// The cgroups below the root of a cgroup v2 hierarchy, level by level. Unreadable cgroups have no name.
 pub fn names(root: &Path) -> Vec<CgroupName> {
     use std::os::unix::fs::MetadataExt;
     let mut names = Vec::new();

@@ -1,9 +1,8 @@
-//! Changing a capture while it runs, without touching what the change is not about.
+//! Changes to a running capture, limited to the affected hops.
 //!
-//! A hop that is switched off is detached, so that it costs nothing, wherever it could be attached again: a program that
-//! is loaded is its own permission for tracepoints of the raw kind and for netfilter, so that needs no privileges. Where
-//! it does (perf events, cgroups, namespaces that would have to be entered) the program stays attached and leaves at its
-//! first instruction.
+//! A hop that is switched off is detached, if the process can attach it again, and then costs nothing. Raw
+//! tracepoints and netfilter hooks need no privileges for that. Perf events, cgroups and other namespaces do
+//! need privileges: there the program stays attached and returns at its first instruction.
 
 use crate::candidates::Candidate;
 use crate::capture::{Capture, CaptureOptions, attach, need};
@@ -20,12 +19,12 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Ability, Backend, Service};
 use magscope_core::{CaptureFilter, Change, Hop};
 
-/// The hops that see a process at work and so can tell whose a socket is.
+/// Hops that run in process context and therefore map a socket to its process.
 pub(crate) fn teachers() -> HopSet {
     [Hop::AppSend, Hop::AppRecv, Hop::TcpSend].into_iter().collect()
 }
 
-/// What a capture begins with.
+/// Applies the initial options.
 pub(crate) fn put_in_force(
     control: &mut Control,
     options: &CaptureOptions,
@@ -50,11 +49,11 @@ pub(crate) fn put_in_force(
 }
 
 impl Capture {
-    /// Makes a change and notes it, to come with the next batch.
+    /// Applies a change and records it for the next batch.
     ///
     /// # Errors
-    /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached any more, [`ProbeError::Filter`] for a
-    /// filter that names what is not there; whatever was in force then still is.
+    /// [`ProbeError::Switch`] for hops that are not loaded or cannot be attached again, [`ProbeError::Filter`]
+    /// for a filter with unresolved names. On an error the earlier settings stay in force.
     pub fn change(&mut self, setting: &Setting) -> Result<(), ProbeError> {
         if let Some(ability) = rests_on(setting) {
             need(&self.facts, ability)?;
@@ -95,24 +94,24 @@ impl Capture {
         self.loaded.served()
     }
 
-    /// Whether a hop that is off still has its program attached.
+    /// True if the program of a switched-off hop is still attached.
     pub fn lingers(&self, hop: Hop) -> bool {
         let mut ways = self.loaded.probes.iter().filter(|way| way.hop == hop);
         !self.hops().contains(hop)
             && ways.any(|way| self.links.iter().any(|(program, _)| *program == way.program))
     }
 
-    /// What becomes of hits that are let through.
+    /// Level of detail of accepted hits.
     pub fn detail(&self) -> Detail {
         self.control.detail()
     }
 
-    /// One in so many flows is kept.
+    /// The flow sampler: one in this many flows is accepted.
     pub fn flow_one_in(&self) -> u32 {
         self.control.flow_one_in()
     }
 
-    /// What leaves events out or brings more along, as settings that would bring it about again.
+    /// Filters, samplers and extras in force, as settings that restore them.
     pub fn in_force(&self) -> Vec<String> {
         let mut settings = Vec::new();
         if let Some(filter) = &self.options.filter {
@@ -207,8 +206,7 @@ impl Capture {
         self.rewire(self.hops())
     }
 
-    /// Attaches what serves `hops` and is not attached, detaches what serves nothing any more where it could be attached
-    /// again.
+    /// Attaches the programs of `hops`; detaches unused programs that can be attached again.
     pub(crate) fn rewire(&mut self, hops: HopSet) -> Result<(), ProbeError> {
         let learns =
             self.control.learns() || self.options.filter.as_ref().is_some_and(CaptureFilter::needs_memory);
@@ -243,13 +241,13 @@ impl Capture {
         Ok(())
     }
 
-    /// Keeps the table of hops true.
+    /// Updates the coverage.
     fn cover(&mut self, on: HopSet) {
         self.info.coverage = plan_by(&self.facts, on, self.options.backend).coverage;
     }
 }
 
-/// The ability that a setting cannot do without.
+/// The ability that a setting requires.
 fn rests_on(setting: &Setting) -> Option<Ability> {
     match setting {
         Setting::Filter(Some(_)) => Some(Ability::Filter),
@@ -262,7 +260,7 @@ fn rests_on(setting: &Setting) -> Option<Ability> {
     }
 }
 
-/// Whether a program could be attached again by a process that has what this one has.
+/// True if a process with the same rights can attach the program again.
 fn can_return(probe: &Candidate, netns: &[NetnsTarget], privileged: bool) -> bool {
     let here = || NetnsTarget::current().map(|here| here.inode).ok();
     match probe.backend {

@@ -13,9 +13,9 @@ use std::fs;
 use std::time::Duration;
 
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Readings of a sample, of which the narrowest is kept.
+/// Readings per sample; the narrowest counts.
 const READINGS: usize = 8;
-/// About ten samples a second, and more often in the beginning: what comes before the second sample is known worst.
+/// About ten samples a second, more often at the start: the bound is widest before the second sample.
 const INTERVAL: Duration = Duration::from_millis(100);
 const FIRST_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -53,7 +53,7 @@ impl EventClock {
         }
     }
 
-    /// As recordings say it.
+    /// Name in recordings.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Monotonic => "monotonic",
@@ -78,7 +78,7 @@ fn narrowest(events: EventClock) -> ClockSample {
             monotonic_ns: (before + width / 2) as u64,
             raw_ns: raw as u64,
             realtime_ns: real,
-            // What is doubtful to both sides counts twice: half the width is the error.
+            // An uncertainty to both sides counts twice: half the width is the error.
             width_ns: u32::try_from(width).unwrap_or(u32::MAX).saturating_add(doubt_ns.saturating_mul(2)),
             stamp_ns,
             ..ClockSample::default()
@@ -90,10 +90,10 @@ fn narrowest(events: EventClock) -> ClockSample {
         .fold(first, |best, next| if next.width_ns < best.width_ns { next } else { best })
 }
 
-/// Takes samples about ten times a second, at instants that do not beat with anything else's period.
+/// Takes about ten samples a second at randomised intervals, to avoid aliasing with periodic load.
 #[derive(Debug)]
 pub struct ClockSampler {
-    /// Goes off when somebody sets `CLOCK_REALTIME`; `None` where the kernel would not give one.
+    /// A timer that is cancelled when `CLOCK_REALTIME` is set; `None` if the kernel provides none.
     set: Option<OwnedFd>,
     realtime_steps: u32,
     due_ns: u64,
@@ -117,7 +117,7 @@ impl ClockSampler {
         Self::asking(UtcSources::default())
     }
 
-    /// The same, with others to be asked how far UTC is.
+    /// A sampler with additional sources for the offset of UTC.
     pub fn asking(sources: UtcSources) -> Self {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let set = timerfd_create(TimerfdClockId::Realtime, flags).ok();
@@ -135,7 +135,7 @@ impl ClockSampler {
         sampler
     }
 
-    /// For events that carry this clock.
+    /// Sets the clock that events carry.
     #[must_use]
     pub fn of(self, events: EventClock) -> Self {
         ClockSampler { events, ..self }
@@ -147,7 +147,7 @@ impl ClockSampler {
         let never = Timespec { tv_sec: i64::MAX >> 1, tv_nsec: 0 };
         let at = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: never };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
-        // Without it a step is still seen by the samples on both sides of it.
+        // Without the timer, the samples before and after a step still reveal the step.
         let _ = timerfd_settime(timer.as_fd(), flags, &at);
     }
 
@@ -172,7 +172,7 @@ impl ClockSampler {
         let utc = self.utc.get_or_insert_with(|| UtcWatch::start(self.sources.clone()));
         let said = utc.error_at(monotonic_ns());
         let sample = narrowest(self.events);
-        // Looked at last: when it was set before the clocks were read, nothing said of it holds.
+        // Checked last: a clock step before the reading invalidates the UTC offset.
         let was_set = self.was_set();
         if was_set {
             self.realtime_steps = self.realtime_steps.saturating_add(1);
@@ -200,7 +200,7 @@ impl ClockSampler {
     }
 }
 
-/// What the kernel counts time with now. A short file, read in some microseconds.
+/// The kernel's current clock source. The read takes some microseconds.
 fn clocksource() -> Clocksource {
     fs::read_to_string(CLOCKSOURCE)
         .map_or(Clocksource::Unknown, |name| Clocksource::from_kernel_name(name.trim()))
@@ -208,8 +208,8 @@ fn clocksource() -> Clocksource {
 
 /// `adjtimex` without a change: the frequency correction (ppm times 2¹⁶), the status bits, the offset of TAI.
 fn discipline() -> (i64, u32, i32) {
-    // SAFETY: `timex` is plain numbers, for which zeros are valid; the kernel writes no more than its size, and `modes = 0`
-    // asks it to change nothing.
+    // SAFETY: `timex` is plain numbers, for which zeros are valid; the kernel writes no more than its size, and
+    // `modes = 0` changes nothing.
     #[allow(unsafe_code)]
     let (state, timex) = unsafe {
         let mut timex: libc::timex = std::mem::zeroed();

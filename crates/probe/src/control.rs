@@ -1,8 +1,8 @@
-//! What can be changed while programs run: hops, filter, samplers, watermarks, in memory shared with the kernel.
+//! Runtime control of loaded programs: hops, filter, samplers and watermarks, in memory shared with the kernel.
 //!
-//! Nothing here needs privileges once the programs are loaded: what is written is data that they read. A filter takes
-//! effect as a whole: it is written into the slot that is not in force, the slots are exchanged by one store, and the old
-//! one is only written to again when no program can still be reading it.
+//! None of this needs privileges after the load, because the programs only read the data. A filter changes
+//! atomically: the inactive slot is written, then one store swaps the slots. The old slot is reused only when
+//! no program can still read it.
 
 use crate::error::ProbeError;
 use crate::filter::Program;
@@ -25,35 +25,35 @@ use std::time::Duration;
 pub struct Sampler {
     /// The first of so many, counted on each CPU by itself.
     pub one_in: u32,
-    /// At most one in so long, over all CPUs.
+    /// At most one event per interval, over all CPUs.
     pub interval: Duration,
 }
 
 impl Sampler {
-    /// Whether anything is left out.
+    /// True if the sampler rejects any event.
     pub fn samples(self) -> bool {
         self.one_in > 1 || !self.interval.is_zero()
     }
 }
 
-/// When the reader comes: at the first of the three.
+/// Wake-up policy of the reader: the first limit reached wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermark {
-    /// Records of one CPU not yet read; 0 does not matter.
+    /// Unread records of one CPU; 0 disables this limit.
     pub events: u32,
-    /// Bytes of them; 0 does not matter.
+    /// Unread bytes of one CPU; 0 disables this limit.
     pub bytes: u32,
-    /// At the latest after so long.
+    /// Maximum delay of a wake-up.
     pub time: Duration,
 }
 
 impl Watermark {
-    /// By time alone, and often enough for eyes.
+    /// Time limit only, short enough for a display.
     pub const SCREEN: Self = Watermark { events: 0, bytes: 0, time: Duration::from_millis(20) };
-    /// At every record: for a screen that must react at once. Costs the traffic a wake-up each.
+    /// One wake-up per record, for a display with minimum delay. Each wake-up slows the traffic.
     pub const LATENCY: Self = Watermark { events: 1, bytes: 0, time: Duration::from_millis(20) };
 
-    /// As seldom as rings of this size allow: when one is a quarter full, or after half a second.
+    /// Fewest wake-ups for this ring size: at a quarter full, or after half a second.
     pub const fn bulk(ring_bytes: u32) -> Self {
         Watermark { events: 0, bytes: ring_bytes / 4, time: Duration::from_millis(500) }
     }
@@ -75,7 +75,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Takes hold of a loaded object. Everything is off until [`Control::set_hops`].
+    /// Maps the control memory of a loaded object. Everything is off until [`Control::set_hops`].
     pub(crate) fn new(object: &Object, ring: &MapHandle) -> Result<Self, ProbeError> {
         let failed = |map: &'static str, cause: String| ProbeError::Map { operation: "open", map, cause };
         let find = |map: &'static str, ending: &str| {
@@ -105,7 +105,7 @@ impl Control {
 
     pub(crate) fn set_hops(&self, hops: HopSet) {
         self.memory.word64(std::mem::offset_of!(mag_control, rated)).store(rated(hops).0, SeqCst);
-        // what a filter needs to be known comes before the first event that it is needed for
+        // start to record sockets before the first event that needs them
         if self.learning(hops) {
             self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
         }
@@ -113,24 +113,24 @@ impl Control {
         self.settle();
     }
 
-    /// From the next [`Control::set_hops`] on, so many custom probes are on too.
+    /// Enables this many custom probes with the next [`Control::set_hops`].
     pub(crate) fn set_custom(&mut self, count: usize) {
         self.custom = ((1_u64 << count.min(MAG_CUSTOMS as usize)) - 1) << mag_hop_MAG_CUSTOM;
     }
 
-    /// Switches one of them, at once.
+    /// Switches one custom probe, at once.
     pub(crate) fn switch_custom(&mut self, number: usize, on: bool) {
         let bit = 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1));
         self.custom = if on { self.custom | bit } else { self.custom & !bit };
         self.set_hops(self.hops());
     }
 
-    /// Whether a custom probe is on.
+    /// True if the custom probe is on.
     pub(crate) fn custom_is_on(&self, number: usize) -> bool {
         self.custom & 1 << (mag_hop_MAG_CUSTOM as usize + number.min(MAG_CUSTOMS as usize - 1)) != 0
     }
 
-    /// Whether sockets have to be remembered.
+    /// True if sockets are recorded.
     pub(crate) fn learns(&self) -> bool {
         self.word(std::mem::offset_of!(mag_control, learn)).load(SeqCst) != 0
     }
@@ -150,7 +150,7 @@ impl Control {
             self.filters.update(&(next - 1).to_ne_bytes(), bytes_of(&filter), MapFlags::ANY).map_err(failed)?;
         }
         self.program = program;
-        // a filter that asks for what is not being remembered would leave everything out: memory comes first, goes last
+        // a filter on unrecorded sockets would reject everything: recording starts first and stops last
         if self.learning(self.hops()) {
             self.word(std::mem::offset_of!(mag_control, learn)).store(1, SeqCst);
         }
@@ -160,7 +160,7 @@ impl Control {
         self.wait_for_programs()
     }
 
-    /// Puts a pcap program in force, beside the filter.
+    /// Activates a pcap program in addition to the filter.
     pub(crate) fn set_pcap(&self, insns: Option<&[mag_insn]>) -> Result<(), ProbeError> {
         let failed =
             |e: libbpf_rs::Error| ProbeError::Map { operation: "write", map: "pcaps", cause: format!("{e:#}") };
@@ -180,12 +180,12 @@ impl Control {
         self.wait_for_programs()
     }
 
-    /// Whether a pcap program is in force.
+    /// True if a pcap program is active.
     fn has_pcap(&self) -> bool {
         self.word(std::mem::offset_of!(mag_control, pcap)).load(SeqCst) != 0
     }
 
-    /// What becomes of hits, from now on.
+    /// Sets the level of detail.
     pub(crate) fn set_detail(&self, detail: Detail) {
         self.word(std::mem::offset_of!(mag_control, detail)).store(detail as u32, SeqCst);
         self.settle();
@@ -196,13 +196,13 @@ impl Control {
         Detail::ALL.into_iter().find(|detail| *detail as u32 == now).unwrap_or_default()
     }
 
-    /// Which map rates are written to. When this returns, no program writes to the other one any more.
+    /// Selects the map for rates. On return no program writes to the other map any more.
     pub(crate) fn set_rate_slot(&self, slot: u32) -> Result<(), ProbeError> {
         self.word(std::mem::offset_of!(mag_control, rate_slot)).store(slot, SeqCst);
         self.wait_for_programs()
     }
 
-    /// Keeps so many bytes of payload at a hop.
+    /// Sets the payload bytes captured at a hop.
     pub(crate) fn set_snap(&self, hop: Hop, bytes: u32) {
         self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).store(bytes, SeqCst);
     }
@@ -211,12 +211,12 @@ impl Control {
         self.word(std::mem::offset_of!(mag_control, snap) + hop as usize * 4).load(SeqCst)
     }
 
-    /// Where the memory of pages is.
+    /// Sets the address of the page memory.
     pub(crate) fn set_page_base(&self, base: u64) {
         self.memory.word64(std::mem::offset_of!(mag_control, page_base)).store(base, SeqCst);
     }
 
-    /// Where epoll's callback is.
+    /// Sets the address of epoll's callback.
     pub(crate) fn set_epoll_callback(&self, address: u64) {
         self.memory.word64(std::mem::offset_of!(mag_control, epoll_callback)).store(address, SeqCst);
     }
@@ -245,7 +245,8 @@ impl Control {
         self.settle();
     }
 
-    /// Whether a filter, a sampler or the want of detail leaves events out, or ever did: what was counted of it is told to the end.
+    /// True if a filter, a sampler or the level of detail rejects events, now or earlier. Their counters are
+    /// then reported until the end.
     pub(crate) fn leaves_out(&mut self) -> bool {
         self.left_out |= self.program.is_some()
             || self.has_pcap()
@@ -264,8 +265,8 @@ impl Control {
         self.word(std::mem::offset_of!(mag_control, wake_bytes)).store(watermark.bytes, SeqCst);
     }
 
-    /// Whether sockets have to be remembered: for what the filter asks of a process, and for wake-ups, which know of the
-    /// socket behind them nothing but its cookie.
+    /// True if sockets must be recorded: for process fields of the filter, and for wake-ups, whose events carry
+    /// only a socket cookie.
     fn learning(&self, hops: HopSet) -> bool {
         let wakes = hops.contains(Hop::TaskWake) || hops.contains(Hop::TaskRun);
         self.program.as_ref().is_some_and(|program| program.learn || wakes)
@@ -273,7 +274,7 @@ impl Control {
             || self.flow_one_in > 1 && wakes
     }
 
-    /// Sets what a hit has to look at to what is in force.
+    /// Sets the flags that a hit checks to match the settings in force.
     fn settle(&self) {
         let learn = self.learning(self.hops());
         let special = Hop::ALL.iter().map(|hop| self.sampler(*hop)).any(Sampler::samples);
@@ -284,7 +285,7 @@ impl Control {
         self.word(std::mem::offset_of!(mag_control, gate)).store(choose | detail, SeqCst);
     }
 
-    /// Returns when no program still runs that began before.
+    /// Returns when no program runs any more that started before the call.
     fn wait_for_programs(&self) -> Result<(), ProbeError> {
         let fd = self.ring.as_fd().as_raw_fd();
         let same = self.barrier.update(&0u32.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY);
@@ -317,7 +318,7 @@ const _: () =
     assert!(size_of::<crate::record::mag_test>() == 40 && size_of::<mag_filter>() == 8 + 48 + 64 * 40);
 const _: () = assert!(size_of::<crate::record::mag_sampler>() == 16);
 
-/// A `mag_control` that the kernel's programs see too.
+/// A `mag_control` that is shared with the kernel's programs.
 struct Memory {
     base: NonNull<u8>,
 }
@@ -345,7 +346,7 @@ impl Memory {
 
     fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<mag_control>());
-        // SAFETY: inside the mapping, aligned, and on this side only ever touched as an atomic.
+        // SAFETY: inside the mapping, aligned, and accessed on this side only as an atomic.
         #[allow(unsafe_code)]
         unsafe {
             AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast())

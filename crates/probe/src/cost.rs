@@ -1,8 +1,8 @@
-//! What a hit costs on this machine, measured the only way that counts everything: by attaching and detaching.
+//! Cost of a hit on this machine, measured by attach and detach.
 //!
-//! A thread enters a network namespace of its own, sends small messages to itself over TCP and UDP on one CPU, with and
-//! without probes in turns, and divides the difference by the number of hits. `run_time_ns` of the kernel's BPF
-//! statistics would leave out being called, which is a third of the cost.
+//! A thread enters its own network namespace and sends small messages to itself over TCP and UDP on one CPU.
+//! Rounds with and without probes alternate, and the difference is divided by the number of hits. `run_time_ns`
+//! of the kernel's BPF statistics would omit the call overhead, a third of the cost.
 
 mod traffic;
 
@@ -17,33 +17,33 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// Median cost of a hit, nanoseconds. May come out negative on a busy machine, where it drowns in noise.
+    /// Median cost of a hit, nanoseconds. Noise on a busy machine can make it negative.
     pub hit_ns: f64,
     /// Lower and upper quartile of the rounds.
     pub quartiles_ns: (f64, f64),
     /// Hits that one TCP and one UDP message of 64 bytes make together.
     pub hits: f64,
-    /// What the two messages take with nothing attached, nanoseconds.
+    /// Time of the two messages without probes, nanoseconds.
     pub bare_ns: f64,
 }
 
 /// Messages of each kind in a round.
 const MESSAGES: usize = 1_000;
 
-/// What to measure and how long.
+/// Parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
     /// Hops that are captured together.
     pub hops: HopSet,
-    /// Only this kind of probe.
+    /// Restrict probes to this kind.
     pub backend: Option<Backend>,
-    /// Rounds without and with probes in turns; each takes about 20 ms and the time to attach and to detach, which at
-    /// functions is some 20 ms a probe.
+    /// Alternating rounds without and with probes. Each takes about 20 ms, plus attach and detach time: about
+    /// 20 ms per probe at functions.
     pub rounds: usize,
-    /// No further round begins after this.
+    /// No new round starts after this time.
     pub at_most: Duration,
 }
 
@@ -55,7 +55,7 @@ pub fn measure(facts: &HostFacts, hops: HopSet, rounds: usize) -> Result<Option<
     measure_so(facts, Measurement { hops, backend: None, rounds, at_most: Duration::MAX })
 }
 
-/// The same, told more exactly what.
+/// As [`measure`], with all parameters.
 ///
 /// # Errors
 /// As [`measure`].

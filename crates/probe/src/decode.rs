@@ -1,4 +1,4 @@
-//! Bytes of a ring to what they mean. Pure, and safe on any bytes.
+//! Decodes ring records. The decoder is pure and accepts any bytes.
 
 use crate::record::{
     mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_kind_MAG_KIND_FLOW, mag_kind_MAG_KIND_HEAD,
@@ -10,16 +10,16 @@ use magscope_core::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What one record says.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A hit of a hop.
     Event(Event),
-    /// What a flow id stands for.
+    /// The flow behind a flow id.
     Flow(Flow),
-    /// Who a thread is.
+    /// The process of a thread.
     Task(Task),
-    /// State of a TCP connection, with the CPU and number that it took like an event.
+    /// State of a TCP connection, with CPU and sequence number like an event.
     Tcp {
         /// The sample.
         sample: TcpSample,
@@ -32,7 +32,7 @@ pub enum Record {
     Hit(ProbeHit),
     /// The first bytes of a packet's payload.
     Head(PayloadHead),
-    /// Records that found no room.
+    /// Lost records.
     Loss(Loss),
 }
 
@@ -47,18 +47,19 @@ pub enum DecodeError {
         /// Bytes there should be.
         need: usize,
     },
-    /// Neither a hop nor a kind that this version knows.
+    /// Neither a hop nor a record kind of this version.
     #[error("record of unknown kind {0}")]
     UnknownKind(u8),
 }
 
-/// A type made of integers and arrays of them alone, so that any bytes are a value of it.
+/// A type that consists only of integers and integer arrays, so that any bytes are a valid value.
 ///
 /// # Safety
 /// Only for types without padding invariants, references, enums or booleans.
 #[allow(unsafe_code)]
 unsafe trait Plain: Copy {}
-// SAFETY: bindgen made them of `struct`s in record.h, which hold unsigned integers and arrays of integers alone.
+// SAFETY: bindgen generated these from `struct`s in record.h that contain only unsigned integers and integer
+// arrays.
 #[allow(unsafe_code)]
 mod plain {
     use super::{Plain, mag_event, mag_flow, mag_head, mag_header, mag_hit, mag_loss, mag_task, mag_tcp};
@@ -77,7 +78,7 @@ fn read<T: Plain>(bytes: &[u8]) -> Result<T, DecodeError> {
     if bytes.len() < size_of::<T>() {
         return Err(DecodeError::Short { got: bytes.len(), need: size_of::<T>() });
     }
-    // SAFETY: the slice is long enough, the read is unaligned, and `Plain` types take any bytes.
+    // SAFETY: the slice is long enough, the read is unaligned, and `Plain` types accept any bytes.
     #[allow(unsafe_code)]
     Ok(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
@@ -119,7 +120,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, DecodeError> {
 fn event(e: &mag_event, hop: Hop) -> Event {
     let sched = matches!(hop.layer(), magscope_core::Layer::Sched);
     let proto = Proto(e.proto);
-    // ip.out of UDP runs within the sender's call, so the kernel side tells the process there too
+    // ip.out of UDP runs within the sender's call, so the record carries the process there too
     let process = hop.knows_process() || hop == Hop::IpOut && proto == Proto::UDP;
     let of_process = match hop {
         Hop::AppRecv => e.skb,
@@ -178,7 +179,7 @@ fn task(t: &mag_task) -> Task {
         tid: t.tid,
         uid: t.uid,
         cgroup: t.cgroup,
-        // a process names itself: what is not printable must not reach a terminal
+        // a process chooses its own name: unprintable bytes must not reach a terminal
         comm: magscope_core::foreign::clean(&String::from_utf8_lossy(&comm)).into_owned(),
     }
 }

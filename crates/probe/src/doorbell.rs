@@ -1,7 +1,6 @@
-//! Waiting for the kernel side to say that a watermark was reached.
+//! Waits for a watermark signal of the kernel side.
 //!
-//! Edge-triggered: a ring that merely has something in it wakes nobody, only the one record that the kernel side submits
-//! with a wake-up does.
+//! The wait is edge-triggered: only a record submitted with a wake-up ends it, not any data in a ring.
 
 use crate::error::ProbeError;
 use libbpf_rs::MapHandle;
@@ -10,7 +9,7 @@ use rustix::fs::Timespec;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Rings by all CPUs at most a call: others ring again.
+/// Ring events handled per call; the others signal again.
 const AT_ONCE: usize = 64;
 
 pub(crate) struct Doorbell {
@@ -33,7 +32,7 @@ impl Doorbell {
         Ok(Doorbell { epoll })
     }
 
-    /// Waits until a watermark is reached, at most so long. An interrupted wait is a short one.
+    /// Waits for a watermark, at most `timeout`. An interrupted wait returns early.
     pub(crate) fn wait(&self, timeout: Duration) {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),

@@ -1,11 +1,11 @@
-//! What can go wrong between here and the kernel, in words that lead on.
+//! Errors of captures and probes, with the likely cause and a next step.
 
 use magscope_core::Hop;
 use magscope_core::node::{Ability, Backend};
 use std::io;
 use std::path::PathBuf;
 
-/// Why a capture could not be started or went no further.
+/// Cause of a failed start or a stopped capture.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The kernel has no type information.
@@ -17,13 +17,13 @@ pub enum ProbeError {
         /// Kernel release.
         kernel: String,
     },
-    /// Not allowed to load or attach.
+    /// Missing privileges to load or attach.
     #[error("capturing needs {}, which this process does not have", missing.join(", "))]
     Privileges {
         /// Names of the capabilities that are missing.
         missing: Vec<&'static str>,
     },
-    /// None of the hops asked for can be served.
+    /// No requested hop can be served.
     #[error(
         "none of the hops asked for can be served on this kernel ({asked}); {because}; `magnet-scope hops` says what serves them"
     )]
@@ -33,33 +33,33 @@ pub enum ProbeError {
         /// Why the first of them cannot.
         because: String,
     },
-    /// More namespaces than the kernel side compares with.
+    /// More namespaces than the kernel side supports.
     #[error(
         "{asked} network namespaces asked for, at most {most} can be named; use `--netns all` and filter later"
     )]
     TooManyNamespaces {
-        /// How many.
+        /// Requested number.
         asked: usize,
-        /// How many at most.
+        /// Maximum number.
         most: usize,
     },
-    /// Histograms are asked for, and nothing was allocated for them.
+    /// Histograms are requested, but no memory was allocated for them.
     #[error("this capture has no room for what the kernel adds up: it was not started with any")]
     NoRoom,
-    /// A network namespace that could not be found or entered.
+    /// A network namespace that is missing or cannot be entered.
     #[error("cannot enter network namespace {name} ({}): {cause}; does it still exist, and is CAP_SYS_ADMIN there?", path.display())]
     Namespace {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The path that was tried.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The kernel refused the programs.
     #[error("the kernel refused to load the probes: {cause}{hint}", hint = hint(log))]
     Load {
-        /// What libbpf said.
+        /// libbpf's error.
         cause: String,
         /// The verifier's last words, if any.
         log: String,
@@ -68,7 +68,7 @@ pub enum ProbeError {
         /// Why, in words for a person.
         because: String,
     },
-    /// An ability that was asked for, and that this kernel does not give.
+    /// A requested ability that this kernel lacks.
     #[error("{ability} cannot be used on this kernel: {because}")]
     Ability {
         /// Which.
@@ -81,11 +81,11 @@ pub enum ProbeError {
     Attach {
         /// Which hop.
         hop: Hop,
-        /// By what.
+        /// Its backend.
         backend: Backend,
-        /// Where.
+        /// The attach point.
         point: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: String,
     },
     /// A map could not be made or read.
@@ -95,15 +95,15 @@ pub enum ProbeError {
         operation: &'static str,
         /// Name of the map.
         map: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: String,
     },
     /// A custom probe cannot be attached.
     #[error("the probe `{probe}`: {cause}")]
     Custom {
-        /// Where it should stand.
+        /// The requested attach point.
         probe: String,
-        /// What is not there, or what the kernel said.
+        /// The missing name, or the kernel's error.
         cause: String,
     },
     /// The filter cannot be put into the kernel.
@@ -117,7 +117,7 @@ pub enum ProbeError {
     Switch {
         /// Which hop.
         hop: Hop,
-        /// Why, and what would have done.
+        /// The reason, and the remedy.
         because: String,
     },
     /// A fact about this host could not be read.
@@ -125,7 +125,7 @@ pub enum ProbeError {
     Read {
         /// Which file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
 }

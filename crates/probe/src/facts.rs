@@ -1,4 +1,4 @@
-//! What this host can do: read once, judged elsewhere.
+//! Capabilities and limits of this host. The facts are read here and judged elsewhere.
 
 use crate::candidates::{self, Candidate};
 use crate::error::ProbeError;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Capabilities that probing knows of, by number in `linux/capability.h`.
+/// Capabilities relevant to probes, by number in `linux/capability.h`.
 pub const CAP_NET_ADMIN: u32 = 12;
 /// See [`CAP_NET_ADMIN`].
 pub const CAP_SYS_ADMIN: u32 = 21;
@@ -19,12 +19,13 @@ pub const CAP_PERFMON: u32 = 38;
 /// See [`CAP_NET_ADMIN`].
 pub const CAP_BPF: u32 = 39;
 
-/// What the kernel and this process's rights allow. Plain data: a plan made of it can be tested with any host's.
+/// Features of the kernel and rights of this process. Plain data, so that a plan can be tested with the facts
+/// of any host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Host name.
     pub host: String,
-    /// Kernel release as `uname -r` says it.
+    /// Kernel release as in `uname -r`.
     pub kernel: String,
     /// Major and minor version.
     pub version: (u32, u32),
@@ -32,30 +33,30 @@ pub struct HostFacts {
     pub boot_id: String,
     /// Possible CPUs.
     pub cpus: u32,
-    /// Whether the kernel carries its type information.
+    /// True if the kernel provides BTF.
     pub btf: bool,
     /// Raw tracepoints of the stack that the kernel has, by name.
     pub tracepoints: BTreeSet<String>,
-    /// Whether netfilter programs can be attached by link (Linux 6.4).
+    /// Netfilter programs can be attached by link (Linux 6.4).
     pub netfilter_link: bool,
-    /// Whether `bpf_rdonly_cast` and `bpf_cast_to_kern_ctx` are there (Linux 6.2).
+    /// `bpf_rdonly_cast` and `bpf_cast_to_kern_ctx` exist (Linux 6.2).
     pub typed_casts: bool,
-    /// Whether programs can loop by helper (`bpf_loop`, Linux 5.17).
+    /// The helper `bpf_loop` exists (Linux 5.17).
     pub loops: bool,
-    /// Whether there are ring buffers (Linux 5.8).
+    /// Ring buffers exist (Linux 5.8).
     pub ring_buffers: bool,
     /// Type information to relocate fields by, in place of the running kernel's own.
     pub custom_btf: Option<PathBuf>,
-    /// Programs that the kernel refused to load, and why in words.
+    /// Programs that the kernel refused to load, with the reason.
     pub unloadable: BTreeMap<String, String>,
-    /// Abilities that the kernel does not give, and why in words.
+    /// Abilities that the kernel lacks, with the reason.
     pub left_out: BTreeMap<Ability, String>,
-    /// Whether tracefs offers the tracepoints of system calls to this process.
+    /// tracefs offers the system-call tracepoints to this process.
     pub syscall_tracepoints: bool,
-    /// Functions that a plan could use and that the kernel's BTF describes: where a trampoline can be.
+    /// Candidate functions in the kernel's BTF: possible trampolines.
     pub functions: BTreeSet<String>,
-    /// Functions that a plan could use, and what `/proc/kallsyms` calls them: where a breakpoint can be. Read only where
-    /// there are kprobes.
+    /// Candidate functions and their names in `/proc/kallsyms`: possible kprobes. Read only if the kernel has
+    /// kprobes.
     pub symbols: BTreeMap<String, String>,
     /// Trampolines at functions (`fentry`, `fexit`).
     pub fentry: Mechanism,
@@ -63,7 +64,7 @@ pub struct HostFacts {
     pub kprobe: Mechanism,
     /// Breakpoints at many functions by one attachment (Linux 5.18 with `CONFIG_FPROBE`).
     pub kprobe_multi: Mechanism,
-    /// Places at which the kernel refused to attach, and how it said so.
+    /// Attach points that the kernel refused, with its error.
     pub refused: BTreeMap<(Backend, String), String>,
     /// `none`, `integrity`, `confidentiality`, or what the kernel calls it; `None` where it has no lockdown.
     pub lockdown: Option<String>,
@@ -73,7 +74,7 @@ pub struct HostFacts {
     pub capabilities: u64,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf: String,
-    /// What stands against the TSC as the clock of events; `None` if nothing does.
+    /// The obstacle to the TSC as event clock; `None` if there is none.
     pub tsc_obstacle: Option<String>,
     /// The clock source in use.
     pub clocksource: String,
@@ -83,15 +84,15 @@ pub struct HostFacts {
     pub drop_reasons: Vec<DropReason>,
 }
 
-/// Whether a way of attaching is there.
+/// Availability of an attach mechanism.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Mechanism {
     /// The kernel was built without.
     #[default]
     Absent,
-    /// The kernel has it and does not let this process use it.
+    /// The kernel has it, but this process may not use it.
     Refused(String),
-    /// It is there, as far as can be told without using it.
+    /// Available, as far as a check without use can show.
     Works,
 }
 
@@ -101,8 +102,8 @@ impl Mechanism {
     }
 }
 
-/// Functions that are there if and only if the kernel was built with something: typed casts (two), netfilter links,
-/// trampolines at functions, `CONFIG_FPROBE`.
+/// Functions that exist only with a kernel feature: typed casts (two), netfilter links, trampolines,
+/// `CONFIG_FPROBE`.
 const FUNCTIONS_THAT_TELL: [&str; 5] = [
     "bpf_rdonly_cast",
     "bpf_cast_to_kern_ctx",
@@ -154,7 +155,7 @@ impl HostFacts {
         Ok(facts)
     }
 
-    /// The same with type information from a file: fields are then relocated by that.
+    /// Uses BTF from a file: relocations then use that file.
     ///
     /// # Errors
     /// [`ProbeError::Read`] if the file holds none.
@@ -169,7 +170,7 @@ impl HostFacts {
     }
 
     fn read_btf(&mut self, btf: &Btf<'_>) {
-        // One walk over all types: asking by name walks over them each time.
+        // One pass over all types: each look-up by name is a full pass.
         let wanted: BTreeSet<&str> = candidates::functions().chain(FUNCTIONS_THAT_TELL).collect();
         let names = btf.type_by_kind::<types::Func<'_>>().filter_map(|f| f.name()?.to_str());
         let mut there: BTreeSet<&str> = names.filter(|name| wanted.contains(name)).collect();
@@ -217,7 +218,7 @@ impl HostFacts {
         }
     }
 
-    /// Without loops by helper there are no programs for what needs them.
+    /// Removes abilities that need `bpf_loop` if the kernel lacks the helper.
     pub fn leave_out_what_loops_make(&mut self) {
         if self.loops {
             return;
@@ -228,7 +229,7 @@ impl HostFacts {
         }
     }
 
-    /// What the kernel calls the function of a candidate.
+    /// The kernel's symbol for a candidate's function.
     pub fn symbol<'a>(&'a self, way: &Candidate) -> &'a str {
         let breakpoint = matches!(way.backend, Backend::Kprobe | Backend::KprobeMulti);
         match self.symbols.get(way.point) {
@@ -237,13 +238,13 @@ impl HostFacts {
         }
     }
 
-    /// Whether a capability is effective.
+    /// True if a capability is effective.
     pub fn has(&self, capability: u32) -> bool {
         self.capabilities & (1 << capability) != 0
     }
 
-    /// Names of the capabilities that capturing in the own namespace needs and this process lacks.
-    /// `CAP_SYS_ADMIN` holds all of them.
+    /// Names of the capabilities that a capture in the current namespace needs and this process lacks.
+    /// `CAP_SYS_ADMIN` includes all of them.
     pub fn missing_capabilities(&self) -> Vec<&'static str> {
         if self.has(CAP_SYS_ADMIN) && self.has(CAP_NET_ADMIN) {
             return Vec::new();
@@ -253,7 +254,8 @@ impl HostFacts {
     }
 }
 
-/// The kernel's build configuration, from wherever a distribution keeps it. Its size is bounded: real ones have 300 kB.
+/// The kernel's build configuration, from the usual paths of distributions. The size is limited: real files
+/// have 300 kB.
 fn read_config(kernel: &str) -> Option<String> {
     let limit = 4 << 20;
     let mut text = String::new();

@@ -1,7 +1,7 @@
-//! The second witness of loss: gaps in each CPU's record numbers, held against what the kernel said it lost.
+//! Second detector of loss: gaps in each CPU's record numbers, compared with the kernel's loss records.
 //!
-//! Numbers can stand in reverse where an interrupt came between, so a gap that is filled a record later is none. What
-//! stays missing beyond what loss records explain is a loss that nobody reported, and is reported here.
+//! An interrupt can swap two numbers, so a gap that the next record fills is no loss. Gaps that no loss record
+//! explains are reported here.
 
 /// Keeps the account of one CPU.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// A numbered record was seen.
+    /// Registers a numbered record.
     #[inline]
     pub fn seen(&mut self, number: u32) {
         let Some(next) = self.next else {
@@ -30,15 +30,15 @@ impl Gaps {
         }
     }
 
-    /// The kernel said that it lost so many.
+    /// Registers a loss record of `count` records.
     pub fn explained(&mut self, count: u64) {
         self.explained = self.explained.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Records missing that nothing explains and that were not returned before. Called once a drain: what was
-    /// missing at the last call and still is, is no reordering.
+    /// Missing records without a loss record that were not returned before. Called once a drain: numbers
+    /// missing in two calls are not reordered records.
     pub fn unexplained(&mut self) -> u64 {
-        // saturating: records come from outside, and a made-up loss may claim any count
+        // saturating: the input is untrusted, and a forged loss record may claim any count
         let now = self.missing.saturating_sub(self.explained).saturating_sub(self.reported);
         let lasting = now.min(self.suspected).max(0);
         self.suspected = now.saturating_sub(lasting);

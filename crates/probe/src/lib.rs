@@ -1,15 +1,19 @@
 //! From the kernel to events.
 //!
-//! Three roles are kept apart: deciding (`facts` says what this host can do, `plan` which probe serves a hop; pure),
-//! decoding (`record`, `decode`, `order`: bytes to events in order of time; pure), and driving libbpf (`capture`).
+//! Three roles are separate. Decision: `facts` describes this host, `plan` chooses a probe for each hop (pure).
+//! Decoding: `record`, `decode` and `order` turn bytes into events in time order (pure). `capture` drives
+//! libbpf.
 //!
 //! # Modules
 //!
-//! - `facts`: what this host can do; `trial` tries some of it. `candidates`: the backends of each hop. `plan`: the choice (pure).
+//! - `facts`: features of this host; `trial` tries some of them. `candidates`: the backends of each hop.
+//!   `plan`: the choice (pure).
 //! - `capture`: libbpf, attachment and the drain. `decode`, `order`, `gaps`: bytes to ordered events (pure).
-//! - `governor/`: keeps a capture to its budget; `steps` chooses (pure), `scale` weighs the cost of hits.
-//! - `custom/`: resolves what a custom probe reads, and writes it into the plan of a program (`bpf/record.h`, `mag_plan`).
-//! - `netns`: finds namespaces. `cost`: measures what a hit costs. `utc/`: what vouches for UTC.
+//! - `governor/`: limits the cost of a capture; `steps` chooses the level (pure), `scale` measures the cost of
+//!   hits.
+//! - `custom/`: resolves the expressions of a custom probe into the plan of a program (`bpf/record.h`,
+//!   `mag_plan`).
+//! - `netns`: finds namespaces. `cost`: measures the cost of a hit. `utc/`: sources for the error of UTC.
 
 pub mod candidates;
 pub mod capture;

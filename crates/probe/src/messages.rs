@@ -1,4 +1,4 @@
-//! What libbpf says meanwhile: kept for an error to show, instead of going to standard error.
+//! Buffer for libbpf's messages: errors quote them, and standard error stays clean.
 
 use libbpf_rs::PrintLevel;
 use std::sync::Mutex;
@@ -19,17 +19,17 @@ fn take_down(_level: PrintLevel, message: String) {
     }
 }
 
-/// From now on messages are kept.
+/// Starts to buffer messages.
 pub fn keep() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, take_down)));
 }
 
-/// All of them so far; they are forgotten.
+/// Returns and clears all messages.
 pub fn all() -> String {
     MESSAGES.lock().map(|mut l| std::mem::take(&mut *l)).unwrap_or_default()
 }
 
-/// The last lines, among them the verifier's last words; they are forgotten.
+/// Returns the last lines, which include the verifier's, and clears the buffer.
 pub fn last() -> String {
     tail(&all())
 }

@@ -1,4 +1,4 @@
-//! Network namespaces: finding them, naming them, attaching inside them.
+//! Network namespaces: discovery, names, and entry.
 
 use crate::error::ProbeError;
 use rustix::fs::{Mode, OFlags, open};
@@ -12,9 +12,9 @@ use std::{fs, io};
 /// A network namespace to capture in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetnsTarget {
-    /// What a person calls it: `host`, a name under `/run/netns`, or `pid:1234`.
+    /// User-visible name: `host`, a name under `/run/netns`, or `pid:1234`.
     pub name: String,
-    /// Inode number, what the kernel side compares with.
+    /// Inode number, which the kernel side compares.
     pub inode: u32,
     /// A path that opens it.
     pub path: PathBuf,
@@ -55,7 +55,7 @@ impl NetnsTarget {
         Self::at(&PathBuf::from(format!("/proc/{pid}/ns/net")), name)
     }
 
-    /// Every namespace that has a process in it or a name under `/run/netns`, this thread's first.
+    /// All namespaces with a process or a name under `/run/netns`, this thread's first.
     ///
     /// # Errors
     /// [`ProbeError::Namespace`] if `/proc` is not there.
@@ -71,7 +71,7 @@ impl NetnsTarget {
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             let name = if pid == 1 { "host".to_owned() } else { format!("pid:{pid}") };
-            // a process that ends meanwhile takes its namespace along; that is no error
+            // a process that ends meanwhile takes its namespace with it; this is no error
             if let Ok(target) = Self::of_pid(pid, &name) {
                 found.entry(target.inode).or_insert(target);
             }
@@ -80,7 +80,7 @@ impl NetnsTarget {
         Ok(std::iter::once(own).chain(found.into_values()).collect())
     }
 
-    /// Runs `work` inside this namespace and comes back. Only this thread moves.
+    /// Runs `work` inside this namespace and returns. Only this thread changes namespace.
     ///
     /// # Errors
     /// [`ProbeError::Namespace`] if it cannot be entered.

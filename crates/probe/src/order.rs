@@ -1,15 +1,16 @@
-//! Events of many CPUs into one order of time.
+//! Merges the events of many CPUs into time order.
 //!
-//! Every ring is in order but for interrupts; across rings only time tells. Events are held back until every ring has
-//! been read at a later time than theirs, plus a margin for a probe that was stopped between reading the clock and
-//! submitting (a virtual CPU taken away). What comes later than that is kept, counted and not put into the past.
+//! A ring is in order except for interrupts; the order across rings follows from time alone. The sorter holds
+//! an event until every ring has been read at a later time, plus a margin. The margin covers a probe that was
+//! preempted between clock read and submit (a virtual CPU without processor). Later arrivals are delivered and
+//! counted as late, but not sorted into the past.
 
 use magscope_core::Event;
 
-/// How long events are held back, nanoseconds.
+/// Hold time of events, nanoseconds.
 pub const HOLD_NS: u64 = 5_000_000;
 
-/// Holds events until their order is certain.
+/// Holds events until their order is final.
 #[derive(Debug, Default)]
 pub struct Sorter {
     held: Vec<Event>,
@@ -18,14 +19,14 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    /// Takes an event in any order.
+    /// Accepts an event in any order.
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.late += u64::from(event.time_ns < self.given_to_ns);
         self.held.push(event);
     }
 
-    /// Moves everything before `watermark_ns` to `out`, in order of time. Returns how many of them came late.
+    /// Moves all events before `watermark_ns` to `out`, in time order. Returns the number of late ones.
     pub fn take(&mut self, watermark_ns: u64, out: &mut Vec<Event>) -> u64 {
         // stable, and linear on the few sorted runs that this is
         self.held.sort_by_key(|e| e.time_ns);
@@ -41,7 +42,7 @@ impl Sorter {
         std::mem::take(&mut self.late)
     }
 
-    /// How many events are held.
+    /// Number of held events.
     pub fn held(&self) -> usize {
         self.held.len()
     }

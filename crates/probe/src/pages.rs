@@ -1,14 +1,14 @@
-//! Where the memory of a page is: asked of the kernel once a capture, because it places itself at random.
+//! Finds the address of page memory. The kernel randomises it, so each capture determines it once.
 
 use libbpf_rs::{Object, ProgramInput};
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::os::fd::AsRawFd;
 
-/// Slabs that have to agree.
+/// Number of slabs that must agree.
 const ENOUGH: u64 = 3;
 
-/// The constant between the address of a `struct page`, scaled to bytes, and that of its memory; `None` where it was not found,
-/// so that payload in pages cannot be read.
+/// The constant between a scaled `struct page` address and the address of its memory. `None` if the search
+/// fails; payload in pages is then unreadable.
 pub fn base(object: &Object) -> Option<u64> {
     // its kind of socket leads to a slab, and from there to all others
     let tcp = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;

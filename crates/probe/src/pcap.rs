@@ -1,6 +1,6 @@
-//! Filter expressions of libpcap, compiled by libpcap itself: tcpdump's own words, meaning what they mean there.
+//! libpcap filter expressions, compiled by libpcap itself, so that the syntax and semantics are tcpdump's.
 //!
-//! The library is opened when an expression is given, so that everything else works without it.
+//! The library is loaded on first use; all other features work without it.
 
 use crate::record::{MAG_PCAP_INSNS, mag_insn};
 use libloading::{Library, Symbol};
@@ -13,7 +13,7 @@ const SNAPLEN: c_int = 65_535;
 const OPTIMIZE: c_int = 1;
 /// `PCAP_NETMASK_UNKNOWN`
 const NO_NETMASK: c_uint = c_uint::MAX;
-/// Longer texts than this are no expression anybody wrote.
+/// Maximum length of an expression.
 const LONGEST: usize = 8 << 10;
 
 /// `struct bpf_program` of pcap.h.
@@ -29,21 +29,21 @@ type Error = unsafe extern "C" fn(*mut c_void) -> *mut c_char;
 type Free = unsafe extern "C" fn(*mut Program);
 type Close = unsafe extern "C" fn(*mut c_void);
 
-/// Why an expression is none that the kernel side can walk.
+/// Reason for a rejected expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PcapError {
-    /// No libpcap.
+    /// libpcap is missing.
     #[error("libpcap cannot be opened ({0}); install it (Debian: libpcap0.8, Fedora and Arch: libpcap)")]
     NoLibrary(String),
-    /// libpcap's own words.
+    /// libpcap rejected the expression.
     #[error("`{text}`: libpcap says: {said}")]
     Refused {
         /// The expression.
         text: String,
-        /// What libpcap said.
+        /// libpcap's message.
         said: String,
     },
-    /// More instructions than the kernel side walks.
+    /// More instructions than the kernel side supports.
     #[error("the expression comes to {0} instructions, the kernel side walks at most {MAG_PCAP_INSNS}")]
     TooLong(usize),
 }
@@ -60,9 +60,9 @@ pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
         return Err(refused("it is too long"));
     }
     let missing = |error: libloading::Error| PcapError::NoLibrary(error.to_string());
-    // SAFETY: libpcap does nothing when it is opened. The types are those of pcap.h, unchanged since libpcap 0.8 (2003). The handle
-    // comes from it and goes back to it; the program's instructions are read before they are freed, as many as it says; the
-    // message is copied before the handle is closed.
+    // SAFETY: libpcap runs no code on load. The types are those of pcap.h, unchanged since libpcap 0.8 (2003).
+    // The handle is created and closed by libpcap. The instructions are copied, in the number that libpcap
+    // returns, before they are freed; the message is copied before the handle is closed.
     #[allow(unsafe_code)]
     unsafe {
         let library = Library::new("libpcap.so.0.8").or_else(|_| Library::new("libpcap.so.1"));

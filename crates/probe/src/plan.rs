@@ -1,4 +1,4 @@
-//! Which probe serves which hop on this host: a pure function over the table of candidates.
+//! Chooses the probe of each hop on this host: a pure function over the table of candidates.
 
 use crate::candidates::{Candidate, is_at_function, ways};
 use crate::facts::{CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN, HostFacts, Mechanism};
@@ -6,8 +6,8 @@ use magscope_core::hop::HopSet;
 use magscope_core::node::{Backend, Coverage, HopService, LeftOut, Service};
 use magscope_core::{Hop, Layer};
 
-/// The fewest hops that place blame by layer: four a packet (two on each side), and those of the socket layer that a
-/// call passes once.
+/// The fewest hops that allow blame by layer: four per packet (two on each side), and the socket-layer hops
+/// that a call hits once.
 pub fn default_hops() -> HopSet {
     [
         Hop::AppSend,
@@ -30,8 +30,8 @@ pub fn default_hops() -> HopSet {
     .collect()
 }
 
-/// Every hop but the scheduler's unfiltered ones, which tell of all tasks and not of packets, and the one that would slow
-/// every system call.
+/// All hops, except the scheduler's unfiltered ones, which cover all tasks, and one that would slow every
+/// system call.
 pub fn full_hops() -> HopSet {
     let mut hops = HopSet::all();
     for hop in
@@ -42,19 +42,19 @@ pub fn full_hops() -> HopSet {
     hops
 }
 
-/// What will be attached.
+/// The probes to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// One row a hop that is served.
+    /// One row per served hop.
     pub probes: Vec<Candidate>,
-    /// Ways of hops that are not told themselves, but leave behind what others live on.
+    /// Programs without events of their own that store state for other programs.
     pub along: Vec<Candidate>,
-    /// The table for people and sessions.
+    /// The coverage for users and sessions.
     pub coverage: Coverage,
 }
 
 impl Plan {
-    /// The hops that will be served.
+    /// Hops that have a probe.
     pub fn served(&self) -> HopSet {
         self.probes.iter().map(|p| p.hop).collect()
     }
@@ -73,8 +73,8 @@ impl Plan {
     }
 }
 
-/// Hops whose probe has to run along: a packet is read before the driver has it; a reader is followed from the moment that
-/// its socket has data.
+/// Hops that another hop depends on. The packet must be read before the driver owns it; a reader is tracked
+/// from the moment its socket has data.
 const fn needs(hop: Hop) -> &'static [Hop] {
     match hop {
         Hop::DevDone => &[Hop::DevXmit],
@@ -84,12 +84,12 @@ const fn needs(hop: Hop) -> &'static [Hop] {
     }
 }
 
-/// Chooses for every wanted hop the cheapest backend that works here.
+/// Chooses the cheapest working backend for every wanted hop.
 pub fn plan(facts: &HostFacts, wanted: HopSet) -> Plan {
     plan_by(facts, wanted, None)
 }
 
-/// The same with one backend only: what that cannot serve is missing, and says so.
+/// As [`plan`], with one backend only; the coverage lists hops that it cannot serve as missing.
 pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan {
     let mut plan = Plan::default();
     for hop in Hop::ALL {
@@ -125,7 +125,7 @@ fn served(facts: &HostFacts, way: &Candidate) -> Service {
     Service::Served { backend: way.backend, point: points.join(", "), note: way.note.to_owned() }
 }
 
-/// The cheapest way that nothing stands against, or what stands against the best one.
+/// The cheapest candidate without an obstacle, or the obstacle of the best one.
 fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, String> {
     let mut because = None;
     for way in ways(hop) {
@@ -143,12 +143,12 @@ fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidat
     }))
 }
 
-/// Whether a probe is of the kind asked for; a trampoline at the return is one, too.
+/// True if a probe is of the requested kind; fexit counts as fentry.
 fn is_kind(backend: Backend, asked: Backend) -> bool {
     backend == asked || asked == Backend::Fentry && backend == Backend::Fexit
 }
 
-/// What stands in the way of a candidate here, in words; `None` if nothing does.
+/// The obstacle to a candidate on this host; `None` if there is none.
 fn obstacle(facts: &HostFacts, way: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
@@ -221,7 +221,7 @@ fn no_symbol(facts: &HostFacts, way: &Candidate) -> Option<String> {
     }
 }
 
-/// What cannot be concluded while a hop is not served.
+/// Conclusions that are impossible without the hop.
 pub fn consequence(hop: Hop) -> &'static str {
     match hop {
         Hop::AppSend => "which process sent what, and how many bytes its calls took",
@@ -253,7 +253,7 @@ pub fn consequence(hop: Hop) -> &'static str {
     }
 }
 
-/// Whether a hop is passed once a packet (and not once a call or a wake-up): these are what a stream pays for.
+/// True if a hop is hit once per packet, not per call or wake-up: these hops slow a stream.
 pub fn is_per_packet(hop: Hop) -> bool {
     matches!(hop.layer(), Layer::Ip | Layer::Device) && hop.path_index().is_some()
         || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv | Hop::SockReady)
@@ -370,7 +370,8 @@ mod tests {
 
     #[test]
     fn a_program_serves_one_place_in_a_plan() {
-        // programs are loaded once, by name: two ways of one plan must not want the same for two places
+        // programs are loaded once, by name: two candidates of one plan must not use one program at two attach
+        // points
         for only in [None, Some(Backend::Fentry), Some(Backend::Kprobe), Some(Backend::KprobeMulti)] {
             let plan = plan_by(&stock(), HopSet::all(), only);
             let parts = plan.probes.iter().chain(&plan.along).flat_map(Candidate::parts);

@@ -1,4 +1,4 @@
-//! The record contract as Rust types, made from `bpf/record.h` when this crate is built.
+//! The record layout as Rust types, generated from `bpf/record.h` at build time.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! One change, in words: what a person types, what goes over the control socket, and what a session tells of it later.
+//! One change of a capture as text: typed by the user, sent over the control socket and stored in the session.
 
 use crate::control::{Sampler, Watermark};
 use crate::record::{
@@ -11,51 +11,51 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// One change. Prints in the words that it is read from.
+/// One change. `Display` prints the text that `FromStr` parses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// Hops to switch on.
     Enable(HopSet),
     /// Hops to switch off.
     Disable(HopSet),
-    /// The filter to put in force; none lets everything through.
+    /// The filter to activate; `None` accepts everything.
     Filter(Option<CaptureFilter>),
-    /// The pcap expression to put in force, beside the filter; none lets everything through.
+    /// The pcap expression to activate in addition to the filter; `None` accepts everything.
     Pcap(Option<String>),
-    /// Bytes of payload to keep at hops; 0 for none.
+    /// Payload bytes to capture at hops; 0 for none.
     Snap(HopSet, u32),
     /// Samplers of hops.
     Sample(HopSet, Sampler),
-    /// One in so many flows.
+    /// Flow sampling, one in this many flows.
     SampleFlows(u32),
-    /// What becomes of a hit that is let through.
+    /// Level of detail of accepted hits.
     Detail(Detail),
     /// A custom probe to switch on or off, by its name.
     Probe(String, bool),
-    /// When the reader comes.
+    /// Wake-up policy of the reader.
     Watermark(Watermark),
 }
 
-/// What becomes of a hit that is let through.
+/// Level of detail of accepted hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Detail {
-    /// A record of everything that the hop knows.
+    /// A record with all fields of the hop.
     #[default]
     Full = mag_detail_MAG_DETAIL_FULL,
-    /// The same, and nothing beside the events: no samples of TCP state, no first bytes of payload.
+    /// The same records, without TCP state samples and payload heads.
     Compact = mag_detail_MAG_DETAIL_COMPACT,
-    /// No record: the kernel adds up times from hop to hop, and packets.
+    /// No records: the kernel adds up times between hops, and packets.
     Histograms = mag_detail_MAG_DETAIL_HISTOGRAMS,
-    /// A full record, and the sums as well, so that one can be held against the other.
+    /// Full records and sums, so that the two can be compared.
     Both = mag_detail_MAG_DETAIL_BOTH,
 }
 
 impl Detail {
-    /// Every one.
+    /// Every level of detail.
     pub const ALL: [Detail; 4] = [Self::Full, Self::Compact, Self::Histograms, Self::Both];
 
-    /// The word for it.
+    /// Name of the level.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -65,40 +65,40 @@ impl Detail {
         }
     }
 
-    /// Whether the kernel adds up.
+    /// True if the kernel makes sums.
     pub const fn adds_up(self) -> bool {
         matches!(self, Self::Histograms | Self::Both)
     }
 }
 
-/// Why a text is no change.
+/// Reason for a rejected text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
-    /// Neither of the words.
+    /// Unknown first word.
     #[error(
         "`{0}` is none of `enable`, `disable`, `filter`, `pcap`, `snap`, `sample`, `detail`, `probe` and `watermark`"
     )]
     Word(String),
-    /// A name that is no hop.
+    /// Unknown hop.
     #[error(transparent)]
     Hop(#[from] UnknownHop),
-    /// A filter that is none.
+    /// Invalid filter.
     #[error("the filter is wrong {0}")]
     Filter(#[from] magscope_core::filter::FilterError),
-    /// No payload is to be had there.
+    /// The hop has no payload.
     #[error("payload is not available at {0}, where no packet is at hand; it is at {places}", places = names(snappable()))]
     NoPayload(Hop),
-    /// Something else should follow.
+    /// Unexpected text.
     #[error("expected {expected}, found `{found}`")]
     Expected {
-        /// With an example.
+        /// Expected syntax, with an example.
         expected: &'static str,
-        /// What stands there.
+        /// The actual text.
         found: String,
     },
 }
 
-/// Longest interval and longest wait: a day.
+/// Maximum interval and maximum wait: a day.
 const LONGEST: Duration = Duration::from_hours(24);
 
 const SAMPLE: &str = "`1/N`, a time, both, `flows 1/N` or `off`, and hops, as in `1/10 dev.xmit`";
@@ -149,7 +149,7 @@ fn hops_or_all(list: &str) -> Result<HopSet, BadSetting> {
     if matches!(list.trim(), "" | "all") { Ok(HopSet::all()) } else { named(list) }
 }
 
-/// Hops where a packet is at hand, so that its payload can be read.
+/// Hops with access to the packet, and therefore to its payload.
 pub fn snappable() -> HopSet {
     use Hop::{DevQueue, DevRecv, DevXmit, IpIn, IpOut, IpPost, IpPre, SkbDrop, TcpRecv, TcpXmit, UdpRecv};
     [TcpXmit, IpOut, IpPost, DevQueue, DevXmit, DevRecv, IpPre, IpIn, TcpRecv, UdpRecv, SkbDrop]
@@ -206,7 +206,7 @@ fn sample(rest: &str) -> Result<Setting, BadSetting> {
     let mut sampler = Sampler::default();
     for part in how.split(',').filter(|_| how != "off") {
         match (one_in(part), time(part)) {
-            // one in one leaves nothing out, as none does
+            // one in one rejects nothing, the same as no sampler
             (Some(n), _) => sampler.one_in = if n > 1 { n } else { 0 },
             (_, Some(interval)) => sampler.interval = interval,
             _ => return Err(expected(SAMPLE, rest)),

@@ -1,7 +1,8 @@
-//! What the kernel calls its functions, and where one of them is.
+//! Names and addresses of kernel functions.
 //!
-//! The kernel makes some ten megabytes of text for each reading of `/proc/kallsyms`, which takes longer than attaching. So it is read once a
-//! process, only where functions can be probed, and a single address is asked for by a program.
+//! The kernel generates some ten megabytes of text for each read of `/proc/kallsyms`, which takes longer than
+//! an attach. Each process therefore reads the file once, and only if functions can be probed. A program
+//! obtains a single address.
 
 use crate::candidates;
 use libbpf_rs::{Object, ProgramInput};
@@ -10,10 +11,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
-/// Functions that a plan could use, and what the kernel calls them: `ip_rcv_core` may be `ip_rcv_core.isra.0`.
+/// Candidate functions and their kernel symbols: `ip_rcv_core` may be `ip_rcv_core.isra.0`.
 pub type Names = BTreeMap<String, String>;
 
-/// Those of the running kernel, as this process saw them when it first asked.
+/// Symbols of the running kernel, read at the first call in this process.
 pub fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -22,7 +23,7 @@ pub fn names() -> &'static Names {
     })
 }
 
-/// Address of `ep_poll_callback`; `None` where it is not there, or not told to this process.
+/// Address of `ep_poll_callback`; `None` if absent or hidden from this process.
 pub fn epoll_callback(object: &Object) -> Option<u64> {
     let program = object.progs_mut().find(|program| program.name() == "find_epoll")?;
     let mut address = [0_u8; 8];
@@ -30,8 +31,8 @@ pub fn epoll_callback(object: &Object) -> Option<u64> {
     Some(u64::from_ne_bytes(address)).filter(|address| *address != 0)
 }
 
-/// The symbols that are these functions, or copies that the compiler made of them (`name.isra.0`, `name.constprop.0`); the
-/// function itself comes before any copy.
+/// Symbols of these functions, or of their compiler-generated clones (`name.isra.0`, `name.constprop.0`). The
+/// function itself has priority over clones.
 fn parse(mut kallsyms: impl BufRead, functions: &BTreeSet<&str>) -> Names {
     let mut names = Names::new();
     let mut line = String::new();
@@ -50,7 +51,7 @@ fn take(names: &mut Names, line: &str, functions: &BTreeSet<&str>) {
     };
     let (function, suffix) = symbol.split_at(symbol.find('.').unwrap_or(symbol.len()));
     let is_copy = suffix.starts_with(".isra.") || suffix.starts_with(".constprop.");
-    // what was split off (`.part.0`, `.cold`) is not the function
+    // a split-off part (`.part.0`, `.cold`) is not the function
     let whole = suffix.is_empty() || is_copy && !suffix.contains(".part.") && !suffix.contains(".cold");
     if whole && functions.contains(function) && (suffix.is_empty() || !names.contains_key(function)) {
         names.insert(function.to_owned(), symbol.to_owned());

@@ -1,4 +1,4 @@
-//! What a kernel has and what it lets be used are two things: some are tried.
+//! Trial loads: a kernel may have a feature and still refuse its use.
 
 use crate::messages;
 use libbpf_rs::ObjectBuilder;
@@ -8,10 +8,10 @@ use libbpf_rs::ObjectBuilder;
 struct Aligned<T: ?Sized>(T);
 static TRIAL: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/trial.bpf.o")));
 
-/// Loads a program for a trampoline at a function, and lets go of it; it is never attached.
+/// Loads a trampoline program without attaching it.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's message.
 pub fn fentry() -> Result<(), String> {
     messages::keep();
     let open = ObjectBuilder::default().open_memory(&TRIAL.0).map_err(|e| format!("{e:#}"))?;

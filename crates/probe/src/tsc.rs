@@ -1,9 +1,9 @@
-//! The CPUs' time stamp counter as the clock that events carry.
+//! The CPUs' time stamp counter as event clock.
 //!
-//! Programs in the kernel read it as the perf event `msr/tsc`, one a CPU, which counts from when it was opened. How far each
-//! is from the counter itself is found here, by reading both at once many times. Cycles become nanoseconds by a factor that is
-//! measured once, so that the clock runs as `CLOCK_MONOTONIC_RAW` does, to some parts in a million; it begins where `CLOCK_MONOTONIC`
-//! was then.
+//! BPF programs read the TSC as the perf event `msr/tsc`, one per CPU, which counts from its opening. Repeated
+//! simultaneous reads give the offset of each to the counter itself. A factor measured once converts cycles to
+//! nanoseconds. The clock therefore runs at the rate of `CLOCK_MONOTONIC_RAW`, to some parts per million, and
+//! starts at the value of `CLOCK_MONOTONIC`.
 
 use crate::clock::{monotonic_ns, raw_ns};
 use libbpf_rs::libbpf_sys::perf_event_attr;
@@ -15,22 +15,22 @@ use std::time::Duration;
 
 const PMU: &str = "/sys/bus/event_source/devices/msr";
 const CLOCKSOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-/// Readings of a CPU's counter against the TSC, of which all have to agree.
+/// Readings of a CPU's counter against the TSC; all must agree.
 const READINGS: usize = 400;
-/// How long its rate is measured.
+/// Duration of the rate measurement.
 const MEASURING: Duration = Duration::from_millis(20);
 
-/// From cycles to nanoseconds, and from which cycle on.
+/// Conversion from cycles to nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Nanoseconds are `cycles * mult >> shift`.
     pub mult: u32,
-    /// See `mult`; at most 31.
+    /// Shift of `mult`; at most 31.
     pub shift: u32,
     first_cycle: u64,
-    /// What the first cycle stands for, nanoseconds.
+    /// Time of the first cycle, nanoseconds.
     pub origin_ns: u64,
-    /// Readings of the TSC in programs and here may be so far apart, nanoseconds.
+    /// Maximum difference between TSC readings in programs and in user space, nanoseconds.
     pub doubt_ns: u32,
 }
 
@@ -47,12 +47,12 @@ impl Rate {
     }
 }
 
-/// The counters, opened.
+/// The open counters.
 #[derive(Debug)]
 pub struct Tsc {
-    /// What they mean.
+    /// Conversion of their values.
     pub rate: Rate,
-    /// By CPU: the counter, and the cycle at which it was 0. CPUs that are off have none.
+    /// By CPU: the counter, and the cycle at which it was 0. Offline CPUs have none.
     pub counters: Vec<Option<(OwnedFd, u64)>>,
 }
 
@@ -74,7 +74,7 @@ impl Tsc {
         for cpu in 0..cpus {
             let counter = match open(kind, event, cpu) {
                 Ok(counter) => counter,
-                // possible, and not there
+                // possible CPU that is offline
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
                     counters.push(None);
                     continue;
@@ -96,7 +96,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// What stands against this processor's TSC as a clock; `None` if nothing does.
+/// The obstacle to this processor's TSC as a clock; `None` if there is none.
 pub fn obstacle() -> Option<String> {
     let why = if !cfg!(target_arch = "x86_64") {
         "this processor has none"
@@ -113,7 +113,7 @@ pub fn obstacle() -> Option<String> {
     Some(why.to_owned())
 }
 
-/// The TSC, once everything before it is done.
+/// Reads the TSC after all earlier instructions.
 fn read_tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -128,7 +128,7 @@ fn read_tsc() -> u64 {
     0
 }
 
-/// The TSC and another clock at one instant, as nearly as eight tries give it.
+/// The TSC and another clock at one instant, the closest of eight tries.
 fn together(clock: fn() -> u64) -> (u64, u64) {
     let once = |_| {
         let before = read_tsc();
@@ -147,8 +147,8 @@ fn open(kind: u32, event: u64, cpu: u32) -> io::Result<OwnedFd> {
         config: event,
         ..perf_event_attr::default()
     };
-    // SAFETY: `attributes` is as long as it says and outlives the call; the kernel only reads it. What comes back is a new file
-    // descriptor or -1.
+    // SAFETY: `attributes` contains its own length and outlives the call; the kernel only reads it. The result
+    // is a new file descriptor or -1.
     #[allow(unsafe_code)]
     unsafe {
         let everybody: libc::pid_t = -1;
@@ -166,8 +166,8 @@ fn open(kind: u32, event: u64, cpu: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// The factor from cycles to nanoseconds, measured against `CLOCK_MONOTONIC_RAW`: to some parts in a million, which does no harm,
-/// because samples of both clocks go along with the events.
+/// The factor from cycles to nanoseconds, measured against `CLOCK_MONOTONIC_RAW`. An error of some parts per
+/// million is harmless, because batches carry samples of both clocks.
 fn measured_factor() -> Option<(u32, u32)> {
     let (first_cycle, first_ns) = together(raw_ns);
     std::thread::sleep(MEASURING);
@@ -175,7 +175,7 @@ fn measured_factor() -> Option<(u32, u32)> {
     factor(last_cycle.checked_sub(first_cycle)?, last_ns.checked_sub(first_ns)?)
 }
 
-/// Nanoseconds a cycle as `mult >> shift`, as exact as 32 bits allow.
+/// Nanoseconds per cycle as `mult >> shift`, as exact as 32 bits allow.
 fn factor(cycles: u64, ns: u64) -> Option<(u32, u32)> {
     (0..32).rev().find_map(|shift| {
         let mult = (u128::from(ns) << shift) / u128::from(cycles.max(1));
@@ -183,7 +183,7 @@ fn factor(cycles: u64, ns: u64) -> Option<(u32, u32)> {
     })
 }
 
-/// The cycle at which a CPU's counter was 0, and how far that may be off: what all readings leave room for.
+/// The cycle at which a CPU's counter was 0, and its error: the interval that agrees with all readings.
 fn base(counter: &OwnedFd, cpu: u32) -> io::Result<(u64, u64)> {
     let read = || -> io::Result<(u64, u64)> {
         let mut count = [0; 8];
@@ -192,7 +192,7 @@ fn base(counter: &OwnedFd, cpu: u32) -> io::Result<(u64, u64)> {
         let (after, count) = (read_tsc(), u64::from_ne_bytes(count));
         Ok((before.wrapping_sub(count), after.wrapping_sub(count)))
     };
-    // On that CPU, in a thread that ends with it.
+    // On that CPU, in a temporary thread.
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             let mut only = CpuSet::new();
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn cycles_become_nanoseconds_as_in_the_kernel() {
-        // As `clock_now` of bpf/clock.h does it, in 64 bits.
+        // As `clock_now` of bpf/clock.h, in 64 bits.
         let kernel = |rate: &Rate, cycles: u64| {
             let mult = u64::from(rate.mult);
             rate.origin_ns

@@ -1,5 +1,5 @@
-//! Every kind of probe, held against every other on the same packets: captures run side by side, so what they tell must
-//! be the same to the byte, and where they differ is said here.
+//! Compares every kind of probe with every other on the same packets. The captures run in parallel, so their
+//! events must agree byte for byte; the exceptions are listed here.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const PORT: u16 = 5300;
 
-/// Kinds that are compared. The system calls' tracepoints are another place, not another way to the same.
+/// Kinds to compare. System-call tracepoints are a different attach point, not another kind at the same one.
 const KINDS: [Option<Backend>; 7] = [
     None,
     Some(Backend::TpBtf),
@@ -38,12 +38,12 @@ fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse().expect("an address"), port)
 }
 
-/// Every hop but the scheduler's, which tell of all tasks.
+/// Every hop except the scheduler's, which cover all tasks.
 fn network_hops() -> HopSet {
     Hop::ALL.iter().copied().filter(|hop| hop.path_index().is_some()).collect()
 }
 
-/// Sizes that repeat with each run: small, large, and around the sizes where packets are cut.
+/// Reproducible sizes: small, large, and around the segmentation limits.
 fn sizes(count: usize, most: usize) -> Vec<usize> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = || {
@@ -90,22 +90,22 @@ fn traffic(net: &Net) -> usize {
     sent
 }
 
-/// What every kind must tell alike about a hit, whatever hook it hangs on.
+/// Fields of a hit that every kind must report equally.
 type Told = (u64, u32, u32, u16, u16, u8, u8);
 
 fn told(event: &Event) -> Told {
-    // A send that is offered and one that was taken are two claims about the same bytes.
+    // A flag distinguishes an offered length from an accepted one for the same bytes.
     let flags = event.flags.0 & !EventFlags::AT_RETURN.0;
     (event.flow.0, event.seq, event.len, event.ip_id, event.segs, event.tcp_flags, flags)
 }
 
-/// How often each was told at a hop.
+/// Number of equal hits at a hop.
 type Tally = BTreeMap<Told, i64>;
 
 fn told_at(recording: &Recording, hop: Hop) -> Tally {
     let mut tally = Tally::new();
     let ours = |event: &&Event| {
-        // a socket without a peer has no flow; it is nobody's but this test's
+        // a socket without a peer has no flow and belongs to this test
         let flow = recording.flows.get(&event.flow.0);
 
         flow.is_none_or(|f| [f.local.port(), f.remote.port()].iter().any(|p| (PORT..PORT + 2).contains(p)))
@@ -116,7 +116,7 @@ fn told_at(recording: &Recording, hop: Hop) -> Tally {
     tally
 }
 
-/// What one tells more often than the other: positive where the first does.
+/// Difference of two tallies: positive where the first has more.
 fn differences(a: &Tally, b: &Tally) -> Tally {
     let mut left = a.clone();
     for (what, times) in b {
@@ -126,10 +126,10 @@ fn differences(a: &Tally, b: &Tally) -> Tally {
     left
 }
 
-/// The pieces of each byte stream: whose, from which byte to which, and how they ended.
+/// The ranges of each byte stream: flow, start, end, and verdict.
 type Pieces = BTreeMap<(u64, u64, u64, String), u32>;
 
-/// TCP's journeys of this test as the events at `hops` alone make them.
+/// TCP's journeys of this test from the events at `hops` alone.
 fn pieces(recording: &Recording, hops: HopSet) -> Pieces {
     let mut correlator = Correlator::new(hops, Limits::default());
     let mut journeys = Vec::new();
@@ -148,7 +148,7 @@ fn pieces(recording: &Recording, hops: HopSet) -> Pieces {
     pieces
 }
 
-/// Hops that both told, and told of the same moment: a send that is told when it returns is none of a journey's rungs.
+/// Hops in both recordings with events at the same point: a send recorded at its return is no hop of a journey.
 fn both_told(a: &Recording, b: &Recording) -> HopSet {
     let at_return = |recording: &Recording| {
         let mut sends = recording.events.iter().filter(|event| event.hop == Hop::AppSend);
@@ -178,9 +178,9 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
     undisturbed(|| {
         let net = Net::new();
         let mut hops = network_hops();
-        // only by the system calls, which is another place, where there is no function
+        // on some kernels only by system calls, a different attach point
         hops.remove(Hop::UdpSend);
-        // of one backend on every kernel
+        // the same backend on every kernel
         hops.remove(Hop::TaskWake);
         hops.remove(Hop::TaskRun);
         let running: Vec<_> =
@@ -209,8 +209,8 @@ fn every_kind_of_probe_tells_the_same_about_the_same_packets() {
                 }
                 compared.entry(hop).or_default().push(name(*kind));
             }
-            // So many captures in one place are in each other's way where an interrupt comes; each hit that one of them misses, it
-            // has told as refused.
+            // Captures at one attach point disturb each other during interrupts; each capture reports its
+            // missed hits as refused runs.
             let told_as_refused = missing <= refused(recording) as i64 && more <= refused(base) as i64;
             assert!(told_as_refused, "{} against the cheapest: {where_not:?}", name(*kind));
             if !where_not.is_empty() {
@@ -279,7 +279,7 @@ fn journeys_are_whole_by_every_kind_that_sees_both_ends() {
     });
 }
 
-/// Prints how long it takes; asserts that nothing is left attached, and no time.
+/// Prints the durations; asserts only that nothing is left attached.
 #[test]
 fn every_kind_attaches_and_detaches() {
     if !can_capture() {

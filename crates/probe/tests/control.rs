@@ -1,6 +1,7 @@
-//! Changes while a capture runs: switched many times under load by a thread without rights; one guest's events alone.
+//! Changes of a running capture: many switches under load by a thread without privileges, and events of one
+//! guest only.
 //!
-//! Each switch waits for the kernel's readers (RCU): some 18 s for the thousand on an idle machine.
+//! Each switch waits for an RCU grace period: a thousand take some 18 s on an idle machine.
 
 use crate::common;
 
@@ -18,17 +19,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Set in the process that runs a test by itself.
+/// Set in the child process that runs a single test.
 const ALONE_HERE: &str = "MAGSCOPE_TEST_ALONE";
 
-/// One test at a time: the first counts its process's links.
+/// Serialises the tests: the first counts the links of its process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the load when it goes, also in a panic: the scope waits for it.
+/// Ends the load on drop, also in a panic: the scope waits for it.
 struct EndOf<'a>(&'a AtomicBool);
 
 impl Drop for EndOf<'_> {
@@ -46,7 +47,7 @@ fn links() -> usize {
     all.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("bpf"))).count()
 }
 
-/// Gives this thread's rights away; tests run in threads of their own.
+/// Drops all capabilities of this thread; each test runs in its own thread.
 fn drop_rights() {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
@@ -58,7 +59,7 @@ fn many_switches_under_load_lose_and_leak_nothing() {
     if !can_capture() {
         return;
     }
-    // In a process of its own: it counts the links of the process, and other tests attach theirs.
+    // The test runs in a separate process: it counts the links of the process, and other tests attach theirs.
     if std::env::var_os(ALONE_HERE).is_none() {
         let own = std::env::current_exe().expect("this program");
         let test = "control::many_switches_under_load_lose_and_leak_nothing";
@@ -88,7 +89,7 @@ fn many_switches_under_load_lose_and_leak_nothing() {
                 client.send(&[1; 64]).expect("send");
                 server.recv(&mut buffer).expect("recv");
                 sent.fetch_add(1, Relaxed);
-                // all events are kept for counting: some thousands a second are load enough
+                // all events are stored for counting: some thousands a second suffice
                 std::thread::sleep(Duration::from_micros(50));
             }
         });
@@ -124,7 +125,8 @@ fn many_switches_under_load_lose_and_leak_nothing() {
     });
 }
 
-/// A child that is being started has the parent's files until it runs its program: what the parent detached is still attached then.
+/// A starting child holds the parent's files until `exec`: links that the parent detached are still attached
+/// then.
 #[test]
 fn a_child_that_starts_does_not_keep_a_hop_from_coming_back() {
     if !can_capture() {
@@ -148,7 +150,7 @@ fn a_child_that_starts_does_not_keep_a_hop_from_coming_back() {
     }
     std::thread::scope(|scope| {
         let started = scope.spawn(move || slow.status().expect("it starts"));
-        std::thread::sleep(Duration::from_millis(50)); // it has forked
+        std::thread::sleep(Duration::from_millis(50)); // after the fork
         recording.change(&Setting::Disable(queue)).expect("off");
         recording.change(&Setting::Enable(queue)).expect("on again, when the child has let go");
         assert!(started.join().expect("it ends").success());
@@ -156,14 +158,14 @@ fn a_child_that_starts_does_not_keep_a_hop_from_coming_back() {
     recording.stop();
 }
 
-/// A process in a cgroup of its own.
+/// A process in its own cgroup.
 struct Guest {
     child: Child,
     folder: PathBuf,
 }
 
 impl Guest {
-    /// Starts a process that sends as many datagrams to a port as each line of its input says.
+    /// Starts a process that sends datagrams to a port; each input line gives a number of datagrams.
     fn new(root: &Path, name: &str, host: &common::Host, port: u16) -> Self {
         let folder = root.join(format!("magscope-{}-{name}", std::process::id()));
         std::fs::create_dir(&folder).expect("a cgroup");
@@ -225,14 +227,15 @@ fn a_container_s_view_shows_its_own_events_and_no_other_s() {
             recording.events.iter().map(|e| recording.flows[&e.flow.0].remote.port()).collect();
         assert!(ports.iter().all(|port| *port == 5700), "never another's event");
         let kept = |hop| recording.events.iter().filter(|e| e.hop == hop).count();
-        // each datagram is of a new socket; ip.out, which UDP passes within the call of send, already knows whose it is
+        // each datagram uses a new socket; ip.out of UDP runs within the send call and therefore has the
+        // process
         assert_eq!((kept(Hop::AppSend), kept(Hop::IpOut), kept(Hop::DevXmit)), (20, 20, 20));
         for hop in [Hop::AppSend, Hop::IpOut] {
             let count = counters.hops.iter().find(|count| count.hop == hop).expect("counted");
             assert_eq!((count.kept, count.filtered >= 30), (20, true), "{count:?}");
         }
     }
-    // and by namespace: the other host's view shows nothing of the client's sockets
+    // and by namespace: the other host's view has no event of the client's sockets
     let filter = Some(CaptureFilter::parse("netns = server").expect("a filter"));
     let mut recording = net.capture_with(CaptureOptions {
         hops: hops(&[Hop::AppSend, Hop::DevXmit, Hop::DevRecv]),

@@ -1,4 +1,4 @@
-//! Custom probes: what they read is what was sent, to the last hit, in the kernel's own counters.
+//! Custom probes: their values equal the sent data, and their number equals the kernel's own counters.
 
 use crate::common;
 
@@ -29,7 +29,7 @@ fn of(recording: &Recording, number: u8) -> Vec<ProbeHit> {
     recording.hits().filter(|hit| hit.probe == number).copied().collect()
 }
 
-/// Hosts that know each other: a custom probe sees packets that are not IP as well, and these would ask for addresses.
+/// Hosts with filled neighbour tables: a custom probe also sees packets that are not IP, such as ARP.
 fn acquainted() -> Net {
     let net = quiet();
     Pair::new(&net, CLIENT, SERVER, 5000).send(1, 1);
@@ -57,7 +57,7 @@ fn tracepoints_of_both_kinds_see_what_the_hop_sees() {
         let (recording, counters) = finish(recording);
         assert_eq!(counters.probes.iter().map(|count| count.kept).collect::<Vec<_>>(), [150, 150, 150]);
         let sent: Vec<_> = recording.events.iter().filter(|event| event.hop == Hop::DevXmit).collect();
-        // Ethernet, IP and UDP come before the payload
+        // Ethernet, IP and UDP headers precede the payload
         let headers = 14 + 20 + 8;
         for (number, values) in [(0, 3), (1, 2)] {
             let hits = of(&recording, number);
@@ -121,7 +121,7 @@ fn a_socket_is_read_as_deep_as_its_types_go() {
         let samples: Vec<_> = recording.batches.iter().flat_map(|batch| &batch.tcp).collect();
         let mut held = 0;
         for sample in samples {
-            // taken by two programs at one place, one after the other
+            // recorded by two programs at one attach point, one after the other
             let hit = hits.iter().filter(|hit| hit.socket == sample.socket);
             if let Some(hit) = hit.min_by_key(|hit| hit.time_ns.abs_diff(sample.time_ns)) {
                 assert_eq!(hit.value(0), Some(i64::from(sample.cwnd)));
@@ -190,8 +190,8 @@ fn a_probe_is_switched_and_nothing_else_is_touched() {
     });
 }
 
-/// Something of a program's own to stand at.
-// a name that no other program has
+/// A function of the test program to attach to.
+// a unique name
 #[allow(unsafe_code)]
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -220,7 +220,7 @@ fn a_function_of_a_program_tells_its_arguments_and_its_return() {
                 magscope_probe_me(u64::from(i) << 40, -5, i);
             }
         });
-        // a process of another namespace is not of this capture
+        // the capture excludes processes of other namespaces
         magscope_probe_me(1, 2, 3);
         let (recording, _) = finish(recording);
         let (calls, returns) = (of(&recording, 0), of(&recording, 1));
@@ -239,7 +239,7 @@ fn a_function_of_a_program_tells_its_arguments_and_its_return() {
     });
 }
 
-/// Kinds of probes at functions that this kernel has, each with its kind at the return.
+/// Kinds of function probes on this kernel, each with its kind at the return.
 fn kinds_at_functions() -> Vec<(&'static str, &'static str)> {
     let facts = HostFacts::read().expect("/proc");
     let mut kinds = Vec::new();
@@ -328,7 +328,8 @@ fn segments_and_sockets_are_read_at_a_function_as_a_hop_reads_them() {
             let mut met = std::collections::BTreeSet::new();
             for (hit, event) in hits.iter().zip(&segments) {
                 assert_eq!((hit.flow, hit.seq, hit.len), (event.flow, event.seq, event.len), "{text}");
-                // the first time no hop has given the socket its number yet, and a custom probe cannot
+                // at the first packet no hop has assigned a socket number yet, and a custom probe cannot assign
+                // one
                 assert!(
                     hit.socket == event.socket || met.insert(hit.flow),
                     "{text}: {hit:?} against {event:?}"
@@ -343,7 +344,7 @@ fn segments_and_sockets_are_read_at_a_function_as_a_hop_reads_them() {
                 );
                 assert!(hit.value(3).is_some_and(|cwnd| cwnd >= 10), "{text}");
             }
-            // what is acknowledged now is still queued; the reader has sent nothing
+            // the newly acknowledged data is still queued; the reader has sent nothing
             assert!(hits.iter().any(|hit| hit.value(1) > Some(700)), "{text}");
         }
         println!("  {}: {} hits each", asked.join("\n  "), segments.len());
@@ -361,7 +362,7 @@ fn what_is_not_there_is_said_with_names_near_it() {
         println!("skipped, because kernel {} lacks BTF", facts.kernel);
         return;
     }
-    // what is looked up is the same on a kernel that would not attach it
+    // the resolution is the same on a kernel that would refuse the attachment
     (facts.fentry, facts.kprobe) = (Mechanism::Works, Mechanism::Works);
     let resolver = Resolver::new(&facts).expect("types");
     let libc = std::fs::read_to_string("/proc/self/maps").expect("maps");

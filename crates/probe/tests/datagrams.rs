@@ -1,4 +1,4 @@
-//! Datagrams of every kind on real sockets: each is one journey for each receiver, with the bytes that it had.
+//! Datagrams of every kind on real sockets: one journey per receiver, with the right length.
 
 use crate::common::{self, sockets};
 
@@ -34,13 +34,14 @@ fn pair(net: &Net, from: &str, to: &str, port: u16) -> (UdpSocket, UdpSocket) {
     let server = bind(&net.server, address(to, port));
     let client = bind(&net.client, address(from, 0));
     client.connect(address(to, port)).expect("connect");
-    // IPv6 looks for its neighbour first; what waits for that is let out by another packet than its own call.
+    // IPv6 resolves its neighbour first; a datagram that waits for this is sent in another packet's context.
     client.send(&[0]).expect("send");
     recv(&server);
     (client, server)
 }
 
-/// One that is interrupted, as when the machine was stopped meanwhile, is tried again: with a time-out the kernel does not.
+/// Retries after EINTR, for example after a suspended machine: with a timeout the kernel does not restart the
+/// call.
 fn recv(socket: &UdpSocket) -> usize {
     loop {
         match socket.recv(&mut vec![0; 65536]) {
@@ -50,7 +51,7 @@ fn recv(socket: &UdpSocket) -> usize {
     }
 }
 
-/// The journeys to a port, but for the single byte that goes ahead, in the order of their ends.
+/// The journeys to a port in order of their ends, without the initial one-byte datagram.
 fn journeys_to(recording: Recording, port: u16) -> (Vec<Journey>, Correlator) {
     let (recording, _) = finish(recording);
     let (journeys, correlator) = recording.journeys();
@@ -120,7 +121,7 @@ fn a_datagram_that_lost_a_fragment_is_lost_behind_the_device() {
     }
     undisturbed(|| {
         let (net, port) = (Net::new(), 5203);
-        // a thousand bytes of 2000 go out as the first of two fragments, and the other never does
+        // the first of two fragments carries 1000 of 2000 bytes; the second is never sent
         let recording = net.capture(full_hops());
         let (_client, server) = pair(&net, CLIENT, SERVER, port);
         let raw = net.client.run(|| sockets::raw(libc::AF_INET, libc::IPPROTO_RAW));
@@ -141,7 +142,7 @@ fn a_datagram_that_lost_a_fragment_is_lost_behind_the_device() {
     });
 }
 
-/// Sends a super-packet of four datagrams that the device, or the receiver, cuts or leaves whole.
+/// Sends a super-packet of four datagrams; the device or the receiver splits it, or nobody does.
 fn super_packet(from: &str, to: &str, port: u16, offload: bool, merged_read: bool) {
     let net = Net::new();
     if !offload {
@@ -212,7 +213,7 @@ fn datagrams_that_the_receiver_merges() {
     undisturbed(|| {
         let (net, port) = (Net::new(), 5210);
         net.client.run(|| sockets::ethtool(&["-K", "v0", "tx-udp-segmentation", "off", "tso", "off"]));
-        // with it the device has a poll of its own, which merges
+        // GRO gives the device its own poll, which merges packets
         net.server.run(|| sockets::ethtool(&["-K", "v0", "gro", "on"]));
         let recording = net.capture(full_hops());
         let (client, server) = pair(&net, CLIENT, SERVER, port);
@@ -253,7 +254,7 @@ fn each_message_of_a_batch_is_a_journey_of_its_own() {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(sockets::receive_many(&server, 8), [100, 100, 200, 0, 100]);
         let (mut mine, _) = journeys_to(recording, port);
-        // They are closed in the order in which nothing more can come of them.
+        // Journeys close in the order in which they become final.
         mine.sort_by_key(|journey| journey.rungs.time_ns(Hop::IpOut));
         assert_eq!(mine.iter().map(Journey::bytes).collect::<Vec<_>>(), [100, 100, 200, 0, 100]);
         for journey in &mine {
@@ -265,7 +266,7 @@ fn each_message_of_a_batch_is_a_journey_of_its_own() {
     });
 }
 
-/// What two sockets of each host get of datagrams to `group`, sent by the client.
+/// Checks the datagrams from the client to `group` at two sockets of each host.
 fn group(net: &Net, group: Ipv4Addr, port: u16, join: impl Fn(&Host, &str) -> UdpSocket) {
     const COUNT: usize = 20;
     let receivers = [
@@ -284,7 +285,7 @@ fn group(net: &Net, group: Ipv4Addr, port: u16, join: impl Fn(&Host, &str) -> Ud
         }
     }
     let inodes = [net.client.target.inode, net.server.target.inode];
-    // A copy that is looped back does not pass the function where else `ip.post` is taken.
+    // A looped-back copy does not pass the function that serves `ip.post` without netfilter.
     let links = recording.info().coverage.of(Hop::IpPost).is_some_and(
         |service| matches!(service, Service::Served { backend, .. } if *backend == Backend::Netfilter),
     );
@@ -389,7 +390,7 @@ fn echoes_are_journeys_up_to_ip() {
         let net = Net::new();
         let recording = net.capture(full_hops());
         let id = 4242;
-        // the last is in fragments
+        // the last one is fragmented
         for number in 0..COUNT {
             let size = if number + 1 == COUNT { 3000 } else { 56 };
             net.client.run(|| sockets::echo(v4(SERVER, 0), id, number, size));
@@ -416,7 +417,7 @@ fn raw_packets_of_any_protocol_are_journeys_up_to_ip() {
     undisturbed(|| {
         let net = Net::new();
         let recording = net.capture(full_hops());
-        let raw = net.client.run(|| sockets::raw(libc::AF_INET, 253)); // for experiments (RFC 3692)
+        let raw = net.client.run(|| sockets::raw(libc::AF_INET, 253)); // experimental protocol (RFC 3692)
         let _server = net.server.run(|| sockets::raw(libc::AF_INET, 253));
         for size in [10, 20, 30] {
             net.client.run(|| sockets::send_raw(&raw, v4(SERVER, 0), &vec![7; size]));

@@ -1,6 +1,6 @@
-//! When the reader comes: after so many events, so many bytes, so long, and not before.
+//! Wake-ups of the reader: after the set number of events or bytes, or the set time, and not before.
 //!
-//! Being woken is told from waiting by a patience that nobody waits out: a minute.
+//! A timeout of one minute distinguishes a wake-up from an expired wait.
 
 use crate::common;
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_mins(1);
 const RING: u32 = 16 << 10;
 
-/// Sends so many datagrams and returns how long the reader then slept, and what it found.
+/// Sends `count` datagrams; returns the sleep time of the reader and its result.
 fn slept(
     recording: &mut Recording,
     sockets: &(UdpSocket, UdpSocket),
@@ -30,7 +30,7 @@ fn slept(
     let begin = Instant::now();
     recording.capture().next(&mut batch, most).expect("a batch");
     let slept = begin.elapsed();
-    // events are held a moment until their order is certain
+    // the sorter holds events briefly until their order is final
     recording.drain(Duration::from_millis(30));
     (slept, batch.events.len())
 }
@@ -61,7 +61,7 @@ fn the_reader_comes_at_the_first_of_events_bytes_and_time() {
     let sockets = sockets(&net, 5950);
     let never = Watermark { events: 0, bytes: 0, time: PATIENCE };
     let soon = PATIENCE / 2;
-    // each CPU counts its own: enough that one of them must have them
+    // each CPU has its own count: send enough that one CPU must reach the limit
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     for (what, watermark, count) in [
         ("each event", Watermark { time: PATIENCE, ..Watermark::LATENCY }, 1),
@@ -76,7 +76,7 @@ fn the_reader_comes_at_the_first_of_events_bytes_and_time() {
         println!("{what}: slept {slept:?} after {count} datagrams");
         recording.stop();
     }
-    // nothing of that: it sleeps as long as it is told to
+    // no watermark: the reader sleeps for the full timeout
     for watermark in [never, Watermark { events: 1_000_000, bytes: 1 << 30, time: PATIENCE }] {
         let mut recording = start(&net, watermark);
         let most = Duration::from_millis(300);

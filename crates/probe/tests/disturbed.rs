@@ -1,5 +1,5 @@
-//! Networks that lose, delay, reorder and double packets: every byte is still in one journey, and what the journeys say
-//! balances with what the sockets, the rules and the queues have counted themselves.
+//! Networks that lose, delay, reorder and duplicate packets. Every byte still belongs to one journey, and the
+//! journeys balance with the counters of sockets, rules and queues.
 
 use crate::common;
 
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// Drops that the capture saw on a host, for the reason that the kernel calls by this name.
+/// Drops in the capture on a host, for the reason with this kernel name.
 fn seen_drops(recording: &Recording, netns: u32, reason: &str) -> u64 {
     let is_it = |e: &&Event| {
         e.hop == Hop::SkbDrop
@@ -26,18 +26,18 @@ fn seen_drops(recording: &Recording, netns: u32, reason: &str) -> u64 {
     recording.events.iter().filter(is_it).count() as u64
 }
 
-/// What a connection went through.
+/// Result of a disturbed connection.
 struct Survived {
     net: Net,
     recording: Recording,
     client: TcpInfo,
     up: Vec<Journey>,
-    /// Closed after everything is counted: what is lost of its end would be counted and not captured.
+    /// Closed after all counting: a loss at its end would be counted but not captured.
     _connection: Connection,
 }
 
-/// A connection is made, `disturb` spoils the network, both sides send, and all of it arrives after all; `None` if the
-/// network cannot be spoilt here.
+/// Connects, disturbs the network with `disturb` and sends both ways until all data has arrived. Returns `None`
+/// if the network cannot be disturbed here.
 fn tcp_survives(
     to: &str,
     port: u16,
@@ -52,7 +52,7 @@ fn tcp_survives(
     }
     let up = connection.upload((0..sizes.0 / 4_000).map(|_| 4_000), 30_000);
     let down = connection.download((0..sizes.1 / 2_500).map(|_| 2_500), 4_000);
-    // a copy that was sent needlessly may be under way still
+    // a spurious retransmission may still be in flight
     let segments = |(client, server): &(TcpInfo, TcpInfo)| {
         (client.segs_in, client.segs_out, server.segs_in, server.segs_out)
     };
@@ -81,7 +81,7 @@ fn tcp_survives(
     Some(Survived { net, recording, client, up, _connection: connection })
 }
 
-/// Journeys that were sent again, and how often at most.
+/// Number of retransmitted journeys.
 fn resent(journeys: &[Journey]) -> usize {
     journeys.iter().filter(|j| j.retransmits() > 0).count()
 }
@@ -99,7 +99,7 @@ fn tcp_with_segments_lost_by_rule_v4() {
         let netns = survived.net.server.target.inode;
         assert_eq!(seen_drops(&survived.recording, netns, "netfilter_drop"), dropped);
         assert!(survived.client.total_retrans > 0 && resent(&survived.up) > 0);
-        // What the rule dropped was seen at `ip.pre`: a copy of its own that comes no further, and is waited for.
+        // The rule dropped packets seen at `ip.pre`: each is a copy that ends there and must arrive again.
         let waited = |j: &&Journey| {
             let first = j.copies.first().map(|copy| copy.rungs);
             first.is_some_and(|rungs| rungs.has(Hop::IpPre) && !rungs.has(Hop::IpIn))
@@ -174,7 +174,7 @@ fn tcp_over_a_link_that_goes_down_for_a_moment() {
     });
 }
 
-/// Sends `count` datagrams whose length is their number, and reads what arrives; the numbers that did, in order.
+/// Sends `count` datagrams whose length is their number; returns the received numbers in order.
 fn numbered_datagrams(net: &Net, port: u16, count: usize, quiet: Duration) -> Vec<usize> {
     let server = net.server.run(|| UdpSocket::bind(address(SERVER, port)).expect("bind"));
     server.set_read_timeout(Some(quiet)).expect("a time-out");
@@ -186,7 +186,7 @@ fn numbered_datagrams(net: &Net, port: u16, count: usize, quiet: Duration) -> Ve
         for length in burst {
             client.send_to(&payload[..*length], address(SERVER, port)).expect("send");
         }
-        // the buffer never fills: what is not read was lost before it
+        // the buffer never fills: an unread datagram was lost before it
         while let Ok(length) = server.recv(&mut buffer) {
             read.push(length);
         }
@@ -202,8 +202,8 @@ fn towards<'a>(journeys: &'a [Journey], correlator: &Correlator, port: u16) -> V
     journeys.iter().filter(is_it).collect()
 }
 
-/// Datagrams lost in the network: each is one journey; those that were read are complete, at the time they were read,
-/// and the others were dropped where they were, for the reason named.
+/// Datagrams lost in the network: each is one journey. Received ones are complete at their read time; the
+/// others are dropped at hop `at` for the named reason.
 fn datagrams_are_lost(recording: &Recording, port: u16, sent: usize, read: &[usize], at: Hop, reason: &str) {
     let (journeys, correlator) = recording.journeys();
     let mine = towards(&journeys, &correlator, port);
@@ -243,7 +243,7 @@ fn datagrams_lost_by_rule() {
     });
 }
 
-/// How the network is spoilt, both ways.
+/// TCP with netem options in both directions.
 fn tcp_over_netem(to: &str, port: u16, how: &[&str]) -> Option<Survived> {
     let spoilt = |net: &Net, _: u16| {
         if !to.contains(':') {
@@ -265,7 +265,7 @@ fn netem_tcp_with_loss() {
             let dropped = dropped_by_netem(host);
             assert_eq!(seen_drops(&survived.recording, host.target.inode, "qdisc_drop"), dropped);
         }
-        // a byte that netem lost was given to the device, and went on only when it was sent again
+        // a byte lost in netem was queued at the device and delivered only by a retransmission
         let lost = survived.up.iter().filter(|j| j.retransmits() > 0);
         for journey in lost {
             assert!(journey.rungs.has(Hop::DevQueue) && journey.rungs.has(Hop::DevRecv), "{journey:?}");
@@ -280,7 +280,7 @@ fn netem_tcp_with_delay() {
     }
     undisturbed(|| {
         let Some(survived) = tcp_over_netem(SERVER6, 5412, &["delay", "20ms"]) else { return };
-        // netem's delay is the least that can pass between the queue and the driver, and it is nobody else's
+        // netem's delay is the minimum time between queue and driver
         for journey in &survived.up {
             let waited = journey.rungs.time_ns(Hop::DevXmit).zip(journey.rungs.time_ns(Hop::DevQueue));
             assert!(waited.is_some_and(|(left, queued)| left - queued >= 20_000_000), "{journey:?}");
@@ -370,8 +370,8 @@ fn netem_udp_out_of_order() {
     });
 }
 
-/// Each datagram that was sent is one journey, complete with its first arrival; a second arrival of it is no second
-/// journey of the same sender.
+/// Each sent datagram is one journey that its first arrival completes. A duplicate makes no second journey of
+/// the same sender.
 #[test]
 fn netem_udp_doubled() {
     undisturbed(|| {

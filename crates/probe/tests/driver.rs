@@ -1,5 +1,5 @@
-//! The experiment for which the first MAGNET was praised, at a real driver: how many buffers of the receive ring are free when
-//! its refill begins, and when it ends.
+//! MAGNET's experiment on a real driver: number of free receive-ring buffers at the start and the end of a
+//! refill.
 
 use crate::common;
 
@@ -14,7 +14,7 @@ fn asked(facts: &HostFacts) -> Vec<String> {
     let mut asked = Vec::new();
     for (there, entry, back) in [(&facts.fentry, "fentry", "fexit"), (&facts.kprobe, "kprobe", "kretprobe")] {
         if *there == Mechanism::Works {
-            // registers at the return are not those of the call
+            // return probes do not see the registers of the call
             let after = if back == "fexit" { "free=rq->vq->num_free ok=retval" } else { "ok=retval" };
             asked.push(format!("{entry}:try_fill_recv name={entry}-refill free=rq->vq->num_free"));
             asked.push(format!("{back}:try_fill_recv name={back}-filled {after}"));

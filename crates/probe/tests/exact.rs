@@ -13,7 +13,7 @@ use std::time::Duration;
 const TX_PACKET: [Hop; 5] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone];
 const RX_PACKET: [Hop; 3] = [Hop::DevRecv, Hop::IpPre, Hop::IpIn];
 
-/// Sends `count` datagrams of `size` bytes from client to server, each read before the next but `burst` ahead.
+/// Sends `count` datagrams of `size` bytes from client to server, with at most `burst` unread.
 fn datagrams(net: &Net, from: &str, to: &str, port: u16, count: usize, size: usize) {
     let server = net.server.run(|| UdpSocket::bind(address(to, port)).expect("bind"));
     server.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
@@ -73,12 +73,12 @@ fn udp_counts(from: &str, to: &str, port: u16) {
             assert_eq!(recording.at(*hop, other, port).len(), 0, "{hop} on the wrong side");
         }
     }
-    // the sender is connected and so has a flow; the receiver is not and is known by its cookie
+    // the connected sender has a flow; the unconnected receiver has only its cookie
     let sends = of_path(&recording, Hop::AppSend, client, port);
     assert_eq!(sends.len(), COUNT);
     let own = std::process::id();
     assert!(sends.iter().all(|e| e.tgid == own));
-    // taken at the call where the function can be probed, at its return where not, and never a mixture
+    // recorded at the call if the function can be probed, else at the return; never a mixture
     let packets = of_path(&recording, Hop::IpOut, client, port);
     let at_return = sends[0].flags.contains(EventFlags::AT_RETURN);
     for (send, packet) in sends.iter().zip(&packets) {
@@ -181,7 +181,7 @@ fn tcp_covers(to: &str, port: u16, total: usize, chunk: usize) {
             let (covered, overlap) = union(&events, base);
             assert_eq!(covered, whole, "{hop}: a hole");
             if *hop == Hop::TcpSend {
-                continue; // what a call still has to send is announced again if it moves to another CPU
+                continue; // the rest of a call is recorded again after a migration to another CPU
             }
             assert!(overlap == 0 || retransmits > 0, "{hop}: {overlap} bytes twice without a retransmission");
         }
@@ -270,7 +270,7 @@ fn what_a_full_ring_loses_is_counted_to_the_last_event() {
             CaptureOptions { hops: full_hops(), ring_bytes_per_cpu: 4096, ..CaptureOptions::default() };
         let mut recording = net.capture_with(options);
         for _ in 0..5 {
-            // the reader is stopped meanwhile: only `drain` reads
+            // only `drain` reads meanwhile
             datagrams(&net, CLIENT, SERVER, 5009, 300, 100);
             recording.drain(Duration::from_millis(60));
         }
@@ -297,7 +297,7 @@ fn the_cost_of_a_hit_can_be_measured() {
         let hops = [Hop::DevXmit, Hop::TcpRecv].into_iter().collect();
         let cost =
             magscope_probe::cost::measure(&facts, hops, 3).expect("measured").expect("the traffic passes here");
-        // one UDP packet, one TCP segment and at most its acknowledgement; and TCP's receive for each of the last two
+        // one UDP packet, one TCP segment and at most its acknowledgement, plus TCP's receive for the last two
         assert!((3.0..=5.0).contains(&cost.hits), "{cost:?}");
         assert!(cost.bare_ns > 0.0);
         let never = [Hop::TcpRetransmit].into_iter().collect();
@@ -305,7 +305,7 @@ fn the_cost_of_a_hit_can_be_measured() {
     });
 }
 
-/// A hop that lives on what another program leaves behind is served whether or not that one's own hop is wanted.
+/// A hop that needs another program's state is served even if that program's hop is not requested.
 #[test]
 fn every_hop_can_be_captured_alone() {
     if !can_capture() {
@@ -331,7 +331,7 @@ fn every_hop_can_be_captured_alone() {
         for hop in alone {
             let net = Net::new();
             let recording = net.capture([hop].into_iter().collect());
-            // the reader is asleep in recv each time, so that there is a wake-up
+            // the reader sleeps in recv each time, so that a wake-up occurs
             let server = net.server.run(|| UdpSocket::bind(address(SERVER, 5010)).expect("bind"));
             let reader = std::thread::spawn(move || {
                 for _ in 0..10 {
@@ -340,7 +340,7 @@ fn every_hop_can_be_captured_alone() {
             });
             let client = net.client.run(|| UdpSocket::bind(address(CLIENT, 0)).expect("bind"));
             for _ in 0..10 {
-                // an emulated machine takes that long to fall asleep
+                // an emulated machine needs this time to sleep
                 std::thread::sleep(Duration::from_millis(20));
                 client.send_to(&[1; 50], address(SERVER, 5010)).expect("send");
             }

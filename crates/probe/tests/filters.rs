@@ -1,4 +1,5 @@
-//! Filters and samplers in the kernel: what was kept, what was not, to the last event, in the kernel's own counters.
+//! Filters and samplers in the kernel: the numbers of accepted and rejected events equal the kernel's own
+//! counters exactly.
 
 use crate::common;
 
@@ -22,7 +23,7 @@ fn of(counters: &Counters, hop: Hop) -> HopCount {
     counters.hops.iter().find(|count| count.hop == hop).copied().unwrap_or(none)
 }
 
-/// Kept, filtered, undecided, sampled.
+/// Counts: accepted, filtered, undecided, sampled.
 fn account(counters: &Counters, hop: Hop) -> [u64; 4] {
     let count = of(counters, hop);
     [count.kept, count.filtered, count.undecided, count.sampled]
@@ -109,7 +110,7 @@ fn each_filter_keeps_what_it_says_and_counts_the_rest() {
     });
 }
 
-/// What became of the traffic at a hop of a capture that begins with the filter.
+/// Outcome counts of the traffic at a hop with an initial filter.
 fn counted(net: &Net, second: [&str; 2], text: &str, hop: Hop) -> [u64; 4] {
     let options =
         CaptureOptions { hops: hops(&[hop]), filter: Some(filter(text)), ..CaptureOptions::default() };
@@ -129,7 +130,8 @@ fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered()
         let own = std::process::id();
         let thread = std::fs::read_to_string("/proc/thread-self/comm").expect("a name");
         let facts = HostFacts::read().expect("facts");
-        // Where app.send is taken at its return, the first datagram of each socket leaves before it has told whose it is.
+        // If app.send is recorded at its return, the first datagram of each socket is sent before its process
+        // is recorded.
         let at_return =
             plan(&facts, hops(&[Hop::AppSend])).probes.iter().any(|way| way.point == "sock_send_length");
         let first = if at_return { 2 } else { 0 };
@@ -142,7 +144,7 @@ fn a_process_is_known_where_it_is_at_work_and_where_its_sockets_are_remembered()
             ("comm no-such".to_owned(), Hop::AppSend, [0, 150, 0, 0]),
             (format!("tgid {own}"), Hop::DevXmit, [150 - first, 0, first, 0]),
             (format!("not tgid {own}"), Hop::DevXmit, [0, 150 - first, first, 0]),
-            // and the receiver is seen when it has received
+            // and the receiver's process is recorded at its first receive
             (format!("tgid {own}"), Hop::DevRecv, [148, 0, 2, 0]),
             (format!("tgid {own} and port 5200"), Hop::UdpRecv, [49, 99, 2, 0]),
             (format!("port 5200 and tgid {own}"), Hop::UdpRecv, [49, 100, 1, 0]),
@@ -200,7 +202,7 @@ fn one_in_n_of_each_cpu_is_exact_and_other_hops_are_untouched() {
         let pairs = [Pair::new(&net, CLIENT, SERVER, 5300)];
         let sampler = Sampler { one_in: 7, ..Sampler::default() };
         let (recording, counters) = sampled(&net, sampler, 1, &pairs, 1000);
-        // the first of every seven of each CPU
+        // the first of seven events on each CPU
         let count = of(&counters, Hop::DevXmit);
         assert_eq!((count.seen(), count.filtered, count.undecided), (1000, 0, 0));
         let cpus = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).map(|e| e.cpu);
@@ -237,7 +239,7 @@ fn one_an_interval_leaves_at_least_so_long_between_two() {
         assert_eq!(of(&counters, Hop::DevXmit).seen(), 3000);
         assert!(times.len() >= 2, "3000 datagrams take longer than 2 ms");
         assert!(times.windows(2).all(|two| two[1] - two[0] >= 2_000_000));
-        // and no longer than it has to: an event follows each interval that had one
+        // and no longer than needed: the first event after each interval is accepted
         let span = times.last().expect("some") - times[0];
         assert!(times.len() as u64 <= span / 2_000_000 + 1);
     });
@@ -273,8 +275,9 @@ fn by_flow_journeys_stay_whole_and_both_ends_agree() {
     });
 }
 
-/// One socket takes datagrams of many flows, of which one in four is kept, and reads them late. Which one a read took is told by order, in
-/// which those that are left out have their place; in the second round there is room for a few only.
+/// One socket receives datagrams of many flows, of which one in four is accepted, and reads them late. Order
+/// identifies the datagram of each read, and rejected ones count in the order. In the second round the buffer
+/// has room for only a few.
 #[test]
 fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
     const CLIENTS: usize = 32;
@@ -301,7 +304,7 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
                 flow_one_in: 4,
                 ..CaptureOptions::default()
             });
-            // numbers of the datagrams, in the order in which they were read
+            // datagram numbers in read order
             let mut reads: Vec<usize> = Vec::new();
             for round in 0..ROUNDS {
                 for (n, client) in clients.iter().enumerate() {
@@ -359,8 +362,9 @@ fn by_flow_a_socket_without_a_peer_is_followed_to_its_reads() {
     });
 }
 
-/// What a sampled capture says of a hop's events and bytes, against what there was: events to the last one, because the
-/// kernel counts them; bytes within five standard deviations of a random choice, each unit of which weighs `units` bytes.
+/// Compares the estimate of a sampled capture with the truth at a hop. Events must be exact, because the kernel
+/// counts them. Bytes must lie within five standard deviations of a random choice; `units` are the bytes of
+/// each unit.
 fn estimated_right(recording: &Recording, counters: &Counters, hop: Hop, sent: [u64; 2], units: &[u64]) {
     let mut builder = ReportBuilder::new(recording.info()).throughput();
     recording.batches.iter().for_each(|batch| _ = builder.batch(batch));
@@ -485,7 +489,7 @@ fn a_change_takes_effect_at_once_and_is_told() {
         let told: Vec<_> = recording.batches.iter().flat_map(|b| &b.changes).collect();
         assert_eq!(told.iter().map(|c| c.what.clone()).collect::<Vec<_>>(), expected);
         assert!(told.iter().all(|c| c.from_ns <= c.to_ns));
-        // every event on its side of the change
+        // every event lies on its side of the change
         let disabled = told.iter().find(|c| c.what == "disable dev.xmit").expect("told");
         let enabled = told.iter().find(|c| c.what.starts_with("enable")).expect("told");
         let between =

@@ -1,4 +1,4 @@
-//! Real traffic through the correlator: what comes out is true.
+//! Correlation of real traffic gives the true journeys.
 
 use crate::common;
 
@@ -32,7 +32,7 @@ fn udp_journeys(from: &str, to: &str, port: u16) {
     let server = net.server.run(|| UdpSocket::bind(address(to, port)).expect("bind"));
     let client = net.client.run(|| UdpSocket::bind(address(from, 0)).expect("bind"));
     for i in 0..COUNT {
-        // sizes differ, so that a datagram taken for another shows
+        // different sizes reveal a confusion of two datagrams
         client.send_to(&vec![0; 100 + i % 7], address(to, port)).expect("send");
         server.recv(&mut [0; 2000]).expect("recv");
     }
@@ -198,8 +198,8 @@ fn a_reader_that_waits_in_recv_shows_its_wake_up_and_its_run() {
         let (journeys, correlator) = recording.journeys();
         let mine = towards(&journeys, &correlator, port);
         assert_eq!(mine.len(), 20);
-        // a machine that was busy may have delivered two writes to one read, whose second needed no wake-up
-        // (one that came between wake and run has a run alone)
+        // a busy machine may deliver two writes to one read; the second then needs no wake-up, or has only a
+        // run if it arrives between wake and run
         let woken: Vec<_> = mine.iter().filter(|j| j.rung(Hop::TaskWake).is_some()).collect();
         assert!(woken.len() >= 15, "{} of 20 were woken", woken.len());
         for journey in woken {

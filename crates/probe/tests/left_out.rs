@@ -1,5 +1,5 @@
-//! What a kernel lacks is left out by itself: fields are taken out of the type information that programs are relocated by, and all else is
-//! captured with exact counts.
+//! A capture adapts to missing kernel features. The test removes fields from the BTF that relocations use; all
+//! other hops must still count exactly.
 
 use crate::common::{CLIENT, Net, SERVER, address, can_capture, finish, undisturbed};
 use magscope_core::Hop;
@@ -12,7 +12,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The running kernel's type information with members (or, where `member` is empty, the type itself) under another name.
+/// The running kernel's BTF with members (or, if `member` is empty, the type itself) renamed.
 struct Doctored {
     path: PathBuf,
 }
@@ -49,7 +49,7 @@ fn without(name: &str, gone: &[(&str, &str)]) -> Doctored {
             6 | 13 => 8 * entries,
             _ => 0,
         };
-        // one letter less: another name that no program asks for
+        // one letter shorter: a name that no program uses
         let mut cut = |place: usize, btf: &mut [u8]| {
             let shorter = word(btf, place) + 1;
             btf[place..place + 4].copy_from_slice(&shorter.to_le_bytes());
@@ -85,7 +85,7 @@ const COUNTED: [(Hop, bool); 6] = [
     (Hop::UdpRecv, false),
 ];
 
-/// Captures datagrams with these facts and counts them at every hop that is served; the hops that are.
+/// Captures datagrams with these facts and checks the count at every served hop; returns those hops.
 fn captures_exactly(facts: &HostFacts, case: &str, port: u16) -> HopSet {
     const COUNT: usize = 200;
     let net = Net::new();
@@ -114,7 +114,7 @@ fn captures_exactly(facts: &HostFacts, case: &str, port: u16) -> HopSet {
     recording.served
 }
 
-/// A row a hop and an ability, for the table of kernels (scripts/test-kernels.sh).
+/// Prints a row per hop and ability, for the table of kernels (scripts/test-kernels.sh).
 #[test]
 fn what_this_kernel_serves_is_listed() {
     if !can_capture() {
@@ -138,7 +138,7 @@ fn what_this_kernel_serves_is_listed() {
     assert!(plan.served().iter().any(magscope_probe::plan::is_per_packet), "{:?}", facts.unloadable);
 }
 
-/// A name, the fields that are gone, and the abilities and hops that go with them.
+/// A name, the removed fields, and the abilities and hops that need them.
 type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [Ability], &'static [Hop]);
 
 #[test]
@@ -170,7 +170,7 @@ fn a_field_that_is_gone_takes_along_what_reads_it_and_nothing_else() {
             found.left_out
         );
         assert_eq!(found.unloadable.is_empty(), hops.is_empty(), "{case}: {:?}", found.unloadable);
-        // the cause names what is gone
+        // the reason names the removed field
         let causes = || found.left_out.values().chain(found.unloadable.values());
         let (of, member) = gone[0];
         assert!(

@@ -1,4 +1,5 @@
-//! Snap length: the first bytes of payload are those that were sent, wherever in memory they lie; and none unasked.
+//! Snap length: the captured payload heads equal the sent bytes, for any memory layout; without a request there
+//! are none.
 
 use crate::common;
 
@@ -10,7 +11,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Each head belongs to an event that says the same.
+/// Each head matches an event with the same fields.
 fn events_have_their_heads(recording: &Recording) {
     for head in recording.heads() {
         let own = |event: &&magscope_core::Event| event.cpu == head.cpu && event.record == head.event;
@@ -81,7 +82,7 @@ fn stream(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).flat_map(|n| [n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) as u8]).collect()
 }
 
-/// Sends it over a connection; the first sequence number.
+/// Sends the stream over a connection; returns the received bytes.
 fn send_stream(net: &Net, send: impl FnOnce(&mut TcpStream)) -> Vec<u8> {
     let listener = net.server.run(|| TcpListener::bind((SERVER, 5300)).expect("bind"));
     let mut near = net.client.run(|| TcpStream::connect((SERVER, 5300)).expect("connect"));
@@ -112,7 +113,7 @@ fn a_stream_shows_its_bytes_from_pages_too() {
         let sent = stream(200_000);
         let file = std::env::temp_dir().join(format!("magnet-scope-payload-{}", std::process::id()));
         std::fs::write(&file, &sent).expect("room");
-        // written, so that it is copied into pages; then sent from the file's own
+        // first written, so that it is copied into pages; then sent from the file's pages
         let mut read = send_stream(&net, |near| near.write_all(&sent).expect("send"));
         assert!(read == sent);
         read = send_stream(&net, |near| {
@@ -125,7 +126,7 @@ fn a_stream_shows_its_bytes_from_pages_too() {
         events_have_their_heads(&recording);
         assert!(counters.heads.0 > 40, "{} heads", counters.heads.0);
         let mut pages = 0;
-        // not what the hosts tell their neighbours
+        // without neighbour discovery
         let ours = |head: &&PayloadHead| {
             recording.flows.get(&head.flow.0).is_some_and(|flow| flow.proto == Proto::TCP)
         };

@@ -1,4 +1,4 @@
-//! Filter expressions of libpcap, held against a tcpdump that runs beside with the same expression.
+//! libpcap filter expressions, compared with a tcpdump that runs the same expression.
 
 use crate::common;
 
@@ -20,7 +20,7 @@ fn there_is_libpcap() -> bool {
     }
 }
 
-/// Datagrams of two sizes and a connection, with its beginning and its end.
+/// Datagrams of two sizes and a connection, with its setup and teardown.
 fn traffic(net: &Net) {
     Pair::new(net, CLIENT, SERVER, 5100).send(100, 300);
     Pair::new(net, CLIENT, SERVER, 5200).send(50, 900);
@@ -38,7 +38,7 @@ fn traffic(net: &Net) {
     assert_eq!(far.read(&mut buffer).expect("the end"), 0);
 }
 
-/// Kept, filtered, undecided.
+/// Counts: accepted, filtered, undecided.
 fn account(counters: &Counters, hop: Hop) -> [u64; 3] {
     let count = counters.hops.iter().find(|count| count.hop == hop);
     count.map_or([0; 3], |count| [count.kept, count.filtered, count.undecided])
@@ -67,13 +67,13 @@ fn an_expression_keeps_what_tcpdump_keeps() {
         .into_iter()
         .enumerate()
         {
-            // what tcpdump has to see at the end, so that it is known to have seen all before
+            // a final marker packet shows that tcpdump has seen everything before it
             let both = format!("({text}) or udp port 9");
             let Some(tcpdump) = Tcpdump::start_with(&net.server, &format!("pcap-{nth}"), &["-Q", "in", &both])
             else {
                 return;
             };
-            // with a filter of our own words beside, both of which have to hold
+            // combined with a capture filter; both must accept
             let recording = net.capture_with(CaptureOptions {
                 hops: hops(&[Hop::DevRecv]),
                 filter: Some(CaptureFilter::parse("netns server").expect("a filter")),
@@ -104,7 +104,7 @@ fn where_there_is_no_packet_its_headers_are_made_up_as_far_as_they_are_known() {
             ("src port 5100", Hop::AppRecv, [0, 150, 0]),
             ("tcp", Hop::AppSend, [0, 150, 0]),
             ("ip6 or port 5200", Hop::AppSend, [50, 100, 0]),
-            // a call has no length of packet, no flags and no payload that could be looked at
+            // a call has no packet length, no flags and no payload
             ("greater 500", Hop::AppSend, [0, 0, 150]),
             ("udp port 5100 and udp[8] = 7", Hop::AppSend, [0, 50, 100]),
             ("udp[8] = 7", Hop::IpOut, [150, 0, 0]),

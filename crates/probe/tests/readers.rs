@@ -1,4 +1,4 @@
-//! The last leg on real sockets: who read, what woke it, and whose time it was. Order and names, no figures.
+//! The last leg on real sockets: the reader, its waker, and the blame. Order and names only, no durations.
 
 use crate::common::{self, sockets};
 
@@ -52,7 +52,8 @@ fn reader(journey: &Journey) -> u32 {
     journey.reader.map_or(0, |who| who.tid)
 }
 
-/// Woken for this, then on a CPU, then read: the scheduler's time is told and nobody was away.
+/// The reader was woken for this datagram, ran, then read: the scheduler's time is present and the reader was
+/// never away.
 fn was_woken(journey: &Journey, by: u32) {
     let times =
         [Hop::SockReady, Hop::TaskWake, Hop::TaskRun, Hop::AppRecv].map(|hop| journey.rungs.time_ns(hop));
@@ -61,7 +62,7 @@ fn was_woken(journey: &Journey, by: u32) {
     assert!(blame(journey, Part::Scheduler) > 0 && blame(journey, Part::Reading) > 0, "{journey:?}");
 }
 
-/// One datagram at a time to a reader that `waits` and then reads without blocking.
+/// Sends one datagram at a time to a reader that `waits` and then reads without blocking.
 fn one_waiting(port: u16, waits: impl Fn(&UdpSocket) + Sync) {
     const COUNT: usize = 10;
     if !can_capture() {
@@ -87,7 +88,7 @@ fn one_waiting(port: u16, waits: impl Fn(&UdpSocket) + Sync) {
     let mine = finish(recording, port);
     assert_eq!(mine.len(), COUNT);
     assert!(mine.iter().all(|j| reader(j) == by));
-    // on a busy machine one may have come before its reader slept again
+    // on a busy machine a datagram may arrive before its reader sleeps again
     let woken: Vec<_> = mine.iter().filter(|j| j.rungs.has(Hop::TaskWake)).collect();
     assert!(woken.len() > COUNT / 2, "{} of {COUNT} were woken", woken.len());
     for journey in woken {
@@ -134,7 +135,7 @@ fn a_reader_that_spins_was_there() {
     server.set_nonblocking(true).expect("non-blocking");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // so that it has its CPU, whatever else the machine has to do
+            // high priority, so that the thread has a CPU under other load
             let myself = Some(rustix::thread::gettid());
             rustix::process::setpriority_process(myself, -20).expect("root may");
             let mut got = 0;
@@ -150,7 +151,7 @@ fn a_reader_that_spins_was_there() {
     let mine = finish(recording, port);
     assert_eq!(mine.len(), COUNT);
     assert!(mine.iter().all(|j| !j.rungs.has(Hop::TaskWake)), "nobody slept");
-    // where others took its CPU away it was not
+    // unless other tasks preempted the reader
     let there = mine.iter().filter(|j| blame(j, Part::Reading) > 0 && blame(j, Part::ReaderAway) == 0).count();
     assert!(there > 0, "{mine:#?}");
 }
@@ -188,7 +189,7 @@ fn what_lies_behind_what_is_read_first_waits_for_the_reader() {
         scope.spawn(|| {
             for _ in 0..3 {
                 server.recv(&mut [0; 2000]).expect("recv");
-                std::thread::sleep(2 * PAUSE); // busy with it
+                std::thread::sleep(2 * PAUSE); // busy with the datagram
             }
         });
         std::thread::sleep(2 * PAUSE);
@@ -223,7 +224,7 @@ fn threads_that_share_a_socket_are_each_named_for_what_they_read() {
                 loop {
                     let n = server.recv(&mut [0; 2000]).expect("recv");
                     if n == 1 {
-                        return; // one for each, to end with
+                        return; // one for each reader, as end mark
                     }
                     read.lock().expect("no panic").push((n as u64, tid()));
                 }

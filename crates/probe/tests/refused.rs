@@ -1,4 +1,4 @@
-//! Runs of probes that the kernel refuses are told as losses, as many as the kernel says that there were.
+//! Refused probe runs are reported as losses, in the number that the kernel counts.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the kernel says of the programs that this process holds: by their number, runs refused.
+/// Refused runs by program, over the programs that this process holds.
 fn refused_by_program() -> BTreeMap<String, u64> {
     let entries = fs::read_dir("/proc/self/fdinfo").expect("/proc is mounted");
     let texts = entries.filter_map(|entry| fs::read_to_string(entry.ok()?.path()).ok());
@@ -24,8 +24,8 @@ fn refused_by_program() -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// The kernel lets no plain tracepoint's program run inside another on one CPU. So one that runs in half of all instants, at a system call in
-/// a loop, keeps another from seeing some of the timer's interrupts.
+/// The kernel runs no plain tracepoint program inside another on one CPU. A program that runs half of the time,
+/// at a system call in a loop, therefore blocks another for some timer interrupts.
 #[test]
 fn hits_that_an_interrupt_brings_amid_another_are_told_as_losses() {
     if !can_capture() {

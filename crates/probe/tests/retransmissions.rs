@@ -1,4 +1,5 @@
-//! Real packets that are lost once or twice: the kernel says why it sends again, and each time is a copy of its journey.
+//! Packets lost once or twice: the kernel reports the cause of each retransmission, and each is a copy of its
+//! journey.
 
 use crate::common;
 
@@ -21,7 +22,7 @@ fn nft(rules: &str) -> bool {
     Command::new("nft").arg(rules).output().is_ok_and(|output| output.status.success())
 }
 
-/// Lets the host drop what matches, for so many bytes of packets; says whether it can.
+/// Drops matching packets on the host, up to `bytes` bytes; returns false if that is impossible.
 fn drops(host: &Host, matches: &str, bytes: usize) -> bool {
     let rule = format!("add rule ip lossy in {matches} quota until {bytes} bytes drop");
     let chain = "add chain ip lossy in { type filter hook input priority 0; }";
@@ -32,8 +33,8 @@ fn drops(host: &Host, matches: &str, bytes: usize) -> bool {
     done
 }
 
-/// Sends messages, each its own packet, all of one letter; gives what the capture saw, and the sender, whose end of the stream may
-/// be sent again as well.
+/// Sends messages, each its own packet of one letter. Returns the recording, and the sender, because the end of
+/// the stream may also be retransmitted.
 fn send(net: &Net, port: u16, letters: &[u8]) -> (Recording, TcpStream) {
     let mut recording = net.capture(full_hops());
     let address = SocketAddr::new(SERVER.parse().expect("an address"), port);
@@ -55,19 +56,20 @@ fn send(net: &Net, port: u16, letters: &[u8]) -> (Recording, TcpStream) {
     (recording, client)
 }
 
-/// The journeys that were sent again.
+/// The retransmitted journeys.
 fn resent(recording: &Recording) -> Vec<Journey> {
     let (mut journeys, _) = recording.journeys();
     journeys.retain(|j| j.retransmits() > 0);
     journeys
 }
 
-/// Times that a timer of the sender ran out. Where the host was away for long, one may come before the acknowledgements.
+/// Number of expired timers of the sender. After a long pause of the host, a timer may expire before the
+/// acknowledgements arrive.
 fn timers(net: &Net) -> u64 {
     ["TCPLossProbes", "TCPTimeouts"].iter().map(|name| counter(&net.client, "TcpExt", name)).sum()
 }
 
-/// Why the kernel sent again, as it told; each kind as often as it counted itself.
+/// The reported causes of retransmission; the number of each must equal the kernel's counter.
 fn told(net: &Net, recording: &Recording) -> Vec<Resend> {
     let told = recording.events.iter().filter(|e| e.hop == Hop::TcpRetransmit);
     let told: Vec<_> = told.map(|e| Resend::from_detail(e.detail)).collect();
@@ -89,7 +91,7 @@ fn kinds(journey: &Journey) -> Vec<Resend> {
     journey.copies.iter().skip(1).map(|copy| copy.kind).collect()
 }
 
-/// The packet of a copy went all the way, and the journey is of that copy.
+/// The packet of the copy arrived, and the journey's hops are those of that copy.
 fn made_good(journey: &Journey, copy: &SentCopy) {
     let way = [Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::TcpRecv];
     let times: Vec<_> = way.iter().filter_map(|hop| copy.rungs.time_ns(*hop)).collect();
@@ -100,7 +102,7 @@ fn made_good(journey: &Journey, copy: &SentCopy) {
     assert!(copy.told_ns > copy.rungs.time_ns(Hop::IpOut), "told of after it went out");
 }
 
-/// With timestamps, as always on Linux, the payload begins 32 bytes into the segment.
+/// With timestamps, the default on Linux, the payload starts 32 bytes into the segment.
 fn first_byte(letter: u8) -> String {
     format!("tcp dport 5131-5139 @th,256,8 {letter}")
 }
@@ -191,7 +193,7 @@ fn no_time_in_the_queue_is_of_two_copies() {
     });
 }
 
-/// As much as a window takes, with what the capture saw of it.
+/// Sends enough to fill a window and returns the recording.
 fn bulk(net: &Net, port: u16) -> Recording {
     const BYTES: usize = 4 << 20;
     let mut recording = net.capture(full_hops());
@@ -228,7 +230,7 @@ fn a_lost_syn_is_sent_again_by_the_timer_and_makes_no_journey() {
         assert_eq!((Resend::from_detail(event.detail), event.len), (Resend::Timeout, 0));
         assert_eq!((event.tcp_flags & 2, event.flags.contains(EventFlags::PARTIAL)), (2, false));
         let (journeys, correlator) = recording.journeys();
-        let tcp = journeys.iter().filter(|j| j.proto == Proto::TCP); // not the neighbours' discovery
+        let tcp = journeys.iter().filter(|j| j.proto == Proto::TCP); // without neighbour discovery
         assert_eq!(tcp.map(Journey::bytes).sum::<u64>(), MESSAGE as u64);
         assert_eq!(correlator.counters().resets, 0);
     });

@@ -1,4 +1,4 @@
-//! The scheduler's hops, held against the kernel's own count of a thread's switches.
+//! The scheduler's hops, compared with the kernel's own count of a thread's switches.
 
 use crate::common;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SLEEPS: u64 = 60;
 
-/// How often the calling thread gave its CPU away or lost it, and an instant at which that was so.
+/// Number of context switches of the calling thread, and an instant at which the count was valid.
 fn switches() -> (u64, u64) {
     let count = || -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").expect("/proc is mounted");
@@ -26,13 +26,13 @@ fn switches() -> (u64, u64) {
     }
 }
 
-/// What cannot be told of a thread, because of tasks during which no program runs at all: there are kernels, of sandboxes, that hide
-/// their own init from everybody who traces.
+/// Switches that cannot be recorded because some tasks run no BPF programs: some sandbox kernels hide their
+/// init from all tracing.
 #[derive(Debug, Default)]
 struct Untold {
-    /// Times that it came to a CPU from one of those.
+    /// Switches to the thread from such a task.
     came: u64,
-    /// Times that it was asleep, a CPU was given to one of those meanwhile, and nobody was seen to wake it.
+    /// Wake-ups of the thread without a record while such a task ran.
     woken: u64,
 }
 
@@ -54,7 +54,7 @@ impl Untold {
             }
             let before = chosen.insert(event.cpu, event.tid);
             let leaves = event.detail == tid;
-            // it leaves a CPU that had been given to another, or to somebody before the capture began
+            // the thread leaves a CPU that another task had, or that had a task before the capture began
             if leaves && before != Some(tid) {
                 let told = before.filter(|other| heard.contains(other));
                 assert_eq!(told, None, "a switch from there to the thread is missing: {event:?}");
@@ -101,8 +101,7 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
         recording.events.iter().filter(|e| e.hop == hop && e.tid == tid && e.time_ns <= counted_at).collect()
     };
     assert!(left >= SLEEPS, "it slept: {left}");
-    // every time that it left its CPU is told, and so is every time that it came, but after a task of which the kernel itself
-    // traces nothing
+    // every switch away from the thread is recorded, and every switch to it, unless after an untraced task
     let counted = |event: &&Event| event.hop == Hop::SchedSwitch && event.time_ns <= counted_at;
     let leaves = recording.events.iter().filter(counted).filter(|event| event.detail == tid).count() as u64;
     assert_eq!(leaves, left);
@@ -119,7 +118,7 @@ fn every_switch_of_a_thread_is_told_with_its_time_and_so_are_its_begin_and_end()
         return;
     }
     let ends = of(Hop::SchedSwitched);
-    // the tracepoint at the end is not on a new task's way
+    // a new task does not pass the tracepoint at the end
     let measured = left - untold.came..=left + 1 - untold.came;
     assert!(measured.contains(&(ends.len() as u64)), "{} of {left}, {untold:?}", ends.len());
     for end in &ends {

@@ -1,5 +1,5 @@
-//! What the kernel adds up, held against the same sums made of the events that the same hits became: every cell of every pair of hops, every
-//! packet and byte of every flow.
+//! The kernel's sums, compared with sums over the events of the same hits. The comparison covers every bucket
+//! of every pair of hops, and every packet and byte of every flow.
 
 use crate::common;
 
@@ -15,7 +15,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Hops where the kernel knows more of the order than times tell: a socket's own, which two CPUs may be at together.
+/// Hops that two CPUs may hit concurrently for one socket: there the kernel's order can differ from that of the
+/// times.
 fn is_call(hop: Hop) -> bool {
     use Hop::{AppCopy, AppRecv, AppSend, SockReady, TaskRun, TaskWake, TcpSend, UdpSend};
     matches!(hop, AppSend | TcpSend | UdpSend | SockReady | TaskWake | TaskRun | AppCopy | AppRecv)
@@ -112,13 +113,13 @@ impl Sums {
         sums
     }
 
-    /// Hits that were added up at a hop.
+    /// Hits included in the sums of a hop.
     fn hits(&self, hop: Hop) -> u64 {
         let since = self.cells.iter().filter(|((_, to), _)| *to == hop);
         since.flat_map(|(_, cells)| cells.values()).sum::<u64>() + self.begun.get(&hop).copied().unwrap_or(0)
     }
 
-    /// Without what a socket's calls have to do with.
+    /// Without the hops of socket calls.
     fn of_packets(mut self) -> Self {
         self.cells.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
         self.sum_ns.retain(|(from, to), _| !is_call(*from) && !is_call(*to));
@@ -154,8 +155,8 @@ fn count(counters: &Counters, hop: Hop) -> HopCount {
     counters.hops.iter().find(|count| count.hop == hop).copied().unwrap_or(none)
 }
 
-/// Requests and answers over one connection, each a segment that is read before the next is sent: nothing happens to a socket in two places at
-/// once.
+/// Requests and answers over one connection, each a segment that is read before the next: no two CPUs handle a
+/// socket concurrently.
 fn requests(net: &Net, port: u16, count: usize) {
     let listener = net.server.run(|| TcpListener::bind(address(SERVER, port)).expect("bind"));
     let near = net.client.run(|| TcpStream::connect(address(SERVER, port)).expect("connect"));
@@ -204,13 +205,13 @@ fn every_cell_and_every_sum_is_that_of_the_events() {
     });
 }
 
-/// How long to wait before sending again. All events are kept for counting: some ten thousand datagrams a second are load enough. And not
-/// for ever: a reader that is kept from its CPU has room for what came until then.
+/// Pause before the next send. All events are stored for counting, so some ten thousand datagrams a second
+/// suffice. The rate then drops: a delayed reader has only the room of its rings.
 fn pace(sent: u64) {
     std::thread::sleep(if sent < 2_500 { Duration::from_micros(100) } else { Duration::from_millis(5) });
 }
 
-/// Sends from two threads until it is told to end: datagrams that are read, and a stream.
+/// Sends from two threads until `done`: datagrams that are read, and a stream.
 fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -245,7 +246,7 @@ fn load(net: &Net, port: u16, done: &AtomicBool, sent: &AtomicU64) {
     });
 }
 
-/// Runs `work` while there is load on all CPUs; how many datagrams were sent.
+/// Runs `work` under load on all CPUs; returns the number of datagrams.
 fn under_load(net: &Net, port: u16, work: impl FnOnce()) -> u64 {
     let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -349,7 +350,7 @@ fn what_finds_no_room_is_the_rest_and_nothing_is_missing() {
             let (rest, _) = kernel.rates.get(&(hop, Sum::Rest)).copied().unwrap_or_default();
             assert!((100..200).contains(&rest), "{hop}: {rest} had no room");
         }
-        // whoever found room has what is his
+        // an entry that found room never exceeds the true sum
         for (key, rate) in kernel.rates.iter().filter(|((_, of), _)| matches!(of, Sum::Flow(_))) {
             let whole = events.rates.get(key).copied().unwrap_or_default();
             assert!(rate.0 <= whole.0 && rate.1 <= whole.1, "{key:?}");
@@ -436,7 +437,7 @@ fn while_few_hops_are_on_every_packet_is_counted_and_others_cost_nothing() {
     });
 }
 
-/// Journeys as what they carried: protocol, verdict, bytes from the beginning of their flow, hops.
+/// Journeys as text: protocol, verdict, bytes from the beginning of their flow, hops.
 fn told_journeys(recording: &Recording) -> Vec<String> {
     let (journeys, _) = recording.journeys();
     let mut first: HashMap<_, u64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Samples of a connection's state, held against what the socket says of itself (`TCP_INFO`) and against its events.
+//! Samples of a connection's state, compared with `TCP_INFO` and with the connection's events.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 const ROUNDS: usize = 12;
 const BYTES: usize = 3_000;
 
-/// Longer than samples of one socket are apart, and than an acknowledgement is delayed.
+/// Longer than the sample interval of a socket, and than a delayed acknowledgement.
 fn settle() {
     std::thread::sleep(Duration::from_millis(100));
 }
@@ -32,7 +32,7 @@ fn against_tcp_info(to: &str, port: u16) {
     let mut buffer = vec![1; BYTES];
     for round in 0..ROUNDS {
         settle();
-        // all is acknowledged and at rest: what the next sample will tell, but for what is being sent then
+        // all data is acknowledged: the next sample must equal these values, except for the data sent then
         TcpInfo::once_acknowledged(&client);
         infos.push(TcpInfo::of(&client));
         client.write_all(&buffer).expect("write");
@@ -57,11 +57,11 @@ fn against_tcp_info(to: &str, port: u16) {
     for (round, info) in infos.iter().enumerate() {
         let (send, read) = (&sends[round], &reads[round]);
         let next = sends.get(round + 1).map_or(u64::MAX, |send| send.time_ns);
-        // the first segment that comes after the client has sent: an acknowledgement or the answer
+        // the first segment after the client's send: an acknowledgement or the answer
         let sample = samples.iter().find(|s| s.time_ns > send.time_ns && s.time_ns < next);
         let sample = sample.unwrap_or_else(|| panic!("round {round} has no sample"));
         let said = format!("round {round}: {sample:?} {info:?}");
-        // as the socket said at rest: nothing has come since, and TCP has not yet worked on what comes now
+        // equal to the idle values: nothing has arrived since, and TCP has not processed this segment yet
         assert_eq!((sample.srtt_us, sample.rttvar_us), (info.rtt, info.rttvar), "{said}");
         assert_eq!((sample.cwnd, sample.ssthresh), (info.snd_cwnd, info.snd_ssthresh), "{said}");
         assert_eq!((sample.total_retrans, sample.retrans_out), (info.total_retrans, info.retrans), "{said}");
@@ -70,7 +70,7 @@ fn against_tcp_info(to: &str, port: u16) {
             // TCP_INFO rounds to ticks as well
             assert!(sample.rto_us.abs_diff(info.rto) <= 10_000, "{said}");
         }
-        // in flight is what was sent since: two segments, and all that was written
+        // in flight is the data sent since: two segments, all written bytes
         assert_eq!(
             (sample.packets_out, sample.send_queue_bytes as usize),
             (BYTES.div_ceil(1_428) as u32, BYTES),
@@ -78,7 +78,7 @@ fn against_tcp_info(to: &str, port: u16) {
         );
         assert_eq!((sample.snd_una, sample.write_seq), (send.seq, send.seq.wrapping_add(send.len)), "{said}");
         assert_eq!(sample.snd_nxt, sample.write_seq, "{said}");
-        // all that came before was read
+        // all earlier data was read
         let begin = read.seq;
         assert_eq!((sample.rcv_nxt, sample.copied_seq, sample.recv_queue_bytes), (begin, begin, 0), "{said}");
         assert!(sample.snd_wnd as usize > BYTES && sample.rcv_wnd as usize > BYTES, "{said}");

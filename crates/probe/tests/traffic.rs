@@ -1,4 +1,4 @@
-//! Real traffic of many shapes: what the journeys say balances with what the sockets have counted themselves.
+//! Real traffic of many patterns: the journeys balance with the counters of the sockets.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Sizes that look random and are the same each time: `count` of them in `1..=most`.
+/// Reproducible pseudo-random sizes: `count` of them in `1..=most`.
 fn sizes(count: usize, most: u32, mut seed: u32) -> Vec<usize> {
     let mut next = || {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -26,7 +26,7 @@ fn sizes(count: usize, most: u32, mut seed: u32) -> Vec<usize> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Captures what `traffic` does with a connection, which returns the bytes that went up and down, and checks both.
+/// Captures a connection with `traffic`, which returns the bytes up and down, and checks both directions.
 fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64)) -> (Vec<Journey>, TcpInfo) {
     let net = Net::new();
     let recording = net.capture(full_hops());
@@ -39,7 +39,7 @@ fn account(to: &str, port: u16, traffic: impl FnOnce(&Connection) -> (u64, u64))
     let way_up = books.way(&net, from, to, true);
     way_up.balances(up, &client, &server);
     books.way(&net, from, to, false).balances(down, &server, &client);
-    // the client's SYN takes a number and is acknowledged with the rest
+    // the client's SYN takes one sequence number and is acknowledged too
     assert_eq!((client.bytes_acked, server.bytes_acked), (up + 1, down));
     assert_eq!(counter(&net.client, "Tcp", "RetransSegs"), u64::from(client.total_retrans));
     assert_eq!(books.resent_bytes(), client.bytes_retrans + server.bytes_retrans);
@@ -89,13 +89,13 @@ fn requests_and_responses() {
             });
             (requests.iter().sum::<usize>() as u64, responses.iter().sum::<usize>() as u64)
         });
-        // one request at a time, each below a segment and below the buffer it is read into: a request is a journey
+        // one request at a time, each below a segment and below the read buffer: a request is a journey
         let sizes_seen: Vec<usize> = journeys.iter().map(|j| j.bytes() as usize).collect();
         assert_eq!(sizes_seen, sizes(300, 700, 1));
     });
 }
 
-/// Ends of the writes, which must all be ends of journeys: what is in two writes is in two journeys.
+/// Checks that every write ends with the end of a journey: two writes never share one.
 fn are_cut_at(journeys: &[Journey], writes: &[usize]) {
     let first = journeys.first().expect("journeys").range.start;
     let ends: BTreeSet<u64> = journeys.iter().map(|j| j.range.end - first).collect();
@@ -166,7 +166,7 @@ fn writes_behind_a_cork_leave_together() {
         are_cut_at(&journeys, &writes);
         assert_eq!(counted.data_segs_out, 20, "one segment a cork and one a run of MSG_MORE");
         assert_eq!(journeys.len(), 200);
-        // all of a segment leaves at once, however long ago it was written
+        // all bytes of a segment are sent at once, whenever they were written
         let leaving: BTreeSet<u64> = journeys.iter().filter_map(|j| j.rungs.time_ns(Hop::IpOut)).collect();
         assert_eq!(leaving.len(), 20);
     });
@@ -185,7 +185,7 @@ fn a_window_that_closes_and_opens() {
         sockopt::set_socket_recv_buffer_size(&listener, 8_000).expect("SO_RCVBUF");
         let connection = Connection::accept(&net, &listener);
         sockopt::set_socket_send_buffer_size(&connection.client, 30_000).expect("SO_SNDBUF");
-        // the writer goes on until the window and its own buffer are full, and only then the reader comes
+        // the writer fills the window and its own buffer before the reader starts
         connection.client.set_nonblocking(true).expect("non-blocking");
         let (mut sent, mut got) = (0, 0);
         let payload = [1; 5_000];
@@ -272,7 +272,7 @@ fn two_hundred_flows_at_once() {
             for (i, connection) in connections.iter().enumerate() {
                 scope.spawn(move || read(&connection.server, plan(i).iter().sum(), 500 + 20 * i));
             }
-            // four writers, each goes round its fifty
+            // four writers, each with its own fifty connections
             for quarter in 0..4 {
                 let connections = &connections;
                 scope.spawn(move || {
@@ -298,7 +298,7 @@ fn two_hundred_flows_at_once() {
     });
 }
 
-/// The socket's own count of drops: the last column of `/proc/net/udp`.
+/// The socket's own drop counter: the last column of `/proc/net/udp`.
 fn drops_of(net: &Net, port: u16) -> usize {
     let text =
         net.server.run(|| std::fs::read_to_string("/proc/thread-self/net/udp")).expect("/proc is mounted");
@@ -324,12 +324,12 @@ fn bursts_into_a_small_udp_buffer() {
         let mut buffer = [0; 2_000];
         for burst in 5..45 {
             for _ in 0..burst {
-                // the length is the number, so that each read says which datagram it got
+                // the length is the number, so that each read identifies its datagram
                 number = number % 1_300 + 1;
                 client.send_to(&[0; 1_300][..number], address(SERVER, PORT)).expect("send");
                 sent += 1;
             }
-            // the last burst is left to the end of the loop; a reader that now and then leaves some behind
+            // the loop's end reads the last burst; the reader leaves some datagrams behind now and then
             for _ in 0..burst / 2 + 8 {
                 match server.recv(&mut buffer) {
                     Ok(len) => read.push(len),
@@ -368,7 +368,7 @@ fn bursts_into_a_small_udp_buffer() {
     });
 }
 
-/// While a call copies, its thread is moved from one processor to the other and back.
+/// During the copy of a call, its thread migrates to another processor and back.
 #[test]
 fn a_call_that_moves_to_another_processor_is_told_once() {
     if !can_capture() {

@@ -1,5 +1,5 @@
-//! Events stamped with the TSC itself: real traffic has its hops in order, every byte is there, and the samples lead from the
-//! TSC to the other clocks and to UTC. Where a hop cannot be stamped so it is missing for that reason.
+//! Events with TSC time stamps. Real traffic has its hops in order and all bytes, and samples map the TSC to
+//! the other clocks and UTC. A hop that cannot use the TSC is missing for that reason.
 
 use crate::common;
 
@@ -42,7 +42,7 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
             Service::Off => {}
         }
     }
-    recording.drain(Duration::from_millis(300)); // two samples on this side of the traffic
+    recording.drain(Duration::from_millis(300)); // two samples before the traffic
     let (before_ns, before_utc) = (monotonic_ns(), utc_ns());
     let connection = Connection::open(&net, SERVER, PORT);
     let bytes = connection.upload([1_000; 300], 4_096);
@@ -63,7 +63,7 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
     let to_tsc = samples[0].stamp_ns.wrapping_sub(samples[0].monotonic_ns);
     println!("{} samples, widest {:?} ns", samples.len(), samples.iter().map(|s| s.width_ns).max());
 
-    // Every byte, and within a journey time runs up the ladder also where it was on two CPUs.
+    // All bytes are present, and times increase within a journey across CPUs.
     let (journeys, _) = recording.journeys();
     let mine = journeys.iter().filter(|j| j.proto == Proto::TCP);
     let whole: Vec<_> = mine.filter(|j| j.verdict == Verdict::Complete).collect();
@@ -72,7 +72,7 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
     assert_eq!(disordered, 0);
     assert!(whole.iter().all(|j| j.rungs.has(Hop::DevXmit) && j.rungs.has(Hop::AppRecv)));
 
-    // UTC and R by the samples: between what this test read before and after.
+    // UTC and R from the samples: between the test's readings before and after.
     let slack_ns = 2_000_000;
     for event in &recording.events {
         let at_utc = utc.utc_ns(event.time_ns).expect("samples");
@@ -83,7 +83,7 @@ fn events_carry_the_tsc_and_lead_to_every_other_clock() {
             assert!(raw.error_ns < 200_000, "{raw:?}");
         }
     }
-    // R and the TSC run at one rate, but for what the kernel rounds.
+    // R and the TSC run at one rate, except for the kernel's rounding.
     let (first, last) = (samples[0], samples[samples.len() - 1]);
     let (tsc, raw) = (last.stamp_ns - first.stamp_ns, last.raw_ns - first.raw_ns);
     let ppm = (tsc as f64 - raw as f64) / raw as f64 * 1e6;
@@ -103,7 +103,7 @@ fn without_a_tsc_events_carry_the_other_clock_and_it_is_said_why() {
         netns: vec![net.client.target.clone()],
         ..CaptureOptions::default()
     };
-    // As on a processor whose TSC the kernel does not trust.
+    // A processor whose TSC the kernel rejects.
     let facts = HostFacts {
         tsc_obstacle: Some("it stops in sleep".to_owned()),
         ..HostFacts::read().expect("/proc is there")

@@ -1,6 +1,6 @@
-//! What a real chronyd says of UTC. Two of them in namespaces of their own, neither of which steers this machine's clock
-//! (`-x`): one serves the time of this machine, the other follows it over a wire. So the truth is known: UTC is what
-//! `CLOCK_REALTIME` shows. And what a real `ClockBound` says beside the second.
+//! UTC bounds from real daemons. Two chronyd instances run in separate namespaces and do not steer this
+//! machine's clock (`-x`). One serves the machine's time, the other follows it over a wire, so the true offset
+//! is 0. A real `ClockBound` runs next to the second.
 
 use magscope_probe::clock::ClockSampler;
 use magscope_probe::utc::UtcSources;
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const TEST: &str = "a daemon's bound of UTC";
-/// Of this machine's own chronyd.
+/// Socket of this machine's own chronyd.
 const SOCKET: &str = "/run/chrony/chronyd.sock";
 
 fn ip(arguments: &[&str]) -> bool {
@@ -25,7 +25,7 @@ fn skipped(because: &str) {
     println!("{TEST}: skipped, because {because}");
 }
 
-/// Two namespaces with a wire between them, and a place for what the daemons write.
+/// Two namespaces with a wire between them, and a directory for the daemons' files.
 struct Wire {
     names: [String; 2],
     dir: PathBuf,
@@ -87,7 +87,7 @@ impl Drop for Daemon {
     }
 }
 
-/// What a sampler in a namespace learns until it has a bound or `patience` ends.
+/// Error that a sampler in a namespace reports, or `None` after `patience`.
 fn learn(namespace: &str, sources: &UtcSources, patience: Duration) -> Option<u64> {
     let file = File::open(Path::new("/run/netns").join(namespace)).expect("the namespace");
     std::thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn learn(namespace: &str, sources: &UtcSources, patience: Duration) -> Option<u6
     })
 }
 
-/// Whether daemons can run here beside which this machine's own are not asked.
+/// True if the daemons are installed and this machine's own ones do not interfere.
 fn can_run(programs: &[&str]) -> bool {
     let there = |name: &&&str| {
         Command::new(name).arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success())
@@ -125,10 +125,10 @@ fn can_run(programs: &[&str]) -> bool {
     false
 }
 
-/// One at a time: what one of them runs is to the other this machine's own.
+/// Serialises the tests: their daemons use the same paths as the machine's own.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Asked by its network address alone.
+/// Disables the socket, so that only the network address answers.
 const NO_SOCKET: &str = "bindcmdaddress /";
 const SERVES: &str = "local stratum 2\nallow 10.99.0.0/24\nbindcmdaddress /";
 const FOLLOWS: &str = "server 10.99.0.1 iburst minpoll -2 maxpoll 0\nmaxclockerror 1";
@@ -145,7 +145,7 @@ fn a_daemon_that_follows_another_is_believed_and_one_that_follows_itself_is_not(
     let chronyd = UtcSources { clockbound: Vec::new(), ..UtcSources::default() };
     let error_ns = learn(&wire.names[1], &chronyd, Duration::from_mins(1)).expect("a bound");
     println!("UTC within {error_ns} ns by chronyd");
-    // The truth is 0, so that any bound holds; and over one wire of this machine it is no great one.
+    // The true offset is 0, so any bound is correct; one local wire implies a small one.
     assert!((1..50_000_000).contains(&error_ns), "{error_ns}");
     let own = learn(&wire.names[0], &chronyd, Duration::from_secs(6));
     assert_eq!(own, None, "it follows nothing but its own clock");
@@ -162,7 +162,7 @@ fn clockbound_is_believed() {
     for (dir, _) in &kept {
         fs::create_dir_all(dir).expect("root may");
     }
-    // It asks chronyd by its socket.
+    // ClockBound queries chronyd through its socket.
     fs::set_permissions("/run/chrony", fs::Permissions::from_mode(0o750)).expect("ours");
     {
         let _server = wire.daemon(0, SERVES);

@@ -1,4 +1,4 @@
-//! Journeys against a capture that `tcpdump` took of the same traffic on the same device.
+//! Journeys compared with a `tcpdump` capture of the same traffic on the same device.
 
 use crate::common;
 
@@ -15,13 +15,13 @@ fn ethtool(arguments: &[&str]) -> bool {
     Command::new("ethtool").args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// Packets with payload on this way, in the order in which tcpdump saw them.
+/// Packets with payload in this direction, in tcpdump's order.
 fn on_way(packets: &[WirePacket], from: SocketAddr, to: SocketAddr) -> Vec<WirePacket> {
     packets.iter().filter(|p| (p.from, p.to) == (from, to)).cloned().collect()
 }
 
-/// The packet of each event. Two CPUs can send for one socket at once, a process and an acknowledgement's softirq, and then
-/// tcpdump and the probe may see the two in another order.
+/// The packet of each event. A process and a softirq can send for one socket on two CPUs at once; tcpdump and
+/// the probe may then see different orders.
 fn of_events(packets: &[WirePacket], events: &[Event]) -> Vec<WirePacket> {
     let mut left: Vec<&WirePacket> = packets.iter().collect();
     let packet_of = |event: &Event| {
@@ -39,9 +39,9 @@ fn of_events(packets: &[WirePacket], events: &[Event]) -> Vec<WirePacket> {
     found
 }
 
-/// tcpdump sees a packet right before it is given to the driver, which is where `dev.xmit` stands, and what one CPU sends
-/// leaves one after the other. So there is one distance between the two clocks with which each event stands
-/// between its packet and that CPU's next one, but for what the clock of the day is slewed meanwhile.
+/// Checks the times. tcpdump sees a packet immediately before `dev.xmit`, and one CPU sends its packets in
+/// sequence. A single clock offset must therefore place each event between its packet and that CPU's next one,
+/// within the slew of `CLOCK_REALTIME`.
 fn times_interleave(packets: &[WirePacket], events: &[Event]) {
     const SLEW_NS: i64 = 100_000;
     let packets = of_events(packets, events);
@@ -55,8 +55,8 @@ fn times_interleave(packets: &[WirePacket], events: &[Event]) {
     );
 }
 
-/// Each packet is one event, each byte of a packet is in one journey, and each journey left with the first packet that
-/// covers it.
+/// Each packet is one event, each payload byte belongs to one journey, and each journey is sent with the first
+/// packet that covers it.
 fn wire_is_covered(way: &Way, packets: &[WirePacket]) {
     let events: Vec<Event> = way.payload_at(Hop::DevXmit).copied().collect();
     let packets = of_events(packets, &events);
@@ -84,7 +84,8 @@ fn wire_is_covered(way: &Way, packets: &[WirePacket]) {
     }
 }
 
-/// A stream in both directions, captured by us and by tcpdump; the biggest payload of a packet on the wire.
+/// A stream in both directions, captured by a probe and by tcpdump; returns the largest payload of a packet on
+/// the wire.
 fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
     let net = Net::new();
     if !tso {
@@ -111,7 +112,7 @@ fn tcp_against_tcpdump(to: &str, port: u16, tso: bool) -> Option<u32> {
     let on_wire = on_way(&packets, from, to);
     wire_is_covered(&way_up, &on_wire);
     times_interleave(&on_wire, &way_up.payload_at(Hop::DevXmit).copied().collect::<Vec<_>>());
-    // what comes the other way passes tcpdump on its way in, before it is put together again
+    // received packets pass tcpdump before GRO merges them
     let way_down = books.way(&net, from, to, false);
     way_down.balances(down, &server, &client);
     wire_is_covered(&way_down, &on_way(&packets, to, from));
@@ -163,7 +164,7 @@ fn segments_are_what_tcpdump_saw_v6() {
     });
 }
 
-/// Expedited forwarding, and a time to live of its own.
+/// Sets DSCP expedited forwarding and a distinct time to live.
 fn mark(socket: &UdpSocket, ipv6: bool) {
     let options = if ipv6 {
         [(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, 37), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, 0xb8)]
@@ -214,7 +215,7 @@ fn udp_against_tcpdump(from: &str, to: &str, port: u16) {
     let mut events: Vec<Event> = recording.events.iter().filter(|e| e.hop == Hop::DevXmit).copied().collect();
     events.retain(|e| correlator.flow(e.flow).is_some_and(|f| f.local == from));
     assert!(events.iter().all(|e| (e.ttl, e.tos) == (37, 0xb8)), "what the socket asked for");
-    // and at every hop that sees the packet's header, as it is at this one
+    // and at every hop that reads the packet's header
     let with_header =
         [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevDone, Hop::DevRecv, Hop::IpPre, Hop::IpIn];
     for hop in with_header.into_iter().chain([Hop::UdpRecv]).filter(|hop| recording.served.contains(*hop)) {

@@ -1,4 +1,4 @@
-//! A socket that sends to itself over a loopback of its own, on one CPU: the tightest loop there is around probes.
+//! A UDP socket that sends to itself over loopback in a new namespace, pinned to one CPU.
 
 use magscope_core::Batch;
 use magscope_core::source::{Progress, Source};
@@ -7,13 +7,13 @@ use std::net::UdpSocket;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Interleaved rounds, so that whatever else the machine does falls on all columns alike.
+/// Interleaved rounds, so that other load affects all columns equally.
 pub const ROUNDS: usize = 15;
 /// Messages in one measurement.
 pub const SENDS: usize = 10_000;
 
-/// Enters a namespace of its own, so that no other traffic passes the hooks that are bound to one, and stays on one CPU. `None`,
-/// and says why, where that may not be.
+/// Enters a new namespace and pins the thread to one CPU, so that no other traffic hits the netns-bound hooks.
+/// Returns `None` and prints the reason without the needed privileges.
 pub fn alone() -> Option<(HostFacts, UdpSocket)> {
     let facts = HostFacts::read().expect("/proc");
     if !facts.missing_capabilities().is_empty() {
@@ -45,7 +45,7 @@ pub fn exchange(socket: &UdpSocket) {
     }
 }
 
-/// Lets the kernel keep an account of how long programs run, until it is closed.
+/// Enables the kernel's run-time statistics of BPF programs until the descriptor is closed.
 #[allow(dead_code)]
 pub fn account() -> OwnedFd {
     // SAFETY: a system call without pointers; what it gives is a new descriptor of ours.

@@ -81,8 +81,8 @@ fn attach_when_free(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
     }
 }
 
-/// On the way out before and after everything else that netfilter does; on the way in the same, so that address
-/// translation and filters fall between two hops and their time is seen.
+/// TX hooks run before and after all other netfilter hooks, and RX hooks likewise. Address translation and
+/// filters therefore lie between two hops, and their time is measured.
 fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) -> Result<Link, ProbeError> {
     let (hooknum, outermost, inwards) = match probe.hop {
         Hop::IpOut => (libbpf_rs::NF_INET_LOCAL_OUT, i32::MIN + 1, 1),
@@ -94,7 +94,7 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
         let options = NetfilterOpts { protocol_family: family, hooknum, priority, ..NetfilterOpts::default() };
         program.attach_netfilter_with_opts(options)
     };
-    // No two programs may have one priority: another capture of this namespace has taken it.
+    // Two programs cannot share one priority: another capture of this namespace may use it.
     let places = (0..MAX_CAPTURES).map(|nth| outermost + nth * inwards);
     let mut tries = places.map(attach).skip_while(|tried| {
         // EBUSY has no kind of its own
@@ -112,5 +112,5 @@ fn attach_netfilter(program: &ProgramMut<'_>, probe: &Candidate, family: i32) ->
 /// A child starts within milliseconds, on a machine that is very busy within some hundred.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Captures of one namespace that can stand beside each other at a netfilter hook.
+/// Maximum number of captures per namespace at one netfilter hook.
 const MAX_CAPTURES: i32 = 32;

@@ -1,4 +1,4 @@
-//! What the kernel side counted.
+//! Counters of the kernel side.
 
 use crate::error::ProbeError;
 use crate::governor::CpuHits;
@@ -9,45 +9,45 @@ use magscope_core::{Hop, HopCount};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
-/// What the kernel side counted, over all CPUs.
+/// Counters of the kernel side, summed over all CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Events that should have become records.
     pub hits: u64,
-    /// What became of every hit, by hop; hops without one are not there.
+    /// Outcome counters by hop; hops without hits are absent.
     pub hops: Vec<HopCount>,
-    /// Of those, how many found no room, by hop.
+    /// Records lost for lack of ring space, by hop.
     pub lost_by_hop: BTreeMap<Hop, u64>,
-    /// What became of the hits of each CPU.
+    /// Outcome counters by CPU.
     pub cpus: Vec<CpuHits>,
-    /// Payload heads that should have become records, and how many of them found no room.
+    /// Payload heads that should have become records, and the number of those that were lost.
     pub heads: (u64, u64),
-    /// What became of every hit of a custom probe, in their order.
+    /// Outcome counters by custom probe, in probe order.
     pub probes: Vec<ProbeCount>,
-    /// Of those lost, how many no loss record has reported yet.
+    /// Lost records that no loss record has reported yet.
     pub unreported: u64,
-    /// Runs of probes that the kernel refused, because the same probe was under way on that CPU: each may have been
-    /// a hit. As of the last batch.
+    /// Probe runs that the kernel refused because the same probe was already running on that CPU. Each run may
+    /// have been a hit. Updated with every batch.
     pub refused: u64,
 }
 
-/// What became of the hits of a custom probe.
+/// Outcome counters of a custom probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeCount {
     /// Became records, or should have.
     pub kept: u64,
     /// Left out by the filter.
     pub filtered: u64,
-    /// Left out because the filter asks for something that could not be known.
+    /// Rejected because the filter tests a field that this event does not have.
     pub undecided: u64,
     /// Left out by a sampler.
     pub sampled: u64,
-    /// Of those kept, found no room.
+    /// Accepted hits that were lost for lack of ring space.
     pub lost: u64,
 }
 
 impl Counters {
-    /// Events that found no room.
+    /// Events lost for lack of ring space.
     pub fn lost(&self) -> u64 {
         self.lost_by_hop.values().sum::<u64>()
             + self.probes.iter().map(|probe| probe.lost).sum::<u64>()
@@ -55,11 +55,11 @@ impl Counters {
     }
 }
 
-/// One CPU's counters, as the kernel hands out `struct mag_cpu`.
+/// Counters of one CPU, in the layout of `struct mag_cpu`.
 struct OfCpu<'a>(&'a [u8]);
 
 impl OfCpu<'_> {
-    /// The word at an offset in bytes, and so many words on.
+    /// The 64-bit word at `offset` bytes plus `on` words.
     fn word(&self, offset: usize, on: usize) -> u64 {
         let at = offset + on * 8;
         self.0.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
@@ -78,7 +78,7 @@ impl OfCpu<'_> {
         }
     }
 
-    /// Over all hops, custom probes among them; and how many of them were at those.
+    /// Hits over all hops, including custom probes; and the hits at `at`.
     fn hits(&self, at: HopSet) -> CpuHits {
         let all = |offset| (0..mag_hop_MAG_HOPS as usize).map(|hop| self.word(offset, hop)).sum::<u64>();
         CpuHits {
@@ -102,8 +102,8 @@ impl OfCpu<'_> {
 }
 
 impl Counters {
-    /// Reads them from the map that the programs count in: over all CPUs, for so many custom probes, as of `time_ns`; `outermost` are the hops
-    /// that [`CpuHits::outermost`] counts.
+    /// Sums the counter map over all CPUs, for the given number of custom probes, as of `time_ns`.
+    /// [`CpuHits::outermost`] counts the hops in `outermost`.
     pub(super) fn read(
         object: &Object,
         probes: usize,
@@ -161,5 +161,5 @@ impl Counters {
     }
 }
 
-// One counter a hop number.
+// one counter per hop number
 const _: () = assert!(mag_hop_MAG_HOPS == 64);

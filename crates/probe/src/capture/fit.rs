@@ -1,8 +1,8 @@
-//! Leaving out what this kernel does not load, and nothing else.
+//! Adapts a plan to programs and abilities that this kernel refuses to load.
 //!
-//! libbpf refuses an object as a whole where one of its programs is refused. So after a refusal that program is loaded alone: first
-//! without any ability that no hop needs, then with one more of them each time. What is refused in that order is the cause, and the next
-//! attempt does without it.
+//! libbpf refuses a whole object if one program is refused. After a refusal that program is therefore loaded
+//! alone: first without optional abilities, then with one more each time. The first refused ability is the
+//! cause, and the next attempt omits it.
 
 use super::load::load;
 use super::options::complete;
@@ -17,23 +17,23 @@ use libbpf_rs::Object;
 use magscope_core::hop::HopSet;
 use magscope_core::node::Ability;
 
-/// What programs can do without, in the order in which it is added: some rest on those before them.
+/// Optional abilities in the order of addition; some require earlier ones.
 const OPTIONAL: [Ability; 7] = [
     Ability::Payload,
     Ability::Filter,
     Ability::Pcap,
-    // after both that read packets
+    // after both packet readers
     Ability::PayloadPages,
     Ability::Sampling,
     Ability::Sums,
     Ability::DropReasons,
 ];
 
-/// Notes in `facts` what a refusal was about, so that the next plan does without it. Each call takes at least one program or ability
-/// away, so repeating it ends.
+/// Records in `facts` the cause of a refusal, so that the next plan omits it. Each call removes at least one
+/// program or ability, so a retry loop ends.
 ///
 /// # Errors
-/// The refusal itself, where it is about no program that can be left out.
+/// The refusal itself, if no removable program caused it.
 pub(super) fn leave_out(
     facts: &mut HostFacts,
     plan: &Plan,
@@ -78,7 +78,7 @@ pub(super) fn leave_out(
     }
     match found {
         Some((Some(ability), because)) => drop(facts.left_out.insert(ability, because)),
-        // alone it loads with everything: what is not understood is left out whole
+        // the program loads alone with all abilities: omit the whole program
         found => {
             let because = found.map_or_else(|| because.clone(), |(_, because)| because);
             facts.unloadable.insert(program.clone(), because);
@@ -87,10 +87,11 @@ pub(super) fn leave_out(
     Ok(())
 }
 
-/// Loads programs for every hop, attaches nothing and lets go of them: the facts with what did not load.
+/// Loads the programs of every hop without attaching them and returns the facts with the programs that did not
+/// load.
 ///
 /// # Errors
-/// What keeps any capture from being started, as [`super::Capture::start`].
+/// Any cause that prevents every capture, as [`super::Capture::start`].
 pub fn tried(facts: &HostFacts) -> Result<HostFacts, ProbeError> {
     let mut facts = facts.clone();
     let mut options = CaptureOptions { hops: HopSet::all(), sums: SUMS, ..CaptureOptions::default() };
@@ -113,7 +114,7 @@ pub fn tried(facts: &HostFacts) -> Result<HostFacts, ProbeError> {
     Ok(facts)
 }
 
-/// Loads a plan of these hops, less what does not load.
+/// Loads a plan of these hops without the programs that fail to load.
 fn fitted(
     facts: &mut HostFacts,
     options: &CaptureOptions,

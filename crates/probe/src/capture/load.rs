@@ -1,4 +1,4 @@
-//! Loading the programs that a plan asks for, with what they have to know beforehand.
+//! Loads the programs of a plan and sets their constants.
 
 use crate::candidates::CANDIDATES;
 use crate::error::ProbeError;
@@ -18,14 +18,14 @@ use std::os::fd::AsRawFd;
 
 use super::{CaptureOptions, cause, synthesis};
 
-/// Buffers and sockets whose last hop is remembered. A packet is on its way for microseconds.
+/// Capacity of the map of each packet's and socket's last hop. A packet is in flight for microseconds.
 const PASSINGS: u32 = 16_384;
 
-/// Programs that run once, and the abilities that rest on what they find.
+/// Programs that run once at the start, and the abilities that need their result.
 pub(super) const AT_THE_START: [(Ability, &str); 2] =
     [(Ability::PayloadPages, "find_pages"), (Ability::EpollWakeUps, "find_epoll")];
 
-/// Abilities that the programs are compiled with or without when they are loaded.
+/// Abilities that are switched at load time.
 const SWITCHED: [(Ability, u32); 7] = [
     (Ability::Payload, mag_ability_MAG_CAN_PAYLOAD),
     (Ability::PayloadPages, mag_ability_MAG_CAN_PAGES),
@@ -44,7 +44,8 @@ static NO_LOOP: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"
 static PROBE_READS: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/magnet-probe-read.bpf.o")));
 
-/// The TSC, where it is wanted, and the places that cannot read it among those that refuse; or why it cannot be had.
+/// Opens the TSC if requested and marks the attach points that cannot read it as refused; or returns the reason
+/// for its absence.
 pub(super) fn opened(facts: &mut HostFacts, wanted: bool) -> (Option<Tsc>, Option<String>) {
     if !wanted {
         return (None, None);
@@ -122,7 +123,7 @@ pub(super) fn load(
     Ok(object)
 }
 
-/// How many entries a map of sums has; what it has anyway, where no sums are made.
+/// Capacity of a map of sums; the map's default if no sums are made.
 fn room(map: &str, plan: &Plan, options: &CaptureOptions) -> Option<u32> {
     let entries = match map {
         "pairs" => synthesis::pairs(synthesis::ranked(plan.served()).len()) as u32,
@@ -174,7 +175,7 @@ pub(crate) fn bytes_of_config(config: &mag_config) -> &[u8] {
     }
 }
 
-/// Gives the programs each CPU's counter, and the cycle at which that was 0.
+/// Passes each CPU's counter to the programs, with the cycle count at which the counter was 0.
 fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
     for (cpu, counter) in (0_u32..).zip(&tsc.counters) {
         let Some((counter, base)) = counter else { continue };
@@ -189,7 +190,7 @@ fn tell_counters(object: &Object, tsc: &Tsc) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Places whose programs may not read a perf event.
+/// Attach points whose programs cannot read a perf event.
 pub(super) fn without_tsc() -> impl Iterator<Item = ((Backend, String), String)> {
     let ways = CANDIDATES.iter().flat_map(|ways| ways.iter());
     let blind = ways.filter(|way| matches!(way.backend, Backend::Netfilter | Backend::CgroupSkb));

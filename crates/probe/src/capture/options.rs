@@ -1,4 +1,4 @@
-//! What is to be captured, and how.
+//! Options of a capture.
 
 use crate::control::{Sampler, Watermark};
 use crate::error::ProbeError;
@@ -14,43 +14,43 @@ use magscope_core::{CaptureFilter, Hop};
 /// Room for sums that is enough for most hosts: 3 MB.
 pub const SUMS: u32 = 16_384;
 
-/// What to capture and how.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// Hops that are wanted; those the host cannot serve are in the coverage as missing.
+    /// Requested hops; the coverage lists hops that the host cannot serve as missing.
     pub hops: HopSet,
     /// Network namespaces to attach in. Events of all others are left out, unless `every_netns`.
     pub netns: Vec<NetnsTarget>,
-    /// Keep events of every namespace, also of those that come into being later (whose netfilter hops are then
-    /// missing).
+    /// Accept events of every namespace, including later ones (whose netfilter hops are then missing).
     pub every_netns: bool,
     /// Size of one CPU's ring, bytes; rounded up to a power of two of at least a page.
     pub ring_bytes_per_cpu: usize,
-    /// Only this kind of probe; hops that it cannot serve are then missing. For comparing kinds.
+    /// Restrict probes to this kind; other hops are then missing. For comparison of kinds.
     pub backend: Option<Backend>,
-    /// When the reader comes. Wake-ups cost the traffic: 20 ms or more, and none by events.
+    /// Wake-up policy of the reader. Wake-ups slow the traffic: use 20 ms or more, and no event watermark.
     pub watermark: Watermark,
-    /// What is left out from the beginning. Names in it are looked up on this host.
+    /// Initial capture filter. The host resolves its names.
     pub filter: Option<CaptureFilter>,
-    /// A filter expression of libpcap, which has to hold as well.
+    /// A libpcap filter expression, combined with the filter by `and`.
     pub pcap: Option<String>,
-    /// Bytes of payload to keep at hops: none unless asked for.
+    /// Payload bytes to capture per hop; empty for none.
     pub snap: Vec<(Hop, u32)>,
     /// Samplers of hops.
     pub samplers: Vec<(Hop, Sampler)>,
-    /// Keep one in so many flows; 0 and 1 keep all.
+    /// Keep one in `flow_one_in` flows; 0 and 1 keep all.
     pub flow_one_in: u32,
-    /// Stamp events with the TSC itself, where this host's can be read; else with `CLOCK_MONOTONIC`, see
+    /// Use the TSC for time stamps if this host allows it, otherwise `CLOCK_MONOTONIC`; see
     /// [`Capture::clock_fallback`](super::Capture::clock_fallback).
     pub tsc: bool,
-    /// What becomes of hits at first.
+    /// Initial level of detail.
     pub detail: Detail,
-    /// Room for what the kernel adds up under [`Detail::Histograms`]: so many flows, cgroups and reasons for drops in a second. 0
-    /// allocates nothing, and there are no histograms then. What finds no room is added up as the rest.
+    /// Capacity for sums under [`Detail::Histograms`]: flows, cgroups and drop reasons per second. 0 allocates
+    /// nothing and disables histograms. Overflow is summed under one remainder.
     pub sums: u32,
-    /// Hops to load along, so that they can be attached later without privileges. Loaded alone they cost nothing.
+    /// Additional hops to load, so that they can be attached later without privileges. A loaded, unattached
+    /// program costs nothing.
     pub switchable: HopSet,
-    /// Probes that a person named.
+    /// Custom probes.
     pub probes: Vec<CustomProbe>,
 }
 
@@ -77,7 +77,7 @@ impl Default for CaptureOptions {
     }
 }
 
-/// Fails where something is asked for that this kernel does not give: never a capture of more than was asked for.
+/// Checks that the kernel supports every requested option; a capture never exceeds its request.
 pub(crate) fn allowed(facts: &HostFacts, options: &CaptureOptions) -> Result<(), ProbeError> {
     let asked = [
         (Ability::Payload, options.snap.iter().any(|(_, bytes)| *bytes > 0)),
@@ -96,13 +96,13 @@ pub(crate) fn allowed(facts: &HostFacts, options: &CaptureOptions) -> Result<(),
     Ok(())
 }
 
-/// Fails where an ability is left out.
+/// Fails if the ability is missing.
 pub(crate) fn need(facts: &HostFacts, ability: Ability) -> Result<(), ProbeError> {
     let because = facts.left_out.get(&ability).cloned();
     because.map_or(Ok(()), |because| Err(ProbeError::Ability { ability, because }))
 }
 
-/// Where nothing is said it is the own namespace; and not more than fit.
+/// Uses the current namespace if none is given, and checks the maximum number.
 pub(super) fn complete(options: &mut CaptureOptions) -> Result<(), ProbeError> {
     if options.netns.is_empty() {
         options.netns.push(NetnsTarget::current()?);

@@ -1,29 +1,29 @@
-//! Runs of probes that the kernel refused.
+//! Probe runs that the kernel refused.
 //!
-//! The kernel lets no program run while the same one is under way on that CPU, as when an interrupt comes in between; where
-//! breakpoints and plain tracepoints are used, while any of them is. It leaves the run out and counts it with the program, so what
-//! nobody saw is at least known.
+//! The kernel refuses a program run while the same program runs on that CPU, as during an interrupt. With
+//! kprobes and plain tracepoints any running program of that kind blocks. The kernel counts refused runs per
+//! program; each may be an unseen hit.
 
 use libbpf_rs::Object;
 use libbpf_rs::libbpf_sys::{bpf_obj_get_info_by_fd, bpf_prog_info};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// How often the kernel is asked, at most: it takes a call a program.
+/// Minimum interval between two reads: each read costs one system call per program.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// What has been told of refused runs so far.
+/// Refused runs reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     told: u64,
-    /// Of programs that are no longer there.
+    /// Refused runs of detached programs.
     gone: u64,
     asked: Option<Instant>,
 }
 
 impl Refused {
-    /// Refused since the last answer, where `now` says how many are refused by the programs that are there. None, where it is too early to
-    /// ask again and not the `last` time.
+    /// Refused runs since the last answer; `now` returns the total of the attached programs. Returns 0 within
+    /// the read interval, unless `last` is set.
     pub fn since(&mut self, now: impl FnOnce() -> u64, last: bool) -> u64 {
         if !last && self.asked.is_some_and(|asked| asked.elapsed() < INTERVAL) {
             return 0;
@@ -35,12 +35,12 @@ impl Refused {
         fresh
     }
 
-    /// What was told until now.
+    /// Refused runs reported so far.
     pub fn so_far(&self) -> u64 {
         self.told
     }
 
-    /// Keeps what programs have refused that are about to go.
+    /// Adds the refused runs of programs that are about to be detached.
     pub fn part_with(&mut self, refused: u64) {
         self.gone = self.gone.saturating_add(refused);
     }

@@ -1,4 +1,4 @@
-//! The rings of the CPUs, and what comes out of them.
+//! The per-CPU rings and the collector of their records.
 
 use crate::decode::{Record, decode, decode_event};
 use crate::error::ProbeError;
@@ -10,17 +10,17 @@ use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 use std::rc::Rc;
 
-/// What the kernel puts before every record of a ring.
+/// Size of the kernel's header before every ring record, bytes.
 const RECORD_HEADER_BYTES: usize = 8;
 
-/// What the ring callbacks fill.
+/// State that the ring callbacks fill.
 #[derive(Default)]
 pub(super) struct Collector {
     pub sorter: Sorter,
     pub gaps: Vec<Gaps>,
     pub aside: Batch,
     pub undecodable: u64,
-    /// Bytes of the rings that this CPU's records took, since the last drain began.
+    /// Ring bytes of each CPU's records since the last drain began.
     pub taken: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Collector {
             return;
         }
         match decode(bytes) {
-            Ok(Record::Event(_)) => {} // taken above
+            Ok(Record::Event(_)) => {} // handled above
             Ok(Record::Flow(flow)) => self.aside.flows.push(flow),
             Ok(Record::Task(task)) => self.aside.tasks.push(task),
             Ok(Record::Tcp { sample, cpu, number }) => {
@@ -68,13 +68,13 @@ impl Collector {
     }
 }
 
-/// What the ring callbacks fill, for so many CPUs.
+/// Creates the collector for `cpus` CPUs.
 pub(super) fn collector(cpus: usize) -> Rc<RefCell<Collector>> {
     let gaps = vec![Gaps::default(); cpus];
     Rc::new(RefCell::new(Collector { gaps, taken: vec![0; cpus], ..Collector::default() }))
 }
 
-/// The kernel takes powers of two, of a page at least.
+/// Rounds up to a power of two, at least one page, as the kernel requires.
 pub(super) fn ring_size(bytes: usize) -> u32 {
     bytes.max(4096).checked_next_power_of_two().and_then(|size| u32::try_from(size).ok()).unwrap_or(1 << 31)
 }

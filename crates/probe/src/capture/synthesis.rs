@@ -1,8 +1,8 @@
-//! What the kernel adds up, read about once a second.
+//! Sums that the kernel adds up, read about once a second.
 //!
-//! Times are counted in cells that only grow, so what came since the last reading is the difference. Rates stand in one of two maps: the
-//! slots are exchanged, every program that may still write to the old one is waited for, and then it is read and emptied. So every packet
-//! is in one interval and none is in two.
+//! Time buckets only grow, so the difference of two readings is the increment. Rates use two maps: the reader
+//! swaps the slots, waits for all programs that may write to the old map, then reads and empties it. Every
+//! packet is therefore in exactly one interval.
 
 use crate::control::Control;
 use crate::error::ProbeError;
@@ -17,21 +17,21 @@ use magscope_core::{FlowId, Hop};
 use std::mem::offset_of;
 use std::time::{Duration, Instant};
 
-/// How often it is read.
+/// Interval between two readings.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hops that times are taken between, in the order of the path; where a packet ends last.
+/// Hops between which times are measured, in path order; the drop hop is last.
 pub(super) fn ranked(served: HopSet) -> Vec<Hop> {
     let path = Hop::path().iter().chain([&Hop::SkbDrop]).copied();
     path.filter(|hop| served.contains(*hop)).collect()
 }
 
-/// How many pairs they make.
+/// Number of pairs of `ranked` hops.
 pub(super) fn pairs(ranked: usize) -> usize {
     ranked * ranked.saturating_sub(1) / 2
 }
 
-/// What has been read so far of one pair, over all CPUs. Cells wrap, and so do their differences.
+/// Totals read so far for one pair, over all CPUs. Buckets and their differences wrap.
 struct Pair {
     from: Hop,
     to: Hop,
@@ -45,13 +45,13 @@ pub(crate) struct Reader {
     rates_maps: [MapHandle; 2],
     cpus: MapHandle,
     pairs: Vec<Pair>,
-    /// Of each hop: beginnings, and packets and bytes that found no room.
+    /// By hop: starts, packets and bytes that found no free entry.
     told: Vec<[u64; 3]>,
-    /// The slot that is written to.
+    /// The slot in use by the programs.
     slot: u32,
     from_ns: u64,
     read: Instant,
-    /// Whether anything may have been added up since the last reading.
+    /// True if sums may have changed since the last reading.
     pending: bool,
 }
 
@@ -87,7 +87,7 @@ impl Reader {
         })
     }
 
-    /// Appends what was added up since the last time, if it is time for that or there will be no further one.
+    /// Appends the sums since the last reading, if the interval has passed or the capture ends.
     pub(super) fn read(
         &mut self,
         control: &Control,
@@ -114,7 +114,7 @@ impl Reader {
         rates(&self.rates_maps[full], interval, out)
     }
 
-    /// From now on there is something to read, whatever is in force when it is read.
+    /// Marks sums as pending, independent of the setting at the time of reading.
     pub(crate) fn expect(&mut self) {
         self.pending = true;
     }
@@ -180,10 +180,10 @@ fn per_cpu(map: &MapHandle, name: &'static str, key: u32) -> Result<Vec<Vec<u8>>
     values.ok_or_else(|| failed("the kernel has no value of it".to_owned()))
 }
 
-/// Reads and empties a map of rates that nobody writes to.
+/// Reads and empties a map of rates that no program writes to.
 fn rates(map: &MapHandle, (from_ns, to_ns): (u64, u64), out: &mut Vec<Synthesis>) -> Result<(), ProbeError> {
     let failed = |cause: String| ProbeError::Map { operation: "read", map: "rates", cause };
-    // one more than there are, so that one call takes all
+    // one more than the capacity, so that one call reads all entries
     let all = map.lookup_and_delete_batch(map.max_entries() + 1, MapFlags::ANY, MapFlags::ANY);
     for (key, value) in all.map_err(|e| failed(format!("{e:#}")))? {
         let word = |bytes: &[u8], at: usize| {

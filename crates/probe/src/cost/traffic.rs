@@ -12,10 +12,11 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Takes the calling thread into a new namespace and onto the CPU that it runs on, for good: it is to be a thread made for this.
+    /// Moves the calling thread into a new namespace and pins it to its current CPU, permanently. The thread
+    /// must be created for this purpose.
     ///
     /// # Errors
-    /// What the kernel says; making a namespace takes `CAP_SYS_ADMIN`.
+    /// The kernel's error; a new namespace needs `CAP_SYS_ADMIN`.
     pub fn apart() -> io::Result<Self> {
         // SAFETY: this thread was made for it and ends after; no other thread changes namespace.
         #[allow(unsafe_code)]
@@ -38,8 +39,8 @@ impl Traffic {
         Ok(Traffic { udp, near, far })
     }
 
-    /// Nanoseconds for one message of each kind, there and read: the median of so many, because another task takes the CPU from few messages, and
-    /// from those for long.
+    /// Nanoseconds for one message of each kind, sent and received: the median over `messages`, because
+    /// preemption affects only few of them.
     pub fn round(&mut self, messages: usize) -> io::Result<f64> {
         let mut buffer = [0u8; 64];
         let mut each_ns = vec![0; messages.max(1)];

@@ -1,4 +1,4 @@
-//! A custom probe's program: an object of its own that shares everything but its plan with the capture's.
+//! A custom probe's program: a separate object that shares all maps with the capture's object, except its plan.
 
 use super::resolve::{Place, Resolved};
 use crate::messages;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 struct Aligned<T: ?Sized>(T);
 static CUSTOM: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/custom.bpf.o")));
 
-/// A probe that is attached. Links first, so that nothing runs while the rest goes.
+/// An attached probe. The link is dropped first, so that no program runs while the rest is freed.
 pub struct Attached {
     _link: Link,
     object: Object,
@@ -35,10 +35,10 @@ const fn program_of(attach: Attach) -> &'static str {
     }
 }
 
-/// Loads and attaches a probe that writes into the rings of `main`.
+/// Loads and attaches a probe that writes to the rings of `main`.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's message.
 pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result<Attached, String> {
     messages::keep();
     let failed = |error: libbpf_rs::Error| {
@@ -76,11 +76,11 @@ pub fn attach(main: &Object, config: &mag_config, resolved: &Resolved) -> Result
     Ok(Attached { _link: link, object })
 }
 
-/// Whether two objects' maps are the same one. Data sections carry the name of their object before their own.
+/// True if two map names denote the same map. Names of data sections start with the name of their object.
 fn same(a: &str, b: &str) -> bool {
     let section = |name: &str| name.find('.').map(|at| name[at..].to_owned());
     match (section(a), section(b)) {
-        // only what both sides write is shared; constants belong to an object
+        // share only sections that both sides write; constants belong to one object
         (Some(a), Some(b)) => a == b && a == ".data.control",
         (None, None) => a == b,
         _ => false,
@@ -121,10 +121,10 @@ fn bytes_of_plan(plan: &mag_plan) -> &[u8] {
 
 const _: () = assert!(size_of::<mag_plan>() == 8 + 7 * 40 && size_of::<crate::record::mag_read>() == 40);
 
-/// Loads the programs that need no place to be chosen first, and lets go of them; one is enough.
+/// Loads the programs that need no attach point first, without attaching them; one success is enough.
 ///
 /// # Errors
-/// Why none of them loads.
+/// The reason why none of them loads.
 pub fn loads() -> Result<(), String> {
     messages::keep();
     let mut because = String::new();

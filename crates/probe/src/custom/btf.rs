@@ -1,6 +1,6 @@
-//! The kernel's description of its own types, and that of a module on top of it (BTF; Documentation/bpf/btf.rst).
+//! Reader of the kernel's and a module's type information (BTF; Documentation/bpf/btf.rst).
 //!
-//! Read whole and held against its own lengths: an id or offset that leads outside is nothing, not a panic.
+//! The data is checked against its own lengths: an id or offset out of range yields nothing and never panics.
 
 use std::path::Path;
 use std::{fs, io};
@@ -13,7 +13,7 @@ const LONGEST: u64 = 256 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Types {
     words: Vec<u8>,
-    /// Where each type begins in `words`; type 0 is `void`.
+    /// Offset of each type in `words`; type 0 is `void`.
     starts: Vec<u32>,
     strings: Vec<u8>,
 }
@@ -23,9 +23,9 @@ pub struct Types {
 pub enum Shape {
     /// A number.
     Number {
-        /// How many bytes it has.
+        /// Size in bytes.
         bytes: u8,
-        /// Whether it can be below zero.
+        /// True for a signed type.
         signed: bool,
     },
     /// The address of another.
@@ -46,11 +46,11 @@ pub enum Shape {
 pub struct Field<'a> {
     /// Empty for one without a name, whose own fields are reached directly.
     pub name: &'a str,
-    /// Its type.
+    /// Type id.
     pub kind: u32,
-    /// Where it begins, bits.
+    /// Offset in bits.
     pub bit_offset: u32,
-    /// How many bits it has, if it is a bit-field; else 0.
+    /// Width of a bit-field in bits; 0 otherwise.
     pub bits: u8,
 }
 
@@ -72,7 +72,7 @@ impl Types {
         Self::default().and(Path::new("/sys/kernel/btf/vmlinux"))
     }
 
-    /// These and those of a file that builds on them.
+    /// Adds the types of a file that refers to these.
     pub fn and(mut self, path: &Path) -> io::Result<Self> {
         let bad = |what| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()));
         if fs::metadata(path)?.len() > LONGEST {
@@ -147,7 +147,7 @@ impl Types {
 
     /// Without `const`, `volatile`, typedefs and tags.
     pub fn bare(&self, mut id: u32) -> u32 {
-        // chains in real kernels have some ten links; a ring of them must not be followed for ever
+        // chains in real kernels have some ten links; a cycle must not loop for ever
         for _ in 0..64 {
             match self.kind(id) {
                 TYPEDEF | 9 | 10 | 11 | 18 => id = self.word(id, 2),
@@ -157,7 +157,7 @@ impl Types {
         0
     }
 
-    /// What a type is.
+    /// Shape of a type.
     pub fn shape(&self, id: u32) -> Shape {
         let id = self.bare(id);
         let number = |signed| match self.word(id, 2) {
@@ -192,7 +192,7 @@ impl Types {
         })
     }
 
-    /// The arguments of a function's type: name (empty where it is not told) and type.
+    /// Arguments of a function's type: name (empty if absent) and type.
     pub fn arguments(&self, id: u32) -> impl Iterator<Item = (&str, u32)> {
         let id = self.bare(id);
         let count = if self.kind(id) == FUNC_PROTO { self.count(id) } else { 0 };
@@ -203,17 +203,17 @@ impl Types {
         (1..self.starts.len() as u32).filter(move |id| self.kind(*id) == kind)
     }
 
-    /// Every function: its name and the type of what it takes.
+    /// Every function: name and id of its prototype.
     pub fn functions(&self) -> impl Iterator<Item = (&str, u32)> {
         self.of_kind(FUNC).map(|id| (self.name(id), self.word(id, 2)))
     }
 
-    /// Every name for a type.
+    /// Every typedef: name and id.
     pub fn typedefs(&self) -> impl Iterator<Item = (&str, u32)> {
         self.of_kind(TYPEDEF).map(|id| (self.name(id), id))
     }
 
-    /// Every structure with a name.
+    /// Every named structure.
     pub fn structures(&self) -> impl Iterator<Item = (&str, u32)> {
         self.of_kind(STRUCT).map(|id| (self.name(id), id)).filter(|(name, _)| !name.is_empty())
     }

@@ -1,5 +1,5 @@
-//! Custom probes: from a person's words to a program's plan (`resolve`, with `btf`, `tracepoint` and `program` to look
-//! things up), and that program attached (`attach`).
+//! Custom probes: `resolve` turns a specification into a program's plan, with `btf`, `tracepoint` and `program`
+//! for look-ups. `attach` loads and attaches the program.
 
 pub mod attach;
 pub mod btf;
@@ -17,7 +17,8 @@ use crate::record::mag_config;
 use libbpf_rs::Object;
 use magscope_core::custom::{CustomProbe, MOST_PROBES};
 
-/// Looks up every probe and attaches it beside the capture's own. Returns them with what their values turned out to be.
+/// Resolves every probe and attaches it next to the capture's programs. Returns the probes with the types of
+/// their values.
 pub(crate) fn attach_all(
     facts: &HostFacts,
     main: &Object,

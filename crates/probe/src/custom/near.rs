@@ -1,8 +1,8 @@
 //! Names that are near a mistyped one.
 
-/// How many are named.
+/// Maximum number of suggestions.
 const MOST: usize = 4;
-/// Below this two names have nothing in common (Jaro and Winkler's measure).
+/// Minimum similarity of a suggestion (Jaro-Winkler).
 const LEAST: f64 = 0.8;
 
 /// The nearest names, the nearest first, as a sentence; empty where none is near.

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::near::near;
 
-/// Where a function begins in its file, bytes.
+/// File offset of a function, bytes.
 ///
 /// # Errors
-/// Why it cannot be found, with names that are near it.
+/// The reason why the function is missing, with similar names.
 pub fn offset(path: &Path, symbol: &str) -> Result<u64, String> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| format!("cannot open {shown}: {e}"))?;

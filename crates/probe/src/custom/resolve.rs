@@ -1,4 +1,4 @@
-//! Where a probe's values are: its words held against the types of the kernel that runs.
+//! Resolves a probe's expressions against the types of the running kernel.
 
 use super::btf::{Field, Shape, Types};
 use super::near::near;
@@ -13,7 +13,7 @@ use magscope_core::hop::{Direction, Hop};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Where a program is attached.
+/// Attach point of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A function of the kernel.
@@ -26,20 +26,20 @@ pub enum Place {
     Program(PathBuf, u64),
 }
 
-/// A probe whose every word was found.
+/// A fully resolved probe.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The probe, its values with their kinds.
     pub probe: CustomProbe,
-    /// What its program reads.
+    /// The read instructions of its program.
     pub plan: mag_plan,
-    /// Where it is attached.
+    /// The attach point.
     pub place: Place,
-    /// What there is to name at this place: arguments or fields, as C declares them.
+    /// Arguments or fields available here, as C declarations.
     pub offered: Vec<String>,
 }
 
-/// Looks probes up. The kernel's types are read once.
+/// Resolver of probes. It reads the kernel's types once.
 pub struct Resolver<'a> {
     facts: &'a HostFacts,
     types: Rc<Types>,
@@ -47,14 +47,14 @@ pub struct Resolver<'a> {
 
 /// An argument, or what is returned.
 struct Argument {
-    /// Empty where it is not told.
+    /// Empty if absent.
     name: String,
     kind: u32,
     base: u32,
     at: u8,
 }
 
-/// What a function has to offer.
+/// Arguments and types available at a function.
 struct Offer {
     types: Rc<Types>,
     arguments: Vec<Argument>,
@@ -77,10 +77,10 @@ impl<'a> Resolver<'a> {
         Ok(Resolver { facts, types: Rc::new(types) })
     }
 
-    /// Looks up one probe, which gets this number.
+    /// Resolves one probe and assigns it this number.
     ///
     /// # Errors
-    /// What is not there, with names that are near it.
+    /// The unresolved name, with similar names.
     pub fn resolve(&self, number: u8, probe: &CustomProbe) -> Result<Resolved, String> {
         let side = match probe.after.map(Hop::direction) {
             Some(Direction::Tx) => mag_side_MAG_SIDE_TX,
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
             *slot = read(field);
             value.kind = field.kind;
         }
-        // by these names every tracepoint of the network calls its packet and its socket
+        // all network tracepoints use these names for packet and socket
         for field in fields.iter().filter(|field| field.kind == ValueKind::Address && field.bytes == 8) {
             match field.name.as_str() {
                 "skbaddr" => (plan.has_skb, plan.skb) = (1, read(field)),
@@ -206,7 +206,7 @@ impl<'a> Resolver<'a> {
         let Shape::Pointer(proto) = self.types.shape(id) else {
             return Err(format!("the kernel does not tell the arguments of the tracepoint `{name}`"));
         };
-        // the type has no names for its arguments, but the function that calls the probes has
+        // the prototype lacks argument names, but the function that calls the probes has them
         let iterator = format!("__traceiter_{name}");
         let named = self.types.functions().find(|(known, _)| *known == iterator).map(|(_, proto)| proto);
         let kinds: Vec<u32> = self.types.arguments(proto).skip(1).map(|(_, kind)| kind).collect();
@@ -326,7 +326,7 @@ impl Offer {
         Ok(found)
     }
 
-    /// Follows `sk:tcp_sock->snd_cwnd` from field to field.
+    /// Follows a field path such as `sk:tcp_sock->snd_cwnd`.
     fn value(&self, value: &ProbeValue, function: &str) -> Result<(mag_read, ValueKind), String> {
         let path = value.expr.replace("->", ".");
         let mut words = path.split('.');
@@ -337,7 +337,7 @@ impl Offer {
         let argument = self.argument(first, function)?;
         let mut kind = argument.kind;
         let mut steps: Vec<i32> = Vec::new();
-        // where in the structure that the address so far leads to, bits; `None` while the value is the argument itself
+        // bit offset in the structure at the current address; `None` while the value is the argument itself
         let mut inside: Option<u32> = None;
         let mut bits = 0;
         if let Some(cast) = cast {
@@ -375,7 +375,7 @@ impl Offer {
         let mut read =
             mag_read { base: argument.base as u8, arg: argument.at, sign, bytes, ..mag_read::default() };
         if let Some(at) = inside {
-            // a bit-field is read with the bytes that hold all of it
+            // a bit-field is read with all bytes that contain it
             let mut start = at / 8;
             if bits > 0 {
                 let unit = u32::from(bytes) * 8;
@@ -397,7 +397,7 @@ impl Offer {
     fn all_fields<'a>(&'a self, kind: u32) -> impl Iterator<Item = Field<'a>> {
         let mut waiting: Vec<Field<'a>> = self.types.fields(kind).collect();
         waiting.reverse();
-        // real structures have some hundred fields; a ring of types must not be followed for ever
+        // real structures have some hundred fields; a cycle of types must not loop for ever
         let mut left = 100_000;
         std::iter::from_fn(move || {
             while let Some(field) = waiting.pop() {

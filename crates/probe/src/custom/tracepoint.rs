@@ -8,15 +8,15 @@ use std::path::PathBuf;
 /// A field of a tracepoint's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordField {
-    /// Its name.
+    /// Field name.
     pub name: String,
-    /// As C declares it.
+    /// C declaration.
     pub declared: String,
-    /// Where it begins, bytes.
+    /// Offset, bytes.
     pub offset: i32,
-    /// How many bytes it has.
+    /// Size, bytes.
     pub bytes: u8,
-    /// What the number means.
+    /// Meaning of the number.
     pub kind: ValueKind,
 }
 

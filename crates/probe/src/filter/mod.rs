@@ -1,6 +1,7 @@
-//! From a filter as a person writes it to the tests that the kernel side walks.
+//! Compiles a user's filter into tests for the kernel side.
 //!
-//! Names are looked up here ([`names`]), because the kernel knows numbers alone; the result ([`Program`]) is plain data.
+//! Names are resolved here ([`names`]), because the kernel compares only numbers; the result ([`Program`]) is
+//! plain data.
 
 pub mod names;
 mod need;
@@ -15,17 +16,17 @@ use magscope_core::capture_filter::Field;
 /// Why a filter cannot be put into the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// More comparisons than the kernel side walks.
+    /// More comparisons than the kernel side supports.
     #[error("the filter comes to {0} comparisons, the kernel side makes at most {MAG_TESTS}")]
     TooLong(usize),
     /// A name that is not on this host.
     #[error("{field} `{name}`: {because}")]
     Name {
-        /// What was asked for.
+        /// Field of the comparison.
         field: Field,
-        /// Its name.
+        /// The name.
         name: String,
-        /// Why it was not found.
+        /// The reason.
         because: NotFound,
     },
 }

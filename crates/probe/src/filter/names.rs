@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A cgroup: its id and how far it lies below the root.
+/// A cgroup: its id and its depth below the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cgroup {
     /// Inode of its directory.
@@ -15,31 +15,31 @@ pub struct Cgroup {
     pub level: u32,
 }
 
-/// Why a name stands for nothing.
+/// Reason for an unresolved name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFound {
-    /// No user of that name.
+    /// No user has that name.
     #[error("no such user in /etc/passwd")]
     User,
-    /// No namespace of that name.
+    /// No namespace has that name.
     #[error("none of the namespaces captured is called so")]
     Netns,
-    /// No interface of that name.
+    /// No interface has that name.
     #[error("none of the namespaces captured has such an interface")]
     Iface,
-    /// No cgroup there.
+    /// No cgroup has that path.
     #[error("no such cgroup below {}", .0.display())]
     Cgroup(PathBuf),
-    /// No cgroup v2 hierarchy.
+    /// The host has no cgroup v2 hierarchy.
     #[error("no cgroup v2 hierarchy is mounted")]
     NoCgroups,
-    /// No cgroup has it in its name.
+    /// No cgroup name contains the id.
     #[error("no cgroup's name has that in it; is the container running?")]
     Container,
-    /// Several have.
+    /// Several cgroup names contain the id.
     #[error("more than one container's cgroup has that in its name: {}", .0.join(", "))]
     Ambiguous(Vec<String>),
-    /// Deeper than the kernel side looks.
+    /// Deeper than the kernel side supports.
     #[error("it lies {0} levels deep, the kernel side looks at {MAG_CGROUP_LEVELS}")]
     TooDeep(u32),
     /// Longer than a process's name can be.
@@ -47,7 +47,7 @@ pub enum NotFound {
     LongComm,
 }
 
-/// Looks names up.
+/// Resolver of names.
 pub trait Names {
     /// Number of a user.
     fn uid(&self, name: &str) -> Result<u32, NotFound>;
@@ -61,7 +61,7 @@ pub trait Names {
     fn container(&self, id: &str) -> Result<Cgroup, NotFound>;
 }
 
-/// This host's names. Interfaces are read once, while the namespaces can still be entered.
+/// Names of this host. Interfaces are read once, while the namespaces can still be entered.
 #[derive(Clone, Debug, Default)]
 pub struct HostNames {
     netns: Vec<(String, u32)>,
@@ -69,7 +69,7 @@ pub struct HostNames {
     cgroups: Option<PathBuf>,
 }
 
-/// Cgroups looked at in search of a container, at most.
+/// Maximum number of cgroups searched for a container.
 const MOST_CGROUPS: usize = 100_000;
 
 impl HostNames {
@@ -95,7 +95,8 @@ impl HostNames {
         checked(Cgroup { id: meta.ino(), level: path.components().count() as u32 })
     }
 
-    /// Every cgroup's path below the root, breadth first, whose name satisfies `wanted`; not those inside one found.
+    /// Paths below the root of all cgroups that satisfy `wanted`, breadth first; descendants of a match are
+    /// skipped.
     fn find(&self, wanted: impl Fn(&str, &Path) -> bool) -> Result<Vec<PathBuf>, NotFound> {
         let root = self.cgroups.as_ref().ok_or(NotFound::NoCgroups)?;
         let (mut queue, mut found, mut at) = (vec![PathBuf::new()], Vec::new(), 0);

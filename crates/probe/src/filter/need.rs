@@ -1,7 +1,7 @@
-//! What every event that a filter keeps has to fulfil, as far as an event's two ends can tell.
+//! Necessary condition of a filter over protocol, ports and addresses.
 //!
-//! Most of what a filter leaves out could have been left out at a glance: another protocol, other ports. So the kernel side looks at this first,
-//! before it reads a clock or remembers anything. It may be less strict than the filter and never stricter.
+//! This condition rejects most unwanted events early, before the kernel side reads a clock or stores anything.
+//! The condition may accept more than the filter, never less.
 
 use super::program::Plain;
 use crate::record::{
@@ -13,21 +13,21 @@ use crate::record::{
 /// An address under a mask, and its version.
 type Address = (u32, [u64; 2], [u64; 2]);
 
-/// What is needed; `None` where nothing is.
+/// A necessary condition; `None` for no constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
     hops: u64,
     proto: Option<u8>,
-    /// One of the two ports is within.
+    /// One of the two ports lies in this range.
     ports: Option<(u16, u16)>,
-    /// One of the two addresses is so.
+    /// One of the two addresses matches.
     address: Option<Address>,
 }
 
 impl Need {
     const NOTHING: Need = Need { hops: u64::MAX, proto: None, ports: None, address: None };
 
-    /// What follows from `expr` holding.
+    /// The necessary condition of `expr`.
     pub(super) fn of(expr: &Plain) -> Need {
         match expr {
             Plain::All(list) => list.iter().map(Need::of).fold(Need::NOTHING, Need::and),
@@ -61,7 +61,7 @@ impl Need {
         }
     }
 
-    /// Both are needed. Of two that one place cannot hold, the first is as good as any.
+    /// Both conditions. Where only one range or address fits, the first is used.
     fn and(self, other: Need) -> Need {
         Need {
             hops: self.hops & other.hops,
@@ -71,7 +71,7 @@ impl Need {
         }
     }
 
-    /// One of the two is needed.
+    /// Either condition.
     fn or(self, other: Need) -> Need {
         let both = |(a, b): ((u16, u16), (u16, u16))| (a.0.min(b.0), a.1.max(b.1));
         Need {
@@ -82,7 +82,7 @@ impl Need {
         }
     }
 
-    /// As the kernel side reads it.
+    /// Layout of the kernel side.
     pub(super) fn to_map(self) -> mag_need {
         let (port_from, port_to) = self.ports.unwrap_or_default();
         let (ipv6, value, mask) = self.address.unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(need("hop = dev.xmit and hop = ip.out").hops, 0);
     }
 
-    /// An event's ends, as the kernel side sees them: 0 is not known.
+    /// An event's two ends on the kernel side; 0 means unknown.
     #[derive(Clone, Copy, Debug)]
     struct Ends {
         hop: u8,
@@ -138,7 +138,7 @@ mod tests {
         outwards: bool,
     }
 
-    /// As `holds` in filter.h answers.
+    /// Mirrors `holds` in filter.h.
     #[allow(non_upper_case_globals)]
     fn holds(test: &mag_test, ends: &Ends) -> Option<bool> {
         let port = |end: usize| match (ends.proto, ends.ports[end]) {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// As `needless` in filter.h answers.
+    /// Mirrors `needless` in filter.h.
     fn needless(need: &mag_need, ends: &Ends) -> bool {
         let within = |port: u16| (need.port_from..=need.port_to).contains(&port);
         let [local, remote] = ends.addresses;

@@ -1,7 +1,8 @@
-//! The compiler: conditions become tests that each say where to go on, so that `and`, `or` and `not` cost nothing.
+//! The filter compiler: each condition becomes a test with two jump targets, so that `and`, `or` and `not` cost
+//! nothing.
 //!
-//! Written from the end, so that every test knows the ones it leads to. What a hop cannot know leads where the
-//! comparison and its opposite both fail.
+//! The compiler emits code backwards, so that all targets exist. An unknown field jumps to the target where the
+//! comparison and its negation both fail.
 
 use super::need::Need;
 use super::{FilterError, Names};
@@ -19,21 +20,21 @@ use magscope_core::filter::Prefix;
 use magscope_core::hop::{Hop, HopSet};
 use std::net::IpAddr;
 
-/// A filter as the kernel side walks it.
+/// A filter in the form that the kernel side executes.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     tests: Vec<mag_test>,
     entry: u8,
     need: mag_need,
-    /// Whether sockets have to be remembered for it.
+    /// True if the filter needs recorded sockets.
     pub learn: bool,
 }
 
 impl Program {
-    /// Compiles a filter; `names` looks up what it calls by name.
+    /// Compiles a filter; `names` resolves its names.
     ///
     /// # Errors
-    /// [`FilterError`] for a name that is not there, and for a filter that is too long.
+    /// [`FilterError`] for an unresolved name, and for a filter that is too long.
     pub fn compile(filter: &CaptureFilter, names: &dyn Names) -> Result<Self, FilterError> {
         let expr = resolve(filter.expr(), names)?;
         let count = expr.tests();
@@ -51,7 +52,7 @@ impl Program {
             test.otherwise = forward(test.otherwise);
             test.unknown = forward(test.unknown);
         }
-        // the kernel begins at the first; a list that is never empty has it there
+        // the kernel starts at test 0, which is the entry of a list that is not empty
         debug_assert_eq!(forward(entry), if tests.is_empty() { entry } else { 0 });
         Ok(Program { tests, entry, need: Need::of(&expr).to_map(), learn: filter.needs_memory() })
     }
@@ -61,12 +62,12 @@ impl Program {
         &self.tests
     }
 
-    /// What every event that it keeps fulfils.
+    /// The necessary condition of the filter.
     pub fn need(&self) -> &mag_need {
         &self.need
     }
 
-    /// As it stands in the kernel's map.
+    /// Layout of the kernel's map.
     pub(crate) fn to_map(&self) -> mag_filter {
         let mut map = mag_filter { count: self.tests.len() as u32, need: self.need, ..mag_filter::default() };
         for (slot, test) in map.tests.iter_mut().zip(&self.tests) {
@@ -79,7 +80,8 @@ impl Program {
         map
     }
 
-    /// Walks the tests as the kernel does; `answer` says whether one holds, `None` where that is not known. For tests.
+    /// Executes the tests as the kernel does; `answer` returns the result of a test, `None` for unknown. For
+    /// tests.
     pub fn walk(&self, mut answer: impl FnMut(&mag_test) -> Option<bool>) -> bool {
         let mut at = if self.tests.is_empty() { self.entry } else { 0 };
         while let Some(test) = self.tests.get(usize::from(at)) {
@@ -96,7 +98,7 @@ impl Program {
 const KEEP: u8 = mag_verdict_MAG_KEEP as u8;
 const DROP: u8 = mag_verdict_MAG_DROP as u8;
 
-/// The same with every name replaced by numbers.
+/// The filter expression with every name resolved.
 pub(super) enum Plain {
     All(Vec<Plain>),
     Any(Vec<Plain>),
@@ -115,13 +117,13 @@ impl Plain {
 }
 
 struct Writer {
-    /// The last test first: a place is the number of tests behind it.
+    /// The tests in reverse: a target is the number of tests behind it.
     reversed: Vec<mag_test>,
 }
 
 impl Writer {
-    /// Writes `expr` before what is there, and returns where it begins. `positive` is false below an odd number of
-    /// `not`s, where the two ways have changed places.
+    /// Emits `expr` before the present tests and returns its entry. `positive` is false below an odd number of
+    /// `not`s, where the two targets are swapped.
     fn write(&mut self, expr: &Plain, then: u8, otherwise: u8, positive: bool) -> u8 {
         match expr {
             Plain::All(list) => {
@@ -206,7 +208,7 @@ fn named(what: Field, field: u32, name: &str, names: &dyn Names) -> Result<Plain
         }
         Field::Iface => match number {
             Some(number) => exactly(field, number),
-            // the same name in two namespaces is two interfaces, and so may be the same number
+            // two namespaces may have the same interface name, and the same index
             None => Plain::Any(
                 names
                     .iface(name)?
@@ -227,7 +229,7 @@ fn named(what: Field, field: u32, name: &str, names: &dyn Names) -> Result<Plain
     })
 }
 
-/// As the kernel holds it: 15 bytes and zeros.
+/// Kernel layout: 15 bytes and zeros.
 fn comm(name: &str) -> Result<[u64; 2], super::NotFound> {
     if name.len() > 15 {
         return Err(super::NotFound::LongComm);
@@ -239,7 +241,7 @@ fn comm(name: &str) -> Result<[u64; 2], super::NotFound> {
     Ok([word(first), word(second)])
 }
 
-/// Addresses stand as on the wire, IPv4 in the first four bytes.
+/// Addresses are in network order, IPv4 in the first four bytes.
 fn addresses(field: u32, prefix: Prefix) -> mag_test {
     let (mut value, mut mask) = ([0; 16], [0; 16]);
     match prefix.address {
@@ -310,7 +312,7 @@ mod tests {
         assert_eq!(compile(&vec!["port 1"; 64].join(" or ")).expect("fits").tests.len(), 64);
     }
 
-    /// Conditions over ten comparisons, told apart by their CPU.
+    /// Conditions over ten comparisons, each with its own CPU number.
     fn any_filter() -> impl Strategy<Value = String> {
         let leaf = (0u8..10).prop_map(|n| format!("cpu = {n}"));
         leaf.prop_recursive(5, 40, 4, |inner| {

@@ -1,5 +1,7 @@
-//! What still runs of a capture at rest: programs that cannot be attached again without privileges stay attached, and leave at their first
-//! instruction. They are counted by the hits of their hops in the last stretch in which these were on.
+//! Remaining program runs of a capture at rest.
+//!
+//! Programs that cannot be attached again without privileges stay attached and return at their first
+//! instruction. Their run rate is estimated from the hits of their hops in the last active interval.
 
 use crate::capture::Capture;
 use magscope_core::hop::HopSet;
@@ -9,19 +11,19 @@ use std::time::Duration;
 /// Hits of every hop, as they are counted while the hop is on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
-    /// As of the last reading.
+    /// Counts at the last reading.
     seen: Vec<(Hop, u64)>,
-    /// Of each hop, a second, when it was on last.
+    /// Rate of each hop per second in its last active interval.
     rates: Vec<(Hop, f64)>,
 }
 
 impl Runs {
-    /// Where a stretch begins.
+    /// Starts an interval.
     pub fn begin(&mut self, counts: &[HopCount]) {
         self.seen = counts.iter().map(|count| (count.hop, count.seen())).collect();
     }
 
-    /// Where it ends: how often each hop was hit that was on.
+    /// Ends an interval and stores the rate of each hop that was on.
     pub fn end(&mut self, counts: &[HopCount], on: HopSet, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         for count in counts.iter().filter(|count| on.contains(count.hop)) {
@@ -32,7 +34,7 @@ impl Runs {
         self.begin(counts);
     }
 
-    /// Runs a second of programs whose hops are these.
+    /// Program runs per second of these hops.
     pub fn of(&self, hops: HopSet) -> f64 {
         self.rates.iter().filter(|(hop, _)| hops.contains(*hop)).map(|(_, rate)| rate).sum()
     }
@@ -43,7 +45,7 @@ pub(super) fn lingering(capture: &Capture) -> HopSet {
     capture.switchable().iter().filter(|hop| capture.lingers(*hop)).collect()
 }
 
-/// What is said of them; nothing where there are none.
+/// Message about these hops; empty for none.
 pub(super) fn words(hops: HopSet, a_second: f64) -> String {
     if hops == HopSet::EMPTY {
         return String::new();
@@ -68,7 +70,7 @@ mod tests {
         let later = [count(Hop::IpOut, 600), count(Hop::UdpRecv, 250), count(Hop::DevXmit, 9)];
         runs.end(&later, on, Duration::from_millis(500));
         assert!((runs.of(on) - 1_500.0).abs() < 1e-6);
-        // while they are off no hits are counted, and what is known stays
+        // hops that are off count no hits, so the last rate stays
         runs.end(&later, HopSet::EMPTY, Duration::from_secs(10));
         assert!((runs.of([Hop::UdpRecv].into_iter().collect()) - 500.0).abs() < 1e-6);
         assert_eq!(words(HopSet::EMPTY, 3.0), "");

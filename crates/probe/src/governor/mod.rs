@@ -1,7 +1,7 @@
-//! The overhead budget: a capture that steps down when it takes more of the machine than it may, and up again.
+//! The overhead budget: a capture reduces its detail when its cost exceeds the budget, and restores it later.
 //!
-//! `steps` chooses (pure), `scale` weighs what a hit costs, and [`Governor`] reads what was hit, asks, and changes the
-//! capture. Every step is a change of the capture, with what it took before.
+//! `steps` chooses the level (pure), `scale` measures the cost of a hit, and [`Governor`] reads the counters
+//! and changes the capture. Each change carries the measured cost before it.
 
 mod lingering;
 mod scale;
@@ -21,25 +21,25 @@ use magscope_core::synthesis::outermost;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// How often it looks.
+/// Measurement interval.
 const PERIOD: Duration = Duration::from_secs(1);
-/// At rest: how often it looks, and how long.
+/// At rest: interval between measurements, and their length.
 const REST: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(250);
-/// How often hits are weighed anew.
+/// Interval between cost measurements of a hit.
 const WEIGH: Duration = Duration::from_secs(30);
 
-/// Whose processor time counts beside that of the probes.
+/// Processor time that counts in addition to the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// The whole process's.
     Process,
-    /// That of the thread alone that reads the capture: what the rest does is done for others, as an agent does for its viewers.
+    /// The thread that reads the capture. The remaining threads serve others, such as an agent's viewers.
     Thread,
 }
 
 impl Reader {
-    /// It, so far.
+    /// Processor time so far.
     pub fn cpu_time(self) -> Duration {
         let time = clock_gettime(match self {
             Self::Process => ClockId::ProcessCPUTime,
@@ -54,30 +54,30 @@ pub struct Governor {
     steps: Steps,
     scale: Scale,
     reader: Reader,
-    /// Whether hits can be weighed while the capture runs without being seen by it.
+    /// True if cost measurements can continue without events in this capture.
     weighs_on: bool,
     weighed: Instant,
-    /// Where the stretch began that is looked at.
+    /// Start of the current interval.
     began: Instant,
     cpu: Duration,
     hits: Option<Vec<CpuHits>>,
-    /// What was asked for, and what was made of it.
+    /// Requested settings, and the settings in force.
     asked: InForce,
     set: Option<InForce>,
-    /// The hops that are to be on again, where some are not.
+    /// Hops to switch on again, if any are off.
     let_go: Option<HopSet>,
-    /// At rest: whether it looks now.
+    /// At rest: true during a measurement.
     looks: bool,
     runs: Runs,
-    /// Hops whose programs stay attached at rest, and what part of the machine their runs take.
+    /// Hops whose programs stay attached at rest, and their share of the machine.
     stays: (HopSet, f64),
 }
 
-/// What becomes of hits.
+/// Level of detail and flow sampling of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InForce {
     detail: Detail,
-    /// Flows.
+    /// Flow sampling, one in `one_in`.
     one_in: u32,
 }
 
@@ -86,7 +86,7 @@ impl InForce {
         InForce { detail: capture.detail(), one_in: capture.flow_one_in() }
     }
 
-    /// What a rung makes of what was asked for: never more than that.
+    /// The settings of a level: never more than requested.
     fn at(self, level: Level) -> Self {
         let detail = match level {
             Level::Histograms | Level::Packets | Level::Rest => Detail::Histograms,
@@ -102,7 +102,8 @@ impl InForce {
 }
 
 impl Governor {
-    /// Within a part of the machine, 0.02 for 2 %; `every_netns` where the capture sees every namespace.
+    /// Creates a governor with a budget as share of the machine, 0.02 for 2 %. `every_netns` is set if the
+    /// capture covers every namespace.
     pub fn new(budget: f64, scale: Scale, reader: Reader, every_netns: bool) -> Self {
         let now = Instant::now();
         Governor {
@@ -123,7 +124,7 @@ impl Governor {
         }
     }
 
-    /// Where it stands.
+    /// State of the level choice.
     pub fn steps(&self) -> &Steps {
         &self.steps
     }
@@ -132,8 +133,8 @@ impl Governor {
         self.steps.level() == Level::Rest
     }
 
-    /// What part of the machine it took lately; at rest that of a look, spread over the time between looks, and that of the programs that
-    /// stay attached.
+    /// Recent share of the machine. At rest: the share of a measurement, averaged over the rest interval, plus
+    /// that of the attached programs.
     pub fn used(&self) -> f64 {
         if !self.rests() {
             return self.steps.share().most();
@@ -141,20 +142,20 @@ impl Governor {
         self.steps.share().most() * LOOK.as_secs_f64() / (LOOK + REST).as_secs_f64() + self.stays.1
     }
 
-    /// Hops whose programs still run though nothing is captured there, and how often a second.
+    /// Hops whose programs still run without captured events, and their runs per second.
     pub fn still_attached(&self) -> (HopSet, f64) {
         (self.stays.0, self.runs.of(self.stays.0))
     }
 
-    /// Looks which programs stay attached, and what their runs take: at most as much as a hit that is left out.
+    /// Determines the attached programs and their cost: at most that of a rejected hit.
     fn look_what_stays(&mut self, capture: &Capture, left_out_ns: f64) {
         let hops = if self.rests() && !self.looks { lingering(capture) } else { HopSet::EMPTY };
         let cpus = capture.info.cpus.max(1);
         self.stays = (hops, self.runs.of(hops) * left_out_ns / 1e9 / f64::from(cpus));
     }
 
-    /// Looks, where it is time for it, and changes the capture where it takes too much, or less than it may. To be called often, by the
-    /// thread that reads the capture.
+    /// Measures the cost at the end of each interval and changes the capture if needed. The thread that reads
+    /// the capture calls this often.
     ///
     /// # Errors
     /// The capture cannot be changed, or the kernel does not give its counters.
@@ -185,7 +186,7 @@ impl Governor {
         if self.rests() && !self.looks {
             self.looks = true;
             capture.change(&Setting::Enable(self.let_go.unwrap_or_default()))?;
-            // The look begins when everything is attached.
+            // The measurement starts after all programs are attached.
             self.hits = None;
             return Ok(());
         }
@@ -211,7 +212,7 @@ impl Governor {
             }
             None => {}
         }
-        // What the change itself took belongs to nobody's stretch.
+        // The cost of the change itself counts in no interval.
         self.hits = None;
         Ok(())
     }
@@ -219,12 +220,12 @@ impl Governor {
     fn go(&mut self, step: Step, capture: &mut Capture, prices: &Prices) -> Result<(), ProbeError> {
         let from_ns = capture.event_clock.now_ns();
         let now = InForce::of(capture);
-        // What somebody has changed by hand meanwhile is what is asked for now.
+        // Manual changes meanwhile become the requested settings.
         if self.set != Some(now) {
             self.asked = now;
         }
         let then = self.asked.at(step.to);
-        // at rest nothing becomes a record, with sums or without
+        // at rest no hit becomes a record, with or without sums
         let sums = !capture.facts().left_out.contains_key(&Ability::Sums);
         if then.detail != now.detail && (sums || !then.detail.adds_up()) {
             capture.change(&Setting::Detail(then.detail))?;
@@ -243,7 +244,7 @@ impl Governor {
         Ok(())
     }
 
-    /// Switches on and off what a rung wants. What somebody has switched on by hand meanwhile is wanted too.
+    /// Switches hops to match a level. Hops that the user switched on meanwhile stay on.
     fn switch(&mut self, to: Level, capture: &mut Capture) -> Result<(), ProbeError> {
         let on = capture.hops();
         let all = HopSet(on.0 | self.let_go.take().unwrap_or_default().0);

@@ -1,9 +1,9 @@
-//! What a hit costs, weighed again and again while a capture runs: by probes that are attached to a traffic of their own and detached again.
+//! Cost of a hit, measured repeatedly during a capture with probes on private traffic.
 //!
-//! A thread makes a namespace, loads the same hops there, and gives its privileges away. From then on it can attach them and detach them, which
-//! a loaded program may without any, and compare its messages' time with and without. Nothing of it is seen by the capture that it is for, which
-//! looks at other namespaces; what it costs everybody else, being called for some milliseconds, is little, and the thread's own time counts as the
-//! instrument's.
+//! A thread enters a new namespace, loads the same hops there and drops its privileges. A loaded program can be
+//! attached and detached without privileges, so the thread compares message times with and without probes. The
+//! capture covers other namespaces and does not see this traffic. Other traffic pays the call overhead for some
+//! milliseconds; the thread's own time counts as cost of the instrument.
 
 use super::steps::Prices;
 use crate::capture::SUMS;
@@ -22,28 +22,28 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Messages of each kind in a round, and weighings at the start.
+/// Messages of each kind in a round, and measurements at the start.
 const MESSAGES: usize = 200;
 const AT_START: usize = 5;
-/// The last so many count.
+/// Number of recent measurements in use.
 const REMEMBERED: usize = 7;
-/// What nobody believes: a busy machine makes it up.
+/// Plausible range; a busy machine yields values outside it.
 const BELIEVABLE_NS: std::ops::Range<f64> = 5.0..20_000.0;
 
-/// What is weighed.
+/// Hops and backend of a cost measurement.
 #[derive(Clone, Debug)]
 pub struct Weighed {
     /// The hops that are captured.
     pub hops: HopSet,
-    /// By this kind of probe alone.
+    /// Restrict probes to this kind.
     pub backend: Option<Backend>,
 }
 
-/// One weighing: nanoseconds a hit, where that could be told.
+/// One measurement: nanoseconds per hit, `None` if noise hides it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weighing([Option<f64>; WAYS.len()]);
 
-/// The ways a hit can end, as settings.
+/// Outcomes of a hit, as settings.
 const WAYS: [Way; 4] = [Way::Full, Way::Compact, Way::Histograms, Way::LeftOut];
 
 #[derive(Clone, Copy, Debug)]
@@ -60,14 +60,14 @@ impl Way {
             Self::Full => (Detail::Full, 1),
             Self::Compact => (Detail::Compact, 1),
             Self::Histograms => (Detail::Histograms, 1),
-            // One in four thousand million flows.
+            // one in about 4 × 10⁹ flows
             Self::LeftOut => (Detail::Full, u32::MAX),
         };
         [Setting::Detail(detail), Setting::SampleFlows(one_in)]
     }
 }
 
-/// The thread, and what it has found.
+/// The measurement thread and its results.
 pub struct Scale {
     ask: Option<Sender<()>>,
     answers: Receiver<Weighing>,
@@ -76,7 +76,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Starts it, and waits for the first weighings. `give_up` is called in the thread once everything is loaded that needs privileges.
+    /// Starts the thread and waits for the first measurements. The thread calls `give_up` after all operations
+    /// that need privileges.
     ///
     /// # Errors
     /// As [`Capture::start`]; and if the namespace or its sockets cannot be made.
@@ -94,7 +95,7 @@ impl Scale {
             let made = Pan::make(&facts, &what).and_then(|pan| give_up().map(|()| pan).map_err(failed));
             match made {
                 Ok(mut pan) => {
-                    // Fails only where nobody wants to know any more.
+                    // fails only if the receiver is gone
                     let _ = tell.send(Ok(()));
                     while asked.recv().is_ok() && answer.send(pan.weigh()).is_ok() {}
                 }
@@ -115,16 +116,16 @@ impl Scale {
         Ok(scale)
     }
 
-    /// Has it weigh again, when it comes to it.
+    /// Requests another measurement.
     pub fn ask(&self) {
         if let Some(ask) = &self.ask {
-            // One that has ended is not asked.
+            // the send fails only if the thread has ended
             let _ = ask.send(());
         }
     }
 
-    /// What hits cost by the last weighings, medians; what could never be told is taken for the dearest of the others. Nothing where nothing
-    /// at all could be told, because other work hides it.
+    /// Median cost of hits over recent measurements; unmeasured outcomes get the highest of the others. `None`
+    /// if noise hides all of them.
     pub fn prices(&mut self) -> Option<Prices> {
         while let Ok(weighing) = self.answers.try_recv() {
             self.remember(weighing);
@@ -152,13 +153,13 @@ impl Drop for Scale {
     fn drop(&mut self) {
         self.ask = None;
         if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
+            // no receiver remains for an error
             let _ = thread.join();
         }
     }
 }
 
-/// What is in the thread.
+/// State of the thread.
 struct Pan {
     traffic: Traffic,
     capture: Capture,
@@ -182,7 +183,7 @@ impl Pan {
         Ok(Pan { traffic, capture, hops, batch: Batch::default() })
     }
 
-    /// What each way costs a hit, one after the other.
+    /// Measures each outcome in turn.
     fn weigh(&mut self) -> Weighing {
         Weighing(WAYS.map(|way| self.weigh_so(way).ok().flatten()))
     }
@@ -207,7 +208,7 @@ impl Pan {
         Ok(self.capture.counters()?.hops.iter().map(magscope_core::HopCount::seen).sum())
     }
 
-    /// What was captured is of no interest, but a full ring would be cheaper than one with room.
+    /// The records are discarded, but a full ring would cost less than a free one.
     fn drain(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.capture.next(&mut self.batch, Duration::ZERO)?;
         Ok(())

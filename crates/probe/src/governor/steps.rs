@@ -1,26 +1,27 @@
-//! Which rung is the right one: pure, told what was measured, and asked once a second.
+//! Choice of the level: pure, fed with measurements once a second.
 //!
-//! Down at once to where the budget is expected to hold, up when it has held for a while and is expected to hold there too. A step up
-//! that has to be taken back makes the next one wait longer, so that a load between two rungs does not make it swing.
+//! The level drops at once to one that is expected to meet the budget. A rise needs a quiet period and an
+//! expected cost within the budget. A rise that fails doubles the next waiting period, so that a load between
+//! two levels causes no oscillation.
 
 use magscope_core::governed::Level;
 use std::time::Duration;
 
-/// What a hit costs, nanoseconds, being called included.
+/// Cost of a hit, nanoseconds, including the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// One that becomes a record.
+    /// A hit that becomes a record.
     pub full: f64,
-    /// One that becomes a compact record.
+    /// A hit that becomes a compact record.
     pub compact: f64,
-    /// One that is added up in the kernel.
+    /// A hit that the kernel adds to sums.
     pub histograms: f64,
-    /// One that a filter or a sampler leaves out.
+    /// A hit that a filter or a sampler rejects.
     pub left_out: f64,
 }
 
 impl Prices {
-    /// Of a hit that is kept at a rung.
+    /// Cost of an accepted hit at a level.
     fn kept(&self, level: Level) -> f64 {
         match level {
             Level::Full => self.full,
@@ -30,21 +31,21 @@ impl Prices {
     }
 }
 
-/// Hits of one CPU in a stretch of time.
+/// Hits of one CPU in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuHits {
-    /// Became records, or were added up in the kernel.
+    /// Accepted: became records or were added to sums.
     pub kept: u64,
-    /// Left out by a sampler.
+    /// Rejected by a sampler.
     pub sampled: u64,
-    /// Left out by a filter.
+    /// Rejected by a filter.
     pub filtered: u64,
-    /// Of all of them, those at the hops that [`Level::Packets`] leaves on.
+    /// Hits of any outcome at the hops that [`Level::Packets`] leaves on.
     pub outermost: u64,
 }
 
 impl CpuHits {
-    /// What came between two readings of the counters.
+    /// Difference of two counter readings.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         CpuHits {
@@ -56,33 +57,33 @@ impl CpuHits {
     }
 }
 
-/// What was measured in a stretch of time in which one rung held.
+/// Measurement of an interval at one level.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// How long that was.
+    /// Length of the interval.
     pub elapsed: Duration,
-    /// Processor time that reading took: what is to be paid beside the probes.
+    /// Processor time of the reader, which counts in addition to the probes.
     pub reader: Duration,
-    /// Every CPU of the host.
+    /// Hits by CPU, for every CPU of the host.
     pub cpus: Vec<CpuHits>,
 }
 
-/// What part of the machine the instrument takes.
+/// The instrument's share of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
-    /// Of the processor time of all CPUs, with the reader.
+    /// Share of the processor time of all CPUs, including the reader.
     pub of_cpus: f64,
-    /// Of the busiest CPU's time, probes alone: what a stream that keeps a CPU busy is slowed by at most.
+    /// Share of the busiest CPU's time, probes alone: the maximum slow-down of a stream that saturates one CPU.
     pub of_stream: f64,
 }
 
 impl Share {
-    /// The larger: what the budget is for.
+    /// The larger of the two, which the budget limits.
     pub fn most(self) -> f64 {
         self.of_cpus.max(self.of_stream)
     }
 
-    /// At prices.
+    /// The share of a reading at these prices.
     fn of(reading: &Reading, level: Level, prices: &Prices) -> Self {
         let ns = reading.elapsed.as_nanos().max(1) as f64;
         let cost = |cpu: &CpuHits| {
@@ -97,56 +98,56 @@ impl Share {
     }
 }
 
-/// A step that is to be taken.
+/// A change of level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// To where.
+    /// The new level.
     pub to: Level,
-    /// What was taken before it.
+    /// Measured share before the change.
     pub share: Share,
 }
 
-/// Of the budget, what a rung may be expected to take to be chosen on the way down, and on the way up.
+/// Maximum expected share of a new level, as a fraction of the budget: on the way down, and on the way up.
 const DOWN_TO: f64 = 0.9;
 const UP_TO: f64 = 0.7;
-/// What of it there always is for what a rung can change.
+/// Minimum fraction of the budget reserved for costs that a level can change.
 const LEAST_ROOM: f64 = 0.25;
-/// So much over the budget is acted upon at once, less when it was so twice.
+/// A cost above this multiple of the budget causes a step at once; a lower excess must occur twice.
 const AT_ONCE: f64 = 2.0;
-/// How long the load has to be small before a step up: at first, and at most.
+/// Quiet period before a step up: initial value, and maximum.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_mins(2));
-/// A step up that is taken back within this was wrong.
+/// A step up that is reverted within this time counts as wrong.
 const SOON: Duration = Duration::from_secs(15);
-/// There is no telling what all hops would take from fewer of all hits than this.
+/// Minimum fraction of outermost hits from which the cost of all hops can be estimated.
 const LEAST_OUTERMOST: f64 = 0.01;
-/// Fewer records a second are as good as none.
+/// Record rates below this count as idle.
 const FEW_RECORDS: f64 = 1_000.0;
 
-/// Chooses rungs.
+/// Chooser of levels.
 #[derive(Clone, Debug)]
 pub struct Steps {
     budget: f64,
     level: Level,
     share: Share,
-    /// What reading takes of one CPU's time however little there is to read, known once there was little.
+    /// Share of one CPU that the reader takes when idle; measured at low load.
     idle: Option<f64>,
-    /// What it took of it when there was something to read, and how many records a second those were.
+    /// Share of one CPU that the reader took under load, and the records per second then.
     busy: Option<(f64, f64)>,
-    /// What the reader takes of one CPU's time, over some seconds.
+    /// Smoothed share of one CPU that the reader takes.
     reader: Option<f64>,
-    /// What part of all hits the outermost are, when all hops are on.
+    /// Fraction of outermost hits when all hops are on.
     outermost: Option<f64>,
     over_before: bool,
     calm: Duration,
     patience: Duration,
-    /// Since the last step up.
+    /// Time since the last step up.
     up: Option<Duration>,
-    /// Rungs that this kernel cannot have.
+    /// Levels that this kernel cannot provide.
     barred: Vec<Level>,
 }
 
 impl Steps {
-    /// From the top, within a part of the machine: 0.02 for 2 %.
+    /// Starts at the top level. The budget is a share of the machine: 0.02 for 2 %.
     pub fn new(budget: f64) -> Self {
         Steps {
             budget,
@@ -164,28 +165,28 @@ impl Steps {
         }
     }
 
-    /// Rungs that are skipped from now on.
+    /// Levels that are skipped from now on.
     pub fn bar(&mut self, levels: Vec<Level>) {
         self.barred = levels;
     }
 
-    /// Where it is.
+    /// Current level.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// What it may take.
+    /// Budget as a share of the machine.
     pub fn budget(&self) -> f64 {
         self.budget
     }
 
-    /// What it took when it was told last.
+    /// Share at the last reading.
     pub fn share(&self) -> Share {
         self.share
     }
 
-    /// Takes what was measured since the last time; the step that follows from it. At rest it is told of looks, in which histograms were
-    /// made; then it stays or climbs.
+    /// Processes a measurement and returns the resulting step. At rest the measurements are short intervals
+    /// with histograms; the result is then no step or a step up.
     pub fn take(&mut self, reading: &Reading, prices: &Prices) -> Option<Step> {
         let reading = &self.smoothed(reading);
         self.share = Share::of(reading, self.level, prices);
@@ -222,7 +223,7 @@ impl Steps {
             return None;
         };
         self.calm += reading.elapsed;
-        // Looks are short and far apart: one is as good as some seconds.
+        // Measurements at rest are short and rare: one replaces the quiet period.
         if self.calm < self.patience && self.level != Level::Rest {
             return None;
         }
@@ -230,7 +231,7 @@ impl Steps {
         Some(self.go(best))
     }
 
-    /// A reader takes its time in strokes: it writes now and then. What counts is what it takes over some seconds.
+    /// Smooths the reader's processor time over some seconds, because the reader writes in bursts.
     fn smoothed(&mut self, reading: &Reading) -> Reading {
         let seconds = reading.elapsed.as_secs_f64().max(1e-9);
         let now = reading.reader.as_secs_f64() / seconds;
@@ -245,7 +246,7 @@ impl Steps {
         Step { to, share: self.share }
     }
 
-    /// What reading takes.
+    /// Updates the estimates of the reader's cost.
     fn learn(&mut self, reading: &Reading) {
         let seconds = reading.elapsed.as_secs_f64();
         if seconds <= 0.0 {
@@ -261,7 +262,7 @@ impl Steps {
         let records = if self.level.kept() > 0.0 { kept as f64 / seconds } else { 0.0 };
         let taken = reading.reader.as_secs_f64() / seconds;
         if records < FEW_RECORDS {
-            // The least there was, which is slowly forgotten.
+            // The minimum, with slow decay.
             self.idle = Some(self.idle.map_or(taken, |idle| (idle * 1.01).min(taken)));
         } else {
             let (before, so_many) = self.busy.unwrap_or((taken, records));
@@ -269,24 +270,25 @@ impl Steps {
         }
     }
 
-    /// What reading a record takes, nanoseconds.
+    /// Cost of reading one record, nanoseconds.
     fn record_ns(&self) -> f64 {
         let each = |(taken, records): (f64, f64)| (taken - self.idle.unwrap_or(0.0)).max(0.0) / records * 1e9;
         self.busy.map_or(0.0, each)
     }
 
-    /// What the reader takes however little there is to read.
+    /// Reader time of this interval that is independent of the number of records.
     fn idle_ns(&self, reading: &Reading) -> f64 {
         self.idle.unwrap_or(0.0) * reading.elapsed.as_nanos() as f64
     }
 
-    /// What of the budget is left for what a rung can change. A reader that takes much by itself does not make it give everything up.
+    /// The part of the budget for costs that a level can change. A reader with a high fixed cost does not force
+    /// the lowest level.
     fn room(&self, reading: &Reading) -> f64 {
         let idle = self.idle.unwrap_or(0.0) / reading.cpus.len().max(1) as f64;
         (self.budget - idle).max(self.budget * LEAST_ROOM)
     }
 
-    /// What a rung would have taken of the same traffic, beside what the reader takes in any case.
+    /// Expected share of a level for the same traffic, without the fixed cost of the reader.
     fn expected(&self, reading: &Reading, prices: &Prices, level: Level) -> f64 {
         if level == Level::Rest {
             return 0.0;
@@ -296,16 +298,16 @@ impl Steps {
             if level.kept() > 0.0 { cpus.iter().map(|cpu| cpu.kept).sum() } else { 0_u64 }
         };
         let (now, then) = (records(&reading.cpus, self.level), records(&cpus, level));
-        // As much less as there are fewer records; where there are none now, as much as each took.
+        // Scaled by the number of records; without records now, by the earlier cost per record.
         let beside = (reading.reader.as_nanos() as f64 - self.idle_ns(reading)).max(0.0);
         let reader = if now > 0 { beside * then as f64 / now as f64 } else { then as f64 * self.record_ns() };
         let there = Reading { elapsed: reading.elapsed, reader: Duration::from_nanos(reader as u64), cpus };
         Share::of(&there, level, prices).most()
     }
 
-    /// What would be hit of what a CPU does, and what would become of it.
+    /// Expected hits of a CPU at a level, by outcome.
     fn at(&self, level: Level, now: &CpuHits) -> CpuHits {
-        // Of the same flows as now, if as many; of more of them, if chance has it.
+        // At the current level, the same flows; at others, a random selection of the new size.
         if level == self.level {
             return *now;
         }
@@ -343,7 +345,7 @@ mod tests {
         );
     }
 
-    /// Traffic that is made of flows of equal weight, on one of two CPUs; reading a record takes 100 ns.
+    /// Traffic of flows of equal weight, on one of two CPUs; a record costs 100 ns to read.
     struct Machine {
         hits_per_s: u64,
     }
@@ -364,7 +366,7 @@ mod tests {
             Reading { elapsed, reader, cpus: vec![cpu, CpuHits::default()] }
         }
 
-        /// So many seconds; the rungs it was on.
+        /// Simulates `seconds` seconds and returns the levels.
         fn run(&self, steps: &mut Steps, seconds: usize) -> Vec<Level> {
             let mut levels = Vec::new();
             for _ in 0..seconds {
@@ -430,7 +432,7 @@ mod tests {
         let levels = Machine { hits_per_s: 600_000 }.run(&mut steps, 60);
         assert_eq!(levels.last(), Some(&Level::Packets), "{levels:?}");
         assert!((steps.share().of_stream - 0.012).abs() < 1e-3, "{:?}", steps.share());
-        // Back when all hops are expected to hold, and not before.
+        // The step up occurs when all hops are expected to fit the budget, and not before.
         let levels = Machine { hits_per_s: 250_000 }.run(&mut steps, 60);
         assert_eq!(levels.last(), Some(&Level::Packets), "{levels:?}");
         let levels = Machine { hits_per_s: 60_000 }.run(&mut steps, 20);
@@ -439,7 +441,7 @@ mod tests {
 
     #[test]
     fn one_flow_that_is_kept_where_few_are_does_not_stop_it() {
-        // All traffic is one flow that every sampling keeps.
+        // All traffic is one flow that every sampling rate accepts.
         let mut steps = Steps::new(0.02);
         for _ in 0..20 {
             let kept = if steps.level() == Level::Rest { 250_000 } else { 1_000_000 };
@@ -452,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_takes_much_by_itself_gives_nothing_up_for_it() {
-        // Of two CPUs, 3 % of one: three quarters of the budget.
+        // 3 % of one of two CPUs: three quarters of the budget.
         let mut steps = Steps::new(0.02);
         for _ in 0..30 {
             let level = steps.level();

@@ -1,21 +1,21 @@
-//! What chronyd says of itself: `chronyc -n -c tracking`, one line of 14 fields.
+//! Clock error from chronyd: `chronyc -n -c tracking`, one line of 14 fields.
 //!
-//! Its manual: *an absolute bound on the computer's clock accuracy (assuming the stratum-1 computer is correct) is given by*
-//! `|system time offset| + root dispersion + root delay / 2`.
+//! The chrony manual defines *an absolute bound on the computer's clock accuracy (assuming the stratum-1
+//! computer is correct)*: `|system time offset| + root dispersion + root delay / 2`.
 
 use super::{MOST_NS, UtcBound};
 
-/// It holds no longer than this without being asked for again.
+/// Validity of an answer.
 const HOLDS_NS: u64 = 60_000_000_000;
-/// chronyd's own default for how wrong the rate of a clock may be while it is not measured, parts per million.
+/// chronyd's default for the rate error of an unmeasured clock, parts per million.
 const CLOCK_ERROR_PPM: f64 = 1.0;
-/// Faster than this no clock drifts from what chronyd believes of it, parts per million.
+/// Maximum plausible drift relative to chronyd's estimate, parts per million.
 const MOST_PPM: f64 = 1000.0;
 
-/// Reads the answer, given at an instant of `CLOCK_MONOTONIC`.
+/// Parses the answer from an instant of `CLOCK_MONOTONIC`.
 ///
 /// # Errors
-/// Says why it is no bound: not of this form, not synchronised, or synchronised to nothing but itself.
+/// The reason why the answer is no bound: bad format, not synchronised, or synchronised only to itself.
 pub fn parse(line: &str, as_of_ns: u64) -> Result<UtcBound, &'static str> {
     let fields: Vec<&str> = line.trim_end_matches(['\r', '\n']).split(',').collect();
     let [reference, _, stratum, _, offset, _, _, _, residual, skew, delay, dispersion, _, leap] =
@@ -30,7 +30,7 @@ pub fn parse(line: &str, as_of_ns: u64) -> Result<UtcBound, &'static str> {
     if *leap == "Not synchronised" || reference == 0 || !(1..16).contains(&stratum) {
         return Err("chronyd is not synchronised");
     }
-    // 127.127.1.x: the machine's own clock, called right for want of a better one.
+    // 127.127.1.x: the machine's own clock as reference, without another source.
     if reference >> 8 == 0x7f_7f01 {
         return Err("chronyd is synchronised to nothing but its own clock");
     }
@@ -39,7 +39,8 @@ pub fn parse(line: &str, as_of_ns: u64) -> Result<UtcBound, &'static str> {
         *number_of = number(text).ok_or(malformed)?;
     }
     let [offset, residual, skew, delay, dispersion] = numbers;
-    // A root delay may come out below zero where asymmetric delays were corrected for; a dispersion or a skew cannot.
+    // Correction of asymmetric delays can make a root delay negative; a dispersion or a skew cannot be
+    // negative.
     if dispersion < 0.0 || skew < 0.0 {
         return Err("chronyc's answer has a negative dispersion");
     }
@@ -61,9 +62,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As chronyd 4.3 said it of a client of a server on the same machine, so that the truth is 0.
+    /// Output of chronyd 4.3 for a client of a server on the same machine, so that the true offset is 0.
     const GOOD: &str = "0A630001,10.99.0.1,3,1795277159.405919249,-0.000002541,-0.000000050,0.000000445,-0.026,-0.003,0.139,0.000010512,0.000001066,0.3,Normal\n";
-    /// And of that server, which follows its own clock.
+    /// Output of that server, which follows its own clock.
     const OWN: &str = "7F7F0101,,2,1795277152.414160735,0.000000000,0.000000000,0.000000000,0.000,0.000,0.000,0.000000000,0.000000000,0.0,Normal\n";
 
     #[test]

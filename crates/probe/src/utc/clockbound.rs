@@ -12,22 +12,22 @@
 
 use super::UtcBound;
 
-/// Where it is: the paths of versions 2 and 1.
+/// Paths of the segment, versions 2 and 1.
 pub const PATHS: [&str; 2] = ["/var/run/clockbound/shm0", "/var/run/clockbound/shm"];
-/// No version is longer.
+/// Maximum size over all versions.
 pub const MOST_BYTES: usize = 4096;
 
 const MAGIC: [u32; 2] = [0x414d_5a4e, 0x4342_0200];
-/// Kept by its daemon, and free running within the time that its daemon allows for.
+/// Synchronised by its daemon, or free running within the permitted time.
 const SYNCHRONISED: i32 = 1;
 const FREE_RUNNING: i32 = 2;
-/// A clock that drifts faster than this is none, parts per billion.
+/// Maximum plausible drift, parts per billion.
 const MOST_PPB: u32 = 1_000_000;
 
-/// Reads a copy of the segment.
+/// Parses a copy of the segment.
 ///
 /// # Errors
-/// Says why it is no bound.
+/// The reason why the segment is no bound.
 pub fn parse(segment: &[u8]) -> Result<UtcBound, &'static str> {
     let short = "ClockBound's segment is too short";
     let word = |at: usize| Some(u32::from_ne_bytes(segment.get(at..at + 4)?.try_into().ok()?));
@@ -98,12 +98,12 @@ mod tests {
             let bound = parse(&segment(version)).expect("a bound");
             assert_eq!((bound.as_of_ns, bound.void_after_ns), (100_000_000_005, 1_100_000_000_005));
             assert_eq!((bound.error_ns, bound.growth_ppb), (25_000, 50_000));
-            // A second later: 50 µs more.
+            // One second later: 50 µs more.
             assert_eq!(bound.error_at(101_000_000_005), Some(75_000));
         }
     }
 
-    /// As `ClockBound` 2.0.3 wrote it beside a chronyd that followed another on the same machine.
+    /// Written by `ClockBound` 2.0.3 next to a chronyd that followed another on the same machine.
     #[cfg(target_endian = "little")]
     #[test]
     fn what_its_daemon_wrote_is_read() {

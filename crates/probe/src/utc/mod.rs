@@ -1,8 +1,8 @@
-//! What vouches for this host's UTC, and by how much `CLOCK_REALTIME` may be off.
+//! Sources for the error of `CLOCK_REALTIME` relative to UTC.
 //!
-//! chronyd says it of itself ([`chrony`]); AWS's `ClockBound` writes it into shared memory ([`clockbound`]). A PTP hardware clock knows the
-//! time and not how wrong it is: it counts through whichever of the two steers by it. The kernel's own `maxerror` is never
-//! asked: timesyncd and linuxptp write 0 there.
+//! chronyd reports its error ([`chrony`]); AWS's `ClockBound` writes its error to shared memory
+//! ([`clockbound`]). A PTP hardware clock has no error estimate: it counts through whichever of the two follows
+//! it. The kernel's `maxerror` is not used: timesyncd and linuxptp write 0 there.
 
 pub mod chrony;
 pub mod clockbound;
@@ -10,7 +10,7 @@ mod watch;
 
 pub use watch::{UtcSources, UtcWatch};
 
-/// More than this is no knowledge of the time of day, whoever says so.
+/// Maximum plausible error, whatever its source.
 const MOST_NS: u64 = 10_000_000_000;
 
 /// `CLOCK_REALTIME` is off from UTC by at most this.
@@ -18,16 +18,16 @@ const MOST_NS: u64 = 10_000_000_000;
 pub struct UtcBound {
     /// The instant of `CLOCK_MONOTONIC` that it was made for.
     pub as_of_ns: u64,
-    /// It holds until then.
+    /// End of validity.
     pub void_after_ns: u64,
-    /// How far off at that instant, nanoseconds.
+    /// Error at that instant, nanoseconds.
     pub error_ns: u64,
-    /// How fast that grows, parts per billion.
+    /// Growth of the error, parts per billion.
     pub growth_ppb: u64,
 }
 
 impl UtcBound {
-    /// How far off at an instant of `CLOCK_MONOTONIC`; `None` when it holds no longer, or was never worth anything.
+    /// Error at an instant of `CLOCK_MONOTONIC`; `None` if the bound has expired or is implausible.
     pub fn error_at(&self, monotonic_ns: u64) -> Option<u64> {
         if monotonic_ns > self.void_after_ns {
             return None;
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(bound.error_at(1_000), Some(700));
         assert_eq!(bound.error_at(1_000_001_000), Some(50_700));
         assert_eq!(bound.error_at(5_000_001_001), None);
-        // nothing is exact, and ten seconds are no knowledge
+        // a zero error is implausible, and so are ten seconds
         assert_eq!(UtcBound { error_ns: 0, ..bound }.error_at(1_000), None);
         assert_eq!(UtcBound { error_ns: MOST_NS + 1, ..bound }.error_at(1_000), None);
         let wild = UtcBound { as_of_ns: 0, void_after_ns: u64::MAX, error_ns: u64::MAX, growth_ppb: u64::MAX };

@@ -1,4 +1,4 @@
-//! Asking those who vouch for UTC, in a thread of its own, now and then.
+//! Queries the UTC sources periodically in a separate thread.
 
 use super::{UtcBound, chrony, clockbound};
 use crate::children;
@@ -12,22 +12,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often they are asked, and at most how seldom where nobody answers.
+/// Query interval, and its maximum without answers.
 const EVERY: Duration = Duration::from_secs(4);
 const SELDOM: Duration = Duration::from_secs(64);
-/// chronyc waits for an answer longer than anyone wants to.
+/// Timeout for chronyc; its own timeout is longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the thread looks whether it is still wanted.
+/// Interval at which the thread checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
-/// An answer is a line.
+/// Maximum length of an answer, which is one line.
 const LONGEST_ANSWER: u64 = 4096;
 
-/// Who is asked.
+/// The sources to query.
 #[derive(Clone, Debug)]
 pub struct UtcSources {
-    /// The program that asks chronyd; `None` asks nobody.
+    /// The program that queries chronyd; `None` disables it.
     pub chronyc: Option<PathBuf>,
-    /// Where `ClockBound`'s segment may be.
+    /// Possible paths of `ClockBound`'s segment.
     pub clockbound: Vec<PathBuf>,
 }
 
@@ -43,12 +43,12 @@ impl Default for UtcSources {
 #[derive(Debug, Default)]
 struct Shared {
     bound: Mutex<Option<UtcBound>>,
-    /// Answers to what was asked before the clock was set the last time are worth nothing.
+    /// Number of clock settings; an answer from before the last setting is invalid.
     settings: AtomicU64,
     over: AtomicBool,
 }
 
-/// The newest bound there is. Its thread ends with it.
+/// The newest bound. The thread ends when this value is dropped.
 #[derive(Debug)]
 pub struct UtcWatch {
     shared: Arc<Shared>,
@@ -61,22 +61,22 @@ impl Drop for UtcWatch {
 }
 
 impl UtcWatch {
-    /// Begins to ask. Where no thread can be had nothing is known.
+    /// Starts the queries. If no thread can be created, there is no bound.
     pub fn start(sources: UtcSources) -> Self {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
-        // Without it UTC has no bound, and nothing else is missing.
+        // A failed spawn costs the UTC bound and nothing else.
         let _ = thread::Builder::new().name("utc-watch".to_owned()).spawn(move || watch(&theirs, &sources));
         UtcWatch { shared }
     }
 
-    /// By how much `CLOCK_REALTIME` may be off at an instant of `CLOCK_MONOTONIC`.
+    /// Maximum error of `CLOCK_REALTIME` at an instant of `CLOCK_MONOTONIC`.
     pub fn error_at(&self, monotonic_ns: u64) -> Option<u64> {
         let bound = *self.shared.bound.lock().unwrap_or_else(PoisonError::into_inner);
         bound?.error_at(monotonic_ns)
     }
 
-    /// Somebody set the clock: what was said of it before is worth nothing.
+    /// Invalidates earlier bounds after the clock was set.
     pub fn clock_was_set(&self) {
         self.shared.settings.fetch_add(1, Ordering::SeqCst);
         *self.shared.bound.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -102,7 +102,7 @@ fn watch(shared: &Shared, sources: &UtcSources) {
     }
 }
 
-/// The tighter of the two.
+/// The smaller of the two bounds.
 fn ask(sources: &UtcSources, shared: &Shared) -> Option<UtcBound> {
     let segment = sources.clockbound.iter().find_map(|path| read_clockbound(path));
     let daemon = sources.chronyc.as_ref().and_then(|chronyc| ask_chrony(chronyc, shared));
@@ -111,7 +111,7 @@ fn ask(sources: &UtcSources, shared: &Shared) -> Option<UtcBound> {
     [segment, daemon].into_iter().flatten().filter(|b| worth(b).is_some()).min_by_key(worth)
 }
 
-/// A copy that nobody wrote to while it was made.
+/// A consistent copy: the generation did not change during the copy.
 fn read_clockbound(path: &Path) -> Option<UtcBound> {
     let copy = || {
         let mut bytes = Vec::new();
@@ -123,7 +123,7 @@ fn read_clockbound(path: &Path) -> Option<UtcBound> {
 }
 
 fn ask_chrony(chronyc: &Path, shared: &Shared) -> Option<UtcBound> {
-    // The answer is of some instant from here on, and its bound grows: the earliest is the safe one.
+    // The answer refers to an instant from here on, and its bound grows: the earliest instant is the safe one.
     let asked_ns = monotonic_ns();
     let mut command = Command::new(chronyc);
     command.args(["-n", "-c", "tracking"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -139,7 +139,7 @@ fn ask_chrony(chronyc: &Path, shared: &Shared) -> Option<UtcBound> {
     chrony::parse(&text, asked_ns).ok()
 }
 
-/// Waits for a program, but not for ever; whether it succeeded.
+/// Waits for a program, up to a timeout; returns true on success.
 fn finished(child: &mut Child, shared: &Shared) -> bool {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end && !shared.over.load(Ordering::Relaxed) {
@@ -149,7 +149,7 @@ fn finished(child: &mut Child, shared: &Shared) -> bool {
             Err(_) => break,
         }
     }
-    // It is gone already, or goes now; either way it is waited for.
+    // The child has ended or ends now; `wait` reaps it in both cases.
     let _ = child.kill();
     let _ = child.wait();
     false

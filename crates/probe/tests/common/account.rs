@@ -1,5 +1,5 @@
-//! The account of one direction of a TCP connection: its journeys against its events, and both against what the two
-//! sockets have counted.
+//! The balance of one direction of a TCP connection: its journeys against its events, and both against the
+//! counters of the two sockets.
 
 use super::tcp_info::TcpInfo;
 use super::{Net, Recording};
@@ -9,7 +9,7 @@ use magscope_core::{Event, EventFlags, Flow, FlowId, Hop};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// Everything a recording says, by flow.
+/// A recording, indexed by flow.
 pub struct Books<'a> {
     recording: &'a Recording,
     events: HashMap<FlowId, Vec<Event>>,
@@ -17,13 +17,13 @@ pub struct Books<'a> {
     pub correlator: Correlator,
 }
 
-/// One direction: the bytes that `tx` sends and `rx` reads, numbered from the first byte of the connection.
+/// One direction: the bytes from `tx` to `rx`, numbered from the first byte of the connection.
 pub struct Way<'a> {
     books: &'a Books<'a>,
     tx: FlowId,
     rx: FlowId,
     first: u32,
-    /// In the order of the stream.
+    /// Journeys in stream order.
     pub journeys: Vec<Journey>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Books<'a> {
         Books { recording, events, journeys, correlator }
     }
 
-    /// All bytes that were sent again: those of journeys, and those whose journey had ended.
+    /// All retransmitted bytes: within journeys, and after the end of a journey.
     pub fn resent_bytes(&self) -> u64 {
         let of_journey = |j: &Journey| j.bytes() * u64::from(j.retransmits());
         let in_journeys: u64 = self.journeys.values().flatten().map(of_journey).sum();
@@ -54,7 +54,7 @@ impl<'a> Books<'a> {
         flow.unwrap_or_else(|| panic!("no flow {local} to {remote} in {netns}")).id
     }
 
-    /// From the client to the server, if `up`, or back.
+    /// The direction client to server if `up`, else server to client.
     pub fn way(&self, net: &Net, client: SocketAddr, server: SocketAddr, up: bool) -> Way<'_> {
         let here = self.flow(net.client.target.inode, client, server);
         let there = self.flow(net.server.target.inode, server, client);
@@ -70,7 +70,7 @@ impl<'a> Books<'a> {
 }
 
 impl Way<'_> {
-    /// Where a sequence number stands in the stream.
+    /// Stream offset of a sequence number.
     pub fn place(&self, seq: u32) -> u64 {
         u64::from(seq.wrapping_sub(self.first))
     }
@@ -81,7 +81,7 @@ impl Way<'_> {
         self.books.events.get(&flow).into_iter().flatten().filter(move |e| e.hop == hop)
     }
 
-    /// Those of them that carry bytes.
+    /// Events at the hop that carry payload.
     pub fn payload_at(&self, hop: Hop) -> impl Iterator<Item = &Event> {
         self.at(hop).filter(|e| e.len > 0)
     }
@@ -99,7 +99,7 @@ impl Way<'_> {
         (start, start + u64::from(event.len))
     }
 
-    /// The first time that each byte passed `hop`, from nothing but its events: start of a range to its end and time.
+    /// The first time that each byte hit `hop`, from its events alone: start of a range to its end and time.
     fn first_pass(&self, hop: Hop) -> BTreeMap<u64, (u64, u64)> {
         let mut passed: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for event in self.payload_at(hop) {
@@ -118,7 +118,7 @@ impl Way<'_> {
         passed
     }
 
-    /// Each byte of the stream is in one journey and one only.
+    /// Each byte of the stream belongs to exactly one journey.
     pub fn is_gapless(&self, bytes: u64) {
         let mut at = 0;
         for journey in &self.journeys {
@@ -128,7 +128,8 @@ impl Way<'_> {
         assert_eq!(at, bytes, "bytes in journeys");
     }
 
-    /// The first rung of each journey at a hop, of whichever copy, is the first event at that hop that covers its bytes.
+    /// A journey's first time at a hop, over all copies, is that of the first event at the hop that covers its
+    /// bytes.
     pub fn rungs_are_events(&self) {
         let served = self.books.recording.served;
         let packets = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit, Hop::DevDone];
@@ -148,7 +149,8 @@ impl Way<'_> {
                 let Some((_, (to, first_ns))) = found else { panic!("{hop} was not passed: {journey:?}") };
                 assert!(*to >= end, "{hop}: a journey over two events: {journey:?}");
                 if hop == Hop::AppSend && time_ns != *first_ns {
-                    // What a call offers and the socket has no room for is offered again by the next one: that one sent it.
+                    // A call offers bytes that the socket may not accept; the next call offers them again and
+                    // sends them.
                     let offers = |e: &&Event| {
                         let (from, to) = self.span(e);
                         e.time_ns == time_ns
@@ -170,8 +172,8 @@ impl Way<'_> {
         }
     }
 
-    /// A journey was sent again as often as `ip.out` saw its bytes beyond the first time, but for what came after its end,
-    /// which it cannot know.
+    /// The retransmission count equals the passes at `ip.out` beyond the first, except passes after the
+    /// journey's end.
     fn retransmits_are_second_passes(&self) {
         for journey in &self.journeys {
             let start = self.place(journey.range.start as u32);
@@ -187,8 +189,8 @@ impl Way<'_> {
         }
     }
 
-    /// What must hold of every direction, however badly the network behaved, once all of it was read: `bytes` is what
-    /// the application wrote, `sender` and `receiver` what the two sockets say.
+    /// Invariants of every direction under any network disturbance, once all bytes are read. `bytes` is the
+    /// application's total; `sender` and `receiver` are the socket counters.
     pub fn balances(&self, bytes: u64, sender: &TcpInfo, receiver: &TcpInfo) {
         self.is_whole(bytes, sender, receiver);
         assert_eq!(sender.bytes_sent - sender.bytes_retrans, bytes, "bytes sent once");
@@ -198,8 +200,8 @@ impl Way<'_> {
         assert_eq!(segments, sender.total_retrans, "segments sent again");
     }
 
-    /// The part of it that holds as well where the sender's own device refuses packets: TCP then sends the bytes once
-    /// more without calling that a retransmission.
+    /// The subset of invariants that holds if the sender's own device refuses packets. TCP then resends the
+    /// bytes without counting a retransmission.
     pub fn is_whole(&self, bytes: u64, sender: &TcpInfo, receiver: &TcpInfo) {
         self.is_gapless(bytes);
         for journey in &self.journeys {

@@ -1,4 +1,4 @@
-//! A TCP connection between the two hosts, held open so that both of its sockets can still be asked what they counted.
+//! A TCP connection between the two hosts, held open so that the counters of both sockets remain readable.
 
 use super::tcp_info::TcpInfo;
 use super::{Host, Net, address};
@@ -32,7 +32,7 @@ impl Connection {
         self.server.local_addr().expect("an address")
     }
 
-    /// Writes `sizes` one after the other from client to server, whose reader takes up to `buffer` bytes at a time.
+    /// Writes `sizes` in turn from client to server; the reader reads up to `buffer` bytes at a time.
     pub fn upload(&self, sizes: impl IntoIterator<Item = usize>, buffer: usize) -> u64 {
         transfer(&self.client, &self.server, sizes, buffer)
     }
@@ -42,7 +42,7 @@ impl Connection {
         transfer(&self.server, &self.client, sizes, buffer)
     }
 
-    /// What both sockets have counted once everything is acknowledged: client's, server's.
+    /// Counters of both sockets after all data is acknowledged: client's, server's.
     pub fn counted(&self) -> (TcpInfo, TcpInfo) {
         TcpInfo::once_acknowledged(&self.server);
         let client = TcpInfo::once_acknowledged(&self.client);

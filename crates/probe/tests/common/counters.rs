@@ -2,7 +2,7 @@
 
 use super::Host;
 
-/// One counter by its protocol and name (`Udp`, `RcvbufErrors`), as it stands now on `host`.
+/// Current value of one counter on `host`, by protocol and name (`Udp`, `RcvbufErrors`).
 pub fn counter(host: &Host, protocol: &str, name: &str) -> u64 {
     let file = if protocol.ends_with("Ext") { "netstat" } else { "snmp" };
     let text = host.run(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")));

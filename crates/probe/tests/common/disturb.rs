@@ -1,4 +1,4 @@
-//! Networks that behave badly: packets lost by rule (nftables), or lost, late, out of order and doubled (netem).
+//! Disturbed networks: packets lost by rule (nftables), or lost, delayed, reordered and duplicated (netem).
 
 use super::{CLIENT, Host, Net, SERVER, ip};
 use std::fs;
@@ -9,8 +9,8 @@ fn tool(host: &Host, name: &str, arguments: &[&str]) -> Option<Output> {
     host.run(|| Command::new(name).args(arguments).output()).ok()
 }
 
-/// Drops what arrives at `host` and matches `what`, as nftables puts it; the drops are counted. Says why where there is
-/// no nftables.
+/// Drops and counts arrivals at `host` that match the nftables expression `what`. Prints the reason and returns
+/// false without nftables.
 pub fn drop_arrivals(host: &Host, what: &str) -> bool {
     let rules = format!(
         "table inet lossy {{
@@ -47,8 +47,8 @@ pub fn dropped_by_rule(host: &Host) -> u64 {
     number_after(&String::from_utf8_lossy(&output.stdout), "packets")
 }
 
-/// Puts netem (`delay 20ms`, `loss 2%`, …) in front of the device of `host`, in place of what was there. Says why where
-/// there is none.
+/// Replaces the qdisc of `host`'s device with netem (`delay 20ms`, `loss 2%`, …). Prints the reason and returns
+/// false without it.
 pub fn netem(host: &Host, how: &[&str]) -> bool {
     let arguments = [&["qdisc", "replace", "dev", "v0", "root", "netem", "limit", "10000"], how].concat();
     match tool(host, "tc", &arguments) {
@@ -65,8 +65,8 @@ pub fn netem(host: &Host, how: &[&str]) -> bool {
     }
 }
 
-/// Puts a token bucket with a short queue in front of the device of `host`, so that a fast sender loses packets there. Says why
-/// where there is none.
+/// Sets a token bucket with a short queue on the device of `host`, so that a fast sender loses packets there.
+/// Prints the reason and returns false without it.
 pub fn short_queue(host: &Host) -> bool {
     let bucket =
         ["qdisc", "replace", "dev", "v0", "root", "tbf", "rate", "20mbit", "burst", "16kb", "limit", "64kb"];
@@ -77,8 +77,8 @@ pub fn short_queue(host: &Host) -> bool {
     done
 }
 
-/// Keeps packets other than IPv4's of the test itself off the wire, so that netem's own count is about those alone: no
-/// neighbour discovery, no listener reports, no ARP.
+/// Drops all packets except the test's own IPv4: no neighbour discovery, listener reports or ARP. netem's
+/// counter then covers the test's packets alone.
 pub fn only_ipv4_of_ours(net: &Net) {
     let mac = |host: &Host| {
         let output = tool(host, "ip", &["-o", "link", "show", "v0"]).expect("iproute2");

@@ -1,4 +1,4 @@
-//! Two hosts that live as long as this value: anonymous network namespaces joined by a veth pair.
+//! Two hosts for the lifetime of a value: anonymous network namespaces joined by a veth pair.
 
 #![allow(dead_code, clippy::missing_panics_doc)]
 
@@ -122,8 +122,7 @@ pub fn hops(hops: &[Hop]) -> HopSet {
     hops.iter().copied().collect()
 }
 
-/// A socket at an address that may be taken a moment longer: a program that another test starts has copies of all sockets until it is
-/// executed.
+/// Binds with retries: a child that another test starts holds copies of all sockets until `exec`.
 fn bind(at: SocketAddr) -> UdpSocket {
     for _ in 0..100 {
         match UdpSocket::bind(at) {
@@ -163,8 +162,9 @@ impl Pair {
     }
 }
 
-/// Two hosts whose only connection are two network cards on one wire, of which the environment gives the names
-/// (`MAGSCOPE_WIRED="eth0 eth1"`): in a virtual machine they have a real driver. `None`, and says why, where there are none.
+/// Two hosts joined only by two network cards on one wire, named by the environment (`MAGSCOPE_WIRED="eth0
+/// eth1"`). In a virtual machine the cards have a real driver. Prints the reason and returns `None` without the
+/// variable.
 pub fn wired() -> Option<Net> {
     let Ok(names) = std::env::var("MAGSCOPE_WIRED") else {
         println!("skipped, because MAGSCOPE_WIRED names no two network cards on one wire");
@@ -185,8 +185,8 @@ pub fn wired() -> Option<Net> {
     Some(net)
 }
 
-/// Two hosts that say nothing by themselves: IPv6 would greet its neighbours, and counts are exact here. It is off before there is a
-/// device: what a device has once begun to say to its group is dropped later, and a drop is a journey.
+/// Two hosts without background traffic, because the tests count exactly. IPv6 is disabled before the device
+/// exists: later multicast reports would be dropped, and a drop is a journey.
 pub fn quiet() -> Net {
     Net::linked(false)
 }
@@ -200,7 +200,7 @@ pub fn ip(arguments: &[&str]) {
     assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A capture and all that came out of it.
+/// A capture and its results.
 pub struct Recording {
     capture: Option<Capture>,
     pub batches: Vec<Batch>,
@@ -245,7 +245,7 @@ impl Recording {
         self.capture.as_mut().expect("running").change(setting)
     }
 
-    /// What the capture says of itself.
+    /// Node information of the capture.
     pub fn info(&self) -> &NodeInfo {
         self.capture.as_ref().expect("running").info()
     }
@@ -295,13 +295,13 @@ impl Recording {
         self.batches.iter().flat_map(|batch| &batch.heads)
     }
 
-    /// The number of the first byte of a connection's flow, from the first segment with payload that was seen of it.
+    /// The sequence number of the first byte of a flow, from its first segment with payload.
     pub fn first_seq(&self, flow: u64) -> u32 {
         let seen = self.events.iter().filter(|e| e.flow.0 == flow && e.len > 0 && e.segs > 0);
         seen.min_by_key(|e| e.time_ns).expect("a segment").seq
     }
 
-    /// Events at `hop` seen on the host with this namespace, of flows (or sockets) on `port` at either end.
+    /// Events at `hop` on the host with this namespace, of flows (or sockets) with `port` at either end.
     pub fn at(&self, hop: Hop, netns: u32, port: u16) -> Vec<&Event> {
         let mine = |e: &&Event| {
             e.hop == hop
@@ -313,7 +313,7 @@ impl Recording {
         self.events.iter().filter(mine).collect()
     }
 
-    /// Everything correlated, as one batch after the other would be live.
+    /// Correlates all batches in order, as in a live capture.
     pub fn journeys(&self) -> (Vec<Journey>, Correlator) {
         let mut correlator = Correlator::new(self.served, Limits::default());
         let mut done = Vec::new();
@@ -326,18 +326,18 @@ impl Recording {
 }
 
 thread_local! {
-    /// Runs of probes in captures that this thread has ended: those that the kernel refused, and those it left out untold.
+    /// Probe runs in captures that this thread has ended: refused ones, and unreported ones.
     static DISTURBED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Runs of probes that the kernel refused, as the capture tells.
+/// Probe runs that the kernel refused, as reported by the capture.
 pub fn refused(recording: &Recording) -> u64 {
     let losses = recording.batches.iter().flat_map(|batch| &batch.losses);
     losses.filter(|loss| loss.cause == LossCause::Refused).map(|loss| loss.count).sum()
 }
 
-/// Packets that netfilter saw and a tracepoint next to it did not, though nothing was lost. Some kernels trace nothing where an
-/// interrupt comes on the time of their own first process, and do not count that; netfilter's programs run there too.
+/// Packets seen by netfilter and not by the adjacent tracepoint, without a loss. Some kernels do not trace
+/// interrupts during their first process and do not count these runs. Netfilter programs do run there.
 pub fn untraced(recording: &Recording) -> u64 {
     let seen = |hop: Hop| recording.events.iter().filter(|event| event.hop == hop).count() as u64;
     let left_out = |netfilter: Hop, tracepoint: Hop| {
@@ -347,17 +347,16 @@ pub fn untraced(recording: &Recording) -> u64 {
     left_out(Hop::IpPost, Hop::DevQueue) + left_out(Hop::IpPre, Hop::DevRecv)
 }
 
-/// Says that a capture lost nothing. Runs that the kernel refused or left out may have been hits of anything; a test that counts to
-/// the last hit sees whether they were its own.
+/// Asserts that a capture lost nothing. Refused or unreported runs may have been hits of any kind; tests with
+/// exact counts show whether their own are affected.
 pub fn lost_nothing(recording: &Recording) {
     let (refused, (before, untold)) = (refused(recording), DISTURBED.get());
     DISTURBED.set((before + refused, untold + untraced(recording)));
     assert_eq!(recording.lost(), refused, "lost, and refused by the kernel");
 }
 
-/// Runs a test that counts to the last hit; again where it fails and the kernel has left out runs of a probe: refused, because an
-/// interrupt came where one was under way, as the capture has told, or untraced. A machine that is emulated, or interrupted by
-/// others, meets that now and then.
+/// Runs a test with exact counts, and repeats it after a failure if the kernel omitted probe runs. These runs
+/// were refused during an interrupt, or untraced. Emulated or busy machines show this now and then.
 pub fn undisturbed(test: impl Fn()) {
     for attempt in 1.. {
         DISTURBED.set((0, 0));
@@ -372,8 +371,8 @@ pub fn undisturbed(test: impl Fn()) {
     }
 }
 
-/// Ends a capture that may lose nothing, and holds what came of it against what the kernel counted: every record came, each
-/// kind of them as often as it was kept, in order of time.
+/// Ends a capture that must lose nothing and compares it with the kernel's counters. All records must be
+/// present, each kind in the right number, in time order.
 pub fn finish(mut recording: Recording) -> (Recording, Counters) {
     recording.drain(Duration::from_millis(100));
     let counters = recording.stop();
@@ -381,7 +380,7 @@ pub fn finish(mut recording: Recording) -> (Recording, Counters) {
     let outside = recording.outside();
     assert_eq!(recording.numbered() + outside, counters.hits, "every number came, or was outside");
     assert!(recording.events.is_sorted_by_key(|e| e.time_ns), "in order of time");
-    // what came while probes were still being attached was kept and left out
+    // hits during attachment were accepted and then dropped
     let came = |what: &dyn std::fmt::Display, seen: u64, kept: u64| {
         assert!(
             (seen..=seen + outside).contains(&kept),
@@ -403,7 +402,7 @@ pub fn finish(mut recording: Recording) -> (Recording, Counters) {
     (recording, counters)
 }
 
-/// Whether tracepoints can be looked up by their names; says why not where they cannot.
+/// True if tracepoints can be looked up by name; prints the reason otherwise.
 pub fn has_tracefs() -> bool {
     let places = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
     let found = places.iter().any(|events| std::path::Path::new(events).is_dir());
@@ -413,7 +412,7 @@ pub fn has_tracefs() -> bool {
     found
 }
 
-/// Whether this process may capture; says why not where it may not. CI must give every capability.
+/// True if this process may capture; prints the reason otherwise. CI must grant every capability.
 pub fn can_capture() -> bool {
     let facts = HostFacts::read().expect("/proc is there");
     let missing = facts.missing_capabilities();

@@ -1,4 +1,4 @@
-//! System calls on sockets that the standard library does not make: options, batches, and waiting in other ways.
+//! Socket system calls that the standard library lacks: options, batches, and other wait calls.
 
 #![allow(dead_code, unsafe_code, clippy::missing_panics_doc)]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Sets an option whose value is an `int`.
 pub fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
     let size = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the pointer is to an integer of the size that is told.
+    // SAFETY: the pointer is to an integer of the given size.
     let done =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(&value).cast(), size) };
     assert_eq!(done, 0, "setsockopt {level} {name}: {}", Error::last_os_error());
@@ -20,7 +20,7 @@ pub fn set(socket: &impl AsRawFd, level: i32, name: i32, value: i32) {
 /// A UDP socket bound with `SO_REUSEADDR` and `SO_REUSEPORT`, so that others can be bound to the same address.
 pub fn bind_shared(address: SocketAddr, options: &[i32]) -> UdpSocket {
     let domain = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    // SAFETY: no pointer is given; the descriptor that comes back is nobody else's.
+    // SAFETY: no pointer is passed; the returned descriptor has no other owner.
     let socket =
         unsafe { OwnedFd::from_raw_fd(check(libc::socket(domain, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0))) };
     for option in options {
@@ -45,7 +45,7 @@ fn name_of(to: SocketAddrV4) -> libc::sockaddr_in {
     name
 }
 
-/// One `sendmmsg` of these payloads. Returns how many were taken.
+/// One `sendmmsg` of these payloads. Returns the number accepted.
 pub fn send_many(socket: &UdpSocket, to: SocketAddrV4, payloads: &[Vec<u8>]) -> usize {
     let mut name = name_of(to);
     let mut vectors: Vec<libc::iovec> = payloads
@@ -64,12 +64,12 @@ pub fn send_many(socket: &UdpSocket, to: SocketAddrV4, payloads: &[Vec<u8>]) -> 
             message
         })
         .collect();
-    // SAFETY: every pointer in the messages is to something that lives until the call has returned.
+    // SAFETY: every pointer in the messages refers to data that outlives the call.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), messages.len() as u32, 0) };
     check(sent) as usize
 }
 
-/// One `recvmmsg` of at most `most` datagrams, waiting for the first. Returns their lengths.
+/// One `recvmmsg` of at most `most` datagrams; waits for the first. Returns their lengths.
 pub fn receive_many(socket: &UdpSocket, most: usize) -> Vec<usize> {
     let mut buffers = vec![[0_u8; 2048]; most];
     let mut vectors: Vec<libc::iovec> =
@@ -84,7 +84,7 @@ pub fn receive_many(socket: &UdpSocket, most: usize) -> Vec<usize> {
             message
         })
         .collect();
-    // SAFETY: every pointer in the messages is to something that lives until the call has returned.
+    // SAFETY: every pointer in the messages refers to data that outlives the call.
     let got = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -102,12 +102,12 @@ pub struct Epoll(OwnedFd);
 
 impl Epoll {
     pub fn new(watched: &[(&dyn AsRawFd, u32)]) -> Self {
-        // SAFETY: no pointer is given; the descriptor that comes back is nobody else's.
+        // SAFETY: no pointer is passed; the returned descriptor has no other owner.
         let me = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))) };
         for (socket, events) in watched {
             let fd = socket.as_raw_fd();
             let mut event = libc::epoll_event { events: *events, u64: fd as u64 };
-            // SAFETY: the event lives until the call has returned.
+            // SAFETY: the event outlives the call.
             check(unsafe { libc::epoll_ctl(me.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) });
         }
         Epoll(me)
@@ -116,7 +116,7 @@ impl Epoll {
     /// The descriptors that are ready, after at most `time`.
     pub fn wait(&self, time: Duration) -> Vec<i32> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
-        // SAFETY: room for as many events as is told.
+        // SAFETY: the buffer has room for the given number of events.
         let n = check(unsafe {
             libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), 16, time.as_millis() as i32)
         });
@@ -127,7 +127,7 @@ impl Epoll {
 /// Waits in `poll` until a socket is readable. Returns whether it is.
 pub fn poll(socket: &impl AsRawFd, time: Duration) -> bool {
     let mut one = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor, as is told.
+    // SAFETY: the count matches the one descriptor.
     check(unsafe { libc::poll(&raw mut one, 1, time.as_millis() as i32) }) == 1
 }
 
@@ -145,21 +145,21 @@ pub fn select(socket: &impl AsRawFd, time: Duration) -> bool {
     }
 }
 
-/// The thread that runs.
+/// Id of the current thread.
 pub fn tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
 /// A raw socket; with `IPPROTO_RAW` its packets bring their own header.
 pub fn raw(domain: i32, protocol: i32) -> OwnedFd {
-    // SAFETY: no pointer is given; the descriptor that comes back is nobody else's.
+    // SAFETY: no pointer is passed; the returned descriptor has no other owner.
     unsafe { OwnedFd::from_raw_fd(check(libc::socket(domain, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol))) }
 }
 
-/// Sends one packet as it is.
+/// Sends one packet unchanged.
 pub fn send_raw(socket: &OwnedFd, to: SocketAddrV4, packet: &[u8]) {
     let name = name_of(to);
-    // SAFETY: buffer and name live until the call has returned, and have the sizes that are told.
+    // SAFETY: buffer and name outlive the call and have the given sizes.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),
@@ -210,7 +210,7 @@ pub fn echo(to: SocketAddrV4, id: u16, number: u16, size: usize) {
     let mut answer = vec![0_u8; 20 + packet.len()];
     loop {
         assert!(poll(&socket, Duration::from_secs(10)), "an answer");
-        // SAFETY: the buffer has the size that is told.
+        // SAFETY: the buffer has the given size.
         let got = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
         if check(got as i32) as usize == answer.len()
             && answer[20] == 0

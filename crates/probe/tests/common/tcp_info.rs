@@ -1,4 +1,4 @@
-//! What a TCP socket has counted itself: `TCP_INFO`.
+//! Counters of a TCP socket: `TCP_INFO`.
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
@@ -76,7 +76,7 @@ impl TcpInfo {
         info
     }
 
-    /// Waits until all that was written is acknowledged, and says what the socket has counted then.
+    /// Waits until all written data is acknowledged and returns the counters.
     pub fn once_acknowledged(stream: &TcpStream) -> Self {
         let end = Instant::now() + Duration::from_mins(1);
         loop {

@@ -1,4 +1,4 @@
-//! What `tcpdump` saw of the same traffic.
+//! Packets that `tcpdump` saw of the same traffic.
 
 use super::{Host, address};
 use etherparse::{LaxNetSlice, LaxSlicedPacket, TransportSlice};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A packet with payload, as it went over the wire.
+/// A packet with payload on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WirePacket {
     /// `CLOCK_REALTIME`, nanoseconds.
@@ -25,7 +25,7 @@ pub struct WirePacket {
     pub ip_id: u16,
     /// Time to live or hop limit, type of service or traffic class.
     pub ttl_and_tos: (u8, u8),
-    /// IPv4: must not be fragmented.
+    /// The DF bit of IPv4.
     pub whole: bool,
 }
 
@@ -36,12 +36,12 @@ pub struct Tcpdump {
 }
 
 impl Tcpdump {
-    /// Starts it and waits until it listens; `None`, and says why, where there is none.
+    /// Starts tcpdump and waits until it listens; prints the reason and returns `None` without it.
     pub fn start(host: &Host, name: &str) -> Option<Self> {
         Self::start_with(host, name, &[])
     }
 
-    /// The same with options and an expression of its own.
+    /// As [`Self::start`], with options and an expression.
     pub fn start_with(host: &Host, name: &str, more: &[&str]) -> Option<Self> {
         let file = std::env::temp_dir().join(format!("magnet-scope-{}-{name}.pcap", std::process::id()));
         let spawned = host.run(|| {
@@ -69,8 +69,8 @@ impl Tcpdump {
         Some(Tcpdump { child, file })
     }
 
-    /// Ends it, once it has written a last packet that `from` sends to `to`, and reads what it wrote: packets with
-    /// payload, in its order.
+    /// Ends tcpdump after it has written a last packet from `from` to `to`. Returns the packets with payload in
+    /// its order.
     pub fn stop(self, from: &Host, to: &str) -> Vec<WirePacket> {
         let bytes = self.end(from, to);
         let capture = PcapCapture::from_file(&bytes).expect("a whole pcap file");
@@ -82,7 +82,7 @@ impl Tcpdump {
         packets.collect()
     }
 
-    /// Ends it likewise; how many packets it wrote, that last one left out.
+    /// As [`Self::stop`]; returns the number of packets without the last one.
     pub fn count(self, from: &Host, to: &str) -> u64 {
         let bytes = self.end(from, to);
         PcapCapture::from_file(&bytes).expect("a whole pcap file").blocks.len() as u64 - 1
@@ -110,8 +110,8 @@ impl Tcpdump {
     }
 }
 
-/// Lengths are those that the headers declare, since only the headers were captured. A super-packet of IPv6 or IPv4 is
-/// below 64 KiB, so its header says its length.
+/// Lengths come from the headers, because tcpdump captured only the headers. A super-packet is below 64 KiB, so
+/// its header holds its length.
 fn packet(data: &[u8], realtime_ns: i64) -> Option<WirePacket> {
     let sliced = LaxSlicedPacket::from_ethernet(data).ok()?;
     let (from, to, ip_id, bytes, ttl_and_tos, whole) = match sliced.net.as_ref()? {
