@@ -1,7 +1,8 @@
-//! One viewer of two agents: what it takes, and how much goes through.
+//! Cost and throughput of one viewer with two agents.
 //!
-//! `cargo bench -p magscope-fleet --bench agents [-- EVENTS_A_SECOND SECONDS]`: generated traffic of two hosts, each kept by a memory of its own and read over
-//! mutual TLS on loopback. First at that rate each, then as fast as it goes. Processor time is that of the threads, as the kernel counts it.
+//! `cargo bench -p magscope-fleet --bench agents [-- EVENTS_A_SECOND SECONDS]`: generated traffic of two hosts,
+//! each with its own memory, read over mutual TLS on loopback. The first run uses this rate per host, the
+//! second the maximum. Processor time is that of the threads, as counted by the kernel.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -27,7 +28,7 @@ fn main() {
     run(None, seconds);
 }
 
-/// Batches of generated traffic, over and over.
+/// Batches of generated traffic, repeated.
 struct Traffic {
     batches: Vec<Batch>,
     at: usize,
@@ -125,7 +126,7 @@ fn run(rate: Option<u64>, seconds: u64) {
     );
     for (_, memory) in &servers {
         let holds = memory.holds();
-        // All was kept, or packets are alike.
+        // Either all packets are in memory, or packets are alike.
         let (packets, records) = (holds.packets.max(1) as f64, holds.came_records as f64);
         let each = records / holds.came_packets.max(1) as f64;
         println!(

@@ -1,4 +1,4 @@
-//! Where an agent is.
+//! Address of an agent.
 
 use crate::error::FleetError;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// The port of agents.
 pub const PORT: u16 = 6246;
 
-/// Where an agent is.
+/// Address of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// `web-1`, `web-1:6246`, `10.0.0.1`, `[2001:db8::1]:6246`: TLS.

@@ -1,20 +1,20 @@
-//! How many connections there may be, in all and for each key: an address, or an identity.
+//! Limits connections, in total and per key: an address or an identity.
 //!
-//! Two rules serve two kinds of peers. A peer without a known identity replaces another one: the connection that was idle longest, of the
-//! key that has the most. So connections that are only held open never keep anybody out. A peer with a known identity is refused beyond
-//! its share: nobody ends a connection of somebody else.
+//! Two rules apply. A peer without a known identity replaces another connection: the one idle longest of the
+//! key with the most. Idle connections therefore never block others. A peer with a known identity is refused
+//! above its share: no peer can end another's connection.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Upper bounds of connections.
+/// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
-    /// In all.
+    /// In total.
     pub total: usize,
-    /// Of one key.
+    /// Per key.
     pub each: usize,
 }
 
@@ -25,19 +25,19 @@ pub struct ConnectionLimiter(Arc<Mutex<Connections>>);
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    /// By their last activity, the oldest first.
+    /// Connections by last activity, oldest first.
     open: BTreeMap<u64, Open>,
 }
 
 #[derive(Debug)]
 struct Open {
     key: String,
-    /// Its peer has said nothing yet: such a connection ends before one that has.
+    /// True until the peer has sent data; such connections are replaced first.
     silent: bool,
     replaced: Arc<Notify>,
 }
 
-/// Permission for one connection, returned when it is dropped.
+/// Permit for one connection, returned on drop.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limiter: ConnectionLimiter,
@@ -58,23 +58,23 @@ pub fn address_key(ip: IpAddr) -> String {
 
 impl ConnectionLimiter {
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        // A panic elsewhere leaves no half-made table.
+        // A panic elsewhere leaves the table consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are open.
+    /// Number of open connections.
     pub fn open(&self) -> usize {
         self.connections().open.len()
     }
 
-    /// A permit, unless there are as many as may be.
+    /// A permit, or `None` at the limit.
     pub fn admit(&self, key: &str, most: Most) -> Option<ConnectionPermit> {
         let mut all = self.connections();
         let own = all.open.values().filter(|open| open.key == key).count();
         (own < most.each && all.open.len() < most.total).then(|| self.add(&mut all, key))
     }
 
-    /// A permit in any case; the second value says whether another connection has to end for it.
+    /// A permit in any case; the second value is true if another connection has to end.
     pub fn admit_or_replace(&self, key: &str, most: Most) -> (ConnectionPermit, bool) {
         let mut all = self.connections();
         let own = all.open.values().filter(|open| open.key == key).count();
@@ -102,7 +102,7 @@ impl ConnectionLimiter {
 }
 
 impl Connections {
-    /// Of one key the connection that ends first: the oldest silent one, else the oldest.
+    /// The connection of a key that is replaced first: the oldest silent one, else the oldest.
     fn idlest(&self, key: &str) -> Option<u64> {
         let of_key = || self.open.iter().filter(|(_, open)| open.key == key);
         of_key().find(|(_, open)| open.silent).or_else(|| of_key().next()).map(|(at, _)| *at)
@@ -124,7 +124,7 @@ impl ConnectionPermit {
         self.replaced.notified().await;
     }
 
-    /// Marks the connection as one whose peer has begun to speak.
+    /// Marks the connection as one whose peer has sent data.
     pub fn heard(&self) {
         if let Some(open) = self.limiter.connections().open.get_mut(&self.number) {
             open.silent = false;

@@ -1,6 +1,7 @@
-//! Streams that an agent works out for a client: journeys, the hops they passed, and sums over time.
+//! Streams that an agent computes for a client: journeys, their hops, and sums over time.
 //!
-//! The same correlator and the same tables as of a recording, over what the client may see, with a bounded memory a client.
+//! The correlator and tables are those of recordings, applied to the data that the client may read, with
+//! bounded memory per client.
 
 use crate::memory::{Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
@@ -22,25 +23,25 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Journeys in flight of one client at most: some 500 bytes each, and twice that while a table grows.
+/// Maximum number of journeys in flight per client: some 500 bytes each, and twice that while a table grows.
 const IN_FLIGHT: usize = 1 << 14;
-/// Flows of one client that are remembered.
+/// Maximum number of flows per client.
 const FLOWS: usize = 1 << 14;
-/// What the correlator of one client takes, and rows that are not sent yet, bytes.
+/// Memory of one client's correlator and unsent rows, bytes.
 const JOURNEYS_BYTES: u64 = 24 << 20;
-/// What sums over time take beside that, bytes: up to 32 periods with 4,096 groups each.
+/// Additional memory for sums over time, bytes: up to 32 periods with 4,096 groups each.
 const PERIODS_BYTES: u64 = 24 << 20;
-/// Between two looks at whether the client is still there, and between two messages where little comes.
+/// Interval between two checks for a disconnected client, and between two messages at low load.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a stretch of time is kept open for journeys that end late.
+/// Time for which a period accepts journeys that end late.
 const LATE_NS: u64 = 3_000_000_000;
 
-/// What the work for one client reserves, beside its queue and its filter, bytes.
+/// Memory reserved for one client's computation, without its queue and filter, bytes.
 pub fn work_bytes(table: Table) -> u64 {
     if table == Table::Periods { JOURNEYS_BYTES + PERIODS_BYTES } else { JOURNEYS_BYTES }
 }
 
-/// The columns as they are sent: names as texts, because not every client takes dictionaries that change.
+/// The transmitted columns: names as text, because some clients do not support changing dictionaries.
 pub fn schema(table: Table) -> SchemaRef {
     let plain = |field: &Arc<Field>| match field.data_type() {
         DataType::Dictionary(_, values) => Field::new(field.name(), (**values).clone(), field.is_nullable()),
@@ -49,10 +50,10 @@ pub fn schema(table: Table) -> SchemaRef {
     Arc::new(Schema::new(table.schema().fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
-/// Sends what a request asks for until its end, or until the client goes.
+/// Sends the requested rows until the end of the stream or of the client.
 pub fn run(memory: &Arc<Memory>, request: &Request, derived: Derived, sieve: Option<Sieve>, out: &Outbox) {
     if let Err(because) = send_all(memory, request, derived, sieve, out) {
-        // A limit is found below what reports it.
+        // The limit's error is nested in another.
         let stopped = because.downcast::<Stopped>().map_or_else(|e| Stopped::Failed(e.to_string()), |e| *e);
         out.fail(&stopped);
     }
@@ -108,12 +109,12 @@ fn send_all(
 /// The memory as a source, for one client.
 struct Pulled {
     reader: Reader,
-    /// The node, as far as the client may see it.
+    /// The node, restricted to the client's grants.
     info: NodeInfo,
-    /// What was announced before the place where it begins.
+    /// Announcements from before the start position.
     before: Option<Batch>,
     sieve: Option<Sieve>,
-    /// The number it ends with.
+    /// The sequence number of the end.
     end: Option<u64>,
     until_ns: Option<u64>,
     out: Outbox,

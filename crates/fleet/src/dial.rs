@@ -21,29 +21,30 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-/// How long anything may take before an agent counts as gone.
+/// Timeout for any answer of an agent.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest message of an agent, bytes.
+/// Maximum size of an agent's message, bytes.
 const LONGEST_MESSAGE: usize = 16 << 20;
-/// Longest that an agent may say of itself: names of hops, namespaces and cgroups.
+/// Maximum size of an agent's description, bytes: names of hops, namespaces and cgroups.
 const LONGEST_ABOUT: usize = 8 << 20;
 
-/// By which certificate a viewer is known, and whom it trusts.
+/// The viewer's certificate and its authorities.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Where the files are.
+    /// The folder of the files.
     pub folder: Folder,
-    /// Which certificate: `viewer-NAME`.
+    /// Name of the certificate: `viewer-NAME`.
     pub identity: String,
 }
 
-/// The half of a connection that is read, which remembers what broke it: the transport above says only that there is none.
+/// The read half of a connection; it stores the error of a failure, because the transport above only reports a
+/// closed connection.
 struct Heard<R> {
     inner: R,
     broke: Broke,
 }
 
-/// What broke a connection, if anything has.
+/// The error that broke a connection, if any.
 #[derive(Clone, Debug, Default)]
 pub struct Broke(Arc<Mutex<Option<(String, Likely)>>>);
 
@@ -51,14 +52,14 @@ impl Broke {
     fn by(&self, error: &io::Error) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if slot.is_none() {
-            // What TLS says of a line that ends without a word is a lecture.
+            // rustls has a long message for an unexpected end of file
             let ended = error.kind() == io::ErrorKind::UnexpectedEof;
             let because = if ended { "the line broke off".to_owned() } else { error.to_string() };
             *slot = Some((because, likely(error)));
         }
     }
 
-    /// The same in a few words.
+    /// A short form of [`Self::explain`].
     pub fn because(&self, address: &Address, status: &Status) -> String {
         match self.explain(address, status) {
             FleetError::Connect { because, .. } | FleetError::Refused { because, .. } => because,
@@ -66,7 +67,7 @@ impl Broke {
         }
     }
 
-    /// What the error of a call comes from.
+    /// The cause of a failed call.
     pub fn explain(&self, address: &Address, status: &Status) -> FleetError {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).clone() {
             Some((because, likely)) => FleetError::Connect { address: address.to_string(), because, likely },
@@ -75,32 +76,32 @@ impl Broke {
     }
 }
 
-/// An agent that answers.
+/// A connected agent.
 pub struct Dialed {
-    /// To ask it.
+    /// The RPC client.
     pub client: FlightServiceClient<Channel>,
-    /// What it says of itself.
+    /// The agent's description.
     pub about: About,
-    /// What breaks the connection, later.
+    /// The error that breaks the connection later.
     pub broke: Broke,
 }
 
-/// Connects, and asks the agent what it is.
+/// Connects and requests the agent's description.
 pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Result<Dialed, FleetError> {
     let late = || failed(address, &"it does not answer", Likely::Nobody);
     let reached = tokio::time::timeout(PATIENCE, reach(address, credentials)).await;
     let (io, first) = reached.map_err(|_| late())??;
-    // Connected already: the transport is told of it once, and never dials by itself.
+    // The transport receives this connection once and never dials by itself.
     let broke = Broke::default();
     let (read, write) = tokio::io::split(io);
-    // What was read already comes first.
+    // Data that is read already precedes the rest.
     let read = Heard { inner: Cursor::new(first).chain(read), broke: broke.clone() };
     let mut once = Some(TokioIo::new(tokio::io::join(read, write)));
     let connector = tower::service_fn(move |_| {
         let io = once.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
         std::future::ready(io)
     });
-    // The name of an agent is checked by TLS; to HTTP it means nothing.
+    // TLS checks the agent's name; HTTP ignores it.
     let endpoint = Endpoint::from_static("http://agent");
     let channel = tokio::time::timeout(PATIENCE, endpoint.connect_with_connector(connector)).await;
     let channel = channel.map_err(|_| late())?.map_err(|error| failed(address, &error, likely(&error)))?;
@@ -110,7 +111,7 @@ pub async fn dial(address: &Address, credentials: Option<&Credentials>) -> Resul
 }
 
 impl Dialed {
-    /// What it says of itself by now.
+    /// Requests the current description.
     pub async fn ask(&mut self, address: &Address) -> Result<About, FleetError> {
         self.about = ask(&self.client, &self.broke, address).await?;
         Ok(self.about.clone())
@@ -151,7 +152,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
     }
 }
 
-/// Connects; with what was read on the way.
+/// Connects; returns the connection and the data read so far.
 async fn reach(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -176,8 +177,9 @@ async fn reach(
             let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
             let broken = |error: io::Error| failed(address, &error, likely(&error));
             let mut stream = stream.map_err(broken)?;
-            // With TLS 1.3 this end is done before the agent has looked at its certificate. An agent that lets it in speaks first, as
-            // HTTP/2 wants it; one that does not says why, and that is lost if anything is written meanwhile.
+            // With TLS 1.3 the client finishes before the agent has checked its certificate. An agent that
+            // accepts it sends first, as HTTP/2 requires. Another sends the reason, which a concurrent write
+            // would lose.
             let mut first = vec![0; 1024];
             let read = stream.read(&mut first).await.map_err(broken)?;
             if read == 0 {
@@ -193,7 +195,7 @@ fn failed(address: &Address, because: &dyn std::fmt::Display, likely: Likely) ->
     FleetError::Connect { address: address.to_string(), because: because.to_string(), likely }
 }
 
-/// What an agent's refusal means.
+/// The meaning of an agent's refusal.
 fn refused(address: &Address, status: &Status) -> FleetError {
     let address_text = address.to_string();
     match status.code() {
@@ -209,7 +211,7 @@ fn refused(address: &Address, status: &Status) -> FleetError {
     }
 }
 
-/// The innermost of a chain of errors, which says most.
+/// The innermost error of a chain, which is the most specific.
 fn said(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -218,7 +220,7 @@ fn said(error: &(dyn Error + 'static)) -> String {
     innermost.to_string()
 }
 
-/// Which of the two is at fault, as far as TLS tells.
+/// The side at fault, according to the TLS error.
 pub(crate) fn likely(error: &(dyn Error + 'static)) -> Likely {
     let mut at: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = at {

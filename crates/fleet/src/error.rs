@@ -1,75 +1,75 @@
-//! What can go wrong between hosts.
+//! Errors between hosts.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something between hosts did not work.
+/// An error between hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// A file of certificates or keys.
+    /// Bad certificate or key file.
     #[error("{path}: {because}")]
     Key {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         because: String,
     },
-    /// Several certificates, any of which could be meant.
+    /// Several certificates match.
     #[error("{path} has several certificates: {}", names.join(", "))]
     Several {
         /// The folder.
         path: PathBuf,
-        /// Which there are.
+        /// Their names.
         names: Vec<String>,
     },
-    /// No certificate could be made.
+    /// A certificate could not be created.
     #[error("no certificate can be made for `{name}`: {because}")]
     Certificate {
-        /// For whom.
+        /// Its name.
         name: String,
         /// Why.
         because: String,
     },
-    /// An address that is none.
+    /// Invalid address.
     #[error("`{text}` is no address of an agent: {because}")]
     Address {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What would do.
+        /// The expected form.
         because: &'static str,
     },
-    /// Nobody is there, or nobody who is let in or may be trusted.
+    /// The peer is absent, rejects this host, or is not trusted.
     #[error("no connection with the agent at {address}: {because}")]
     Connect {
-        /// Where.
+        /// The address.
         address: String,
         /// Why.
         because: String,
-        /// What is most likely the matter.
+        /// The likely cause.
         likely: Likely,
     },
-    /// The agent does not do what it was asked for.
+    /// The agent refused a request.
     #[error("the agent at {address} refuses: {because}")]
     Refused {
-        /// Where.
+        /// The address.
         address: String,
-        /// What it says.
+        /// The agent's reason.
         because: String,
     },
-    /// No server of a bus is there, lets us in, or does what it was asked for.
+    /// Every server of a bus is absent, rejects this host, or refused a request.
     #[error("no connection with the bus at {address}: {because}")]
     Bus {
-        /// Where.
+        /// The address.
         address: String,
         /// Why.
         because: String,
-        /// What is most likely the matter.
+        /// The likely cause.
         likely: Likely,
     },
     /// Another agent publishes as this host.
     #[error("at {address} another agent publishes as `{host}`")]
     Taken {
-        /// Where.
+        /// The address.
         address: String,
         /// The name.
         host: String,
@@ -77,7 +77,7 @@ pub enum FleetError {
     /// A socket could not be made.
     #[error("cannot listen at {address}: {because}")]
     Listen {
-        /// Where.
+        /// The address.
         address: String,
         /// Why.
         because: String,
@@ -87,16 +87,16 @@ pub enum FleetError {
     Start(#[from] io::Error),
 }
 
-/// What is most likely the matter with a connection.
+/// The likely cause of a connection error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Likely {
-    /// Nobody listens there.
+    /// The port is closed.
     Nobody,
     /// The agent's certificate is not what was expected.
     Agent,
     /// The viewer's certificate is not what the agent lets in.
     Viewer,
-    /// No agent has ever come there.
+    /// No agent has ever published there.
     NoAgent,
     /// None of these.
     #[default]

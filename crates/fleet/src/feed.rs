@@ -1,4 +1,4 @@
-//! One client's stream: a thread that reads the memory at its own place and sends as fast as its client takes it.
+//! One client's stream: a thread that reads the memory at its own position, at the speed of its client.
 
 use crate::memory::{Kept, MAX_ROWS, Memory, Next, Reader};
 use crate::outbox::{Outbox, Stopped};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks at whether the client is still there.
+/// Interval between two checks for a disconnected client.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A client's stream.
@@ -33,10 +33,10 @@ impl From<ArrowError> for Stopped {
 }
 
 impl Feed {
-    /// Of this memory, for this request.
+    /// A stream of this memory for this request.
     ///
     /// # Errors
-    /// Where Arrow was built without what packets need.
+    /// Arrow lacks a feature that packets need.
     pub fn new(
         memory: Arc<Memory>,
         request: Request,
@@ -48,7 +48,7 @@ impl Feed {
         Ok(Feed { memory, request, give, sieve, out, packer, batch: Batch::default() })
     }
 
-    /// Sends until its end, or until the client goes.
+    /// Sends until the end of the stream or of the client.
     pub fn run(mut self) {
         if let Err(because) = self.send_all() {
             self.out.fail(&because);
@@ -80,7 +80,7 @@ impl Feed {
         }
     }
 
-    /// What was announced before the place where it begins.
+    /// Sends the announcements from before the start position.
     fn announced(&mut self, reader: &Reader, before: &[Arc<Kept>]) -> Result<(), Stopped> {
         let mut flows: BTreeMap<FlowId, Flow> = BTreeMap::new();
         let mut tasks: BTreeMap<(u32, u32), Task> = BTreeMap::new();
@@ -131,7 +131,7 @@ impl Feed {
             Give::Packets if self.batch.is_empty() => None,
             Give::Packets => Some(self.packer.packet(place, &self.batch)?),
             Give::Rows(table) => self.packer.rows(table, &self.batch)?,
-            // Worked out elsewhere.
+            // Computed elsewhere.
             Give::Flat(_) => None,
         };
         message.map_or(Ok(()), |message| self.send(&Bytes::from(message)))
@@ -142,7 +142,7 @@ impl Feed {
     }
 }
 
-/// Metadata and body of a whole message, which Flight sends apart.
+/// Metadata and body of a message, which Flight sends separately.
 pub fn parts(message: &Bytes) -> Option<(Bytes, Bytes)> {
     let length = u32::from_le_bytes(*message.get(4..)?.first_chunk()?) as usize;
     let end = length.checked_add(8).filter(|end| *end <= message.len())?;

@@ -1,58 +1,58 @@
-//! What a viewer may see, as its certificate says.
+//! Grants of a viewer, from its certificate.
 
 use magscope_core::{Hop, HopSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// What every name of ours in a certificate begins with.
+/// Prefix of all names of this program in a certificate.
 const OURS: &str = "magnet-scope:";
-/// The name of a viewer, with its limits behind it.
+/// The name of a viewer, followed by its limits.
 const VIEWER: &str = "magnet-scope:viewer";
-/// The name of a relay: it reads all, and holds its own viewers to their certificates.
+/// The name of a relay: a relay reads everything and applies its viewers' certificates.
 pub const RELAY: &str = "magnet-scope:relay";
 
 /// Limits on a viewer; none by default. Written as a URI among a certificate's names:
 /// `magnet-scope:viewer?no-payload&hops=dev.xmit,dev.recv&containers=4fa2`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// No bytes of payload, and no values of custom probes, which could be some.
+    /// No payload bytes, and no values of custom probes, which may be payload.
     pub no_payload: bool,
-    /// These hops only.
+    /// Only these hops.
     pub hops: Option<HopSet>,
-    /// What processes of these containers do, by a part of the names of their cgroups.
+    /// Only processes of these containers, by a substring of their cgroup names.
     pub containers: Vec<String>,
 }
 
-/// A text says nothing about what a viewer may see.
+/// The text is no valid grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` limits no viewer: write `no-payload`, `hops=NAME,…` or `containers=ID,…`, each once")]
 pub struct BadGrant(String);
 
-/// Why a certificate lets its holder read nothing.
+/// Reason why a certificate permits no reading.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGrant {
-    /// It is a host's, or somebody else's.
+    /// The certificate belongs to a host or to another system.
     #[error("its certificate is neither a viewer's nor a relay's")]
     None,
-    /// Which one holds is not clear.
+    /// Several permissions are ambiguous.
     #[error("its certificate has several permissions")]
     Several,
-    /// It was meant as a limit.
+    /// The limit is invalid.
     #[error(transparent)]
     Bad(#[from] BadGrant),
 }
 
 impl Grants {
-    /// Whether a cgroup with this path is granted.
+    /// True if the cgroup at this path is granted.
     pub fn grant_cgroup(&self, path: &str) -> bool {
         let named = |id: &String| path.split('/').any(|part| part.contains(id.as_str()));
         self.containers.is_empty() || self.containers.iter().any(named)
     }
 
-    /// What the names of a certificate grant. Exactly one of them has to be a viewer's or a relay's permission.
+    /// The grants in the names of a certificate. Exactly one name must be a viewer's or a relay's permission.
     ///
     /// # Errors
-    /// There is none, there are several, or it is not understood.
+    /// There is no permission, there are several, or it is invalid.
     pub fn of_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<Self, NoGrant> {
         let mut ours = names.filter(|name| name.starts_with(OURS));
         match (ours.next(), ours.next()) {

@@ -1,4 +1,4 @@
-//! Batches on their way from what reads a host to whoever looks at it: a source, and its other end.
+//! Queue of batches from a host's reader to the consumer: a source, and its feeding end.
 
 use crate::remote::Ticker;
 use magscope_core::Batch;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-/// Batches that wait to be looked at.
+/// Maximum number of queued batches.
 const WAITING: usize = 16;
 
-/// A host as a source. It ends with its ticker, or when nothing more is given.
+/// A host as a source. The source ends with its ticker or its feeder.
 pub struct Inbox {
     info: NodeInfo,
     batches: Receiver<Batch>,
@@ -20,7 +20,7 @@ pub struct Inbox {
     over: Arc<AtomicBool>,
 }
 
-/// What gives it its batches.
+/// The feeding end.
 pub struct Feeder {
     give: SyncSender<Batch>,
     ticker: Ticker,
@@ -28,7 +28,7 @@ pub struct Feeder {
 }
 
 impl Inbox {
-    /// One of this host, and what feeds it.
+    /// A source of this host, and its feeder.
     pub fn new(info: NodeInfo, ticker: Ticker) -> (Self, Feeder) {
         let (give, batches) = sync_channel(WAITING);
         let over = Arc::new(AtomicBool::new(false));
@@ -36,12 +36,12 @@ impl Inbox {
         (Inbox { info, batches, ticker, over }, feeder)
     }
 
-    /// What tells of its connection.
+    /// The ticker of its connection.
     pub fn ticker(&self) -> &Ticker {
         &self.ticker
     }
 
-    /// What is raised when nothing more is given, or taken.
+    /// Flag set when the feeder or the reader has ended.
     pub fn over(&self) -> &Arc<AtomicBool> {
         &self.over
     }
@@ -79,7 +79,8 @@ impl Source for Inbox {
 }
 
 impl Feeder {
-    /// Gives a batch to the reader, as soon as there is room; whether there is a reader. What it does not take stays where it comes from.
+    /// Queues a batch as soon as there is room; returns false without a reader. Unqueued data stays at its
+    /// origin.
     pub async fn hand_over(&self, mut batch: Batch) -> bool {
         loop {
             match self.give.try_send(batch) {
@@ -94,19 +95,19 @@ impl Feeder {
         }
     }
 
-    /// Whether nobody reads it any more.
+    /// True if there is no reader any more.
     pub fn is_stopped(&self) -> bool {
         self.ticker.is_stopped() || self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until nobody does.
+    /// Waits for the end of the reader.
     pub async fn stopped(&self) {
         while !self.is_stopped() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Says something about the connection.
+    /// Reports news about the connection.
     pub fn tell(&self, text: String, bad: bool) {
         self.ticker.tell(text, bad);
     }

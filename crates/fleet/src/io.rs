@@ -1,7 +1,7 @@
-//! What connections are to those who use them, whatever they go over.
+//! Abstraction of connections over any transport.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}

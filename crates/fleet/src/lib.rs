@@ -1,20 +1,23 @@
-//! Agents and their viewers: captures of several hosts, over the network, live.
+//! Agents and viewers: live captures of several hosts over the network.
 //!
-//! An agent keeps the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow Flight: `server` answers,
-//! `feed` is one client's stream, `derived` one of journeys or sums, `sieve` what that client asked for, `rows` what it
-//! may see of that ([`Grants`]), `owners` whose sockets and flows are. A viewer reads an agent as any
-//! other source ([`Remote`]). Where many agents and viewers meet, `bus` stands between them: what an agent publishes ([`Publisher`]) and a viewer takes from there
-//! ([`Subscriber`]). Who may connect is a matter of `link`, `dial` and [`pki`], how many of `connections` ([`ConnectionLimiter`]), and what
-//! all readers may take of `readers`.
+//! An agent stores the last minutes of its capture as packets ([`memory`](Memory)) and serves them by Arrow
+//! Flight. `server` answers calls, `feed` is one client's stream, `derived` one of journeys or sums. `sieve`
+//! applies the client's filters, `rows` its grants ([`Grants`]), and `owners` maps sockets and flows to
+//! processes.
+//!
+//! A viewer reads an agent as any other source ([`Remote`]). For many agents and viewers, `bus` connects
+//! publishers ([`Publisher`]) and subscribers ([`Subscriber`]). `link`, `dial` and [`pki`] authenticate peers.
+//! `connections` limits their number ([`ConnectionLimiter`]), `readers` the memory of all readers.
 //!
 //! # Modules
 //!
-//! - Agent: `memory` keeps packets; `feed` is one client's stream; `sieve` applies what the client asked for (`request`) and may see
-//!   (`grants`); `server` answers Flight calls; `link` decides who is let in.
-//! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `lobby` discovers hosts at the start and later; `address`.
+//! - Agent: `memory` stores packets; `feed` is one client's stream; `sieve` applies the client's request
+//!   (`request`) and grants (`grants`); `server` answers Flight calls; `link` authenticates clients.
+//! - Viewer: `dial` and `remote` read an agent as a source; `inbox` queues; `lobby` discovers hosts at the
+//!   start and later; `address`.
 //! - `pki`: makes and reads certificates.
-//! - `bus/`: `publish` reads the memory as a viewer does; `split` divides the stream by connection into 64 buckets (pure); `subscribe` and
-//!   `gather` put it together again and count what is missing.
+//! - `bus/`: `publish` reads the memory as a viewer does; `split` divides the stream by connection into 64
+//!   buckets (pure); `subscribe` and `gather` reassemble it and count losses.
 
 mod address;
 mod bus;

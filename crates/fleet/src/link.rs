@@ -1,4 +1,4 @@
-//! Connections: who may come in, over what, and how many at a time.
+//! Incoming connections: authentication, transports, and limits.
 
 use crate::connections::{ConnectionLimiter, ConnectionPermit, Most, address_key};
 use crate::grants::Grants;
@@ -22,31 +22,32 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// How long a handshake may take: first TLS, then the greeting of HTTP/2.
+/// Timeout of a handshake: first TLS, then the HTTP/2 preface.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// Handshakes under way at each place, and those of one address. They take no place of a known identity.
+/// Maximum number of pending handshakes per listener, and per address. They use no permit of a known identity.
 const HANDSHAKES: Most = Most { total: 256, each: 64 };
-/// Connections of known identities at each place: at least, and for each host of a relay.
+/// Maximum number of connections of known identities per listener: base value, and per host of a relay.
 const CONNECTIONS: (usize, usize) = (64, 16);
-/// Bytes of the greeting of HTTP/2: its preface, and the header of the first frame.
+/// Size of the HTTP/2 preface and of the first frame header, bytes.
 const GREETING: usize = 24 + 9;
-/// The kernel's buffer to one client, bytes; the kernel takes twice as much. Its own choice grows to megabytes for a client that is slow.
+/// Send buffer of a client's socket, bytes; the kernel doubles the value. The kernel's autotuning would use
+/// megabytes for a slow client.
 const SEND_BUFFER: usize = 512 << 10;
-/// After a socket could not accept: out of file descriptors, most likely.
+/// Pause after a failed accept, mostly for lack of file descriptors.
 const RECOVERY: Duration = Duration::from_millis(200);
 
-/// A place that an agent listens at.
+/// A listener of an agent.
 pub enum Listen {
     /// TCP with TLS at both ends, by these keys.
     Tls(net::TcpListener, Folder, String),
-    /// A Unix socket: root, and the user that the agent belongs to.
+    /// A Unix socket for root and the agent's user.
     Unix(StdUnixListener),
-    /// Plain TCP, on loopback alone: every user of this host may come.
+    /// Plain TCP on loopback: every user of this host may connect.
     Loopback(net::TcpListener),
 }
 
 impl Listen {
-    /// Where it is.
+    /// The address.
     pub fn address(&self) -> String {
         match self {
             Self::Tls(listener, ..) => listener.local_addr().map_or_else(|e| e.to_string(), |a| a.to_string()),
@@ -62,20 +63,20 @@ impl Listen {
     }
 }
 
-/// A connection whose other end is known.
+/// A connection with an authenticated peer.
 pub struct Link {
     io: Box<dyn Io>,
     peer: Peer,
-    /// Until when the greeting must have come, and how much of it has.
+    /// Deadline of the preface, and the number of bytes received.
     greeting: Option<(Pin<Box<Sleep>>, usize)>,
     _permit: ConnectionPermit,
 }
 
-/// Says what happened to people, a line at a time.
+/// Prints a message for the user, one line at a time.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Listens, and hands over connections as they come. Each place has limits of its own, so that a peer that is let in without a certificate
-/// takes no other's permit.
+/// Listens and delivers authenticated connections. Each listener has separate limits, so that peers without a
+/// certificate use no other's permits.
 ///
 /// # Errors
 /// A listener that cannot be used.
@@ -115,9 +116,9 @@ pub fn links(
 struct Door {
     give: Sender<io::Result<Link>>,
     hosts: Arc<Hosts>,
-    /// By address.
+    /// Limiter by address.
     handshakes: ConnectionLimiter,
-    /// By identity.
+    /// Limiter by identity.
     connections: ConnectionLimiter,
     log: Arc<PeerLog>,
 }
@@ -188,7 +189,7 @@ impl Door {
         loop {
             let (stream, from) = accept(&listener).await;
             if is_loopback(from.ip()) {
-                // Every user and every loopback address is one identity: nothing tells them apart.
+                // Every user and every loopback address is one identity, because they are indistinguishable.
                 let peer = Peer { name: "loopback".to_owned(), grants: Grants::default() };
                 self.enter(Box::new(stream), peer).await;
             }
@@ -206,19 +207,20 @@ impl Door {
             });
         };
         let greeting = Some((Box::pin(sleep_until(Instant::now() + HANDSHAKE)), 0));
-        // Fails only where the server has ended.
+        // Fails only after the end of the server.
         let _ = self.give.send(Ok(Link { io, peer, greeting, _permit: permit })).await;
     }
 }
 
-/// The next connection by TCP.
+/// Accepts the next TCP connection.
 async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         let Ok((stream, from)) = listener.accept().await else {
             tokio::time::sleep(RECOVERY).await;
             continue;
         };
-        // Without it messages only wait a little for each other, and without a bound the kernel has one of its own.
+        // Failures are harmless: small messages are delayed a little, and the kernel has a default buffer
+        // limit.
         let _ = stream.set_nodelay(true);
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
         return (stream, from);
@@ -227,14 +229,14 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 
 /// Why a handshake failed.
 enum NoHandshake {
-    /// The peer's words, or their absence.
+    /// The peer's error, or a timeout.
     Peer(String),
     /// The certificates or the list of this host.
     OwnFiles(String),
 }
 
-/// The handshake of TLS. Certificates and the list of revoked ones are read when a client has said what it wants: a connection without a
-/// word costs no work, and a client that was revoked a moment ago is not let in.
+/// TLS handshake. Certificates and the revocation list are read after the client's hello: a silent connection
+/// causes no work, and a new revocation takes effect at once.
 async fn handshake(
     stream: TcpStream,
     folder: &Folder,
@@ -248,7 +250,7 @@ async fn handshake(
     greeted.into_stream(Arc::new(config)).await.map_err(peer)
 }
 
-/// Whether only this host can come from there.
+/// True for addresses that only this host can use.
 pub fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }

@@ -1,4 +1,5 @@
-//! Hosts as they come: those that answer at once, and later who was away then, was booted anew, or has joined a relay or a bus.
+//! Host discovery: hosts that answer at the start, and later ones. Later hosts were away, rebooted, or joined a
+//! relay or a bus.
 
 use crate::address::Address;
 use crate::bus::{BusPlace, BusWish};
@@ -15,26 +16,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Between two looks at who is at a place.
+/// Interval between two queries of a place.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Hosts of all places together, those that have gone as well: whoever is asked can name as many as it likes.
+/// Maximum number of hosts over all places, including ended ones: a peer can report any number of hosts.
 const MOST_HOSTS: usize = 1024;
-/// Hosts that have come and were not yet taken in.
+/// Maximum number of discovered hosts that wait for the caller.
 const WAITING: usize = 16;
 
-/// A host that is read.
+/// A discovered host.
 pub struct Host {
     source: Box<dyn Source + Send>,
     asked_as: Option<String>,
 }
 
 impl Host {
-    /// One that nobody asked for by a name.
+    /// A host that the user did not name.
     pub fn new(source: impl Source + Send + 'static) -> Self {
         Host { source: Box::new(source), asked_as: None }
     }
 
-    /// The name or address by which it was asked for, where that means this host alone.
+    /// The name or address in the user's request, if it denotes this host alone.
     pub fn asked_as(&self) -> Option<&str> {
         self.asked_as.as_deref()
     }
@@ -50,11 +51,11 @@ impl Source for Host {
     }
 }
 
-/// Somewhere that hosts are found: an agent's or a relay's address, a bus.
+/// A source of hosts: the address of an agent or a relay, or a bus.
 pub trait Place: Send {
-    /// What it is called.
+    /// Name for messages.
     fn name(&self) -> String;
-    /// Asks who is there, and begins to read those who are not known. What it has to say beside that it tells the ticker.
+    /// Queries the hosts and starts to read new ones. The ticker receives further messages.
     fn look(
         &mut self,
         runtime: &Runtime,
@@ -63,7 +64,7 @@ pub trait Place: Send {
     ) -> Result<Vec<Host>, FleetError>;
 }
 
-/// Where hosts come in. It ends them all when it goes.
+/// Discovery of hosts. A drop ends all of them.
 pub struct Lobby {
     ticker: Ticker,
     arrivals: Receiver<Host>,
@@ -71,11 +72,11 @@ pub struct Lobby {
 }
 
 impl Lobby {
-    /// Connects to all agents and relays, and to a bus, and gives the hosts of those that are there, in the order they were named; who does
-    /// not answer yet is waited for.
+    /// Connects to all agents, relays and a bus, and returns the available hosts in the order of the request.
+    /// Hosts without an answer are retried later.
     ///
     /// # Errors
-    /// Nobody is there at all; or somebody does not let this viewer in, or cannot be trusted.
+    /// No host is available; or a peer rejects this viewer or is not trusted.
     pub fn enter(wishes: &[Wish], bus: Option<&BusWish>) -> Result<(Vec<Host>, Self), FleetError> {
         let agents = wishes.iter().map(|wish| Box::new(AgentPlace::new(wish.clone())) as Box<dyn Place>);
         let bus = bus.map(|wish| Box::new(BusPlace::new(wish.clone())) as Box<dyn Place>);
@@ -95,7 +96,7 @@ impl Lobby {
         }
         let (mut there, mut away) = (Vec::new(), Vec::new());
         for (name, came) in firsts {
-            // A thread that failed has nobody behind it.
+            // A failed thread has no hosts.
             match came.recv().unwrap_or(Ok(Vec::new())) {
                 Ok(hosts) => there.extend(hosts),
                 Err(error) if is_away(&error) => away.push((name, error)),
@@ -117,18 +118,18 @@ impl Lobby {
         Ok((there, lobby))
     }
 
-    /// One that has come since.
+    /// A host discovered since the last call.
     pub fn arrived(&self) -> Option<Host> {
         self.arrivals.try_recv().ok()
     }
 
-    /// What tells of all their connections, and ends them.
+    /// The ticker of all connections; it also stops them.
     pub fn ticker(&self) -> &Ticker {
         &self.ticker
     }
 }
 
-/// Whether it can still come.
+/// True if the host may still become available.
 fn is_away(error: &FleetError) -> bool {
     matches!(
         error,
@@ -140,10 +141,10 @@ fn is_away(error: &FleetError) -> bool {
 impl Drop for Lobby {
     fn drop(&mut self) {
         self.ticker.stop();
-        // Those who wait to be let in, and who wait behind them.
+        // Discard waiting hosts, so that blocked threads continue.
         while self.arrivals.try_recv().is_ok() {}
         for thread in self.threads.drain(..) {
-            // Nobody is left who could be told that it failed.
+            // No receiver remains for an error.
             let _ = thread.join();
         }
     }
@@ -152,7 +153,7 @@ impl Drop for Lobby {
 /// The hosts of one place that are being read.
 pub struct Guests {
     known: Vec<Known>,
-    /// Hosts that have come, at whatever place.
+    /// Number of hosts over all places.
     hosts: Arc<AtomicUsize>,
 }
 
@@ -163,13 +164,13 @@ struct Known {
 }
 
 impl Guests {
-    /// Whether this boot of a host is being read.
+    /// True if this boot of a host is being read.
     pub fn knows(&self, host: &str, boot_id: &str) -> bool {
         let mut reads = self.known.iter().filter(|known| !known.ended.load(Ordering::Relaxed));
         reads.any(|known| known.host == host && known.boot_id == boot_id)
     }
 
-    /// Makes room for one more of a place, or says that there is none.
+    /// Reserves room for one more host, or returns an error at the limit.
     pub fn make_room(&self, place: String, host: &str) -> Result<(), FleetError> {
         if self.hosts.fetch_add(1, Ordering::Relaxed) < MOST_HOSTS {
             return Ok(());
@@ -179,7 +180,7 @@ impl Guests {
         Err(FleetError::Refused { address: place, because })
     }
 
-    /// One is read, until it has ended.
+    /// Registers a host until its end.
     pub fn add(&mut self, host: &str, boot_id: &str, ended: Arc<AtomicBool>) {
         self.known.retain(|known| !known.ended.load(Ordering::Relaxed));
         self.known.push(Known { host: host.to_owned(), boot_id: boot_id.to_owned(), ended });
@@ -189,7 +190,7 @@ impl Guests {
 /// One agent or relay.
 struct AgentPlace {
     wish: Wish,
-    /// The connection over which it is asked.
+    /// The connection for queries.
     line: Option<Dialed>,
 }
 
@@ -219,7 +220,7 @@ impl Place for AgentPlace {
             }
             None => self.line.insert(runtime.block_on(dial(address, credentials))?).about.clone(),
         };
-        // A relay's hosts are known by their own names.
+        // The hosts of a relay have names of their own.
         let asked_as = match address {
             Address::Host { host, .. } if about.hosts.len() == 1 => Some(host.clone()),
             _ => None,
@@ -239,22 +240,22 @@ impl Place for AgentPlace {
     }
 }
 
-/// Where the hosts of one place come in.
+/// Discovery thread of one place.
 struct Door {
     place: Box<dyn Place>,
     guests: Guests,
     ticker: Ticker,
     give: SyncSender<Host>,
-    /// What was told last to be the matter.
+    /// The last reported error.
     said: Option<String>,
 }
 
 impl Door {
     fn stand(mut self, runtime: &Runtime, first: &Sender<Result<Vec<Host>, FleetError>>) {
-        // Fails only where nobody wants to know any more.
+        // Fails only without a receiver.
         let _ = first.send(self.look(runtime));
         loop {
-            // Within the runtime, which keeps the connection meanwhile.
+            // Within the runtime, which services the connection meanwhile.
             runtime.block_on(async {
                 tokio::select! { () = tokio::time::sleep(PAUSE) => {}, () = self.ticker.stopped() => {} }
             });
@@ -277,7 +278,7 @@ impl Door {
         self.place.look(runtime, &mut self.guests, &self.ticker)
     }
 
-    /// Gives a host to whoever reads, as soon as there is room; whether anybody does.
+    /// Queues a host as soon as there is room; returns false without a receiver.
     fn let_in(&self, mut host: Host) -> bool {
         loop {
             match self.give.try_send(host) {
@@ -292,7 +293,7 @@ impl Door {
         }
     }
 
-    /// Says what is the matter, once. That a host is away its own connection tells.
+    /// Reports an error once. A host's own connection reports its outage.
     fn tell(&mut self, error: &FleetError) {
         let text = error.to_string();
         let away = matches!(error, FleetError::Connect { likely: Likely::Unknown, .. }) || is_away(error);

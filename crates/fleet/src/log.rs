@@ -1,6 +1,7 @@
-//! Messages about peers, counted where they repeat: who can connect can cause a message, so the log is bounded.
+//! Messages about peers, with counts for repetitions: any client can cause a message, so the log is bounded.
 //!
-//! A failure of this host's own files is counted by its reason. A peer cannot choose the reason, so the reasons are few.
+//! A failure of this host's own files is counted by its reason. A peer cannot choose the reason, so the reasons
+//! are few.
 
 use crate::link::Tell;
 use std::collections::BTreeMap;
@@ -10,17 +11,17 @@ use std::time::{Duration, Instant};
 
 /// Messages of one kind that are written in each period.
 const LINES: u64 = 10;
-/// The period; then the rest is written as a count.
+/// Length of a period; further messages become a count.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Kinds of messages. Each has a bound of its own, so that a flood of one kind hides no other.
+/// Kinds of messages. Each has its own bound, so that a flood of one kind hides no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A connection whose peer is not known was refused.
+    /// A connection of an unauthenticated peer was refused.
     Stranger,
-    /// A connection was refused, because this host's own files serve nobody; the reason is as before.
+    /// A connection was refused because of this host's own files, for the same reason as before.
     OwnFiles,
-    /// A known peer was refused.
+    /// An authenticated peer was refused.
     Refused,
     /// A stream began.
     Began,
@@ -32,7 +33,7 @@ pub enum Kind {
 pub struct PeerLog {
     tell: Tell,
     kinds: Mutex<BTreeMap<Kind, Count>>,
-    /// The last reason why this host's own files served nobody.
+    /// The last failure of this host's own files.
     own_files: Mutex<Option<String>>,
 }
 
@@ -63,7 +64,7 @@ impl PeerLog {
         self.say_at(Instant::now(), kind, text);
     }
 
-    /// Writes why this host's own files serve nobody. A new reason is written at once.
+    /// Reports a failure of this host's own files. A new reason is written at once.
     pub fn own_files_failed(&self, from: &dyn Display, reason: &str) {
         let text = || format!("{from} is not let in: {reason}");
         let mut last = self.own_files.lock().unwrap_or_else(PoisonError::into_inner);

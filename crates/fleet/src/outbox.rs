@@ -1,4 +1,4 @@
-//! The way of a stream's messages to its client, and the account of the memory that the stream takes.
+//! Sends a stream's messages to its client and accounts for the stream's memory.
 
 use crate::feed::parts;
 use crate::readers::{Exhausted, ReaderPermit};
@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc::Sender;
 use tonic::Status;
 
-/// Copies of a message at most: one waits, one is with the transport, and one is written out for the wire.
+/// Maximum copies of a message: one waits, one is in the transport, one is serialised for the wire.
 const COPIES: u64 = 3;
 
-/// Where a stream's messages go. Clones are of the same stream.
+/// The output of a stream. Clones belong to the same stream.
 #[derive(Clone)]
 pub struct Outbox {
     out: Sender<Result<FlightData, Status>>,
     account: Account,
 }
 
-/// What one stream takes of the budget; it is returned with the last clone.
+/// One stream's share of the budget, returned with the last clone.
 #[derive(Clone)]
 pub struct Account(Arc<Mutex<Held>>);
 
@@ -30,13 +30,13 @@ struct Held {
     table_bytes: u64,
 }
 
-/// Why a stream ends before its end.
+/// Reason for an early end of a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// The client has gone.
     #[error("the client has gone")]
     Gone,
-    /// Its memory would exceed a limit.
+    /// The memory would exceed a limit.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
     /// Something else failed.
@@ -46,7 +46,7 @@ pub enum Stopped {
 
 impl Account {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // A panic elsewhere leaves no half-made account.
+        // A panic elsewhere leaves the account consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,18 +59,18 @@ impl Account {
 }
 
 impl Outbox {
-    /// Sends there, within what `permit` allows.
+    /// An output within the limits of `permit`.
     pub fn new(out: Sender<Result<FlightData, Status>>, permit: ReaderPermit) -> Self {
         let held = Held { permit, message_bytes: 0, table_bytes: 0 };
         Outbox { out, account: Account(Arc::new(Mutex::new(held))) }
     }
 
-    /// The account, for who keeps messages after this is dropped.
+    /// The account, for holders of messages after this value is dropped.
     pub fn account(&self) -> Account {
         self.account.clone()
     }
 
-    /// Whether the client has gone.
+    /// True if the client has disconnected.
     pub fn is_closed(&self) -> bool {
         self.out.is_closed()
     }
@@ -83,7 +83,7 @@ impl Outbox {
         self.account.change(|held| held.table_bytes = bytes)
     }
 
-    /// Sends a whole Arrow message, as soon as the client takes it.
+    /// Sends an Arrow message as soon as the client accepts it.
     ///
     /// # Errors
     /// [`Stopped`].
@@ -101,7 +101,7 @@ impl Outbox {
             Stopped::Exhausted(_) => Status::resource_exhausted(because.to_string()),
             Stopped::Failed(_) => Status::internal(because.to_string()),
         };
-        // Fails only where the client has gone meanwhile.
+        // Fails only if the client has disconnected meanwhile.
         let _ = self.out.blocking_send(Err(status));
     }
 }

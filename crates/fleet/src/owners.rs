@@ -1,13 +1,14 @@
-//! Whose sockets and flows are: the processes that were seen using them.
+//! Maps sockets and flows to the processes that used them.
 
 use magscope_core::{Event, Flow, FlowId, Task};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Flows, tasks and sockets remembered, each. The agent's stream repeats itself, so what was forgotten comes back.
+/// Maximum number of flows, tasks and sockets, each. The agent repeats announcements, so evicted entries
+/// return.
 const MOST: usize = 1 << 16;
 
-/// What a stream has announced so far, and which thread uses which socket and flow. Bounded.
+/// Announced flows and tasks, and the thread that uses each socket and flow. Bounded.
 #[derive(Debug, Default)]
 pub struct Owners {
     flows: HashMap<FlowId, Announced<Flow>>,
@@ -22,16 +23,16 @@ struct Announced<T> {
     passed_on: bool,
 }
 
-/// The thread that used a socket last.
+/// The last thread that used a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
-    /// That thread.
+    /// The thread id.
     pub tid: u32,
-    /// Threads of several cgroups, or of unknown ones, use it.
+    /// Threads of several or unknown cgroups use the socket.
     pub shared: bool,
 }
 
-/// What a flow belongs to since an instant.
+/// Owner of a flow since an instant.
 #[derive(Clone, Copy, Debug)]
 struct User {
     since_ns: u64,
@@ -44,14 +45,14 @@ enum By {
     Thread(Owner),
 }
 
-/// What a row says of its process.
+/// Process information of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
-    /// When.
+    /// Time of the row.
     pub time_ns: u64,
-    /// The thread; 0 where the row does not know it.
+    /// The thread; 0 if unknown.
     pub tid: u32,
-    /// The socket; 0 where the row does not know it.
+    /// The socket; 0 if unknown.
     pub socket: u64,
     /// The flow, if any.
     pub flow: FlowId,
@@ -60,9 +61,9 @@ pub struct Used {
 impl Owners {
     /// Memory of its tables, bytes.
     pub fn held_bytes(&self) -> u64 {
-        // A table has a byte for each place beside its entries, and a task has its name elsewhere.
+        // A table has one control byte per slot, and a task has its name on the heap.
         fn table<K, V>(map: &HashMap<K, V>) -> usize {
-            // One place in eight stays free.
+            // One slot in eight stays free.
             map.capacity() * (size_of::<(K, V)>() + 1) * 8 / 7
         }
         let names: usize = self.tasks.len() * 32;
@@ -70,17 +71,17 @@ impl Owners {
         (tables + names) as u64
     }
 
-    /// Remembers a flow.
+    /// Stores a flow.
     pub fn announce_flow(&mut self, flow: Flow) {
         remember(&mut self.flows, flow.id, flow);
     }
 
-    /// Remembers a thread.
+    /// Stores a thread.
     pub fn announce_task(&mut self, task: Task) {
         remember(&mut self.tasks, task.tid, task);
     }
 
-    /// Learns from an event which thread uses its socket and flow. Events have to come in order of time.
+    /// Updates the owner of an event's socket and flow. Events must arrive in time order.
     pub fn learn(&mut self, event: &Event) {
         let tid = if event.hop.knows_process() { event.tid } else { 0 };
         let (socket, flow) = (event.socket, event.flow);
@@ -96,7 +97,7 @@ impl Owners {
             (0, 0, _) => return,
             (0, _, Some(User { by: By::Thread(owner), .. })) => By::Thread(self.joined(Some(owner), tid)),
             (0, ..) => By::Thread(Owner { tid, shared: false }),
-            // Ports are used again: the flow belongs to the socket that was seen with it last.
+            // Ports are reused: the flow belongs to the last socket seen with it.
             (socket, ..) => By::Socket(socket),
         };
         let same = match (known.map(|user| user.by), by) {
@@ -108,7 +109,7 @@ impl Owners {
         bounded(&mut self.users).insert(flow, User { since_ns, by });
     }
 
-    /// One more thread uses what had this owner.
+    /// The owner after another thread uses the same socket.
     fn joined(&self, before: Option<Owner>, tid: u32) -> Owner {
         let cgroup = |tid: u32| self.task(tid).map(|task| task.cgroup);
         let shared = before.is_some_and(|before| {
@@ -118,7 +119,7 @@ impl Owners {
         Owner { tid, shared }
     }
 
-    /// The owner of what a row is about, as far as it was seen by then.
+    /// The owner of a row's socket at that time.
     pub fn owner(&self, used: &Used) -> Option<Owner> {
         if used.tid != 0 {
             return Some(Owner { tid: used.tid, shared: false });
@@ -143,12 +144,12 @@ impl Owners {
         self.tasks.get(&tid).map(|announced| &announced.what)
     }
 
-    /// A flow that was not passed on yet.
+    /// Marks a flow as sent; returns it if it was not sent before.
     pub fn pass_flow_on(&mut self, id: FlowId) -> Option<Flow> {
         pass_on(&mut self.flows, &id)
     }
 
-    /// A thread that was not passed on yet.
+    /// Marks a thread as sent; returns it if it was not sent before.
     pub fn pass_task_on(&mut self, tid: u32) -> Option<Task> {
         pass_on(&mut self.tasks, &tid)
     }

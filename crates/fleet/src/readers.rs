@@ -1,9 +1,10 @@
 //! The memory that serves readers: one budget in bytes, and a share of it for each identity.
 //!
-//! A stream reserves what its work takes at most before it starts, and accounts for what grows later: the queue to its client, and the
-//! tables of its filter. A stream that does not fit is refused, or ends, with a message. The limits:
+//! A stream reserves the maximum of its work before it starts. It also accounts for later growth: the queue to
+//! its client, and the tables of its filter. A stream that does not fit is refused, or ends, with a message.
+//! The limits:
 //!
-//! - an identity has at most half of the streams and bytes; one whose certificate limits it has a quarter;
+//! - an identity has at most half of the streams and bytes; one with limits in its certificate has a quarter;
 //! - identities with limits have together at most half.
 
 use crate::grants::Grants;
@@ -12,12 +13,13 @@ use crate::pki::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The budget of an agent unless an option says otherwise, bytes. With the default memory of the capture it fits into the `MemoryMax` of
-/// the packaged unit.
+/// Default budget of an agent, bytes. With the default capture memory it fits the `MemoryMax` of the packaged
+/// unit.
 pub const READER_BYTES: u64 = 256 << 20;
-/// Streams at a time, each with a thread: at least, and for each host of a relay.
+/// Maximum number of concurrent streams, each with a thread: base value, and per host of a relay.
 const STREAMS: (usize, usize) = (32, 8);
-/// What any stream takes, bytes: its thread, and up to 400 KiB that the transport holds for a client that does not read.
+/// Base memory of a stream, bytes: its thread, and up to 400 KiB in the transport for a client that does not
+/// read.
 const STREAM_BYTES: u64 = 512 << 10;
 
 /// Counts the streams and the bytes that serve readers.
@@ -28,7 +30,7 @@ pub struct ReaderBudget {
     used: Mutex<BTreeMap<Identity, Usage>>,
 }
 
-/// Who reads.
+/// The reading identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     limited: bool,
@@ -51,7 +53,7 @@ pub struct Exhausted {
     advice: &'static str,
 }
 
-/// One stream's part of the budget, returned when it is dropped.
+/// One stream's share of the budget, returned on drop.
 #[derive(Debug)]
 pub struct ReaderPermit {
     budget: Arc<ReaderBudget>,
@@ -90,7 +92,7 @@ impl ReaderBudget {
     }
 
     fn used(&self) -> MutexGuard<'_, BTreeMap<Identity, Usage>> {
-        // A panic elsewhere leaves no half-made table.
+        // A panic elsewhere leaves the table consistent.
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,12 +110,12 @@ impl ReaderBudget {
         self.total().bytes
     }
 
-    /// Its limit, bytes.
+    /// The limit, bytes.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes
     }
 
-    /// Reserves a stream and so many bytes for its work, beside what any stream takes.
+    /// Reserves a stream and `work_bytes` for its work, in addition to the base memory.
     ///
     /// # Errors
     /// [`Exhausted`], with the limit.
@@ -154,7 +156,7 @@ impl ReaderBudget {
 }
 
 impl ReaderPermit {
-    /// Accounts for so many bytes beside those that were reserved.
+    /// Accounts for `bytes` in addition to the reservation.
     ///
     /// # Errors
     /// [`Exhausted`]: the bytes are not accounted for, and the stream must release them.
@@ -175,7 +177,7 @@ impl Drop for ReaderPermit {
             streams: usage.streams.saturating_sub(1),
             bytes: usage.bytes.saturating_sub(self.bytes),
         };
-        // Using less is never refused.
+        // A reduction is never refused.
         let _ = self.budget.change(&self.identity, less);
     }
 }

@@ -1,4 +1,4 @@
-//! An agent as a source of batches: connects, reads, and connects again where it was broken off.
+//! An agent as a source of batches, with reconnection after a failure.
 
 use crate::address::Address;
 use crate::dial::{Broke, Credentials, Dialed, PATIENCE, dial};
@@ -18,30 +18,30 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tonic::{Status, Streaming};
 
-/// Between two tries to connect: at first, and at most.
+/// Interval between connection attempts: initial value, and maximum.
 const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Things to tell that nobody has asked for, at most.
+/// Maximum number of unread messages.
 const MOST_NEWS: usize = 64;
 
-/// Where to begin with an agent.
+/// Start position at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
-    /// With what comes from now on.
+    /// New data only.
     Now,
-    /// So long ago, as far as it remembers.
+    /// This long ago, as far as stored.
     Back(Duration),
 }
 
-/// How to read an agent.
+/// Parameters of a connection to an agent.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Where it is.
+    /// The address.
     pub address: Address,
-    /// How it knows who asks, where that is needed.
+    /// Credentials, if needed.
     pub credentials: Option<Credentials>,
-    /// Where to begin.
+    /// Start position.
     pub from: From,
-    /// What of it is wanted.
+    /// Filters of the stream.
     pub terms: Terms,
 }
 
@@ -57,21 +57,21 @@ struct Shared {
     news: Mutex<Vec<News>>,
 }
 
-/// Something about the connection that a person should know.
+/// A message about the connection for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    /// In words.
+    /// The text.
     pub text: String,
-    /// Whether it is bad news.
+    /// True for a problem.
     pub bad: bool,
 }
 
-/// What tells of connections, while the sources are read elsewhere.
+/// Messages about connections, and the stop flag of their sources.
 #[derive(Clone, Default)]
 pub struct Ticker(Arc<Shared>);
 
 impl Ticker {
-    /// What happened since it was last asked.
+    /// Messages since the last call.
     pub fn news(&self) -> Vec<News> {
         std::mem::take(&mut *self.0.news.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -88,12 +88,12 @@ impl Ticker {
         }
     }
 
-    /// Whether they were ended.
+    /// True after a stop.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits until it is.
+    /// Waits for the stop.
     pub(crate) async fn stopped(&self) {
         while !self.is_stopped() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -102,10 +102,10 @@ impl Ticker {
 }
 
 impl Remote {
-    /// Connects, and reads from then on each of its hosts in a thread of its own: an agent has one, a relay several.
+    /// Connects and reads each host in a separate thread: an agent has one host, a relay several.
     ///
     /// # Errors
-    /// Nobody is there, is let in, or can be trusted.
+    /// The agent is absent, rejects this viewer or is not trusted.
     pub fn connect(wish: &Wish) -> Result<Vec<Self>, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
@@ -114,7 +114,7 @@ impl Remote {
         hosts.iter().map(|host| Self::host(wish.clone(), &host.node.host, Ticker::default())).collect()
     }
 
-    /// The same of one of its hosts.
+    /// Connects to one host of a relay or agent.
     pub(crate) fn host(wish: Wish, host: &str, ticker: Ticker) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let dialed = runtime.block_on(dial(&wish.address, wish.credentials.as_ref()))?;
@@ -140,12 +140,12 @@ impl Remote {
         Ok(Remote { inbox, thread: Some(thread) })
     }
 
-    /// What tells of its connection.
+    /// The ticker of its connection.
     pub fn ticker(&self) -> Ticker {
         self.inbox.ticker().clone()
     }
 
-    /// What is raised when nothing more comes of it.
+    /// Flag set after the last batch.
     pub fn ended(&self) -> Arc<AtomicBool> {
         self.inbox.over().clone()
     }
@@ -153,10 +153,10 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Its thread sees that nobody reads it any more.
+        // The thread sees that the reader is gone.
         self.inbox.over().store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
+            // No receiver remains for an error.
             let _ = thread.join();
         }
     }
@@ -172,25 +172,25 @@ impl Source for Remote {
     }
 }
 
-/// The thread's side.
+/// State of the thread.
 struct Reading {
     wish: Wish,
-    /// From where to go on.
+    /// Position to resume from.
     after: Start,
     boot_id: String,
     host: String,
     /// The stream that is being read.
     stream: String,
-    /// The last instant that was read.
+    /// The last instant read.
     read_ns: u64,
     feeder: Feeder,
 }
 
 /// Why a stream was left.
 enum Left {
-    /// Nobody reads any more, or it cannot be gone on with.
+    /// The reader is gone, or a retry is pointless.
     ForGood,
-    /// The agent has ended, or the line has.
+    /// The agent or the connection has ended.
     Broken(String),
 }
 
@@ -240,7 +240,7 @@ impl Reading {
             Ok(Err(status)) => return Left::Broken(broke.because(&self.wish.address, &status)),
             Err(_) => return Left::Broken("it does not answer".to_owned()),
         };
-        // What it kept since it began is new; what came between the two nobody has seen.
+        // The memory of a new stream is read from its start; data between the two streams is lost.
         let mut unseen = !self.stream.is_empty() && self.stream != about.stream;
         self.stream.clone_from(&about.stream);
         loop {
@@ -250,7 +250,7 @@ impl Reading {
                 Err(left) => return left,
             };
             if unseen && let Some(first) = batch.events.first() {
-                // How many there were, nobody knows; that something is missing must be seen, so they count as one.
+                // The number of lost records is unknown; it counts as one, so that the gap is visible.
                 let (from_ns, to_ns) = (self.read_ns.min(first.time_ns), first.time_ns);
                 batch.losses.push(Loss { cpu: u16::MAX, from_ns, to_ns, count: 1, cause: LossCause::Missed });
                 batch.losses.sort_by_key(|loss| loss.to_ns);
@@ -260,7 +260,7 @@ impl Reading {
             if !self.feeder.hand_over(batch).await {
                 return Left::ForGood;
             }
-            // Only what was handed over was read.
+            // Only delivered batches count as read.
             let Place { number, records } = place;
             self.after = Start::After { stream: self.stream.clone(), number, records };
         }
@@ -275,7 +275,7 @@ impl Reading {
         let message: Result<Option<FlightData>, Status> = tokio::select! {
             message = stream.message() => message,
             () = self.feeder.stopped() => return Err(Left::ForGood),
-            // Clocks are sampled all the time, so silence means that the line is cut.
+            // Clock samples arrive continuously, so silence means a broken connection.
             () = tokio::time::sleep(PATIENCE) => return Err(Left::Broken("nothing has come for 5 s".to_owned())),
         };
         let data = match message {
@@ -283,7 +283,7 @@ impl Reading {
             Ok(None) => return Err(Left::Broken("the agent has ended".to_owned())),
             Err(status) => return Err(Left::Broken(broke.because(&self.wish.address, &status))),
         };
-        // The schema comes first, and has no body.
+        // The schema is the first message and has no body.
         if data.data_body.is_empty() {
             return Ok(None);
         }

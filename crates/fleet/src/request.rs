@@ -1,4 +1,4 @@
-//! What a client asks for: the contents of a Flight ticket, as JSON.
+//! A client's request: the contents of a Flight ticket, as JSON.
 
 use crate::memory::Start;
 use magscope_core::{CaptureFilter, Filter};
@@ -6,32 +6,33 @@ use magscope_export::Table as Flat;
 use magscope_session::Table;
 use serde::{Deserialize, Serialize};
 
-/// Longest ticket, bytes: the longest filter and some.
+/// Maximum size of a ticket, bytes: the longest filter plus a margin.
 pub const LONGEST_TICKET: usize = 64 << 10;
 
-/// A subscription. All but `table` can be left out.
+/// A subscription. All fields except `table` are optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// `packets` for all tables in one stream, or one table of a session: `events`, `flows`, `tasks`, `tcp`, `losses`, `clock`,
-    /// `changes`, `counts`, `hits`, `heads`; or what is worked out of them: `journeys`, `hops`, `periods`.
+    /// `packets` for all tables in one stream, or one table of a session: `events`, `flows`, `tasks`, `tcp`,
+    /// `losses`, `clock`, `changes`, `counts`, `hits`, `heads`. Computed tables are `journeys`, `hops` and
+    /// `periods`.
     pub table: String,
-    /// Of which host, where there are several.
+    /// The host, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Where to begin.
+    /// Start position.
     #[serde(default)]
     pub from: Start,
     /// End with the first packet that begins after this instant, nanoseconds of the node's event clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
-    /// End where the present is reached, instead of waiting for more.
+    /// End at the present instead of a wait for more.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pull: bool,
-    /// Of journeys, hops and periods: only journeys for which this holds, in the words of `journeys --where`.
+    /// For journeys, hops and periods: only journeys that match, in the syntax of `journeys --where`.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter_journeys: Option<String>,
-    /// Of periods: how long each is, milliseconds.
+    /// For periods: length of each, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u64>,
     #[serde(flatten)]
@@ -39,52 +40,52 @@ pub struct Request {
     pub terms: Terms,
 }
 
-/// What of it is wanted.
+/// Filters of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Only events for which this holds, in the words of a capture filter.
+    /// Only events that match, in the syntax of a capture filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// Only one in so many flows, whole, and the same ones on every host.
+    /// Only one in this many flows, whole, and the same ones on every host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows_one_in: Option<u32>,
-    /// At most so many bytes of payload, where the agent captures any.
+    /// Maximum payload bytes per head, if the agent captures payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap: Option<u32>,
-    /// At most so many records a second; what is more is told as missed.
+    /// Maximum records per second; the excess is reported as missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_a_second: Option<u64>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // what serde asks for
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires a reference
 fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What a stream is made of.
+/// Content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Give {
     /// Packets.
     Packets,
     /// Rows of one table.
     Rows(Table),
-    /// Rows of what is worked out.
+    /// Rows of a computed table.
     Flat(Flat),
 }
 
-/// What is worked out, and how.
+/// Parameters of a computed table.
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// Journeys, hops or periods.
     pub table: Flat,
-    /// Only these journeys.
+    /// Restriction to these journeys.
     pub filter: Option<Filter>,
-    /// Of periods: how long each is, nanoseconds.
+    /// For periods: length of each, nanoseconds.
     pub every_ns: Option<u64>,
 }
 
 impl Give {
-    /// All there are, by their names.
+    /// All stream contents by name.
     pub fn all() -> impl Iterator<Item = (&'static str, Give)> {
         let tables = Table::ALL.into_iter().filter(|table| *table != Table::Index);
         let flat = [Flat::Journeys, Flat::Hops, Flat::Periods].into_iter();
@@ -95,10 +96,10 @@ impl Give {
 }
 
 impl Request {
-    /// Reads a ticket.
+    /// Parses a ticket.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason for its rejection.
     pub fn parse(ticket: &[u8]) -> Result<Self, String> {
         if ticket.len() > LONGEST_TICKET {
             return Err(format!("the ticket is longer than {LONGEST_TICKET} bytes"));
@@ -106,16 +107,16 @@ impl Request {
         serde_json::from_slice(ticket).map_err(|error| format!("the ticket is no request: {error}"))
     }
 
-    /// The ticket.
+    /// The ticket's bytes.
     pub fn ticket(&self) -> Vec<u8> {
-        // A struct of numbers and texts always is JSON.
+        // Serialisation of numbers and text cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// What the stream is to be made of.
+    /// The content of the stream.
     ///
     /// # Errors
-    /// There is no such table.
+    /// The table does not exist.
     pub fn give(&self) -> Result<Give, String> {
         let found = Give::all().find(|(name, _)| *name == self.table).map(|(_, give)| give);
         found.ok_or_else(|| {
@@ -127,10 +128,10 @@ impl Request {
 }
 
 impl Request {
-    /// How a table is to be worked out.
+    /// The parameters of a computed table.
     ///
     /// # Errors
-    /// What is wrong with the request, in words.
+    /// The reason for a rejected request.
     pub fn derived(&self, table: Flat) -> Result<Derived, String> {
         let filter = self.filter_journeys.as_deref().map(Filter::parse).transpose();
         let filter = filter.map_err(|error| format!("`where` is no filter: {error}"))?;
@@ -144,10 +145,10 @@ impl Request {
 }
 
 impl Terms {
-    /// The filter, read.
+    /// The parsed filter.
     ///
     /// # Errors
-    /// Why it is none, or none that an agent can ask for its client.
+    /// The filter is invalid, or an agent does not support it for clients.
     pub fn filter(&self) -> Result<Option<CaptureFilter>, String> {
         let Some(text) = &self.filter else { return Ok(None) };
         let filter = CaptureFilter::parse(text).map_err(|error| format!("the filter is none: {error}"))?;
@@ -157,7 +158,7 @@ impl Terms {
         }
     }
 
-    /// In the words of a session's settings: what was left out on the way here.
+    /// The filters as settings of a session, because they removed data on the path to the client.
     pub fn settings(&self) -> Vec<String> {
         let filter = self.filter.as_ref().map(|filter| format!("filter {filter}"));
         let sample =

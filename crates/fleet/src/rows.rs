@@ -1,8 +1,8 @@
-//! Which rows of a stream a viewer's grants let through.
+//! Row-level access control by a viewer's grants.
 //!
-//! Every row of every table passes [`Rows::admits`]. A row is let through only where its certificate certainly grants it: a row whose
-//! process is unknown is of no granted container. Clock readings and losses are facts of the measurement and of no process; without them no
-//! row has a time, and nobody knows what is missing.
+//! Every row of every table passes [`Rows::admits`]. A row passes only if the certificate grants it for
+//! certain: a row of an unknown process belongs to no granted container. Clock samples and losses describe the
+//! measurement and belong to no process. Without them no row has a time, and losses would be invisible.
 
 use crate::grants::Grants;
 use crate::owners::{Owners, Used};
@@ -28,27 +28,27 @@ pub enum Row<'a> {
     Sum(&'a Synthesis),
 }
 
-/// What has to be granted for a row.
+/// Grants that a row needs.
 struct Needs {
     at: At,
     whose: Whose,
-    /// It has bytes of payload, or values that could be some.
+    /// The row has payload bytes, or values that may be payload.
     payload: bool,
 }
 
-/// Where a row was taken.
+/// Origin of a row.
 enum At {
-    /// Not at a hop.
+    /// No hop.
     NoHop,
-    /// At this one.
+    /// This hop.
     Hop(Hop),
     /// Between these two.
     Hops(Hop, Hop),
-    /// At a probe of a person's own, which is none of the hops.
+    /// A custom probe, which is no hop.
     Probe,
 }
 
-/// Whose a row is.
+/// Owner of a row.
 enum Whose {
     /// A fact of the measurement.
     Nobody,
@@ -58,7 +58,7 @@ enum Whose {
     Thread(u32),
     /// A cgroup's.
     Cgroup(u64),
-    /// That of whoever uses this socket or flow.
+    /// The user of this socket or flow.
     User(Used),
 }
 
@@ -74,7 +74,7 @@ impl Row<'_> {
             Self::Flow(flow) => (At::NoHop, user(u64::MAX, 0, 0, flow.id), false),
             Self::Task(task) => (At::NoHop, Whose::Thread(task.tid), false),
             Self::Tcp(tcp) => (At::Hop(Hop::TcpState), user(tcp.time_ns, 0, tcp.socket, tcp.flow), false),
-            // Its thread can be one that was interrupted.
+            // Its thread may be an interrupted one.
             Self::Hit(hit) => (At::Probe, user(hit.time_ns, 0, hit.socket, hit.flow), true),
             Self::Head(head) => (At::Hop(head.hop), user(head.time_ns, 0, 0, head.flow), true),
             Self::Loss | Self::Clock | Self::Change => (At::NoHop, Whose::Nobody, false),
@@ -93,19 +93,19 @@ impl Row<'_> {
     }
 }
 
-/// The rows that grants let through.
+/// Filter for granted rows.
 #[derive(Clone, Debug)]
 pub struct Rows {
     grants: Grants,
 }
 
 impl Rows {
-    /// For a viewer with these grants.
+    /// A filter for these grants.
     pub fn new(grants: &Grants) -> Self {
         Rows { grants: grants.clone() }
     }
 
-    /// Whether a row is let through.
+    /// True if the row is granted.
     pub fn admits(&self, row: Row<'_>, owners: &Owners, info: &NodeInfo) -> bool {
         let Needs { at, whose, payload } = row.needs();
         let hops = self.grants.hops.is_none_or(|hops| match at {
@@ -132,14 +132,15 @@ impl Rows {
         }
     }
 
-    /// Blanks the numbers of threads of other containers in a hit that is let through.
+    /// Clears thread ids of foreign containers in an admitted hit.
     pub fn blank(&self, hit: &mut ProbeHit, owners: &Owners, info: &NodeInfo) {
         if !self.is_of_granted(&Whose::Thread(hit.tid), owners, info) {
             (hit.tgid, hit.tid) = (0, 0);
         }
     }
 
-    /// A setting of the capture as this viewer may read it: filters and probes name processes, addresses and containers of others.
+    /// A capture setting as this viewer may read it: filters and probes contain names of foreign processes,
+    /// addresses and containers.
     pub fn setting(&self, text: &str) -> String {
         let word = text.split_whitespace().next().unwrap_or_default();
         if self.grants.containers.is_empty() || !matches!(word, "filter" | "probe") || text == "filter off" {
@@ -149,7 +150,7 @@ impl Rows {
         }
     }
 
-    /// What a viewer may read of the host itself.
+    /// The host's description, restricted to the grants.
     pub fn host(&self, mut info: NodeInfo) -> NodeInfo {
         let Grants { no_payload, containers, hops } = &self.grants;
         if !containers.is_empty() {
@@ -166,7 +167,7 @@ impl Rows {
     }
 }
 
-/// A flow that a row speaks of.
+/// The flow of a row.
 pub fn flow_of(row: Row<'_>) -> FlowId {
     match row.needs().whose {
         Whose::User(used) => used.flow,

@@ -1,4 +1,4 @@
-//! The agent's end: Arrow Flight over what is kept of its host; a relay's, of each host behind it.
+//! The server of an agent or relay: Arrow Flight over the memory of each host.
 
 use crate::derived;
 use crate::feed::Feed;
@@ -33,47 +33,49 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request as Call, Response, Status, Streaming};
 
-/// Streams of one connection at a time.
+/// Maximum number of concurrent streams per connection.
 const MOST_STREAMS_EACH: u32 = 16;
-/// Messages of a stream that wait for the network. The memory of the capture is the queue; this one only keeps the transport busy.
+/// Maximum number of queued messages per stream. The capture memory is the real queue; this one only keeps the
+/// transport busy.
 const WAITING: usize = 1;
-/// How often a silent client is asked whether it is there, and how long it may take to say so.
+/// Interval of keep-alive probes to a silent client, and their timeout.
 const ALIVE: Duration = Duration::from_secs(20);
 
-/// What an agent or a relay says of itself.
+/// Description of an agent or a relay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// What it is, `magnet-scope 0.1.0`.
+    /// Program and version, `magnet-scope 0.1.0`.
     pub tool: String,
     /// Streams that are being read.
     pub streams: usize,
     /// Memory that serves them, bytes.
     pub reader_bytes: u64,
-    /// The limit of that.
+    /// Limit of that memory, bytes.
     pub reader_limit_bytes: u64,
-    /// Its hosts: an agent has one, a relay those behind it.
+    /// The hosts: one for an agent, several for a relay.
     pub hosts: Vec<AboutHost>,
 }
 
-/// What is known of a host.
+/// Description of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutHost {
-    /// Name of its stream, another one each time its capture starts.
+    /// Id of its stream; each start of the capture has a new one.
     pub stream: String,
     /// The node that is captured.
     pub node: NodeInfo,
-    /// How much of it may be kept, bytes.
+    /// Maximum size of the memory, bytes.
     pub limit_bytes: u64,
-    /// How much is kept.
+    /// Fill level of the memory.
     pub holds: Holds,
-    /// Whether its capture has ended.
+    /// True if the capture has ended.
     pub ended: bool,
 }
 
-/// Serves until `stop` is raised; what is being sent then has a moment to end. All that serves readers takes at most `reader_bytes`.
+/// Serves until `stop` is set; active transfers then have a short time to finish. All readers together use at
+/// most `reader_bytes`.
 ///
 /// # Errors
-/// A listener that cannot be used, or what the transport says.
+/// A listener that cannot be used, or an error of the transport.
 pub async fn serve(
     hosts: Arc<Hosts>,
     listeners: Vec<Listen>,
@@ -124,7 +126,7 @@ impl Agent {
         }
     }
 
-    /// The host that is meant: by its name, or the only one.
+    /// The requested host: by name, or the only one.
     fn host(&self, name: Option<&str>) -> Result<Arc<Memory>, Status> {
         let hosts = self.hosts.all();
         let names = || hosts.iter().map(|memory| memory.info().host.as_str()).collect::<Vec<_>>().join(", ");
@@ -159,7 +161,7 @@ impl Agent {
         })
     }
 
-    /// What a descriptor means: a table by its name, with all that is kept, or a whole request.
+    /// The meaning of a descriptor: the name of a table with all stored data, or a complete request.
     fn described(descriptor: &FlightDescriptor) -> Result<(Request, Give), Status> {
         let request = match (descriptor.path.as_slice(), descriptor.cmd.is_empty()) {
             ([table], true) => kept(None, table),
@@ -187,7 +189,7 @@ fn about_host(memory: &Memory, peer: &Peer) -> AboutHost {
     }
 }
 
-/// All that is kept of a table.
+/// A request for all stored data of a table.
 fn kept(host: Option<&str>, table: &str) -> Request {
     Request {
         table: table.to_owned(),
@@ -198,7 +200,7 @@ fn kept(host: Option<&str>, table: &str) -> Request {
     }
 }
 
-/// The schema of a stream as the whole message that Flight wants.
+/// The schema of a stream as a complete message, as Flight requires.
 fn schema(give: Give) -> Result<Bytes, Status> {
     let message = Packer::new().and_then(|packer| match give {
         Give::Packets => packer.schema(None),
@@ -232,7 +234,7 @@ impl FlightService for Agent {
     async fn list_flights(&self, _: Call<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
         let hosts = self.hosts.all();
         let several = hosts.len() > 1;
-        // Made one by one as the client takes them: a relay can have many.
+        // Generated one by one, because a relay can have many.
         let flights = hosts.into_iter().flat_map(move |memory| {
             Give::all().map(move |(name, give)| {
                 let host = Some(memory.info().host.as_str()).filter(|_| several);
@@ -290,7 +292,7 @@ impl FlightService for Agent {
             log.say(Kind::Ended, || format!("{name} has left"));
         };
         thread.spawn(run).map_err(|error| failed(error.to_string()))?;
-        // Messages that the transport still has belong to the stream as well.
+        // Messages in the transport belong to the stream as well.
         let rows = ReceiverStream::new(rows).map(move |row| {
             let _ = &account;
             row

@@ -1,4 +1,4 @@
-//! What one client gets of the stream: its own filter, sampling, snap length and rate, within what it may see.
+//! One client's view of the stream: its filter, sampling, snap length and rate, within its grants.
 
 use crate::grants::Grants;
 use crate::owners::{Owners, Used};
@@ -11,7 +11,7 @@ use magscope_core::{Batch, CaptureFilter, Event, Flow, FlowId, Hop, Loss, LossCa
 use std::net::IpAddr;
 use std::time::Instant;
 
-/// Lets through what its client asked for and may see.
+/// Filter for one client's requests and grants.
 #[derive(Debug)]
 pub struct Sieve {
     filter: Option<CaptureFilter>,
@@ -30,10 +30,10 @@ struct Rate {
 }
 
 impl Sieve {
-    /// For these terms within these grants; `None` where all goes through as it is.
+    /// A filter for these terms and grants; `None` if nothing is filtered.
     ///
     /// # Errors
-    /// What is wrong with the terms, in words.
+    /// The reason for rejected terms.
     pub fn new(terms: &Terms, grants: &Grants) -> Result<Option<Self>, String> {
         let filter = terms.filter()?;
         let one_in = terms.flows_one_in.unwrap_or(1).max(1);
@@ -46,7 +46,7 @@ impl Sieve {
         Ok(Some(Sieve { filter, rows, one_in, snap: terms.snap, rate, owners }))
     }
 
-    /// What of the host itself this client may see.
+    /// The host's description for this client.
     pub fn host(&self, info: &NodeInfo) -> NodeInfo {
         self.rows.host(info.clone())
     }
@@ -56,9 +56,9 @@ impl Sieve {
         self.owners.held_bytes()
     }
 
-    /// Takes out of a batch what is not for this client.
+    /// Removes all rows from a batch that the client may not or does not want to read.
     pub fn sift(&mut self, batch: &mut Batch, info: &NodeInfo) {
-        // Every table by name: one that is added has to say here what of it is let through.
+        // Destructured by name, so that a new table must be handled here.
         let Batch {
             events,
             flows,
@@ -127,13 +127,13 @@ impl Sieve {
             tid: if event.hop.knows_process() { event.tid } else { 0 },
             ..Asked::of(event.time_ns, event.flow, event.socket)
         };
-        // Kept only where it certainly holds, as in the kernel.
+        // Accepted only if the filter certainly matches, as in the kernel.
         self.wants(&asked, info) == Some(true)
     }
 
     fn wants_sum(&self, sum: &Synthesis, info: &NodeInfo) -> bool {
         let Sum::Flow(flow) = sum.of else {
-            // Sums over everybody's packets, from which nobody's can be taken out again.
+            // Sums over all packets cannot be filtered.
             return self.filter.is_none() && self.one_in <= 1;
         };
         let proto = self.owners.flow(flow).map_or(Proto::TCP, |flow| flow.proto);
@@ -141,7 +141,7 @@ impl Sieve {
         self.wants(&asked, info) == Some(true)
     }
 
-    /// Whether the client asked for it; `None` where a filter cannot tell.
+    /// True if the client requested the row; `None` if the filter cannot decide.
     fn wants(&self, asked: &Asked, info: &NodeInfo) -> Option<bool> {
         let flow = self.owners.flow(asked.flow);
         if self.one_in > 1 && !flow.is_some_and(|flow| wire_hash(flow).is_multiple_of(u64::from(self.one_in))) {
@@ -154,7 +154,7 @@ impl Sieve {
         filter.holds(&Sight { hop, cpu, proto, ifindex, len, socket, flow, task, info })
     }
 
-    /// Cuts off what is more than was agreed on, and says so.
+    /// Removes rows above the agreed rate and reports them as missed.
     fn at_its_rate(&mut self, batch: &mut Batch) {
         let Some(rate) = &mut self.rate else { return };
         if rate.since.elapsed().as_secs() >= 1 {
@@ -171,7 +171,7 @@ impl Sieve {
         }
     }
 
-    /// Announces flows and tasks, each with the first batch that uses it.
+    /// Announces flows and tasks with the first batch that uses them.
     fn announce(&mut self, batch: &mut Batch, info: &NodeInfo) {
         let Batch { events, flows, tasks, tcp, hits, heads, synthesis, .. } = batch;
         let rows = events.iter().map(Row::Event).chain(tcp.iter().map(Row::Tcp));
@@ -187,7 +187,7 @@ impl Sieve {
     }
 }
 
-/// What a filter is asked of.
+/// Input of a filter.
 #[derive(Clone, Copy)]
 struct Asked {
     time_ns: u64,
@@ -202,7 +202,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// With nothing else known.
+    /// Input without further fields.
     fn of(time_ns: u64, flow: FlowId, socket: u64) -> Self {
         let (hop, proto) = (Hop::SkbDrop, Proto::TCP);
         Asked { time_ns, flow, socket, hop, proto, cpu: 0, ifindex: 0, len: 0, tid: 0 }

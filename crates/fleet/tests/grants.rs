@@ -1,6 +1,6 @@
-//! What certificates let their holders read: every table times every grant, of an agent and of a relay.
+//! Access control: every table and every grant, of an agent and of a relay.
 //!
-//! A table that is added fails here until this file has rows of it, and until no grant lets foreign rows of it through.
+//! A new table fails here until this file has rows of it, and until no grant admits foreign rows.
 
 use crate::common::{Serving, authority, connect, info, viewer};
 use arrow::array::RecordBatch;
@@ -21,7 +21,7 @@ use magscope_fleet::{Address, From, Give, Grants, Hosts, Memory, Request, Start,
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What each of three owners' rows are known by.
+/// Identifiers of one of three owners' rows.
 #[derive(Clone, Copy)]
 struct Owner {
     flow: u64,
@@ -31,7 +31,7 @@ struct Owner {
     comm: &'static str,
     port: u16,
     payload: &'static [u8],
-    /// Whether its process is ever seen.
+    /// True if its process appears in events.
     is_seen: bool,
 }
 
@@ -55,7 +55,7 @@ const FOREIGN: Owner = Owner {
     payload: b"foreign-load",
     is_seen: true,
 };
-/// No process was ever seen using it.
+/// No process was seen with it.
 const UNSEEN: Owner = Owner {
     flow: 7_777_771,
     socket: 7_777_772,
@@ -67,7 +67,7 @@ const UNSEEN: Owner = Owner {
     is_seen: false,
 };
 
-/// Texts of which each stands in every row that could hold it.
+/// Texts that identify an owner: each row that could contain one contains it.
 fn marks(owner: &Owner) -> Vec<String> {
     let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let mut marks = vec![
@@ -98,7 +98,7 @@ fn node(host: &str) -> NodeInfo {
     }
 }
 
-/// A row of every table of every owner. Each is written out, so that a table that is added does not compile here.
+/// A row of every table and owner. Each is written out, so that a new table fails to compile here.
 fn batch() -> Batch {
     let owners = [OWN, FOREIGN, UNSEEN];
     let mut all = Batch {
@@ -161,7 +161,7 @@ fn batch() -> Batch {
             time_ns,
             socket,
             flow: id,
-            // Whoever was interrupted.
+            // The interrupted thread.
             tgid: FOREIGN.tid,
             tid: FOREIGN.tid,
             known: 1,
@@ -203,7 +203,7 @@ fn tcp_sample() -> TcpSample {
     serde_json::from_value(serde_json::json!({})).unwrap_or_else(|_| TcpSample::default())
 }
 
-/// Every cell of a stream's rows with its column's name.
+/// All cells of a stream's rows, with column names.
 type Cells = Vec<(String, String)>;
 
 fn cells(rows: &RecordBatch) -> Cells {
@@ -216,7 +216,7 @@ fn cells(rows: &RecordBatch) -> Cells {
     cells
 }
 
-/// All that a viewer gets of a table, and how many rows it had.
+/// All rows of a table that a viewer receives, and their number.
 async fn read(address: &Address, folder: &Folder, identity: &str, host: &str, table: &str) -> (usize, Cells) {
     let credentials = viewer(folder, identity);
     let dialed = dial(address, credentials.as_ref()).await.expect("it is let in");
@@ -239,7 +239,7 @@ async fn read(address: &Address, folder: &Folder, identity: &str, host: &str, ta
     (count, all)
 }
 
-/// The same of the stream of packets, each table of which is shown as text.
+/// The same for the packet stream, with each table as text.
 fn packets(address: &Address, folder: &Folder, identity: &str, host: &str) -> Vec<Batch> {
     let back = From::Back(Duration::from_secs(9));
     let wish = magscope_fleet::Wish {
@@ -256,7 +256,7 @@ fn packets(address: &Address, folder: &Folder, identity: &str, host: &str) -> Ve
         let progress = remote.next(&mut batch, Duration::from_millis(100)).expect("a source");
         let has_clock = !batch.clock.is_empty();
         all.push(batch);
-        // Clock readings are let through under every grant, in the packet that has all the rest.
+        // Clock samples pass under every grant, in the packet with all the rest.
         if has_clock || progress == Progress::End {
             return all;
         }
@@ -273,10 +273,10 @@ const GRANTS: [&str; 7] = [
     "?no-payload&hops=dev.xmit&containers=4fa2",
 ];
 
-/// Tables of facts of the measurement, which are nobody's.
+/// Tables that describe the measurement and belong to no process.
 const FACTS: [&str; 3] = ["losses", "clock", "changes"];
 
-/// Holds what came against what a grant lets through.
+/// Compares the received rows with a grant.
 fn check(what: &str, grants: &Grants, cells: &Cells) {
     let has = |marks: &[String]| {
         cells.iter().find(|(_, text)| marks.iter().any(|mark| text.contains(mark.as_str()))).cloned()
@@ -353,7 +353,7 @@ fn no_table_of_an_agent_or_a_relay_has_a_row_that_is_not_granted() {
     drop(writers);
 }
 
-/// The stream of packets, table by table.
+/// Compares the packet stream, table by table.
 fn check_packets(what: &str, grants: &Grants, batches: &[Batch]) {
     let mut cells = Cells::new();
     let mut add = |hop: Option<Hop>, row: String| {

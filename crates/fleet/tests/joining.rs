@@ -1,4 +1,4 @@
-//! Hosts that come while others are read: who was away, who was booted anew, and who is not let in.
+//! Late hosts: hosts that were away, rebooted hosts, and rejected ones.
 
 use crate::common;
 
@@ -16,14 +16,14 @@ fn wish(address: Address) -> Wish {
     Wish { address, credentials: None, from: From::Back(Duration::from_mins(1)), terms: Terms::default() }
 }
 
-/// An address where nobody listens.
+/// An address with a closed port.
 fn nobody() -> (Address, u16) {
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
     (format!("insecure:127.0.0.1:{port}").parse().expect("an address"), port)
 }
 
-/// The next that comes.
+/// The next discovered host.
 fn comes(lobby: &Lobby) -> Host {
     let mut host = None;
     assert!(eventually(|| {
@@ -33,7 +33,7 @@ fn comes(lobby: &Lobby) -> Host {
     host.expect("it was there")
 }
 
-/// Whether nothing more comes of it.
+/// True if the host's stream ends.
 fn ends(host: &mut Host) -> bool {
     let mut batch = Batch::default();
     eventually(|| host.next(&mut batch, Duration::from_millis(10)).expect("a source") == Progress::End)
@@ -87,7 +87,7 @@ fn a_host_that_is_booted_anew_comes_as_another() {
     assert_eq!(came.missed, 0);
     let news: Vec<String> = lobby.ticker().news().into_iter().map(|news| news.text).collect();
     assert!(news.iter().any(|text| text.contains("was booted anew")), "{news:?}");
-    // The same one is not let in twice.
+    // The same host is not added twice.
     std::thread::sleep(Duration::from_secs(3));
     assert!(lobby.arrived().is_none());
 }

@@ -1,4 +1,4 @@
-//! What a viewer gets of an agent: all of it, what it asked for, and what it is told of what it missed.
+//! A viewer's data from an agent: completeness, filters, and reported losses.
 
 use crate::common;
 
@@ -38,7 +38,7 @@ fn whoever_begins_now_knows_the_flows_that_were_announced_before() {
     let serving = Serving::start(&memory, 0, None);
     (0..50).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let mut remote = connect(serving.plain(), None, From::Now, Terms::default()).expect("it is let in");
-    // It begins when the agent has read its request.
+    // The stream starts when the agent has read the request.
     assert!(eventually(|| memory.readers() == 1));
     writer.push(&batch(50)).expect("kept");
     let mut came = Came::default();
@@ -55,7 +55,7 @@ fn a_slow_reader_loses_its_own_and_is_told_how_much() {
     let (mut slow, mut quick) = (connect(), connect());
     assert!(eventually(|| memory.readers() == 2));
     let (mut late, mut came) = (Came::default(), Came::default());
-    // The slow one takes nothing until everything has passed by; the quick one takes each batch before the next is made.
+    // The slow reader reads only at the end; the quick one reads each batch before the next is made.
     for n in 0..1_000 {
         writer.push(&batch(n)).expect("kept");
         came.read(&mut quick, (n + 1) * 100, || {});
@@ -100,7 +100,7 @@ fn each_reader_has_its_own_filter_sampling_snap_and_rate() {
         flows
     };
     let mut came = Came::default();
-    // A flow passes a hop three times in a hundred events; whose it is, is known since it was sent.
+    // A flow hits a hop three times in a hundred events; its owner is known from the send.
     came.read(&mut filtered, 30, || {});
     assert!(came.hops.iter().all(|hop| *hop == Hop::DevXmit));
     assert_eq!(flows_of(&came), [flow(1).id], "no flow is told of that it may not see or does not use");
@@ -126,7 +126,7 @@ fn a_certificate_limits_what_its_holder_sees() {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
     (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
-    // Whatever it asks for.
+    // Whatever the request.
     let terms = Terms { snap: Some(1_000), ..Terms::default() };
     let back = From::Back(Duration::from_secs(9));
     let mut remote =
@@ -149,7 +149,7 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
     let mut came = Came::default();
     came.read(&mut remote, 1_000, || {});
     drop(serving);
-    // While nobody serves it the capture goes on.
+    // The capture continues without a server.
     (10..20).for_each(|n| writer.push(&batch(n)).expect("kept"));
     let serving = Serving::start(&memory, port, None);
     came.read(&mut remote, 2_000, || {});
@@ -161,7 +161,7 @@ fn what_is_broken_off_is_gone_on_with_and_nothing_comes_twice() {
         "{news:?}"
     );
 
-    // Another agent of the same host: what came between the two nobody has seen, and that is told.
+    // A new agent of the same host: records between the two are lost, and the loss is reported.
     drop(serving);
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     (30..40).for_each(|n| writer.push(&batch(n)).expect("kept"));
@@ -241,7 +241,7 @@ fn who_keeps_up_misses_nothing_however_often_a_stretch_begins() {
             }
         });
         for n in 0..20_000 {
-            // So far ahead as is certainly kept.
+            // Never further ahead than the memory's capacity.
             while n > read.load(Ordering::Relaxed) + 50 && !thread.is_finished() {
                 std::thread::yield_now();
             }

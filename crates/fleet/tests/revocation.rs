@@ -1,4 +1,4 @@
-//! Certificates that are no longer good, keys that others can read, and lists that are none: each lets nobody in, and says why.
+//! Revoked certificates, readable keys and invalid lists: each rejects all clients, with the reason.
 
 use crate::common::{Serving, authority, connect, info, viewer};
 use magscope_fleet::pki::{Folder, Validity};
@@ -15,7 +15,7 @@ fn is_let_in(serving: &Serving, folder: &Folder, identity: &str) -> bool {
     connect(serving.tls(), viewer(folder, identity), From::Now, Terms::default()).is_ok()
 }
 
-/// A folder of its own with what a viewer has: an agent's other files are damaged in these tests.
+/// A separate folder of a viewer, because these tests damage the agent's other files.
 fn of_viewer(folder: &Folder, dir: &Path, identity: &str) -> Folder {
     let own = dir.join(format!("of-{identity}"));
     fs::create_dir_all(&own).expect("a folder");
@@ -49,7 +49,7 @@ fn a_list_that_is_not_this_authoritys_lets_nobody_in() {
     let (_other_dir, other) = authority();
     let others = fs::read_to_string(other.path().join("crl.pem")).expect("a list");
     let ca = fs::read_to_string(folder.path().join("ca.pem")).expect("a certificate");
-    // One letter of the signature, which ends the list, is another.
+    // One letter of the signature, the end of the list, is changed.
     let at = list.find("\n-----END").expect("an end") - 8;
     let letter = if &list[at..=at] == "A" { "B" } else { "A" };
     let forged = format!("{}{letter}{}", &list[..at], &list[at + 1..]);
@@ -95,7 +95,7 @@ fn those_who_revoke_at_the_same_time_forget_nobody() {
             let folder = &folder;
             scope.spawn(move || folder.revoke(&format!("viewer-{name}")).expect("it is revoked"));
         }
-        // Whoever looks meanwhile always finds a list.
+        // A concurrent reader always finds a list.
         for _ in 0..200 {
             folder.agent("host-web-1").expect("a list at every moment");
         }
@@ -162,7 +162,7 @@ fn no_certificate_outlives_its_authority() {
     }
     assert!(ends(&folder, "viewer-short.pem") < ca);
 
-    // One that has ended signs nothing, and nothing it signed is good.
+    // An expired authority signs nothing, and its certificates are invalid.
     let old = Folder::new(dir.path().join("old"));
     let now = SystemTime::now();
     assert!(old.init(Validity { from: now - 3 * DAY, to: now - DAY }).expect("it is made"));

@@ -1,4 +1,4 @@
-//! Who is not let in, and what those who are can do no harm with.
+//! Rejected clients, and harmless requests of accepted ones.
 
 use crate::common;
 
@@ -16,11 +16,11 @@ use tonic::Code;
 
 const ALL: u64 = 64 << 20;
 
-/// An agent behind TLS with something to read.
+/// An agent behind TLS with some data.
 fn agent(folder: &Folder) -> (Arc<Memory>, Serving) {
     let (memory, mut writer) = Memory::new(info(), ALL).expect("Arrow");
     (0..10).for_each(|n| writer.push(&batch(n)).expect("kept"));
-    std::mem::forget(writer); // its capture goes on for as long as the test
+    std::mem::forget(writer); // its capture runs until the end of the test
     let serving = Serving::start(&memory, 0, Some((folder.clone(), "host-web-1")));
     (memory, serving)
 }
@@ -45,10 +45,10 @@ fn certificates_that_are_not_good_are_refused() {
     let (_memory, serving) = agent(&folder);
     lets_in(serving.tls(), &folder);
 
-    // Of another authority, of which the viewer has this one's certificate besides.
+    // A viewer of another authority that also has this authority's certificate.
     let (_other_dir, other) = authority();
     std::fs::copy(folder.path().join("ca.pem"), other.path().join("ca.pem")).expect("a file");
-    // A viewer needs no list, and that of another authority is refused.
+    // A viewer needs no list, and a list of another authority is refused.
     std::fs::remove_file(other.path().join("crl.pem")).expect("a file");
     let (likely, because) = refusal(serving.tls(), &other, "viewer-me");
     assert_eq!(likely, Likely::Viewer, "{because}");
@@ -72,7 +72,7 @@ fn certificates_that_are_not_good_are_refused() {
         assert!(because.contains("evoked"), "{because}");
     }
 
-    // A host's certificate is good for a relay that reads another agent; one for a viewer is none for an agent.
+    // A host's certificate is valid for a relay that reads another agent; a viewer's is invalid for an agent.
     let (likely, because) = {
         let (memory, _writer) = Memory::new(info(), ALL).expect("Arrow");
         let false_agent = Serving::start(&memory, 0, Some((folder.clone(), "viewer-me")));
@@ -80,7 +80,7 @@ fn certificates_that_are_not_good_are_refused() {
     };
     assert_eq!(likely, Likely::Agent, "{because}");
 
-    // Without any.
+    // No certificate.
     let mut session = rustls::ClientConnection::new(
         Arc::new(no_certificate(&folder)),
         "127.0.0.1".try_into().expect("a name"),
@@ -94,7 +94,7 @@ fn certificates_that_are_not_good_are_refused() {
     lets_in(serving.tls(), &folder);
 }
 
-/// A viewer that trusts the authority and has no certificate of its own.
+/// A viewer that trusts the authority and has no certificate.
 fn no_certificate(folder: &Folder) -> rustls::ClientConfig {
     use rustls::pki_types::pem::PemObject;
     let mut roots = rustls::RootCertStore::empty();
@@ -110,7 +110,7 @@ fn no_certificate(folder: &Folder) -> rustls::ClientConfig {
 fn an_agent_that_is_not_who_it_should_be_is_not_read() {
     let (_dir, folder) = authority();
     let (_memory, serving) = agent(&folder);
-    // It is reached by a name that its certificate has not got.
+    // The name is missing in the certificate.
     let by_name: Address = format!("localhost:{}", serving.port).parse().expect("an address");
     let (likely, because) = refusal(by_name, &folder, "viewer-me");
     assert_eq!(likely, Likely::Agent, "{because}");
@@ -118,7 +118,7 @@ fn an_agent_that_is_not_who_it_should_be_is_not_read() {
     let (_other_dir, other) = authority();
     let (likely, because) = refusal(serving.tls(), &other, "viewer-me");
     assert_eq!(likely, Likely::Agent, "{because}");
-    // There is nobody.
+    // The port is closed.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
     let (likely, because) = refusal(nobody.to_string().parse().expect("an address"), &folder, "viewer-me");
     assert_eq!(likely, Likely::Nobody, "{because}");
@@ -153,14 +153,14 @@ fn absurd_requests_are_refused_in_words() {
             assert_eq!(refused.code(), code, "{refused}");
             assert!(!refused.message().is_empty());
         }
-        // Longer than anything that makes sense: not even taken.
+        // Longer than any valid ticket: refused before parsing.
         assert!(client.do_get(Ticket { ticket: vec![b' '; 8 << 20].into() }).await.is_err());
         let flight =
             client.get_flight_info(FlightDescriptor::new_path(vec!["a".into(), "b".into(), "c".into()])).await;
         assert_eq!(flight.expect_err("it is refused").code(), Code::InvalidArgument);
         let action = Action { r#type: "shutdown".into(), ..Action::default() };
         assert_eq!(client.do_action(action).await.expect_err("it is refused").code(), Code::Unimplemented);
-        // Places far outside of what there is.
+        // Positions far out of range.
         for from in [
             r#"{"at":18446744073709551615}"#,
             r#"{"after":{"stream":"x","number":18446744073709551615,"records":0}}"#,
@@ -198,7 +198,7 @@ fn so_many_streams_and_no_more() {
         }
         assert_eq!((streams.len(), refused), (16, 32), "an identity has half of them");
     });
-    // Once they have gone, their connections with them, there is room again.
+    // After the connections have ended there is room again.
     drop(runtime);
     assert!(eventually(|| memory.readers() == 0));
     assert!(connect(serving.plain(), None, From::Now, Terms::default()).is_ok());
@@ -219,7 +219,7 @@ fn noise_and_silence_at_the_door_harm_nobody() {
             silent.push(stream);
         }
     }
-    // Those who say nothing keep nobody out.
+    // Silent clients block no others.
     assert!(eventually(|| {
         let back = From::Back(Duration::from_secs(9));
         let remote = connect(serving.tls(), viewer(&folder, "viewer-me"), back, Terms::default());

@@ -1,7 +1,8 @@
-//! Messages of one host put together again, round by round.
+//! Reassembles the messages of one host, round by round.
 //!
-//! Parts can come by different ways and so in any order among each other; each in its own. A round is whole once everything that its last
-//! message tells of is there, or is certain not to come any more. What does not come was missed, by the numbers in that message.
+//! Parts may arrive through several consumers, in any mutual order; each part by itself is in order. A round is
+//! complete when everything that its last message lists has arrived, or can no longer arrive. The numbers in
+//! that message give the count of missing records.
 
 use super::round::Round;
 use super::split::{add, in_order};
@@ -11,84 +12,86 @@ use magscope_session::Place;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a round is waited for that nobody can say is gone, and after how long the bus is asked.
+/// Timeout of a round whose messages may still arrive, and the delay before the bus is queried.
 const PATIENCE: Duration = Duration::from_secs(10);
 const DOUBT: Duration = Duration::from_secs(1);
-/// Records that wait for the end of their round at most; and those, and rounds, from which on nothing is read ahead.
+/// Maximum number of records that wait for the end of their round; and the limits of records and rounds that
+/// stop read-ahead.
 const MOST_RECORDS: u64 = 4 << 20;
 const ENOUGH_RECORDS: u64 = 1 << 20;
 const ENOUGH_ROUNDS: usize = 1 << 6;
 
-/// Where a message is: when the bus's stream was made, which it may have been anew meanwhile, and its number there.
+/// Position of a message: creation time of the bus's stream, which can be recreated meanwhile, and the sequence
+/// number in it.
 pub type At = (i128, u64);
 
 /// A message of a host.
 #[derive(Debug)]
 pub struct Message {
-    /// Where it is.
+    /// Position on the bus.
     pub at: At,
-    /// When the bus got it, nanoseconds of the bus's clock since 1970.
+    /// Time of arrival at the bus, nanoseconds of the bus's clock since 1970.
     pub published_ns: i128,
-    /// Which run of the agent it is of, with the boot behind a dot.
+    /// Id of the agent's run; the boot id follows a dot.
     pub run: String,
-    /// Of which part.
+    /// The part of the stream.
     pub part: Part,
-    /// In the common part: the round that it ends.
+    /// In the common part: the round that the message ends.
     pub round: Option<Round>,
-    /// Its own number, and records up to its end.
+    /// Number of the message, and number of records up to its end.
     pub place: Place,
-    /// What is in it.
+    /// The content.
     pub batch: Batch,
 }
 
-/// What to begin behind. Of what is before, only announcements are taken.
+/// Start position. Of earlier messages only announcements are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Behind nothing: with all there is.
+    /// The oldest message of the bus.
     Oldest,
-    /// Behind this message.
+    /// After this message.
     After(At),
-    /// With what the bus got from this instant on, nanoseconds of its clock since 1970.
+    /// At the first message that reached the bus after this instant, nanoseconds of its clock since 1970.
     From(i128),
 }
 
-/// The host was booted anew: its clock is another one.
+/// The host was rebooted, so its clock is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnotherBoot;
 
-/// Puts a host's messages together.
+/// Reassembler of one host's messages.
 pub struct Gather {
     buckets: Buckets,
-    /// By which way each part comes.
+    /// The consumer of each part.
     by: Vec<Option<usize>>,
     begin: Begin,
-    /// The boot that is read: another one's clock is another.
+    /// The current boot; another boot has another clock.
     boot: String,
-    /// Something of it has come.
+    /// True once a message of the run has arrived.
     has_come: bool,
-    /// The last that came by each way.
+    /// Position of the last message of each consumer.
     delivered: Vec<At>,
     waiting: Vec<VecDeque<Message>>,
     /// Records in `waiting`.
     records: u64,
     rounds: VecDeque<(Message, Round)>,
-    /// How long the first of them has been waited for.
+    /// Waiting time of the oldest round.
     waited: Duration,
     run: Option<String>,
-    /// Where each part stood at the end of the last round of this run; nothing before the first.
+    /// Position of each part at the end of the last round of this run; `None` before the first.
     stands: Option<[Place; PARTS]>,
-    /// The last instant that was handed out; 0 before the first.
+    /// The last delivered instant; 0 before the first.
     read_ns: u64,
-    /// There is another run, and nothing of it has come yet.
+    /// A new run exists, but none of its messages has arrived.
     unseen: bool,
-    /// Announcements of before the beginning.
+    /// Announcements from before the start position.
     ahead: Batch,
-    /// The agent has said that it ends.
+    /// The agent has announced its end.
     has_ended: bool,
 }
 
 impl Gather {
-    /// For these buckets, of which each part comes by one way, of this boot of a host.
+    /// A reassembler for these buckets of one boot of a host; `by` gives each part's consumer.
     pub fn new(buckets: Buckets, by: Vec<Option<usize>>, begin: Begin, boot: &str) -> Self {
         let ways = by.iter().flatten().max().map_or(0, |last| last + 1);
         Gather {
@@ -111,19 +114,19 @@ impl Gather {
         }
     }
 
-    /// Whether the agent has said that it ends, since this was last asked.
+    /// True if the agent has announced its end since the last call.
     pub fn take_end(&mut self) -> bool {
         std::mem::take(&mut self.has_ended)
     }
 
-    /// Something came by a way that is no message of ours: nothing before it will come by it any more.
+    /// Registers a foreign message at a consumer: no earlier message will arrive there any more.
     pub fn passed(&mut self, way: usize, at: At) {
         if let Some(delivered) = self.delivered.get_mut(way) {
             *delivered = (*delivered).max(at);
         }
     }
 
-    /// Takes a message.
+    /// Processes a message.
     pub fn push(&mut self, message: Message) {
         let Some(way) = self.by[message.part.index()].filter(|_| self.buckets.take(message.part)) else {
             return;
@@ -131,7 +134,7 @@ impl Gather {
         self.passed(way, message.at);
         self.has_come |= self.is_of_boot(&message.run);
         if !self.has_come {
-            // What the bus still has of a boot before.
+            // The bus still stores messages of an earlier boot.
             return;
         }
         if let Some(round) = message.round {
@@ -151,8 +154,8 @@ impl Gather {
         }
     }
 
-    /// Whether to read on by a way. The one by which rounds end waits where the others are behind, and they where they are ahead, so that
-    /// little has to wait here.
+    /// True if a consumer may read on. The consumer of the common part pauses while others are behind, the
+    /// others pause while they are ahead; this limits the buffer.
     pub fn wants(&self, way: usize) -> bool {
         match (way, self.rounds.back()) {
             (0, _) => self.rounds.len() < ENOUGH_ROUNDS,
@@ -161,20 +164,20 @@ impl Gather {
         }
     }
 
-    /// So long has been waited.
+    /// Adds waiting time.
     pub fn waits(&mut self, time: Duration) {
         self.waited = if self.rounds.is_empty() { Duration::ZERO } else { self.waited.saturating_add(time) };
     }
 
-    /// Whether that was so long that the bus should be asked what it still has.
+    /// True if the wait was long enough to query the bus for its oldest message.
     pub fn is_in_doubt(&self) -> bool {
         self.waited > DOUBT
     }
 
-    /// The next round, if it is whole. `first` is the oldest message that the bus still has, as far as is known.
+    /// The next round, if complete. `first` is the oldest known message of the bus.
     ///
     /// # Errors
-    /// It is of another boot.
+    /// The message belongs to another boot.
     pub fn next(&mut self, first: At) -> Result<Option<Batch>, AnotherBoot> {
         let Some((message, round)) = self.rounds.front() else { return Ok(None) };
         let late = self.waited > PATIENCE;
@@ -202,7 +205,7 @@ impl Gather {
         run.split_once('.').is_some_and(|(_, boot)| boot == self.boot)
     }
 
-    /// Parts that are taken.
+    /// Parts in the selected buckets.
     fn taken(&self) -> impl Iterator<Item = Part> + use<> {
         let buckets = self.buckets;
         (0..PARTS as u8).filter_map(Part::numbered).filter(move |part| buckets.take(*part))
@@ -217,12 +220,12 @@ impl Gather {
         let is_new = self.run.as_ref() != Some(&message.run);
         if is_new {
             self.unseen = self.read_ns > 0;
-            // A run counts from nothing; of the first one the beginning may be long gone.
+            // A run counts from zero; the start of the first run may be deleted already.
             self.stands = self.run.is_some().then_some([Place::default(); PARTS]);
             self.run = Some(message.run.clone());
         }
         let end = round.stands[Part::COMMON.index()].next;
-        // The same round twice: the bus was told of it again because its first answer was lost.
+        // A duplicate round: the agent sent it again because the first acknowledgement was lost.
         let is_again =
             !is_new && self.stands.is_some_and(|stands| end.number <= stands[Part::COMMON.index()].number);
         let mut common = message.batch;
@@ -238,7 +241,7 @@ impl Gather {
             while let Some(mut piece) = self.waiting[part.index()].pop_front_if(|piece| piece.at < message.at) {
                 let count = records(&piece.batch);
                 self.records = self.records.saturating_sub(count);
-                // What an earlier run has not ended a round with is good all the same.
+                // Messages of an earlier run without a final round are still valid.
                 if piece.run == message.run {
                     if piece.place.number < next {
                         continue;
@@ -265,7 +268,7 @@ impl Gather {
             self.ahead.watermark_ns = batch.watermark_ns;
             return Batch { watermark_ns: batch.watermark_ns, ..Batch::default() };
         }
-        // How many nobody has seen between two runs is not known; that something is missing must be seen, so they count as one.
+        // The number of records lost between two runs is unknown; it counts as one, so that the gap is visible.
         let unseen = self.unseen && came > 0;
         self.unseen &= !unseen;
         missed = missed.saturating_add(u64::from(unseen));
@@ -281,7 +284,7 @@ impl Gather {
     }
 }
 
-/// What counts.
+/// Number of records in a batch, including lost ones.
 pub fn records(batch: &Batch) -> u64 {
     batch.numbered().saturating_add(batch.lost())
 }
@@ -293,7 +296,7 @@ mod tests {
     use super::*;
     use magscope_core::{Event, Hop};
 
-    /// A host that publishes, and what of it came to whom.
+    /// A simulated host that publishes.
     struct Host {
         run: String,
         sequence: u64,
@@ -332,7 +335,7 @@ mod tests {
             }
         }
 
-        /// A round of so many events in two buckets and in common.
+        /// A round with these numbers of events: two buckets and the common part.
         fn round(&mut self, events: [u64; 3]) -> Vec<Message> {
             let [a, b] = [bucket(3), bucket(40)];
             vec![
@@ -352,7 +355,7 @@ mod tests {
         Gather::new(buckets, subject::filters("a", buckets).1, begin, "boot")
     }
 
-    /// What comes of messages: events, and records missed, a round.
+    /// Results of messages: events and missing records of each round.
     fn all(gather: &mut Gather, messages: Vec<Message>) -> Vec<(usize, u64)> {
         let mut rounds = Vec::new();
         for message in messages {
@@ -370,7 +373,7 @@ mod tests {
         let mut host = Host::new("a");
         let messages = [host.round([5, 7, 1]), host.round([0, 2, 0]), host.round([1, 1, 1])].concat_them();
         let mut whole = gather("0-63", Begin::Oldest);
-        // One way for all: as they were published.
+        // One consumer for all parts: in the order of publication.
         assert_eq!(all(&mut whole, messages), [(13, 0), (2, 0), (3, 0)]);
 
         let mut host = Host::new("a");
@@ -391,7 +394,7 @@ mod tests {
         assert_eq!(all(&mut parted, a), [(13, 0), (6, 0)]);
     }
 
-    /// As `concat`, of what cannot be cloned.
+    /// `concat` for elements that are not `Clone`.
     trait ConcatThem {
         fn concat_them(self) -> Vec<Message>;
     }
@@ -416,7 +419,7 @@ mod tests {
         let mut messages =
             [host.round([5, 7, 1]), host.round([10, 20, 3]), host.round([4, 4, 4]), host.round([1, 1, 1])]
                 .concat_them();
-        // A round but for its end, and a message of the next.
+        // A round without its end, and a message of the next.
         messages.drain(3..7);
         assert_eq!(all(&mut gather("0-63", Begin::Oldest), messages), [(13, 0), (8, 37), (3, 0)]);
     }
@@ -438,11 +441,11 @@ mod tests {
         }
         assert!(gather.next((1, 1)).unwrap().is_some());
         assert!(gather.next((1, 1)).unwrap().is_none());
-        // The bus has forgotten it.
+        // The bus has deleted it.
         let batch = gather.next((1, 6)).unwrap().unwrap();
         assert_eq!((batch.events.len(), batch.lost()), (6, 7));
 
-        // Nobody knows, and nothing comes.
+        // The loss is unknown, and nothing arrives.
         parted = gather;
         let late = host.round([2, 3, 1]).into_iter().filter(|message| message.part != bucket(40));
         late.for_each(|message| parted.push(message));
@@ -473,7 +476,7 @@ mod tests {
         let messages = messages.concat_them();
         assert_eq!(all(&mut gather("0-63", Begin::Oldest), messages), [(13, 0), (0, 0), (6, 1), (1, 0)]);
 
-        // Of another boot it is another clock.
+        // Another boot has another clock.
         let mut other = Host { run: "c.other".to_owned(), sequence: 200, ..Host::new("c") };
         let mut gather = gather("0-63", Begin::Oldest);
         [host.round([1, 1, 1]), other.round([1, 1, 1])].concat_them().into_iter().for_each(|m| gather.push(m));
@@ -504,7 +507,7 @@ mod tests {
         messages.extend(host.round([1, 1, 1]));
         messages.extend(host.round([2, 2, 2]));
         let mut gather = gather("0-63", Begin::After((1, 3)));
-        // The second round is missed, and told of because the first is known.
+        // The second round is missing; the loss is reported because the first round is present.
         for message in messages.into_iter().filter(|message| !(4..=6).contains(&message.at.1)) {
             gather.push(message);
         }

@@ -1,9 +1,12 @@
-//! A bus between agents and viewers: NATS `JetStream`, for a fleet larger than a tree of relays should carry.
+//! A bus between agents and viewers: NATS `JetStream`, for fleets that are too large for a tree of relays.
 //!
-//! An agent's side is `publish`, a thread that reads the agent's memory as any viewer does: what the bus does not take waits there, and is
-//! forgotten there, counted. `split` cuts the stream by wire-key buckets (with `reads`, for sockets without a peer), so that a worker can take
-//! some of them and still have both ends of each of their connections. A viewer's side is `subscribe`, which makes a source of each host;
-//! `gather` puts rounds together again and knows what is missing, `place` is where its hosts come in. `subject` has the names, `round` what a header says, `server` who is talked to.
+//! On the agent, the thread `publish` reads the memory like any viewer. Data that the bus does not accept stays
+//! there until the memory deletes and counts it. `split` divides the stream into wire-key buckets (with
+//! `reads`, for sockets without a peer). A worker can therefore take some buckets and still have both ends of
+//! each connection.
+//!
+//! On the viewer, `subscribe` makes a source of each host, `gather` reassembles rounds and counts losses, and
+//! `place` discovers hosts. `subject` defines names, `round` the headers, `server` the connection.
 
 mod gather;
 mod place;

@@ -1,4 +1,4 @@
-//! A bus as a place that hosts come from.
+//! Host discovery on a bus.
 
 use super::server::Via;
 use super::subject::Buckets;
@@ -11,35 +11,35 @@ use magscope_core::source::Source;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// A host that comes later is read from the look before on, and a little more: what it published until then is not lost.
+/// Margin before the last query: a host found later is read from there on, so that none of its data is lost.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// How to read a bus.
+/// Parameters of a bus subscription.
 #[derive(Clone)]
 pub struct BusWish {
-    /// Where it is, and who asks.
+    /// The bus and the viewer's credentials.
     pub via: Via,
-    /// Only these hosts; all where none is named.
+    /// Restriction to these hosts; empty for all.
     pub only: Vec<String>,
-    /// Only connections of these buckets.
+    /// Restriction to connections in these buckets.
     pub buckets: Buckets,
-    /// Where to begin.
+    /// Start position.
     pub from: From,
-    /// What of it is wanted.
+    /// Filters of the stream.
     pub terms: Terms,
 }
 
-/// The place.
+/// A bus as a source of hosts.
 pub struct BusPlace {
     wish: BusWish,
     subscriber: Option<Subscriber>,
-    /// When it was looked at last, and how much was told of hosts by then.
+    /// Time of the last query, and the position in the host stream at that time.
     looked: Option<Instant>,
     mark: Option<u64>,
 }
 
 impl BusPlace {
-    /// Not yet looked at.
+    /// A bus without queries so far.
     pub fn new(wish: BusWish) -> Self {
         BusPlace { wish, subscriber: None, looked: None, mark: None }
     }
@@ -56,7 +56,7 @@ impl Place for BusPlace {
             Some(subscriber) => subscriber,
             none => none.insert(Subscriber::connect(&wish.via)?),
         };
-        // It connects again by itself, and who reads a host says that it is away.
+        // The client reconnects by itself, and each host's reader reports the outage.
         if !subscriber.is_there() {
             return Ok(Vec::new());
         }

@@ -1,7 +1,7 @@
-//! An agent's side of the bus: a thread that reads the agent's memory and publishes it in rounds.
+//! Publishes an agent's memory to the bus in rounds.
 //!
-//! Nothing moves on before the bus has said that it has it. What it does not take meanwhile stays in the memory, which forgets its oldest;
-//! that is told as missed when the thread comes to it.
+//! The thread advances only after an acknowledgement of the bus. Meanwhile data stays in the memory, which
+//! deletes its oldest records. The thread reports deleted records as missed.
 
 use super::round::{ROUND, RUN, Round};
 use super::server::{Bus, Via, said};
@@ -26,50 +26,51 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long is gathered for a round, and how many records at most.
+/// Maximum duration of a round, and its maximum number of records.
 const ROUND_TIME: Duration = Duration::from_millis(200);
 const ROUND_RECORDS: u64 = 1 << 16;
-/// A round comes at least this often, so that silence means that the agent is away.
+/// Maximum interval between rounds; a longer silence means that the agent is away.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often everything that is used is announced anew. Who begins to read reads the announcements of so long before.
+/// Interval at which all flows and threads in use are announced again. A new reader starts with the
+/// announcements of this period before its start.
 pub const STRETCH: Duration = Duration::from_secs(5);
-/// Rows of a message at most, and bytes of payload in it.
+/// Maximum number of rows in a message, and of payload bytes.
 const MAX_ROWS: usize = 8 << 10;
 const MAX_PAYLOAD: usize = 256 << 10;
-/// Rows of the message that ends a round at most.
+/// Maximum number of rows in the last message of a round.
 const FEW_ROWS: usize = 1 << 10;
-/// What a message has beside its packet, bytes.
+/// Size of a message without its packet, bytes.
 const AROUND: usize = 20 << 10;
-/// Messages that wait for an answer at a time.
+/// Maximum number of unacknowledged messages.
 const IN_FLIGHT: usize = 64;
-/// Between two tries: at first, and at most.
+/// Interval between two attempts: initial value, and maximum.
 const TRIES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
-/// A message that came twice within this is known to the bus as the same.
+/// Window in which the bus recognises duplicates.
 const SAME_FOR: Duration = Duration::from_mins(2);
-/// Bytes that all hosts together may say of themselves.
+/// Maximum size of all hosts' descriptions, bytes.
 const MOST_HOSTS_BYTES: i64 = 16 << 20;
-/// How long another agent of the same name is listened for.
+/// Time to detect another agent of the same name.
 const LISTEN: Duration = Duration::from_millis(1500);
 
-/// How much the bus keeps, where this agent is the first to say so.
+/// Retention of the bus; the first agent of a bus sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Bytes, of all hosts together.
+    /// Size of all hosts together, bytes.
     pub bytes: u64,
-    /// And no longer than this.
+    /// Maximum age.
     pub time: Option<Duration>,
 }
 
-/// What a host is, as the bus keeps it.
+/// Description of a host on the bus.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Told {
-    /// What wrote it.
+    /// Program and version that wrote it.
     pub tool: String,
     /// The host.
     pub node: NodeInfo,
 }
 
-/// How publishing stands.
+/// State of the publisher.
 #[derive(Debug, Default)]
 pub struct BusStatus {
     sent: AtomicU64,
@@ -80,27 +81,27 @@ pub struct BusStatus {
 }
 
 impl BusStatus {
-    /// Records that the bus has.
+    /// Records acknowledged by the bus.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Bytes of messages that it has.
+    /// Bytes of acknowledged messages.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Records that were forgotten before the bus took them.
+    /// Records that the memory deleted before they were published.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// Records that wait for it.
+    /// Records that are not yet published.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// What is wrong just now.
+    /// The current problem, if any.
     pub fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -110,7 +111,7 @@ impl BusStatus {
     }
 }
 
-/// What publishes a memory.
+/// The thread that publishes a memory.
 pub struct Publisher {
     status: Arc<BusStatus>,
     give_up: Arc<AtomicBool>,
@@ -118,11 +119,12 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Connects, makes the streams where there are none, says what this host is, and publishes from a thread of its own what is in
-    /// the memory and comes into it.
+    /// Connects, creates missing streams, publishes the host's description and starts a thread that publishes
+    /// the memory.
     ///
     /// # Errors
-    /// Nobody answers there, has no `JetStream`, does not let this agent in, or another agent publishes as this host.
+    /// The bus does not answer, has no `JetStream` or rejects this agent, or another agent publishes as this
+    /// host.
     pub fn start(via: &Via, memory: &Arc<Memory>, name: &str, keep: Keep) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -154,7 +156,7 @@ impl Publisher {
             missed: 0,
         };
         runtime.block_on(sending.open())?;
-        // An empty round: from here on this host is there.
+        // An empty round marks the host as present.
         let began = runtime.block_on(sending.send(Vec::new(), false));
         began.map_err(|error| std::io::Error::other(error.to_string()))?;
         let give_up = sending.give_up.clone();
@@ -164,20 +166,20 @@ impl Publisher {
         Ok(Publisher { status, give_up, thread })
     }
 
-    /// How it stands.
+    /// State of the publisher.
     pub fn status(&self) -> &Arc<BusStatus> {
         &self.status
     }
 
-    /// Whether it publishes no longer.
+    /// True if the thread has ended.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// After the memory's end: waits at most so long until the bus has what is left.
+    /// Waits after the memory's end, at most `patience`, until the bus has the rest.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn end(self, patience: Duration) -> Result<(), ArrowError> {
         let since = Instant::now();
         while !self.thread.is_finished() && since.elapsed() < patience {
@@ -186,14 +188,14 @@ impl Publisher {
         self.give_up.store(true, Ordering::Relaxed);
         let ended = self.thread.join();
         if self.status.waiting() == 0 {
-            // It has everything, and was left: that it is away now is no trouble.
+            // Everything was published, so the closed connection is no error.
             self.status.is_troubled(None);
         }
         ended.unwrap_or_else(|_| Err(ArrowError::ComputeError("what publishes has failed".to_owned())))
     }
 }
 
-/// The thread's side.
+/// State of the thread.
 struct Sending {
     via: Via,
     bus: Bus,
@@ -205,13 +207,13 @@ struct Sending {
     give_up: Arc<AtomicBool>,
     split: Split,
     packer: Packer,
-    /// Where every part stands.
+    /// Position of every part.
     round: Round,
-    /// Records that were missed since the last round.
+    /// Records missed since the last round.
     missed: u64,
 }
 
-/// A message that the bus has yet to take.
+/// An unacknowledged message.
 struct Outgoing {
     part: Part,
     id: String,
@@ -220,7 +222,7 @@ struct Outgoing {
 }
 
 impl Sending {
-    /// Makes the streams where there are none, and says what this host is.
+    /// Creates missing streams and publishes the host's description.
     async fn open(&self) -> Result<(), FleetError> {
         let common = Config { storage: StorageType::File, discard: DiscardPolicy::Old, ..Config::default() };
         let age = self.keep.time.unwrap_or_default();
@@ -248,7 +250,7 @@ impl Sending {
         self.tell().await
     }
 
-    /// Whether nobody else publishes as this host.
+    /// Checks that no other agent publishes as this host.
     async fn is_free(&self) -> Result<(), FleetError> {
         let what = "its stream cannot be read";
         let stream = self.bus.jetstream.get_stream_no_info(PACKETS).await;
@@ -270,7 +272,7 @@ impl Sending {
         }
     }
 
-    /// Says what this host is; the bus keeps the last word.
+    /// Publishes the host's description; the bus stores the last one.
     async fn tell(&self) -> Result<(), FleetError> {
         let what = "it does not take what this host is";
         let mut told = Told {
@@ -280,7 +282,7 @@ impl Sending {
         let most = self.bus.client.max_payload();
         let mut payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
         if payload.len() > most.saturating_sub(AROUND) {
-            // The only list that grows with what runs there; without it a cgroup has its number for a name.
+            // The only list that grows with the load; without it a cgroup is shown by its id.
             told.node.cgroups.clear();
             payload = serde_json::to_vec(&told).map_err(|error| self.via.refused(what, &error))?;
         }
@@ -302,15 +304,15 @@ impl Sending {
             let messages = self.pack()?;
             runtime.block_on(self.send(messages, ended))?;
         }
-        // What was not taken until now is known to nobody else any more.
+        // unpublished records are lost at this point
         self.status.waiting.store(reader.behind(), Ordering::Relaxed);
         let flushed = async { tokio::time::timeout(TRIES.1, self.bus.client.flush()).await };
-        // Everything was answered already.
+        // Every message was acknowledged already.
         let _ = runtime.block_on(flushed);
         Ok(())
     }
 
-    /// What comes within a round; whether it was the last.
+    /// Collects a round; returns true for the last one.
     fn gather(&mut self, reader: &mut Reader, batch: &mut Batch) -> Result<bool, ArrowError> {
         let began = Instant::now();
         loop {
@@ -338,7 +340,7 @@ impl Sending {
         }
     }
 
-    /// Makes messages of what was gathered, all but the common part.
+    /// Builds the messages of a round, except the common part.
     fn pack(&mut self) -> Result<Vec<Outgoing>, ArrowError> {
         let mut messages = Vec::new();
         let most = self.bus.client.max_payload().saturating_sub(AROUND);
@@ -351,7 +353,7 @@ impl Sending {
                 self.pack_piece(part, piece, most, &mut messages)?;
             }
         }
-        // What ends the round has to fit into one message: rows of which there can be many go before it.
+        // The last message of a round must fit the size limit: tables that can grow are sent before it.
         if rows(self.split.part(Part::COMMON)) > FEW_ROWS || !self.split.part(Part::COMMON).heads.is_empty() {
             let mut common = std::mem::take(self.split.part(Part::COMMON));
             while let Some(piece) = some(&mut common) {
@@ -362,7 +364,7 @@ impl Sending {
         Ok(messages)
     }
 
-    /// One message, or two halves where it would be too long for the bus.
+    /// Builds one message, or two halves if it exceeds the bus's limit.
     fn pack_piece(
         &mut self,
         part: Part,
@@ -389,7 +391,7 @@ impl Sending {
         format!("{}.{}.{}.{number}", self.token, self.run, part.index())
     }
 
-    /// Sends a round: everything, and when the bus has it the message that ends it.
+    /// Sends a round: all messages, and after their acknowledgements the message that ends it.
     async fn send(&mut self, messages: Vec<Outgoing>, is_last: bool) -> Result<(), ArrowError> {
         for some in messages.chunks(IN_FLIGHT) {
             self.settle(some).await;
@@ -416,7 +418,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends these until the bus has said of each that it has it.
+    /// Sends these messages until the bus has acknowledged each.
     async fn settle(&mut self, messages: &[Outgoing]) {
         let mut left: Vec<&Outgoing> = messages.iter().collect();
         let mut pause = TRIES.0;
@@ -430,7 +432,8 @@ impl Sending {
                         self.round.stands[message.part.index()].sequence = sequence;
                         self.status.bytes.fetch_add(message.packet.len() as u64, Ordering::Relaxed);
                     }
-                    // Packets are cut so that none is; if one is all the same, it is missed by whoever reads its part.
+                    // Packets are split below the limit; a longer one counts as missed for the readers of its
+                    // part.
                     Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
                         trouble = Some(said(&error));
                     }
@@ -450,7 +453,7 @@ impl Sending {
         }
     }
 
-    /// Sends a message, and waits for the number that the bus has given it.
+    /// Sends a message and returns the sequence number that the bus assigned.
     async fn offer(&self, message: &Outgoing) -> Result<u64, PublishError> {
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, message.id.as_str());
@@ -463,7 +466,7 @@ impl Sending {
         Ok(sent.await?.sequence)
     }
 
-    /// A bus that was started anew may have forgotten all.
+    /// A restarted bus may have lost its streams.
     async fn open_again(&self) {
         let opened = async {
             let streams = [PACKETS, HOSTS].map(|name| self.bus.jetstream.get_stream(name));
@@ -497,7 +500,7 @@ fn rows(batch: &Batch) -> usize {
     events.len() + flows.len() + tasks.len() + tcp.len() + hits.len() + heads.len() + synthesis.len()
 }
 
-/// So much of a batch as fits into a message; nothing where there is nothing left.
+/// Takes the part of a batch that fits into a message; `None` if nothing is left.
 fn some(whole: &mut Batch) -> Option<Batch> {
     fn first<T>(from: &mut Vec<T>, most: usize) -> Vec<T> {
         if from.len() <= most {
@@ -522,7 +525,7 @@ fn some(whole: &mut Batch) -> Option<Batch> {
     })
 }
 
-/// How many heads have so few bytes together that they fit.
+/// Number of heads that fit into the byte limit.
 fn fitting(heads: &[PayloadHead]) -> usize {
     let mut bytes = 0;
     let fits = heads.iter().take_while(|head| {
@@ -532,7 +535,7 @@ fn fitting(heads: &[PayloadHead]) -> usize {
     fits.take(MAX_ROWS).count().max(1)
 }
 
-/// Takes the first half of everything out of a batch.
+/// Moves the first half of every table out of a batch.
 fn halve(batch: &mut Batch) -> Batch {
     fn half<T>(from: &mut Vec<T>) -> Vec<T> {
         let rest = from.split_off(from.len().div_ceil(2));

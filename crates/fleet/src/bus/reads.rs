@@ -1,19 +1,19 @@
-//! Which datagram a read took, where the socket has no peer and so the read has no flow.
+//! Finds the datagram of a read for sockets without a peer, whose reads have no flow.
 //!
-//! A read names its socket and its length. Datagrams are read in the order in which the socket got them, so a queue a socket tells which one
-//! it was, by the rule that the correlator has: the first that is as long. A read then goes where its datagram went, and whoever takes
-//! only some buckets still sees reads and datagrams of a socket in step.
+//! A read carries its socket and length. Datagrams are read in order of arrival, so a queue per socket
+//! identifies the datagram: the first of equal length, as in the correlator. The read goes to the bucket of its
+//! datagram. A subscriber of some buckets therefore sees matching reads and datagrams.
 
 use super::subject::Part;
 use magscope_core::hash::Map;
 use magscope_core::{Event, FlowId, Hop};
 use std::collections::VecDeque;
 
-/// Sockets remembered; beyond, that memory starts afresh.
+/// Maximum number of sockets; at the limit the table is cleared.
 const MAX_SOCKETS: usize = 1 << 12;
-/// Datagrams remembered a socket.
+/// Maximum number of datagrams per socket.
 const MAX_QUEUE: usize = 1 << 9;
-/// How far a read may be from the head of its queue.
+/// Maximum distance of a read from the head of its queue.
 const RESYNC_WINDOW: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +29,12 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub struct Reads {
     queues: Map<u64, VecDeque<Waiting>>,
-    /// Where datagrams of a flow last went.
+    /// The last socket that received a flow's datagrams.
     sockets: Map<FlowId, u64>,
 }
 
 impl Reads {
-    /// A datagram of this part found its socket.
+    /// Registers a datagram of this part that reached its socket.
     pub fn arrived(&mut self, event: &Event, part: Part) {
         let Event { flow, len, skb, ip_id, socket, .. } = *event;
         if socket == 0 {
@@ -55,7 +55,7 @@ impl Reads {
         queue.push_back(Waiting { flow, len, skb, ip_id, part });
     }
 
-    /// The kernel dropped a datagram; it waits no longer, if it did.
+    /// Removes a datagram that the kernel dropped.
     pub fn dropped(&mut self, event: &Event) {
         let Some(queue) = self.sockets.get(&event.flow).and_then(|socket| self.queues.get_mut(socket)) else {
             return;
@@ -69,7 +69,7 @@ impl Reads {
         }
     }
 
-    /// The part of the datagram that a read, or a look, was about.
+    /// The part of the datagram that was read or peeked.
     pub fn read(&mut self, event: &Event) -> Option<Part> {
         let queue = self.queues.get_mut(&event.socket)?;
         let found = queue.iter().take(RESYNC_WINDOW).position(|one| one.len == event.len);

@@ -1,29 +1,30 @@
-//! The end of a round: what a host has published so far, by part.
+//! The end of a round: the position of every part of a host.
 //!
-//! A host publishes in rounds: what came within a moment, a message or more a part that has any, and then the common part, which says where
-//! every part stands. Whoever has that message knows which others there are of this round, and what it has missed.
+//! A host publishes in rounds: one or more messages for each part with data, then the common part with the
+//! positions of all parts. A reader of that message can list the other messages of the round and its own
+//! losses.
 
 use super::subject::{PARTS, Part};
 use magscope_session::Place;
 use serde::{Deserialize, Serialize};
 
-/// The header of each message: which run of an agent it is of.
+/// Header of each message: id of the agent's run.
 pub const RUN: &str = "Magnet-Run";
 /// The header of a round's last message.
 pub const ROUND: &str = "Magnet-Round";
-/// Bytes of what stands in a header at most.
+/// Maximum size of a header, bytes.
 const LONGEST: usize = 16 << 10;
 
-/// Where a part stands.
+/// Position of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stand {
-    /// The next message's number, and records up to there.
+    /// Number of the next message, and of the records before it.
     pub next: Place,
-    /// The bus's own number of the last message.
+    /// The bus's sequence number of the last message.
     pub sequence: u64,
 }
 
-/// Where all parts of a host stand at the end of a round.
+/// Positions of all parts of a host at the end of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// By [`Part::index`].
@@ -47,16 +48,16 @@ struct Written {
 }
 
 impl Round {
-    /// As the header has it.
+    /// The header's text.
     pub fn write(&self) -> String {
         let stands = (0..).zip(&self.stands).filter(|(_, stand)| **stand != Stand::default());
         let parts = stands.map(|(part, stand)| (part, stand.next.number, stand.next.records, stand.sequence));
         let written = Written { parts: parts.collect(), last: self.is_last };
-        // Numbers can always be written.
+        // Serialisation of numbers cannot fail.
         serde_json::to_string(&written).unwrap_or_default()
     }
 
-    /// Of a header, whoever wrote it.
+    /// Parses a header from an untrusted sender.
     pub fn read(header: &str) -> Option<Self> {
         if header.len() > LONGEST {
             return None;

@@ -1,4 +1,4 @@
-//! NATS servers: where they are, who asks, and what is wrong when they do not answer.
+//! NATS servers: addresses, credentials and errors.
 
 use crate::dial::{Credentials, likely};
 use crate::error::{FleetError, Likely};
@@ -12,15 +12,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a server may take to answer.
+/// Timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The port of NATS.
 const PORT: u16 = 4222;
 
-/// A server of the bus. Shown without what it is told of who asks.
+/// A server of the bus. `Display` omits the credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
-    /// As the client wants it.
+    /// URL for the client.
     url: String,
     /// User and password, or a token alone.
     login: Option<(String, Option<String>)>,
@@ -33,7 +33,7 @@ impl FromStr for Server {
     type Err = FleetError;
 
     fn from_str(text: &str) -> Result<Self, FleetError> {
-        // Nothing of it is repeated but the scheme: there may be a password in it.
+        // The error quotes only the scheme, because the text may contain a password.
         let scheme: String = text.split_once("://").map_or("", |(scheme, _)| scheme).chars().take(8).collect();
         let bad = |because| FleetError::Address { text: format!("{}://…", scheme.escape_default()), because };
         let is_plain = match scheme.as_str() {
@@ -84,10 +84,10 @@ impl fmt::Debug for Server {
     }
 }
 
-/// A bus, and who asks.
+/// A bus and the credentials.
 #[derive(Clone, Debug)]
 pub struct Via {
-    /// Servers of one cluster, any of which will do.
+    /// Servers of one cluster; the client uses any of them.
     pub servers: Vec<Server>,
     /// The certificate for `tls://`.
     pub credentials: Option<Credentials>,
@@ -95,24 +95,24 @@ pub struct Via {
     pub creds: Option<PathBuf>,
 }
 
-/// A connection that goes on by itself where it was broken off.
+/// A connection that reconnects by itself.
 #[derive(Clone)]
 pub struct Bus {
-    /// To ask what `JetStream` answers.
+    /// `JetStream` requests.
     pub jetstream: Context,
     /// The connection.
     pub client: Client,
-    /// Where, in words.
+    /// The address for messages.
     pub shown: String,
 }
 
 impl Via {
-    /// Where it is, in words.
+    /// The addresses for messages.
     pub fn shown(&self) -> String {
         self.servers.iter().map(Server::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether any of the servers is reached with TLS.
+    /// True if any server uses TLS.
     pub fn wants_certificate(&self) -> bool {
         self.servers.iter().any(|server| !server.is_plain)
     }
@@ -121,7 +121,7 @@ impl Via {
         FleetError::Bus { address: self.shown(), because: because.to_string(), likely }
     }
 
-    /// What a viewer may see of the bus: what its certificate grants, or all where none is needed.
+    /// The viewer's grants: those of its certificate, or all if none is needed.
     pub fn grants(&self) -> Result<Grants, FleetError> {
         match &self.credentials {
             Some(Credentials { folder, identity }) => folder.grants(identity),
@@ -139,7 +139,7 @@ impl Via {
         self.failed(because, likely)
     }
 
-    /// Connects. What happens to the connection later is told of by `tell`: whether it is there.
+    /// Connects. The callback receives every later change of the connection state.
     pub async fn connect(
         &self,
         name: &str,
@@ -158,7 +158,7 @@ impl Via {
             let Some(Credentials { folder, identity }) = &self.credentials else {
                 return Err(self.failed("there is no certificate to say who you are", Likely::Viewer));
             };
-            // Looked at here, because what is wrong with a file is said better.
+            // Checked here, because the error message is clearer.
             folder.connects(identity)?;
             let file = |name: String| folder.path().join(name);
             options = options.require_tls(true).add_root_certificates(file("ca.pem".to_owned()));
@@ -166,7 +166,7 @@ impl Via {
                 .add_client_certificate(file(format!("{identity}.pem")), file(format!("{identity}.key")));
         }
         if self.servers.iter().any(|server| server.is_plain) {
-            // What else belongs to its cluster may be on another host.
+            // Other members of the cluster may be on other hosts.
             options = options.ignore_discovered_servers();
         }
         options = match self.servers.iter().find_map(|server| server.login.clone()) {
@@ -198,7 +198,7 @@ impl Via {
     }
 }
 
-/// What was written with `%40` for `@` and the like.
+/// Decodes percent encoding, such as `%40` for `@`.
 fn decoded(text: &str) -> Option<String> {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next()?.as_bytes().to_vec();
@@ -210,7 +210,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether nobody listens there.
+/// True if the port is closed.
 fn refuses(error: &(dyn Error + 'static)) -> bool {
     let mut at = Some(error);
     while let Some(error) = at {
@@ -223,7 +223,7 @@ fn refuses(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// What the innermost of a chain of errors says, short.
+/// Short message of the innermost error of a chain.
 pub fn said(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! What a host on the bus is to a viewer.
+//! A host on the bus as a viewer's source.
 
 use crate::inbox::Inbox;
 use magscope_core::Batch;
@@ -12,17 +12,17 @@ use tokio::runtime::Runtime;
 /// A host that publishes on a bus.
 pub struct Subscribed {
     inbox: Inbox,
-    /// What reads the bus, together with others.
+    /// The runtime that reads the bus, shared with other hosts.
     _runtime: Arc<Runtime>,
 }
 
 impl Subscribed {
-    /// One that is fed by what runs there.
+    /// A source fed by tasks of this runtime.
     pub fn new(inbox: Inbox, runtime: Arc<Runtime>) -> Self {
         Subscribed { inbox, _runtime: runtime }
     }
 
-    /// What is raised when nothing more comes of it, or is taken.
+    /// Flag set when no more batches follow or the reader has ended.
     pub fn over(&self) -> Arc<AtomicBool> {
         self.inbox.over().clone()
     }

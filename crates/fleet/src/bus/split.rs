@@ -1,8 +1,8 @@
-//! A stream of batches cut by wire-key buckets.
+//! Divides a stream of batches into wire-key buckets.
 //!
-//! Every record goes to exactly one part: to the bucket of its flow's conversation, so that both directions and both ends of a connection
-//! are together on every host; what has no flow, or one that nobody has announced, to the common part, which every subscriber reads. Threads
-//! are announced there, flows with their bucket.
+//! Every record goes to exactly one part: the bucket of its flow's conversation. Both directions and both ends
+//! of a connection therefore share a bucket on every host. Records without an announced flow go to the common
+//! part, which every subscriber reads. Threads are announced there, flows with their bucket.
 
 use super::reads::Reads;
 use super::subject::{PARTS, Part};
@@ -10,24 +10,25 @@ use magscope_core::hash::Map;
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto, Task};
 use magscope_export::wire;
 
-/// Flows, and threads, remembered; beyond, that memory starts afresh, because the kernel repeats its announcements.
+/// Maximum number of flows, and of threads; at the limit the table is cleared, because the kernel repeats its
+/// announcements.
 const MOST: usize = 1 << 17;
 
 struct Known<T> {
     what: T,
     part: Part,
-    /// The last stretch that announces it.
+    /// The last announcement period.
     told: u32,
 }
 
-/// Cuts batches; what was cut waits in its parts until it is taken.
+/// Divides batches and holds the parts until they are taken.
 pub struct Split {
     stretch: u32,
     flows: Map<FlowId, Known<Flow>>,
     tasks: Map<u32, Known<Task>>,
     reads: Reads,
     parts: Vec<Batch>,
-    /// Records that wait.
+    /// Number of held records.
     records: u64,
 }
 
@@ -45,12 +46,12 @@ impl Default for Split {
 }
 
 impl Split {
-    /// From here on nothing has been announced: who begins to read here learns of every flow and thread again as it is used.
+    /// Starts an announcement period: every flow and thread is announced again at its next use.
     pub fn begin(&mut self) {
         self.stretch = self.stretch.wrapping_add(1);
     }
 
-    /// Cuts a batch.
+    /// Divides a batch.
     pub fn push(&mut self, batch: &Batch) {
         self.records = self.records.saturating_add(batch.numbered()).saturating_add(batch.lost());
         for flow in &batch.flows {
@@ -87,17 +88,17 @@ impl Split {
         common.late = common.late.saturating_add(batch.late);
     }
 
-    /// A part of what was cut. Who takes it clears it.
+    /// A part of the divided batches. The caller clears it.
     pub fn part(&mut self, part: Part) -> &mut Batch {
         &mut self.parts[part.index()]
     }
 
-    /// Records that were cut since this was last asked.
+    /// Records divided since the last call.
     pub fn take_records(&mut self) -> u64 {
         std::mem::take(&mut self.records)
     }
 
-    /// The same without asking anew.
+    /// As [`Self::take_records`], without a reset.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -121,7 +122,7 @@ impl Split {
         part
     }
 
-    /// The part of a flow, which announces it from now on.
+    /// The part of a flow; announces the flow if needed.
     fn used(&mut self, flow: FlowId) -> Part {
         let Some(known) = self.flows.get_mut(&flow).filter(|_| !flow.is_none()) else { return Part::COMMON };
         if known.told != self.stretch {
@@ -168,7 +169,7 @@ impl Split {
     }
 }
 
-/// Puts a part beside what is there already. In order of time it is only once [`in_order`] has been called.
+/// Appends a part. The result is in time order only after [`in_order`].
 pub fn add(part: &mut Batch, to: &mut Batch) {
     to.events.append(&mut part.events);
     to.flows.append(&mut part.flows);
@@ -184,7 +185,7 @@ pub fn add(part: &mut Batch, to: &mut Batch) {
     to.late = to.late.saturating_add(part.late);
 }
 
-/// Brings the parts of a batch in order again: that of time, and where that is the same of each CPU's records.
+/// Sorts a merged batch by time, then by each CPU's record number.
 pub fn in_order(batch: &mut Batch) {
     batch.events.sort_by_key(|event| (event.time_ns, event.cpu, event.record));
     batch.tcp.sort_by_key(|sample| sample.time_ns);
@@ -236,7 +237,7 @@ mod tests {
                 let mut whole = Batch::default();
                 for part in all_parts() {
                     let piece = split.part(part);
-                    // Whoever reads from the beginning of a stretch knows the flows that it needs.
+                    // A reader from the start of a period has every flow that it needs.
                     let known = announced.entry(part.index()).or_default();
                     known.extend(piece.flows.iter().map(|flow| flow.id.0));
                     for event in piece.events.iter().filter(|event| !event.flow.is_none()) {

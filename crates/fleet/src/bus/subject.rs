@@ -1,4 +1,4 @@
-//! Names on the bus: streams, subjects, and the buckets that a subscriber takes.
+//! Names on the bus: streams, subjects, and bucket selections.
 
 use magscope_export::wire::{self, BUCKETS};
 use std::fmt;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 
 /// The stream with packets.
 pub const PACKETS: &str = "magnet-scope";
-/// The stream with what hosts there are: of each the last word.
+/// The stream of host descriptions: the last one of each host.
 pub const HOSTS: &str = "magnet-scope-hosts";
-/// All subjects of packets, and of hosts.
+/// Subjects of all packets.
 pub const ALL_PACKETS: &str = "magnet-scope.packets.>";
-/// See [`ALL_PACKETS`].
+/// Subjects of all hosts.
 pub const ALL_HOSTS: &str = "magnet-scope.hosts.*";
-/// Parts that a host's stream has: the buckets, and what belongs to none.
+/// Number of parts in a host's stream: the buckets and the common part.
 pub const PARTS: usize = BUCKETS as usize + 1;
-/// Bytes of a host's name at most, as in DNS.
+/// Maximum length of a host name, bytes, as in DNS.
 const LONGEST_NAME: usize = 253;
-/// Buckets whose subjects begin alike.
+/// Buckets with a common subject prefix.
 const EIGHTH: u8 = BUCKETS as u8 / 8;
 
 /// A part of a host's stream.
@@ -24,10 +24,10 @@ const EIGHTH: u8 = BUCKETS as u8 / 8;
 pub struct Part(u8);
 
 impl Part {
-    /// What belongs to no bucket; it ends each round.
+    /// The part without a bucket; it ends each round.
     pub const COMMON: Part = Part(BUCKETS as u8);
 
-    /// The part of a conversation, see [`wire::conversation`].
+    /// The part of a conversation; see [`wire::conversation`].
     pub fn of(conversation: u64) -> Self {
         Part(wire::bucket(conversation) as u8)
     }
@@ -37,7 +37,7 @@ impl Part {
         (usize::from(number) < PARTS).then_some(Part(number))
     }
 
-    /// Its place among [`PARTS`].
+    /// Index below [`PARTS`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -48,10 +48,10 @@ impl Part {
 pub struct Buckets(u64);
 
 impl Buckets {
-    /// All of them.
+    /// All buckets.
     pub const ALL: Buckets = Buckets(u64::MAX);
 
-    /// Whether a part is among them; what belongs to no bucket always is.
+    /// True if the part is selected; the common part always is.
     pub fn take(self, part: Part) -> bool {
         part == Part::COMMON || self.0 >> part.0 & 1 != 0
     }
@@ -99,8 +99,8 @@ impl fmt::Display for Buckets {
     }
 }
 
-/// A host's name as one token of a subject: what a token cannot have stands there as its bytes, `=2e` for a dot. Nothing where it is too
-/// long for one.
+/// Encodes a host name as one subject token: invalid characters become hexadecimal bytes, `=2e` for a dot.
+/// Returns `None` if the name is too long.
 pub fn token(host: &str) -> Option<String> {
     use std::fmt::Write;
     if host.is_empty() || host.len() > LONGEST_NAME {
@@ -118,7 +118,7 @@ pub fn token(host: &str) -> Option<String> {
     Some(token)
 }
 
-/// The host that a token stands for.
+/// Decodes a token into the host name.
 pub fn host(token: &str) -> Option<String> {
     let mut pieces = token.split('=');
     let mut bytes = pieces.next()?.as_bytes().to_vec();
@@ -128,21 +128,21 @@ pub fn host(token: &str) -> Option<String> {
         bytes.extend(rest.as_bytes());
     }
     let host = String::from_utf8(bytes).ok()?;
-    // One name, one token.
+    // Reject non-canonical encodings.
     (self::token(&host)? == token).then_some(host)
 }
 
-/// Where it is said what a host is.
+/// Subject of a host's description.
 pub fn about(token: &str) -> String {
     format!("magnet-scope.hosts.{token}")
 }
 
-/// The token of the host that is told of there.
+/// The token of the host in a description's subject.
 pub fn told_of(subject: &str) -> Option<&str> {
     subject.strip_prefix("magnet-scope.hosts.")
 }
 
-/// Where a part of a host's stream goes: buckets by their two octal digits, so that an eighth of them is one wildcard.
+/// Subject of a part. Buckets use two octal digits, so that one wildcard covers an eighth of them.
 pub fn packets(token: &str, part: Part) -> String {
     match part {
         Part::COMMON => format!("magnet-scope.packets.{token}.common"),
@@ -150,7 +150,7 @@ pub fn packets(token: &str, part: Part) -> String {
     }
 }
 
-/// The part that a subject below a host's is for.
+/// The part in a subject of a host.
 pub fn part(token: &str, subject: &str) -> Option<Part> {
     let rest = subject.strip_prefix("magnet-scope.packets.")?.strip_prefix(token)?.strip_prefix('.')?;
     if rest == "common" {
@@ -161,8 +161,8 @@ pub fn part(token: &str, subject: &str) -> Option<Part> {
     Some(Part(digit(eighth)? * EIGHTH + digit(rest)?))
 }
 
-/// What to subscribe to for these buckets of a host: few filters, and for each part the one that it comes by. A server of version 2.9
-/// takes one filter a consumer.
+/// Subscription filters for these buckets of a host: a minimal list, and each part's index in it. A server of
+/// version 2.9 supports one filter per consumer.
 pub fn filters(token: &str, buckets: Buckets) -> (Vec<String>, Vec<Option<usize>>) {
     let mut by = vec![None; PARTS];
     if buckets == Buckets::ALL {
@@ -188,7 +188,7 @@ pub fn filters(token: &str, buckets: Buckets) -> (Vec<String>, Vec<Option<usize>
     (filters, by)
 }
 
-/// What somebody wrote, short and without anything that a terminal obeys.
+/// User text, shortened and without control characters.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(60).collect()
 }

@@ -30,27 +30,27 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-/// Hosts at most.
+/// Maximum number of hosts.
 const MOST_HOSTS: usize = 1 << 12;
-/// Messages that are asked for at a time, of all ways together, up to 1 MiB each; and those that wait to be looked at.
+/// Messages per request over all consumers, up to 1 MiB each; and messages that wait for processing.
 const ASKED: usize = 32;
 const WAITING: usize = 16;
-/// After so long without anything an agent is away: it publishes each second.
+/// Silence after which an agent counts as away; agents publish every second.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Between two tries, and between two looks at what time it is.
+/// Interval between two attempts, and between two checks of the time.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long the bus keeps a place for who does not ask.
+/// Idle time after which the bus deletes a consumer.
 const IDLE: Duration = Duration::from_mins(1);
-/// Bytes of a run's name at most.
+/// Maximum length of a run id, bytes.
 const LONGEST_RUN: usize = 256;
 
-/// A host that publishes, or has.
+/// A host that publishes now or did before.
 #[derive(Clone, Debug)]
 pub struct BusHost {
-    /// What it says of itself.
+    /// Description by the host.
     pub node: NodeInfo,
     token: String,
-    /// The last that it published, as far as the bus still has that.
+    /// Its last message on the bus, if any.
     last: Option<(u64, DateTime)>,
 }
 
@@ -60,7 +60,7 @@ pub struct Subscriber {
     bus: Bus,
     runtime: Arc<Runtime>,
     is_there: watch::Receiver<bool>,
-    /// Whether somebody tells of the connection.
+    /// True if a reader reports the connection state.
     told: AtomicBool,
 }
 
@@ -68,7 +68,7 @@ impl Subscriber {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody answers there, has no `JetStream`, or lets this viewer in.
+    /// The bus does not answer, has no `JetStream` or rejects this viewer.
     pub fn connect(via: &Via) -> Result<Self, FleetError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -77,7 +77,7 @@ impl Subscriber {
             .build()?;
         let (tell, is_there) = watch::channel(true);
         let tell = move |is_there| {
-            // Nobody to be told is no matter.
+            // a missing receiver is no error
             let _ = tell.send(is_there);
         };
         let bus = runtime.block_on(via.connect("magnet-scope", tell))?;
@@ -85,21 +85,21 @@ impl Subscriber {
         Ok(Subscriber { via: via.clone(), bus, runtime: Arc::new(runtime), is_there, told })
     }
 
-    /// Whether the bus can be reached just now.
+    /// True while the bus is reachable.
     pub fn is_there(&self) -> bool {
         *self.is_there.borrow()
     }
 
-    /// Where it is, to be shown.
+    /// The address for messages.
     pub fn shown(&self) -> &str {
         &self.bus.shown
     }
 
-    /// The hosts of which the bus has something: those of these names, or all. Nothing where nobody has told anything of a host since
-    /// `mark`, which is moved on.
+    /// The hosts on the bus: those with these names, or all. Returns `None` without news since `mark`, which is
+    /// advanced.
     ///
     /// # Errors
-    /// The bus does not let them be read, or all there are make no sense.
+    /// The bus denies access, or all descriptions are invalid.
     pub fn hosts(&self, only: &[String], mark: &mut Option<u64>) -> Result<Option<Vec<BusHost>>, FleetError> {
         self.runtime.block_on(self.ask_for_hosts(only, mark))
     }
@@ -112,7 +112,7 @@ impl Subscriber {
         let what = "what hosts there are cannot be read";
         let hosts = match self.bus.jetstream.get_stream(HOSTS).await {
             Ok(hosts) => hosts,
-            // Nobody has ever published there.
+            // no agent has published there yet
             Err(error) if said(&error).contains("stream not found") => return Ok(Some(Vec::new())),
             Err(error) => return Err(self.via.refused(what, &error)),
         };
@@ -135,7 +135,7 @@ impl Subscriber {
         let packets = packets.map_err(|error| self.via.refused(what, &error))?;
         let (mut found, mut odd) = (Vec::new(), None);
         for token in tokens {
-            // What is no name of ours is somebody else's.
+            // a foreign subject
             let Some(name) = subject::host(&token) else { continue };
             if !only.is_empty() && !only.contains(&name) {
                 continue;
@@ -155,10 +155,10 @@ impl Subscriber {
             let last = packets.get_last_raw_message_by_subject(&subject::packets(&token, Part::COMMON)).await;
             let last = last.ok().map(|last| (last.sequence, last.time));
             if last.is_none() {
-                // It may be about to begin.
+                // The host may be about to start.
                 *mark = None;
             }
-            // Of one that has gone for good the bus has forgotten everything but the name.
+            // Only the name is left of a host that is gone.
             if last.is_some() || !only.is_empty() {
                 found.push(BusHost { node: NodeInfo { host: name, ..told.node }, token, last });
             }
@@ -171,10 +171,10 @@ impl Subscriber {
         }
     }
 
-    /// Reads a host from then on: of these buckets what these terms let through, until the ticker ends it.
+    /// Reads a host from then on: these buckets, within these terms, until the ticker stops.
     ///
     /// # Errors
-    /// What is wrong with the terms, or the bus refuses.
+    /// The terms are invalid, or the bus refuses.
     pub fn read(
         &self,
         host: &BusHost,
@@ -231,16 +231,16 @@ fn nanos(time: DateTime) -> i128 {
     time.unix_timestamp_nanos()
 }
 
-/// What comes by one way.
+/// Result of one consumer.
 enum Came {
     Message(Box<Message>),
-    /// Something that is no message of ours, and why.
+    /// A foreign message, with the reason.
     Other(usize, At, String),
-    /// The way is broken for a moment.
+    /// A temporary failure of the consumer.
     Trouble(String),
 }
 
-/// One host's reading.
+/// Reader of one host.
 struct Reading {
     bus: Bus,
     token: String,
@@ -248,9 +248,9 @@ struct Reading {
     gather: Gather,
     sieve: Option<Sieve>,
     feeder: Feeder,
-    /// Where this one is the one that tells of the connection.
+    /// Set if this reader reports the connection state.
     is_there: Option<watch::Receiver<bool>>,
-    /// The oldest that the bus still has, and when it was asked.
+    /// The oldest message of the bus, and the time of that query.
     first: At,
     asked: Instant,
 }
@@ -274,7 +274,7 @@ impl Reading {
                 () = self.feeder.stopped() => return,
                 () = tokio::time::sleep(PAUSE) => Some(None),
             };
-            // Time in which nothing was looked at, because nobody took what came or this process was stopped, is nobody's silence.
+            // A pause of this process or of its reader is no silence of the agent.
             let passed = looked.elapsed().min(PAUSE);
             looked = Instant::now();
             silence += passed;
@@ -319,7 +319,7 @@ impl Reading {
         }
     }
 
-    /// Hands over what is whole; whether to go on.
+    /// Delivers complete rounds; returns true to continue.
     async fn hand_over(&mut self) -> bool {
         if self.gather.is_in_doubt() && self.asked.elapsed() > Duration::from_secs(1) {
             self.asked = Instant::now();
@@ -352,7 +352,7 @@ impl Reading {
     }
 }
 
-/// What comes next by any way that is to be read on; nothing where none is left.
+/// The next message of any consumer that may read on; `None` after the last.
 async fn next_of(ways: &mut [mpsc::Receiver<Came>], gather: &Gather) -> Option<Came> {
     poll_fn(|cx| {
         let mut is_over = true;
@@ -372,14 +372,14 @@ async fn next_of(ways: &mut [mpsc::Receiver<Came>], gather: &Gather) -> Option<C
     .await
 }
 
-/// One way by which messages come, taken up again where it broke off.
+/// One consumer, recreated after a failure.
 struct Tail {
     bus: Bus,
     token: String,
     way: usize,
     filter: String,
     each: usize,
-    /// The next message to ask for, of the stream that was made then.
+    /// Sequence number of the next message, and creation time of its stream.
     next: Option<u64>,
     created: Option<DateTime>,
     give: mpsc::Sender<Came>,
@@ -404,7 +404,7 @@ impl Tail {
     async fn follow(&mut self, policy: DeliverPolicy) -> Result<(), Box<dyn Error + Send + Sync>> {
         let stream = self.bus.jetstream.get_stream(PACKETS).await?;
         let info = stream.cached_info();
-        // One that was made anew is read from its beginning.
+        // A recreated stream is read from its start.
         if self.created.is_some_and(|created| created != info.created) {
             self.next = Some(1);
         }
@@ -434,7 +434,7 @@ impl Tail {
             if self.give.send(came).await.is_err() {
                 return Ok(());
             }
-            // Only what was handed over was read.
+            // Only delivered messages count as read.
             self.next = Some(at.1 + 1);
         }
     }
@@ -457,7 +457,7 @@ impl Tail {
     }
 }
 
-/// A message of ours, or why it is none. Whoever may publish there may have written it.
+/// Parses a message, or returns the reason for its rejection. Any publisher may have written it.
 fn read(token: &str, message: &jetstream::Message, at: At, published_ns: i128) -> Result<Message, String> {
     let part = subject::part(token, &message.subject).ok_or("a message has no subject of ours")?;
     let headers = message.headers.as_ref().ok_or("a message has no headers")?;

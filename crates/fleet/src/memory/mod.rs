@@ -1,8 +1,8 @@
-//! The last minutes of a capture, kept as packets within a limit of bytes.
+//! The last minutes of a capture as packets, within a limit of bytes.
 //!
-//! One thread writes and never waits for anybody; any number of readers follow, each at its own place. The memory is every reader's
-//! queue: whoever is slower than the stream falls behind in it, and loses what was forgotten before it was read, exactly counted and
-//! told at its place.
+//! One thread writes and never waits; any number of readers follow at their own positions. The memory is every
+//! reader's queue. A slow reader loses the packets that are deleted before it reads them; the loss is counted
+//! exactly and reported at its position.
 
 mod reader;
 mod writer;
@@ -23,39 +23,40 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Stretches that the memory is made of. The oldest is forgotten whole; each announces every flow and task that it uses.
+/// Number of segments in the memory. The oldest is deleted as a whole; each announces every flow and task that
+/// it uses.
 const STRETCHES: u64 = 16;
-/// Rows of each table in a packet at most.
+/// Maximum number of rows per table in a packet.
 pub const MAX_ROWS: usize = 16 << 10;
 
-/// A packet that is kept.
+/// A stored packet.
 #[derive(Debug)]
 pub struct Kept {
-    /// Its place in the stream.
+    /// Position in the stream.
     pub place: Place,
     /// The whole Arrow message.
     pub message: Bytes,
-    /// Records of the stream before it.
+    /// Number of earlier records in the stream.
     pub before: u64,
-    /// Its first and last instant, nanoseconds of the node's event clock.
+    /// First and last instant, nanoseconds of the node's event clock.
     pub range_ns: (u64, u64),
-    /// It announces flows or tasks.
+    /// True if the packet announces flows or tasks.
     announces: bool,
 }
 
 impl Kept {
-    /// Clears `batch` and fills it with what was kept.
+    /// Clears `batch` and fills it with the packet's content.
     ///
     /// # Errors
-    /// [`BadPacket`], which what was made here never is.
+    /// [`BadPacket`], which cannot occur for packets of this memory.
     pub fn unpack(&self, batch: &mut Batch) -> Result<(), BadPacket> {
-        // What has no parts is refused below, as anything else that is no packet.
+        // A message without parts is refused below, like any other invalid packet.
         let (header, body) = parts(&self.message).unwrap_or_default();
         unpack(&header, &Buffer::from(body), batch).map(|_| ())
     }
 }
 
-/// What is kept, for its readers.
+/// The stored packets, for readers.
 #[derive(Debug)]
 pub struct Memory {
     stream: String,
@@ -72,7 +73,7 @@ struct Stretches {
     bytes: u64,
     next: Place,
     lost: u64,
-    /// UTC less the node's event clock, by the first reading of its clocks.
+    /// UTC minus the node's event clock, from the first clock sample.
     to_utc_ns: Option<i64>,
     ended: bool,
 }
@@ -83,50 +84,50 @@ struct Stretch {
     bytes: u64,
 }
 
-/// How much is kept.
+/// Fill level of a memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
     /// Bytes of packets.
     pub bytes: u64,
     /// Packets.
     pub packets: u64,
-    /// Packets that came in all.
+    /// Packets received in total.
     pub came_packets: u64,
-    /// Records that came in all, those told as lost among them.
+    /// Records received in total, including those reported as lost.
     pub came_records: u64,
-    /// Of those, lost before they came here.
+    /// Records lost before they arrived here.
     pub came_lost: u64,
-    /// The first and last instant that is kept, nanoseconds of the node's event clock.
+    /// First and last stored instant, nanoseconds of the node's event clock.
     pub range_ns: Option<(u64, u64)>,
 }
 
-/// Where to begin to read.
+/// Start position of a reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// With what comes from now on.
+    /// New packets only.
     #[default]
     Now,
-    /// With the oldest that is kept.
+    /// The oldest stored packet.
     Oldest,
-    /// With the first packet that reaches this instant, nanoseconds of the node's event clock.
+    /// The first packet that reaches this instant, nanoseconds of the node's event clock.
     At(u64),
-    /// Behind a packet of this stream, as far as it is still kept. Of another stream, all that is kept.
+    /// After a packet of this stream, as far as stored. For another stream, all stored packets.
     After {
         /// Name of the stream.
         stream: String,
         /// The packet's number.
         number: u64,
-        /// Records of the stream up to its end.
+        /// Records of the stream up to the packet's end.
         records: u64,
     },
 }
 
 impl Memory {
-    /// An empty one, and what writes into it.
+    /// An empty memory and its writer.
     ///
     /// # Errors
-    /// Where Arrow was built without what packets need.
+    /// Arrow lacks a feature that packets need.
     pub fn new(info: NodeInfo, limit_bytes: u64) -> Result<(Arc<Self>, Writer), ArrowError> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let memory = Arc::new(Memory {
@@ -149,22 +150,22 @@ impl Memory {
         &self.info
     }
 
-    /// Tells this stream from any other, also of the same host.
+    /// Unique id of this stream; another capture of the same host has another id.
     pub fn stream(&self) -> &str {
         &self.stream
     }
 
-    /// How much it may keep, bytes.
+    /// Maximum size, bytes.
     pub fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on it may keep so much. Of what is more the oldest goes with the next packet.
+    /// Sets the maximum size. The next packet evicts the excess, oldest first.
     pub fn limit(&self, bytes: u64) {
         self.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// How much is kept.
+    /// Current fill level.
     pub fn holds(&self) -> Holds {
         let kept = self.kept();
         let packets = || kept.all.iter().flat_map(|stretch| &stretch.packets);
@@ -181,8 +182,8 @@ impl Memory {
         }
     }
 
-    /// UTC less the node's event clock, nanoseconds, as at the first reading of its clocks: waits for that; nothing if the capture ends
-    /// before, or `given_up` says that nobody waits any more.
+    /// UTC minus the node's event clock, nanoseconds, from the first clock sample. Waits for that sample;
+    /// `None` if the capture ends first or `given_up` returns true.
     pub fn to_utc_ns(&self, given_up: impl Fn() -> bool) -> Option<i64> {
         let mut kept = self.kept();
         while kept.to_utc_ns.is_none() && !kept.ended && !given_up() {
@@ -192,22 +193,22 @@ impl Memory {
         kept.to_utc_ns
     }
 
-    /// Whether the capture has ended.
+    /// True if the capture has ended.
     pub fn has_ended(&self) -> bool {
         self.kept().ended
     }
 
-    /// How many read it.
+    /// Number of readers.
     pub fn readers(&self) -> usize {
         self.readers.load(Ordering::Relaxed)
     }
 
     fn kept(&self) -> MutexGuard<'_, Stretches> {
-        // a panic elsewhere leaves no half-kept packet
+        // a panic elsewhere leaves the memory consistent
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader from `start` on, and the packets that announce what was announced before it in its stretch.
+    /// A reader from `start` on, and the packets with the earlier announcements of its segment.
     pub fn read(self: &Arc<Self>, start: &Start) -> (Reader, Vec<Arc<Kept>>) {
         let kept = self.kept();
         let oldest = kept.oldest();
@@ -220,7 +221,8 @@ impl Memory {
             }
             Start::Oldest | Start::After { .. } => oldest,
         };
-        // Who was here before knows what was announced, unless it was forgotten since; then the next stretch announces it again.
+        // A reader that continues has the announcements, unless they were deleted since; the next segment then
+        // repeats them.
         let knows = matches!(start, Start::After { stream, .. } if *stream == self.stream);
         let before = if knows { Vec::new() } else { kept.announced_before(at.number) };
         self.readers.fetch_add(1, Ordering::Relaxed);
@@ -229,7 +231,7 @@ impl Memory {
 }
 
 impl Stretches {
-    /// The place of the first packet that is kept.
+    /// The position of the oldest stored packet.
     fn oldest(&self) -> Place {
         let first = self.all.iter().find_map(|stretch| stretch.packets.first());
         first.map_or(self.next, |first| Place { number: first.place.number, records: first.before })
@@ -240,7 +242,7 @@ impl Stretches {
         Some(Place { number: reaching.place.number, records: reaching.before })
     }
 
-    /// The packet with this number, or the first that is kept behind it.
+    /// The packet with this number, or the first stored one after it.
     fn from(&self, number: u64) -> Option<&Arc<Kept>> {
         let last = |stretch: &Stretch| stretch.packets.last().map(|packet| packet.place.number);
         let at = self.all.partition_point(|stretch| last(stretch).is_none_or(|last| last < number));
@@ -248,7 +250,7 @@ impl Stretches {
         packets.get(packets.partition_point(|packet| packet.place.number < number))
     }
 
-    /// Packets with announcements, of the stretch that a packet belongs to and before it.
+    /// Earlier packets with announcements in the segment of a packet.
     fn announced_before(&self, number: u64) -> Vec<Arc<Kept>> {
         let holds = |stretch: &&Stretch| stretch.packets.last().is_some_and(|last| last.place.number >= number);
         let Some(stretch) = self.all.iter().find(holds).or(self.all.back()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What reads a memory, each reader at its own place.
+//! Readers of a memory, each at its own position.
 
 use super::{Kept, Memory, Stretches};
 use magscope_core::{Loss, LossCause};
@@ -7,26 +7,26 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// What a reader gets.
+/// Result of a read.
 #[derive(Debug)]
 pub enum Next {
     /// The next packet.
     Packet(Arc<Kept>),
-    /// Records that were forgotten before they were read. Then it goes on with what is left.
+    /// Records deleted before they were read. The reader continues with the rest.
     Missed(Loss),
-    /// Nothing came within the time.
+    /// Timeout.
     Nothing,
-    /// The capture has ended and all of it was read.
+    /// The capture has ended and everything was read.
     End,
 }
 
-/// A reader's place.
+/// State of a reader.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) memory: Arc<Memory>,
-    /// The next packet's number, and the records up to there.
+    /// Number of the next packet, and of the records before it.
     pub(super) at: Place,
-    /// The last instant that was read.
+    /// The last instant read.
     pub(super) read_ns: u64,
 }
 
@@ -36,7 +36,7 @@ impl Reader {
         &self.memory
     }
 
-    /// What comes next, waiting at most so long for it.
+    /// The next result, after at most `timeout`.
     pub fn next(&mut self, timeout: Duration) -> Next {
         let memory = self.memory.clone();
         let kept = memory.kept();
@@ -44,7 +44,7 @@ impl Reader {
         let (kept, _) =
             memory.more.wait_timeout_while(kept, timeout, nothing_new).unwrap_or_else(PoisonError::into_inner);
         let Some(packet) = kept.from(self.at.number).cloned() else {
-            // What could not be kept, at the end or before the next packet, is missed all the same.
+            // Records that could not be stored, at the end or before the next packet, also count as missed.
             let count = kept.next.records.saturating_sub(self.at.records);
             self.at = Place { number: self.at.number.max(kept.next.number), records: kept.next.records };
             return match (count, kept.ended) {
@@ -64,12 +64,12 @@ impl Reader {
         Next::Packet(packet)
     }
 
-    /// The next packet's number, and the records up to there.
+    /// Number of the next packet, and of the records before it.
     pub fn place(&self) -> Place {
         self.at
     }
 
-    /// Records of the stream that it has not read yet.
+    /// Number of unread records in the stream.
     pub fn behind(&self) -> u64 {
         self.memory.kept().next.records.saturating_sub(self.at.records)
     }
@@ -82,7 +82,7 @@ impl Drop for Reader {
 }
 
 fn missed(from_ns: u64, to_ns: u64, count: u64) -> Loss {
-    // Who has read nothing yet has missed nothing before what was forgotten.
+    // A new reader has missed nothing before the deleted records.
     let from_ns = if from_ns == 0 { to_ns } else { from_ns.min(to_ns) };
     Loss { cpu: u16::MAX, from_ns, to_ns, count, cause: LossCause::Missed }
 }

@@ -1,4 +1,4 @@
-//! What writes into a memory: batches cut into packets of a bounded size.
+//! Writer of a memory: divides batches into packets of bounded size.
 
 use super::{Kept, MAX_ROWS, Memory, STRETCHES, Stretch};
 use arrow::error::ArrowError;
@@ -8,10 +8,10 @@ use magscope_core::{Batch, Event, Flow, PayloadHead, ProbeHit, Synthesis, Task, 
 use magscope_session::{Announcer, Packer, Place};
 use std::sync::Arc;
 
-/// Bytes of payload in a packet at most.
+/// Maximum payload of a packet, bytes.
 const MAX_PAYLOAD: usize = 4 << 20;
 
-/// What of a batch has yet to be kept.
+/// The unwritten rest of a batch.
 struct Rest<'b> {
     events: &'b [Event],
     flows: &'b [Flow],
@@ -27,7 +27,7 @@ impl<'b> Rest<'b> {
         Rest { events, flows, tasks, tcp, hits, heads, synthesis }
     }
 
-    /// Moves so much of it as fits into one packet, and says whether that was not all.
+    /// Moves as much as fits into one packet; returns true if a rest remains.
     fn take(&mut self, piece: &mut Batch) -> bool {
         fn some<T: Clone>(from: &mut &[T], to: &mut Vec<T>, most: usize) {
             let (now, later) = from.split_at(from.len().min(most));
@@ -45,7 +45,7 @@ impl<'b> Rest<'b> {
             bytes += head.bytes.len();
             bytes <= MAX_PAYLOAD
         });
-        // One alone is never too long.
+        // A single head always fits.
         let most = fits.count().max(1);
         some(&mut self.heads, &mut piece.heads, most);
         !(self.events.is_empty()
@@ -58,7 +58,7 @@ impl<'b> Rest<'b> {
     }
 }
 
-/// Writes into a memory; the only one that does.
+/// The only writer of a memory.
 pub struct Writer {
     pub(super) memory: Arc<Memory>,
     pub(super) packer: Packer,
@@ -67,17 +67,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Keeps a batch.
+    /// Stores a batch.
     ///
     /// # Errors
-    /// What Arrow says; nothing is kept of the batch then, and its records are counted as missed by every reader.
+    /// Arrow's error. The batch is then not stored, and every reader counts its records as missed.
     pub fn push(&mut self, batch: &Batch) -> Result<(), ArrowError> {
         if batch.is_empty() && batch.late == 0 {
             return Ok(());
         }
         let mut rest = Rest::of(batch);
         let mut result = Ok(());
-        // The small tables go with the first piece.
+        // The first piece carries the small tables.
         self.piece.clear();
         self.piece.losses.extend_from_slice(&batch.losses);
         self.piece.clock.extend_from_slice(&batch.clock);
@@ -122,7 +122,7 @@ impl Writer {
         let message = message?;
         let bytes = message.len() as u64 + size_of::<Kept>() as u64;
         kept.bytes += bytes;
-        // Together with its first packet: readers never see a stretch without any.
+        // Added together with its first packet: readers never see an empty segment.
         if begins {
             kept.all.push_back(Stretch::default());
         }
@@ -148,7 +148,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Readers get what is left, and then the end.
+    /// Readers get the rest, and then the end.
     fn drop(&mut self) {
         self.memory.kept().ended = true;
         self.memory.more.notify_all();

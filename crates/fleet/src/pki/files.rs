@@ -1,4 +1,4 @@
-//! Files of certificates and keys: read only where they are safe, replaced only whole.
+//! Certificate and key files: checked permissions on reading, atomic replacement on writing.
 
 use crate::error::FleetError;
 use rustls::pki_types::pem::PemObject;
@@ -18,10 +18,10 @@ pub fn bad(path: &Path, because: impl std::fmt::Display) -> FleetError {
     FleetError::Key { path: path.to_path_buf(), because: because.to_string() }
 }
 
-/// The text of a key that nobody but its owner may read.
+/// The text of a key file, which only the owner may access.
 pub fn key_text(path: &Path) -> Result<String, FleetError> {
     let mut file = File::open(path).map_err(|error| bad(path, error))?;
-    // Of the file that is open, so that it cannot be exchanged in between.
+    // Permissions of the open file, so that the file cannot be exchanged in between.
     let mode = file.metadata().map_err(|error| bad(path, error))?.permissions().mode() & 0o7777;
     if mode & !KEY_MODE != 0 {
         let because = format!("its mode is {mode:04o}, so others may read or change it; `chmod 600` it");
@@ -32,7 +32,7 @@ pub fn key_text(path: &Path) -> Result<String, FleetError> {
     Ok(text)
 }
 
-/// A key that nobody but its owner may read.
+/// The key of a file that only the owner may access.
 pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FleetError> {
     PrivateKeyDer::from_pem_slice(key_text(path)?.as_bytes()).map_err(|error| bad(path, error))
 }
@@ -41,7 +41,7 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FleetError> {
 pub fn authority(path: &Path) -> Result<CertificateDer<'static>, FleetError> {
     let der = CertificateDer::from_pem_file(path).map_err(|error| bad(path, error))?;
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| bad(path, error))?;
-    // What verifies chains takes the dates of an authority for no matter.
+    // The chain verifier ignores the dates of an authority.
     if !parsed.validity().is_valid() {
         let (from, to) = (parsed.validity().not_before, parsed.validity().not_after);
         return Err(bad(path, format!("this authority is good from {from} to {to} only")));
@@ -49,12 +49,12 @@ pub fn authority(path: &Path) -> Result<CertificateDer<'static>, FleetError> {
     Ok(der)
 }
 
-/// Replaces a file as a whole: whoever reads it meanwhile gets the old or the new one, also after a crash.
+/// Replaces a file atomically: a concurrent reader sees the old or the new one, also after a crash.
 pub fn replace(path: &Path, text: &str, mode: u32) -> Result<(), FleetError> {
     let write = || -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
-        // One that cannot be removed is an error below, where a new one is made.
+        // a failed removal becomes an error when the new file is created
         let _ = fs::remove_file(&part);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());

@@ -1,14 +1,15 @@
-//! A private certificate authority in a folder, and what TLS needs of it.
+//! A private certificate authority in a folder, and its TLS configuration.
 //!
-//! | file | what | goes to |
+//! | file | content | goes to |
 //! |---|---|---|
 //! | `ca.pem`, `ca.key` | the authority | the certificate everywhere, the key nowhere |
-//! | `crl.pem` | who is let in no longer | every agent |
+//! | `crl.pem` | revoked certificates | every agent |
 //! | `host-NAME.pem`, `host-NAME.key` | an agent | that host |
 //! | `viewer-NAME.pem`, `viewer-NAME.key` | a viewer | that person |
 //! | `relay-NAME.pem`, `relay-NAME.key` | a relay | that host |
 //!
-//! A host's certificate lets nobody read an agent: that takes exactly one permission among its names, a viewer's or a relay's.
+//! A host's certificate permits no reading of an agent. Reading needs exactly one permission in the
+//! certificate's names: a viewer's or a relay's.
 
 mod files;
 mod permitted;
@@ -35,20 +36,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// How long a list of revoked certificates is good for. Agents do not refuse to work with an old one.
+/// Validity of a revocation list. Agents also accept an expired one.
 const LIST_IS_GOOD_FOR: Duration = Duration::from_hours(24 * 3650);
 
-/// When a certificate is good.
+/// Validity of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Validity {
-    /// From this instant.
+    /// Start.
     pub from: SystemTime,
-    /// Until this one.
+    /// End.
     pub to: SystemTime,
 }
 
 impl Validity {
-    /// From now on for so many days; from a day ago, because clocks differ.
+    /// Valid from a day ago, because clocks differ, for `days` days from now.
     pub fn days(days: u32) -> Self {
         let now = SystemTime::now();
         let day = Duration::from_hours(24);
@@ -56,12 +57,12 @@ impl Validity {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The authenticated peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its certificate's name, or the user it runs as.
+    /// The name in its certificate, or the user of its process.
     pub name: String,
-    /// What it may see.
+    /// Its grants.
     pub grants: Grants,
 }
 
@@ -70,24 +71,24 @@ pub struct Peer {
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder at this path, which may have yet to be made.
+    /// The folder at this path, which need not exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Folder(path.into())
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes the authority if there is none; returns whether it made one.
+    /// Makes the authority if there is none; returns true if it made one.
     pub fn init(&self, validity: Validity) -> Result<bool, FleetError> {
         let (cert, key) = (self.file("ca.pem"), self.file("ca.key"));
         if cert.exists() && key.exists() {
             return Ok(false);
         }
         if cert.exists() {
-            // A host's or a viewer's folder. Another authority there would lock it out.
+            // The folder of a host or a viewer: a second authority would lock it out.
             return Err(bad(
                 &key,
                 "it is not here, but ca.pem is: certificates are made where the authority is",
@@ -109,13 +110,14 @@ impl Folder {
         Ok(true)
     }
 
-    /// Makes a certificate for an agent that is reached by these names and addresses, the first of which names its files. It lets nobody
-    /// read another agent. A bus that asks for certificates takes it.
+    /// Makes a certificate for an agent with these names and addresses; the first names the files. The
+    /// certificate permits no reading of agents. A bus with client certificates accepts it.
     pub fn host(&self, names: &[String], validity: Validity) -> Result<PathBuf, FleetError> {
         self.server("host", names, Vec::new(), validity)
     }
 
-    /// Makes a certificate for a relay that is reached by these names and addresses: it may read agents, and is one to its viewers.
+    /// Makes a certificate for a relay with these names and addresses: a client of agents, and a server for its
+    /// viewers.
     pub fn relay(&self, names: &[String], validity: Validity) -> Result<PathBuf, FleetError> {
         self.server("relay", names, vec![uri(RELAY)?], validity)
     }
@@ -168,20 +170,20 @@ impl Folder {
         params.use_authority_key_identifier_extension = true;
         let failed = |error: rcgen::Error| refuse(&error.to_string());
         let pair = KeyPair::generate().map_err(failed)?;
-        // No certificate is good for longer than its authority.
+        // No certificate outlives its authority.
         params.not_after = params.not_after.min(self.authority_ends()?.into());
         let made: Certificate = params.signed_by(&pair, &self.issuer()?).map_err(failed)?;
         self.write(&format!("{file}.key"), &pair.serialize_pem(), KEY_MODE)?;
         self.write(&format!("{file}.pem"), &made.pem(), 0o644)
     }
 
-    /// Lets the holder of this certificate in no longer: `viewer-NAME`, `host-NAME` or `relay-NAME`. Agents look at the list when somebody
-    /// comes, so it has to be copied to them.
+    /// Revokes a certificate: `viewer-NAME`, `host-NAME` or `relay-NAME`. Agents read the list at each
+    /// connection, so it must be copied to them.
     pub fn revoke(&self, identity: &str) -> Result<(), FleetError> {
         let path = self.file(&format!("{identity}.pem"));
         let der = CertificateDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
         let (_, certificate) = X509Certificate::from_der(&der).map_err(|error| bad(&path, error))?;
-        // Of two who revoke at the same time neither forgets the other's.
+        // The lock prevents lost updates by concurrent revocations.
         let key = self.file("ca.key");
         let lock = File::open(&key).map_err(|error| bad(&key, error))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
@@ -194,7 +196,7 @@ impl Folder {
         self.write_list(&revoked).map(|_| ())
     }
 
-    /// When the authority ends.
+    /// End of the authority's validity.
     fn authority_ends(&self) -> Result<SystemTime, FleetError> {
         let path = self.file("ca.pem");
         let der = files::authority(&path)?;
@@ -237,14 +239,14 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Writes a file with these rights, whatever was there.
+    /// Writes a file with this mode and replaces an existing one.
     fn write(&self, name: &str, text: &str, mode: u32) -> Result<PathBuf, FleetError> {
         let path = self.file(name);
         replace(&path, text, mode)?;
         Ok(path)
     }
 
-    /// The only certificate of this kind (`host`, `viewer`, `relay`) here, without its ending.
+    /// The only certificate of this kind (`host`, `viewer`, `relay`) here, without its extension.
     pub fn only(&self, kind: &str) -> Result<String, FleetError> {
         let entries = fs::read_dir(&self.0).map_err(|error| bad(&self.0, error))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -279,17 +281,17 @@ impl Folder {
         Ok(Arc::new(roots))
     }
 
-    /// Whether the authority's own key is here, which belongs on no host that serves.
+    /// True if the authority's key is here, which belongs on no serving host.
     pub fn has_authority_key(&self) -> bool {
         self.file("ca.key").exists()
     }
 
-    /// Who was revoked, as this authority signed it.
+    /// The revocation list, signed by this authority.
     fn revoked(&self) -> Result<CertificateRevocationListDer<'static>, FleetError> {
         revoked::list(&self.file("crl.pem"), &self.file("ca.pem"))
     }
 
-    /// An agent's end of a connection: nobody is let in without a certificate of this authority that was not revoked and has a permission.
+    /// TLS configuration of an agent: clients need a valid certificate of this authority with a permission.
     pub fn agent(&self, identity: &str) -> Result<ServerConfig, FleetError> {
         let path = self.file("crl.pem");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -305,7 +307,7 @@ impl Folder {
         Ok(config)
     }
 
-    /// A viewer's end of a connection. Where there is a list of revoked certificates here, hosts are held to it too.
+    /// TLS configuration of a viewer. If a revocation list is present, it applies to hosts too.
     pub fn connects(&self, identity: &str) -> Result<ClientConfig, FleetError> {
         let path = self.file("crl.pem");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -323,7 +325,7 @@ impl Folder {
         Ok(config)
     }
 
-    /// What this identity may see by its own certificate.
+    /// The grants in this identity's own certificate.
     pub fn grants(&self, identity: &str) -> Result<Grants, FleetError> {
         let path = self.file(&format!("{identity}.pem"));
         let der = CertificateDer::from_pem_file(&path).map_err(|error| bad(&path, error))?;
@@ -332,10 +334,10 @@ impl Folder {
 }
 
 impl Peer {
-    /// Whose certificate this is.
+    /// The peer of a certificate.
     ///
     /// # Errors
-    /// It is none, or has no permission to read, several, or one that is not understood.
+    /// The certificate is invalid, or it has no permission, several, or an invalid one.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
         let name = parsed.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
@@ -356,7 +358,7 @@ fn params(name: &str, validity: Validity) -> CertificateParams {
     params
 }
 
-/// A name of a certificate that says what its holder may do.
+/// A certificate name that states a permission.
 fn uri(text: &str) -> Result<SanType, FleetError> {
     let failed = |_| FleetError::Certificate { name: text.to_owned(), because: "its limits are no URI".into() };
     Ok(SanType::URI(text.to_owned().try_into().map_err(failed)?))

@@ -1,4 +1,4 @@
-//! Who may read an agent: holders of certificates that are good and have a permission.
+//! Authentication of clients: valid certificates with a permission.
 
 use super::Peer;
 use rustls::client::danger::HandshakeSignatureValid;

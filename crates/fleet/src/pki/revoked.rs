@@ -1,6 +1,7 @@
-//! The list of certificates that are good no longer.
+//! The revocation list.
 //!
-//! A list is used only if it is one, and this authority signed it. What is missing, empty, garbled or somebody else's could hide a revocation, so it is an error.
+//! A list is used only if this authority signed it. A missing, empty, damaged or foreign list could hide a
+//! revocation and is therefore an error.
 
 use super::files::{authority, bad};
 use crate::error::FleetError;
@@ -34,7 +35,7 @@ pub fn list(path: &Path, ca: &Path) -> Result<CertificateRevocationListDer<'stat
     Ok(der)
 }
 
-/// Serial numbers of certificates that are good no longer.
+/// Serial numbers of revoked certificates.
 pub fn serials(path: &Path, ca: &Path) -> Result<Vec<Vec<u8>>, FleetError> {
     let der = list(path, ca)?;
     let (_, list) = CertificateRevocationList::from_der(&der).map_err(|error| bad(path, error))?;

@@ -1,6 +1,6 @@
-//! An agent without a kernel: what its capture would give is made up, and known exactly.
+//! An agent without a kernel: the capture's content is synthetic and known exactly.
 
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code)] // each test file uses a part
 
 use magscope_core::clock::ClockSample;
 use magscope_core::node::{Backend, Coverage, NodeInfo};
@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Waits until `holds`, for at most 30 s; whether it did.
+/// Waits up to 30 s until `holds` returns true; returns its result.
 pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(30);
     while Instant::now() < end {
@@ -29,7 +29,7 @@ pub fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     holds()
 }
 
-/// What is said of a host that is none.
+/// Description of a fictitious host.
 pub fn info() -> NodeInfo {
     NodeInfo {
         host: "web-1".to_owned(),
@@ -101,23 +101,23 @@ pub fn batch(n: u64) -> Batch {
 /// Numbered records of a batch.
 pub const RECORDS: u64 = 101;
 
-/// A server, ended when it goes.
+/// A server that ends on drop.
 pub struct Serving {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// What it said of its peers.
+    /// Its messages about peers.
     pub said: Arc<Mutex<Vec<String>>>,
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
 }
 
 impl Serving {
-    /// Serves this memory at a port: of loopback, or with TLS by the keys of a folder.
+    /// Serves this memory at a port: plain on loopback, or with TLS by the keys of a folder.
     pub fn start(memory: &Arc<Memory>, port: u16, keys: Option<(Folder, &str)>) -> Self {
         Self::of(Hosts::of(vec![memory.clone()]), port, keys)
     }
 
-    /// The same of several hosts, as a relay has them.
+    /// Serves several hosts, as a relay does.
     pub fn of(hosts: Arc<Hosts>, port: u16, keys: Option<(Folder, &str)>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -137,17 +137,17 @@ impl Serving {
         Serving { stop, thread: Some(thread), said, port }
     }
 
-    /// Its address without TLS.
+    /// The address without TLS.
     pub fn plain(&self) -> Address {
         format!("insecure:127.0.0.1:{}", self.port).parse().expect("an address")
     }
 
-    /// Its address with TLS.
+    /// The address with TLS.
     pub fn tls(&self) -> Address {
         format!("127.0.0.1:{}", self.port).parse().expect("an address")
     }
 
-    /// Whether it said something with these words.
+    /// True if a message contained this text.
     pub fn has_said(&self, words: &str) -> bool {
         eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
@@ -173,8 +173,8 @@ pub fn authority() -> (TempDir, Folder) {
     (dir, folder)
 }
 
-/// Who asks.
-#[allow(clippy::unnecessary_wraps)] // as a wish has it
+/// Credentials of a viewer.
+#[allow(clippy::unnecessary_wraps)] // as required by `Wish`
 pub fn viewer(folder: &Folder, identity: &str) -> Option<Credentials> {
     Some(Credentials { folder: folder.clone(), identity: identity.to_owned() })
 }
@@ -191,27 +191,27 @@ pub fn connect(
     Ok(hosts.remove(0))
 }
 
-/// What came of a stream.
+/// Summary of a received stream.
 #[derive(Default)]
 pub struct Came {
-    /// Numbers of its records, by order.
+    /// Record numbers in order.
     pub records: Vec<u32>,
     /// Hops of its events.
     pub hops: Vec<Hop>,
-    /// Flows and threads that were announced.
+    /// Announced flows and threads.
     pub flows: Vec<FlowId>,
     /// Bytes of payload.
     pub payload: usize,
-    /// Records told as missed.
+    /// Records reported as missed.
     pub missed: u64,
-    /// Stretches of which it is told that something is missing.
+    /// Reported gaps, as time ranges.
     pub gaps: Vec<(u64, u64)>,
-    /// Flows that an event used before anything announced them.
+    /// Flows used before their announcement.
     pub unknown: u64,
 }
 
 impl Came {
-    /// Reads until so many events have come or were missed.
+    /// Reads until `events` events have arrived or were missed.
     pub fn read(&mut self, remote: &mut dyn Source, events: u64, mut pause: impl FnMut()) {
         let (mut batch, end) = (Batch::default(), Instant::now() + Duration::from_mins(1));
         while (self.records.len() as u64) + self.missed < events {
