@@ -1,4 +1,4 @@
-//! What monitors of the Prometheus family read over HTTP, and in which of its formats.
+//! Formats for scrapes of the Prometheus family over HTTP.
 
 use crate::sensed::Sensed;
 use crate::{openmetrics, protobuf};
@@ -10,15 +10,15 @@ pub enum Format {
     OpenMetrics,
     /// Prometheus' own text, 0.0.4.
     Text,
-    /// Prometheus' protobuf messages, each behind its length: the one format with native histograms.
+    /// Prometheus' length-delimited protobuf messages: the only format with native histograms.
     Protobuf,
 }
 
 impl Format {
-    /// Every one.
+    /// Every format.
     pub const ALL: [Self; 3] = [Self::OpenMetrics, Self::Text, Self::Protobuf];
 
-    /// What an HTTP answer calls it.
+    /// Its MIME type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -29,8 +29,8 @@ impl Format {
         }
     }
 
-    /// What a reader with this `Accept` header gets: of the formats it names the one it weighs most, the first of those; `OpenMetrics` if it
-    /// names none.
+    /// The format for an `Accept` header: the supported one with the highest weight, and the first of equals.
+    /// The default is `OpenMetrics`.
     pub fn accepted(accept: &str) -> Self {
         let accept = accept.to_ascii_lowercase();
         let ranges = accept.split(',').filter_map(|range| {
@@ -41,7 +41,7 @@ impl Format {
                 "application/vnd.google.protobuf" => Self::Protobuf,
                 _ => return None,
             };
-            // of the encodings of messages one is written
+            // only the delimited encoding is supported
             let written = |part: &str| {
                 part.strip_prefix("encoding=").is_none_or(|encoding| encoding == "delimited")
                     && part
@@ -63,7 +63,7 @@ impl Format {
         heaviest.map_or(Self::OpenMetrics, |(_, format): (f64, Self)| format)
     }
 
-    /// The snapshot in it.
+    /// The snapshot in this format.
     pub fn write(self, sensed: &Sensed) -> Vec<u8> {
         match self {
             Self::OpenMetrics => openmetrics::write(sensed, openmetrics::Dialect::OpenMetrics).into_bytes(),
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_a_format_gets_it() {
-        // Prometheus' own, with native histograms and without.
+        // Prometheus' own headers, with native histograms and without.
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
             application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,\
             text/plain;version=0.0.4;q=0.5,*/*;q=0.1";

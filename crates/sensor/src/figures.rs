@@ -1,32 +1,31 @@
-//! Every figure that monitors are told, one after the other: what it is called, what it says, and its values. A format is what these are
-//! told to.
+//! All metrics in sequence: name, help text and values. Each format implements [`Figures`].
 
 use crate::histogram::Times;
 use crate::sensed::{HopState, HostSensed, Sensed};
 use magscope_core::Hop;
 
-/// What becomes of a figure over time.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// A value that only increases.
     Counter,
-    /// It is what it is now.
+    /// A current value.
     Gauge,
-    /// It is always 1; its labels say something.
+    /// A constant 1; the labels carry the information.
     Info,
-    /// How times are distributed.
+    /// A distribution of times.
     Histogram,
 }
 
 /// Labels: names and values.
 pub type Pairs<'a> = [(&'a str, &'a str)];
 
-/// Marks what the kernel added up itself.
+/// Marks values that the kernel added up.
 const KERNEL: (&str, &str) = ("source", "kernel");
 
-/// Takes figures. Values belong to the family that was told last.
+/// Consumer of metrics. Values belong to the last family.
 pub trait Figures {
-    /// A figure; `unit` is `seconds`, `bytes` or nothing.
+    /// Starts a family; `unit` is `seconds`, `bytes` or empty.
     fn family(&mut self, name: &'static str, kind: Kind, unit: &'static str, help: &'static str);
     /// A whole number.
     fn number(&mut self, labels: &Pairs<'_>, n: u64);
@@ -34,19 +33,19 @@ pub trait Figures {
     fn float(&mut self, labels: &Pairs<'_>, value: f64);
     /// A time, nanoseconds.
     fn seconds(&mut self, labels: &Pairs<'_>, ns: u64);
-    /// A counter of a host, which has counted since that began.
+    /// A counter of a host, which starts with the host's capture.
     fn counter(&mut self, labels: &Pairs<'_>, host: &HostSensed, n: u64);
     /// A distribution of a host.
     fn histogram(&mut self, labels: &Pairs<'_>, host: &HostSensed, times: &Times);
 }
 
-/// All of them.
+/// Emits all metrics.
 pub fn tell(out: &mut impl Figures, sensed: &Sensed) {
     own(out, sensed);
     of_hosts(out, sensed);
 }
 
-/// Those of hosts.
+/// Emits the metrics of hosts.
 pub fn of_hosts(out: &mut impl Figures, sensed: &Sensed) {
     about(out, sensed);
     hops(out, sensed);
@@ -54,7 +53,7 @@ pub fn of_hosts(out: &mut impl Figures, sensed: &Sensed) {
     journeys(out, sensed);
 }
 
-/// Those of the program itself.
+/// Emits the metrics of the program itself.
 pub fn own(out: &mut impl Figures, sensed: &Sensed) {
     out.family("magnet_scope_build", Kind::Info, "", "The program that says all this.");
     out.number(&[("version", &sensed.own.version)], 1);
@@ -271,7 +270,7 @@ fn journeys(out: &mut impl Figures, sensed: &Sensed) {
     }
 }
 
-/// Labels that every figure of a host has.
+/// Labels of every metric of a host.
 struct Labels<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Labels<'a> {
@@ -295,7 +294,7 @@ fn each_hop(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HopState)) 
     }
 }
 
-/// Hops that are served, or that were before: what was counted stays.
+/// Hops that are or were served: counts stay.
 fn each_served(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HostSensed, Hop)) {
     for (labels, host) in hosts(sensed) {
         for hop in Hop::ALL {
@@ -306,7 +305,7 @@ fn each_served(sensed: &Sensed, mut visit: impl FnMut(&[(&str, &str)], &HostSens
     }
 }
 
-/// When a host began, UTC, nanoseconds since 1970; nothing before anything is known of its clocks.
+/// Start of a host's capture, UTC, nanoseconds since 1970; `None` before the first clock sample.
 pub fn began_utc_ns(host: &HostSensed) -> Option<u64> {
     let began = host.began?;
     began.ns.checked_add_signed(began.to_utc_ns?)

@@ -1,30 +1,31 @@
-//! Is the network of this host well? What a scheduler asks before it gives a job to a node.
+//! Network health of a host, for schedulers that place jobs on nodes.
 //!
-//! Each check has a value, a threshold, and a state: what was not measured is *unknown* and says why; it is never *ok*.
+//! Each check has a value, a threshold and a state. A missing measurement gives *unknown* with a reason, never
+//! *ok*.
 
 use crate::histogram::Times;
 use crate::sensed::{DropCount, HostSensed, Tally};
 use magscope_core::Hop;
 use serde::Serialize;
 
-/// What is still well.
+/// Limits of a healthy host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Thresholds {
-    /// Of the bytes that TCP sent, the share sent again.
+    /// Retransmitted share of TCP's bytes.
     pub retransmit: f64,
-    /// Packets dropped a second.
+    /// Dropped packets per second.
     pub drops_per_s: f64,
-    /// Share of its time that the busiest CPU spends in softirqs.
+    /// Softirq share of the busiest CPU.
     pub softirq: f64,
-    /// Wake-up of a reader: half of them take at most so long, seconds.
+    /// Median wake-up latency of readers, seconds.
     pub wakeup_p50_s: f64,
-    /// Ninety-nine in a hundred.
+    /// 99th percentile of it.
     pub wakeup_p99_s: f64,
-    /// In the device's queue: half of the packets are there at most so long, seconds.
+    /// Median time in the device queue, seconds.
     pub queue_p50_s: f64,
-    /// Ninety-nine in a hundred.
+    /// 99th percentile of it.
     pub queue_p99_s: f64,
-    /// Of the records of this capture, the share that is missing.
+    /// Lost share of the capture's records.
     pub lost: f64,
 }
 
@@ -43,69 +44,69 @@ impl Default for Thresholds {
     }
 }
 
-/// What a check came to.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// At or below its threshold.
+    /// The value is at most the threshold.
     Ok,
     /// Above it.
     NotOk,
-    /// It was not measured.
+    /// The value was not measured.
     Unknown,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What.
+    /// Its name.
     pub name: &'static str,
-    /// What it is counted in: `ratio`, `seconds`, `per_second`.
+    /// Its unit: `ratio`, `seconds`, `per_second`.
     pub unit: &'static str,
-    /// What was measured.
+    /// The measured value.
     pub value: Option<f64>,
-    /// The largest value that is still well.
+    /// The largest healthy value.
     pub threshold: f64,
-    /// What that comes to.
+    /// Result of the comparison.
     pub state: State,
-    /// How many it is about: bytes, packets, journeys, records.
+    /// Sample size: bytes, packets, journeys, records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// Why it is not known, or what a person would ask next.
+    /// The reason for an unknown state, or a hint for the next question.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub because: String,
 }
 
-/// One host.
+/// Health of one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Health {
-    /// Which.
+    /// Host name.
     pub host: String,
-    /// Whether no check is above its threshold.
+    /// True if no check exceeds its threshold.
     pub healthy: bool,
-    /// How many checks could not be made.
+    /// Number of unknown checks.
     pub unknown: usize,
-    /// How long the time is that this is about, seconds.
+    /// Length of the measured period, seconds.
     pub over_s: f64,
-    /// What the capture leaves out, in the words of the command line: the checks are about the rest.
+    /// The capture's filters as command-line settings: the checks cover the accepted events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// Every one of them.
+    /// All checks.
     pub checks: Vec<Check>,
 }
 
-/// How busy the busiest CPU was with softirqs.
+/// Softirq load of the busiest CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Softirq {
     /// Share of its time.
     pub share: f64,
-    /// Which.
+    /// The CPU.
     pub cpu: u32,
-    /// Over how long, seconds.
+    /// Length of the measurement, seconds.
     pub over_s: f64,
 }
 
-/// Looks at the last minute of a host. `softirq` is why it is not known, where it is not.
+/// Checks the last minute of a host. An error in `softirq` is the reason for an unknown state.
 pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, String>) -> Health {
     let over_s = host.window_ns as f64 / 1e9;
     let (wakeup, queue) = (&host.window.wakeup, queue_of(host));
@@ -131,7 +132,7 @@ pub fn of(host: &HostSensed, thresholds: &Thresholds, softirq: &Result<Softirq, 
     }
 }
 
-/// Times in the queue: of journeys, or where there are none as the kernel measured them.
+/// Times in the queue: of journeys, or else as measured by the kernel.
 fn queue_of(host: &HostSensed) -> &Times {
     let mut pairs = host.window.kernel.latencies.iter();
     let measured = pairs.find(|pair| (pair.from, pair.to) == (Hop::DevQueue, Hop::DevXmit));
@@ -139,7 +140,7 @@ fn queue_of(host: &HostSensed) -> &Times {
 }
 
 fn known(name: &'static str, unit: &'static str, value: f64, threshold: f64, of: Option<u64>) -> Check {
-    // A threshold that is no number is passed by nothing.
+    // No value exceeds a threshold that is NaN.
     let state = if value <= threshold { State::Ok } else { State::NotOk };
     Check { name, unit, value: Some(value), threshold, state, of, because: String::new() }
 }
@@ -148,7 +149,7 @@ fn unknown(name: &'static str, unit: &'static str, threshold: f64, because: impl
     Check { name, unit, value: None, threshold, state: State::Unknown, of: None, because: because.into() }
 }
 
-/// Why a host's capture cannot tell, if it cannot.
+/// The reason why a host's capture cannot give an answer, if any.
 fn blind(host: &HostSensed, hops: &[Hop]) -> Option<String> {
     if host.window_ns == 0 {
         return Some("nothing has been captured yet".to_owned());
@@ -156,7 +157,7 @@ fn blind(host: &HostSensed, hops: &[Hop]) -> Option<String> {
     hops.iter().find_map(|hop| host.unserved(*hop).map(|because| format!("{hop} is not captured: {because}")))
 }
 
-/// Events or bytes of a hop, with what a sampler left out of them.
+/// Events or bytes of a hop, scaled by its sampler.
 fn meant(host: &HostSensed, hop: Hop, came: u64) -> f64 {
     came as f64 * host.state(hop).map_or(1.0, |state| state.weight)
 }
@@ -186,7 +187,7 @@ fn drops(host: &HostSensed, threshold: f64) -> Check {
     if let Some(because) = blind(host, &[Hop::SkbDrop]) {
         return unknown(name, unit, threshold, because);
     }
-    // of what the kernel added up no sampler knows
+    // samplers do not affect sums of the kernel
     let sum = |drops: &[DropCount]| drops.iter().fold(0_u64, |all, drop| all.saturating_add(drop.n));
     let (dropped, added_up) = (sum(&host.window.drops), sum(&host.window.kernel.drops));
     let a_second = (meant(host, Hop::SkbDrop, dropped) + added_up as f64) * 1e9 / host.window_ns as f64;
@@ -195,7 +196,7 @@ fn drops(host: &HostSensed, threshold: f64) -> Check {
     check
 }
 
-/// The most frequent reasons for drops.
+/// The most frequent drop reasons.
 fn reasons(tally: &Tally) -> String {
     let mut drops: Vec<_> = tally.drops.iter().chain(&tally.kernel.drops).collect();
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.n));

@@ -1,22 +1,22 @@
-//! Distributions of times: sixteen steps to each doubling, and exact counts at the bounds that monitors are told and in the buckets of
-//! Prometheus' native histograms.
+//! Histograms of times: sixteen buckets per octave, with exact counts at the exported bounds and in the buckets
+//! of Prometheus' native histograms.
 
 pub use magscope_core::steps::BOUNDS_NS as LE_NS;
 use magscope_core::steps::{self, LONGEST_NS, longest, step};
 use serde::{Deserialize, Serialize};
 
-/// How often each doubling is cut in a native histogram, as a power of two: a bucket's bounds are 2^(1/8) apart.
+/// Subdivision of an octave in a native histogram, as a power of two: bucket bounds are 2^(1/8) apart.
 pub const NATIVE_SCHEMA: i32 = 3;
 /// The native bucket of 1 ns.
 const LOWEST_NATIVE: i32 = -239;
 
-/// Counts times. As large as its longest one needs, 8 kB at most.
+/// A histogram of times. Its size depends on the longest time, 8 kB at most.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     steps: Vec<u64>,
-    /// From [`LOWEST_NATIVE`] on.
+    /// Counts from [`LOWEST_NATIVE`] on.
     native: Vec<u64>,
-    /// Those at most as long as each of [`LE_NS`] and longer than the one before, then those beyond all of them.
+    /// Counts between consecutive bounds of [`LE_NS`], then above the last.
     bounds: [u64; LE_NS.len() + 1],
     sum_ns: u64,
     max_ns: u64,
@@ -25,20 +25,20 @@ pub struct Histogram {
 /// A distribution of times, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many were measured.
+    /// Number of times.
     pub n: u64,
-    /// All of them together, nanoseconds.
+    /// Sum of all times, nanoseconds.
     pub sum_ns: u64,
-    /// Half of them took at most this, nanoseconds, to within one part in sixteen; 0 where there are none.
+    /// Median, nanoseconds, within one part in sixteen; 0 if empty.
     pub p50_ns: u64,
-    /// Ninety-nine in a hundred took at most this.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// The longest.
+    /// Maximum, nanoseconds.
     pub max_ns: u64,
-    /// How many lie between each of [`LE_NS`] and the bound before it, then those beyond the last; trailing ones without any are left out.
+    /// Counts between consecutive bounds of [`LE_NS`], then above the last; trailing zeros are omitted.
     pub bounds: Vec<u64>,
-    /// Buckets of a native histogram that have any, in order, and how many: bucket `i` ends with 2^(i/8) seconds and begins behind the end of
-    /// the one before. Times of 0 are in none.
+    /// Native buckets that are not empty, in order, with counts. The upper bound of bucket `i` is 2^(i/8)
+    /// seconds. Times of 0 are in no bucket.
     pub native: Vec<(i32, u64)>,
 }
 
@@ -47,7 +47,7 @@ fn native_bucket(ns: u64) -> i32 {
     ((ns as f64 / 1e9).log2() * f64::from(1 << NATIVE_SCHEMA)).ceil() as i32
 }
 
-/// Counts `n` in a slot, and makes it where it is not there.
+/// Adds `n` to a slot and creates the slot if missing.
 fn count(slots: &mut Vec<u64>, at: usize, n: u64) {
     if slots.len() <= at {
         slots.resize(at + 1, 0);
@@ -55,7 +55,7 @@ fn count(slots: &mut Vec<u64>, at: usize, n: u64) {
     slots[at] += n;
 }
 
-/// Counts in `all` what `other` has counted.
+/// Adds the counts of `other` to `all`.
 fn add(all: &mut Vec<u64>, other: &[u64]) {
     if all.len() < other.len() {
         all.resize(other.len(), 0);
@@ -81,12 +81,12 @@ impl Histogram {
         }
     }
 
-    /// Counts times that are known by their cells alone (see [`magscope_core::steps`]), and their sum. The longest is then known to
-    /// its step, and native buckets count them as the longest of their cell.
+    /// Adds times given as bucket counts (see [`magscope_core::steps`]) and a sum. The maximum is then exact to
+    /// its bucket, and native buckets use the upper bound.
     pub fn cells(&mut self, cells: &[(u16, u32)], sum_ns: u64) {
         for (cell, n) in cells {
             let Some((at, below)) = steps::of_cell(usize::from(*cell)) else { continue };
-            // a cell beyond the longest time is nobody's
+            // ignore buckets above the longest time
             if at > step(LONGEST_NS) {
                 continue;
             }
@@ -99,7 +99,7 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         add(&mut self.steps, &other.steps);
         add(&mut self.native, &other.native);
@@ -108,7 +108,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The value that a share `q` of `n` does not exceed.
+    /// The quantile `q` of `n` times.
     fn quantile_ns(&self, n: u64, q: f64) -> u64 {
         let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
         let mut below = 0;
@@ -121,7 +121,7 @@ impl Histogram {
         0
     }
 
-    /// What was counted.
+    /// The summary.
     pub fn times(&self) -> Times {
         let n = self.bounds.iter().sum();
         let last = self.bounds.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);

@@ -1,19 +1,20 @@
 //! A capture as a sensor for other programs: monitors, schedulers, dashboards.
 //!
-//! A [`Sensor`] is fed what a [`Walker`](magscope_core::together::Walker) finds, as a report is, and keeps counters and histograms in
-//! bounded memory: since its start, and of the last minute by the events' own time. [`Sensed`] is a snapshot of it, plain data, and what
-//! other programs read is a pure function of that: a format a file.
+//! A [`Sensor`] receives the output of a [`Walker`](magscope_core::together::Walker), as a report does. It
+//! stores counters and histograms in bounded memory: since its start, and of the last minute by the events' own
+//! time. [`Sensed`] is a snapshot as plain data, and every format is a pure function of it, in its own file.
 //!
-//! No number stands alone: what was lost, what a sampler or a filter left out and which hops nothing serves travel with every
-//! snapshot and are in every format.
+//! Every snapshot and format includes losses, samplers, filters and unserved hops, so that each number has its
+//! context.
 //!
 //! # Modules
 //!
-//! - `sensor`: fed like a report. `sums`: what is added up, since the start and in `ring`, the last minute. `histogram`: log-linear, exact at
-//!   the bounds that monitors ask for.
-//! - `sensed`: a snapshot. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure functions of a snapshot.
+//! - `sensor`: fed like a report. `sums`: the sums, since the start and in `ring`, the last minute.
+//!   `histogram`: log-linear, exact at the exported bounds.
+//! - `sensed`: a snapshot. `exposition` (`openmetrics`, `protobuf`), `otlp`, `health`, `supermon`: pure
+//!   functions of a snapshot.
 //! - `sexp`: reads s-expressions from peers, without recursion.
-//! - `averages/`: sliding windows of what a client watches, and of nothing else.
+//! - `averages/`: sliding windows of the traffic that clients watch.
 
 pub mod averages;
 pub mod exposition;

@@ -1,13 +1,15 @@
-//! A snapshot in `OpenMetrics`' text format, version 1.0.0, or in the older text format of Prometheus, which leaves out units and creation times and names counters with their suffix.
+//! A snapshot in `OpenMetrics`' text format, version 1.0.0, or in Prometheus' older text format. The older one
+//! has no units and creation times, and its counter names include the suffix.
 //!
-//! Distributions are classic histograms, in seconds. Native histograms exist in the [protobuf format](crate::protobuf) only.
+//! Distributions are classic histograms, in seconds. Native histograms exist in the [protobuf
+//! format](crate::protobuf) only.
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, tell};
 use crate::histogram::{LE_NS, Times};
 use crate::sensed::{HostSensed, Sensed};
 use std::fmt::Write;
 
-/// Which of the two text formats.
+/// The two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `OpenMetrics` 1.0.0.
@@ -29,7 +31,7 @@ pub fn write(sensed: &Sensed, dialect: Dialect) -> String {
 struct Writer {
     out: String,
     dialect: Dialect,
-    /// Of the family that is being written.
+    /// Name of the current family.
     name: &'static str,
     kind: Kind,
 }
@@ -58,7 +60,7 @@ impl Figures for Writer {
     }
 
     fn float(&mut self, labels: &Pairs<'_>, value: f64) {
-        // What is not finite has a name of its own in this format, and is nothing that a sensor says.
+        // The format has special names for non-finite values, which a sensor never produces.
         self.sample(self.suffix(), labels, None, &if value.is_finite() { value } else { 1.0 }.to_string());
     }
 
@@ -124,7 +126,7 @@ fn seconds(ns: u64) -> String {
     if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
 }
 
-/// A label's value: a backslash, a quote and the end of a line are escaped, and everything else may stand as it is.
+/// Escapes a label value: backslash, quote and newline.
 fn escape(out: &mut String, value: &str) {
     for c in value.chars() {
         match c {

@@ -1,7 +1,8 @@
-//! A snapshot as an OTLP metrics request: what a collector of OpenTelemetry takes.
+//! A snapshot as an OTLP metrics request, for OpenTelemetry collectors.
 //!
-//! The figures and their names are those of [`openmetrics`](crate::openmetrics). Every host is a resource with its `host.name`, and so is the
-//! program. Sums and histograms are cumulative since the host began, so that a request that does not arrive takes nothing with it.
+//! The metrics and their names are those of [`openmetrics`](crate::openmetrics). Every host is a resource with
+//! its `host.name`, and so is the program. Sums and histograms are cumulative since the host's start, so a lost
+//! request loses no data.
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, of_hosts, own};
 use crate::histogram::{LE_NS, Times};
@@ -35,7 +36,7 @@ pub fn request(sensed: &Sensed, at_utc_ns: u64) -> ExportMetricsServiceRequest {
 
 fn resource(about: &Pairs<'_>, metrics: Vec<Metric>) -> ResourceMetrics {
     let name = "magnet-scope".to_owned();
-    // A family without any value is nothing that can be told.
+    // OTLP forbids metrics without data points.
     let metrics = metrics.into_iter().filter(|metric| !is_empty(metric)).collect();
     let scope = InstrumentationScope { name, ..InstrumentationScope::default() };
     let scope = ScopeMetrics { scope: Some(scope), metrics, ..ScopeMetrics::default() };
@@ -84,7 +85,7 @@ impl Metrics {
     }
 }
 
-/// A count as it is told: the largest there is, should it ever be larger.
+/// A count, saturated at the largest signed value.
 fn whole(n: u64) -> Value {
     Value::AsInt(i64::try_from(n).unwrap_or(i64::MAX))
 }
@@ -105,7 +106,7 @@ impl Figures for Metrics {
                 Data::Histogram(Histogram { aggregation_temporality: cumulative, ..Histogram::default() })
             }
         };
-        // As the Unified Code for Units of Measure has them.
+        // Units of the Unified Code for Units of Measure.
         let unit = match unit {
             "seconds" => "s",
             "bytes" => "By",

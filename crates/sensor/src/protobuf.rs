@@ -1,5 +1,6 @@
-//! A snapshot as Prometheus' protobuf messages, each behind its length: the same figures as the [text](crate::openmetrics), and every distribution as a
-//! native histogram beside the classic one, so that a Prometheus that has those turned on keeps eight buckets to each doubling.
+//! A snapshot as Prometheus' length-delimited protobuf messages: the same metrics as the
+//! [text](crate::openmetrics). Every distribution is a native histogram in addition to the classic one, with
+//! eight buckets per octave.
 
 use crate::figures::{Figures, Kind, Pairs, began_utc_ns, tell};
 use crate::histogram::{LE_NS, NATIVE_SCHEMA, Times};
@@ -11,7 +12,7 @@ use prost::Message;
 
 mod messages;
 
-/// Times up to this are counted as 0, seconds: less than the nanosecond that times come in.
+/// Times up to this count as 0, seconds: less than the resolution of a nanosecond.
 const ZERO_THRESHOLD: f64 = 1e-10;
 
 /// The snapshot as messages.
@@ -24,7 +25,7 @@ pub fn write(sensed: &Sensed) -> Vec<u8> {
 
 struct Families {
     all: Vec<MetricFamily>,
-    /// Of the family that is being written.
+    /// Type of the current family.
     kind: Kind,
 }
 
@@ -103,10 +104,10 @@ impl Figures for Families {
     }
 }
 
-/// Native buckets as they travel: runs of neighbours, each so far behind the one before, and counts as differences.
+/// Native buckets in wire form: spans with offsets, and delta-encoded counts.
 fn spans(buckets: &[(i32, u64)]) -> (Vec<BucketSpan>, Vec<i64>) {
     let (mut spans, mut deltas): (Vec<BucketSpan>, Vec<i64>) = (Vec::new(), Vec::new());
-    // The first run is told by its bucket, the others by the gap before them.
+    // The first span has its bucket as offset, the others the gap before them.
     let (mut next, mut before) = (0_i32, 0_u64);
     for (bucket, n) in buckets {
         match spans.last_mut() {

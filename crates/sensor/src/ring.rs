@@ -4,18 +4,18 @@ use crate::sums::Sums;
 
 /// Parts of the window.
 const PARTS: u64 = 12;
-/// How long a part is, nanoseconds.
+/// Length of a part, nanoseconds.
 const PART_NS: u64 = 5_000_000_000;
-/// What is older than the newest by more than this many parts, an hour, is no straggler: the clock was set back, or the newest was wrong.
+/// Maximum age of a late event in parts, one hour. An older one indicates a clock step or a wrong newest time.
 const SET_BACK: u64 = 720;
 
 /// Sums of the last parts of time.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// The part of time that each place has, and its sums.
+    /// The time part of each slot, and its sums.
     parts: Vec<(u64, Sums)>,
     newest: u64,
-    /// What was too old for the window when it came.
+    /// Events that were too old for the window.
     stragglers: u64,
 }
 
@@ -24,7 +24,7 @@ impl Ring {
         Ring { parts: Vec::new(), newest: 0, stragglers: 0 }
     }
 
-    /// Time has come so far.
+    /// Advances to the time `ns`.
     pub fn reach(&mut self, ns: u64) {
         let part = ns / PART_NS;
         if part + SET_BACK < self.newest {
@@ -54,17 +54,17 @@ impl Ring {
         Some(sums)
     }
 
-    /// Where the window begins, nanoseconds.
+    /// Start of the window, nanoseconds.
     pub fn begins_ns(&self) -> u64 {
         (self.newest + 1).saturating_sub(PARTS).saturating_mul(PART_NS)
     }
 
-    /// What was too old for it when it came.
+    /// Events that were too old for the window.
     pub fn stragglers(&self) -> u64 {
         self.stragglers
     }
 
-    /// All that is in the window.
+    /// Sums over the whole window.
     pub fn sums(&self) -> Sums {
         let mut all = Sums::default();
         let within = self.parts.iter().filter(|(part, _)| part + PARTS > self.newest);
@@ -94,7 +94,7 @@ mod tests {
     fn a_minute_is_kept_and_time_forgets_it() {
         let mut ring = Ring::new();
         (0..200).for_each(|s| add(&mut ring, s));
-        // 140 s to 199 s: twelve whole parts
+        // 140 s to 199 s: twelve complete parts
         assert_eq!((count(&ring), ring.begins_ns(), ring.stragglers()), (60, 140_000_000_000, 0));
         add(&mut ring, 141);
         assert_eq!(count(&ring), 61, "a straggler within the window");

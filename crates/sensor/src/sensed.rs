@@ -4,52 +4,52 @@ use crate::histogram::Times;
 use magscope_core::{Hop, LossCause};
 use serde::{Deserialize, Serialize};
 
-/// What was sensed until now.
+/// A snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sensed {
-    /// Whether each figure has to say of which host it is.
+    /// True if each metric needs a host label.
     pub named: bool,
-    /// What the looking itself costs.
+    /// The instrument's own cost.
     pub own: Own,
     /// A host each.
     pub hosts: Vec<HostSensed>,
 }
 
-/// What the looking costs.
+/// The instrument's own cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Own {
-    /// Of this program.
+    /// Program version.
     pub version: String,
     /// Processor time of this process, nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// What was sensed of one host.
+/// Snapshot of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSensed {
-    /// Its name.
+    /// Host name.
     pub host: String,
     /// Kernel release.
     pub kernel: String,
     /// `boot_id` of its boot.
     pub boot_id: String,
-    /// What was left out from the beginning, in the words of the command line.
+    /// Initial filters, as command-line settings.
     pub settings: Vec<String>,
-    /// When it began to be watched; nothing before anything came.
+    /// Start of the capture; `None` before the first data.
     pub began: Option<Began>,
-    /// The last instant that was fed, nanoseconds of its event clock.
+    /// The last event time, nanoseconds of the event clock.
     pub fed_ns: u64,
-    /// UTC less its event clock, nanoseconds, by the last reading of its clocks.
+    /// UTC minus the event clock, nanoseconds, from the last clock sample.
     pub to_utc_ns: Option<i64>,
-    /// Every hop, how it is served and what was left out there.
+    /// Every hop, with its service and rejected events.
     pub hops: Vec<HopState>,
-    /// Since it began.
+    /// Sums since the start.
     pub total: Tally,
-    /// Of the last minute.
+    /// Sums of the last minute.
     pub window: Tally,
-    /// How long the window is by now, nanoseconds.
+    /// Current length of the window, nanoseconds.
     pub window_ns: u64,
-    /// Events and journeys that were too old for the window when they came. They are in the total.
+    /// Events and journeys that were too old for the window. The total includes them.
     pub stragglers: u64,
 }
 
@@ -58,65 +58,65 @@ pub struct HostSensed {
 pub struct Began {
     /// Nanoseconds of the host's event clock.
     pub ns: u64,
-    /// UTC less that clock, nanoseconds, by the first reading of its clocks, so that it stays what it is.
+    /// UTC minus that clock, nanoseconds, from the first clock sample, and therefore constant.
     pub to_utc_ns: Option<i64>,
 }
 
-/// How one hop is served.
+/// Service of one hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HopState {
-    /// Which.
+    /// The hop.
     pub hop: Hop,
-    /// Nothing where it is served; else why not.
+    /// `None` if served; otherwise the reason.
     pub unserved: Option<String>,
-    /// How many events each that came stands for: 1 where no sampler leaves any out.
+    /// Events represented by each received one: 1 without a sampler.
     pub weight: f64,
-    /// What the kernel counted and left out, where that was read.
+    /// Rejected events by the kernel's counters, if available.
     pub left_out: Option<LeftOut>,
 }
 
-/// What the kernel left out at a hop since the capture began.
+/// Events that the kernel rejected at a hop since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// By the filter.
+    /// Rejected by the filter.
     pub filtered: u64,
-    /// Because the filter asks for something that could not be known there.
+    /// Rejected because the filter tests a field that is unknown there.
     pub undecided: u64,
-    /// By a sampler.
+    /// Rejected by a sampler.
     pub sampled: u64,
 }
 
-/// Sums over some time. Counts are of what came: nothing is extrapolated.
+/// Sums over a period. Counts are of received events, without extrapolation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Hops that were hit.
     pub hops: Vec<HopTally>,
     /// Packets that the kernel dropped, by its reasons.
     pub drops: Vec<DropCount>,
-    /// Packets that the kernel freed in a clean-up, which is no drop, by its reasons.
+    /// Packets that the kernel freed in a clean-up, by reason; these are no drops.
     #[serde(default)]
     pub cleaned_up: Vec<DropCount>,
-    /// Records that are missing, by every cause there is.
+    /// Lost records by cause.
     pub losses: Vec<CauseCount>,
-    /// Events that came too late to be put in order.
+    /// Events that arrived too late for the time order.
     pub late: u64,
-    /// Journeys by how they ended.
+    /// Journeys by verdict.
     pub journeys: Vec<JourneyCount>,
-    /// Times between neighbouring hops of whole journeys.
+    /// Times between neighbouring hops of complete journeys.
     pub latencies: Vec<PairTimes>,
-    /// From data that was ready to the reader that was woken for it on its CPU.
+    /// Time from available data to the woken reader on its CPU.
     pub wakeup: Times,
-    /// From the device's queue to its driver.
+    /// Time from the device queue to the driver.
     pub queue: Times,
-    /// What the kernel added up in place of events, apart from all the above.
+    /// Sums of the kernel in place of events, not included above.
     #[serde(default)]
     pub kernel: KernelTally,
 }
 
-/// Sums that the kernel made itself (see [`magscope_core::synthesis`]).
+/// Sums that the kernel made (see [`magscope_core::synthesis`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelTally {
-    /// Times from hop to hop of the same packet or socket; the longest is known to one part in sixteen.
+    /// Times between hops of the same packet or socket; the maximum is exact to one part in sixteen.
     pub latencies: Vec<PairTimes>,
     /// Hops that were hit.
     pub hops: Vec<KernelHop>,
@@ -127,78 +127,78 @@ pub struct KernelTally {
     pub cleaned_up: Vec<DropCount>,
 }
 
-/// Hits of a hop that the kernel added up.
+/// Hits of a hop in the kernel's sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelHop {
-    /// Which.
+    /// The hop.
     pub hop: Hop,
     /// Hits.
     pub events: u64,
-    /// Their payload, bytes, where packets are added up.
+    /// Payload bytes, if packets are summed.
     pub bytes: Option<u64>,
 }
 
 /// Events of one hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopTally {
-    /// Which.
+    /// The hop.
     pub hop: Hop,
     /// Events.
     pub events: u64,
-    /// Their payload, bytes.
+    /// Payload bytes.
     pub bytes: u64,
 }
 
 /// Drops for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DropCount {
-    /// In the kernel's words.
+    /// The kernel's name.
     pub reason: String,
-    /// How many.
+    /// Number of drops.
     pub n: u64,
 }
 
 /// Records lost for one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
-    /// See [`cause_name`].
+    /// Name of the cause; see [`cause_name`].
     pub cause: String,
-    /// How many.
+    /// Number of records.
     pub records: u64,
 }
 
-/// Journeys that ended one way.
+/// Journeys with one verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JourneyCount {
     /// `tcp`, `udp`, …
     pub proto: String,
-    /// How, in one word.
+    /// Name of the verdict.
     pub verdict: String,
-    /// How many.
+    /// Number of journeys.
     pub n: u64,
 }
 
-/// The time from one hop to the next that a journey passed.
+/// Time between two consecutive hops of a journey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairTimes {
-    /// The hop it left.
+    /// The earlier hop.
     pub from: Hop,
-    /// The hop it reached.
+    /// The later hop.
     pub to: Hop,
-    /// `tcp`, `udp`, …; empty of what the kernel added up, which does not know.
+    /// `tcp`, `udp`, …; empty for sums of the kernel.
     #[serde(default)]
     pub proto: String,
-    /// How long that took.
+    /// The times.
     pub times: Times,
 }
 
 impl HostSensed {
-    /// How a hop is served.
+    /// Service of a hop.
     pub fn state(&self, hop: Hop) -> Option<&HopState> {
         self.hops.iter().find(|state| state.hop == hop)
     }
 
-    /// Nothing where a hop is served; else why not.
+    /// `None` if the hop is served; otherwise the reason.
     pub fn unserved(&self, hop: Hop) -> Option<&str> {
         self.state(hop).map_or(Some("nobody says how it is served"), |state| state.unserved.as_deref())
     }
@@ -211,13 +211,13 @@ impl Tally {
         found.copied().unwrap_or(HopTally { hop, events: 0, bytes: 0 })
     }
 
-    /// Records that are missing, whatever the cause.
+    /// Lost records of all causes.
     pub fn lost(&self) -> u64 {
         self.losses.iter().fold(0, |all, cause| all.saturating_add(cause.records))
     }
 }
 
-/// One word for where records were lost.
+/// Name of a loss cause.
 pub const fn cause_name(cause: LossCause) -> &'static str {
     match cause {
         LossCause::RingFull => "ring_full",

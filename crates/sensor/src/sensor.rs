@@ -1,4 +1,4 @@
-//! The sensor: fed by a walk over sources that run, asked for snapshots now and then.
+//! The sensor: receives a walk over live sources and produces snapshots.
 
 use crate::ring::Ring;
 use crate::sensed::{Began, HopState, HostSensed, LeftOut, Own, Sensed};
@@ -9,30 +9,31 @@ use magscope_core::together::Piece;
 use magscope_core::{Batch, Direction, Hop, HopCount, Journey};
 use std::collections::BTreeMap;
 
-/// Hosts that are told apart; what others send is counted and left out.
+/// Maximum number of hosts; data of further hosts is counted and ignored.
 const MOST_HOSTS: usize = 1_024;
 
-/// What is kept of one host.
+/// State of one host.
 struct Host {
     info: NodeInfo,
     sampled: Sampled,
     counts: BTreeMap<Hop, HopCount>,
     began_ns: Option<u64>,
     fed_ns: u64,
-    /// UTC less the event clock, by the first and the last reading of its clocks.
+    /// UTC minus the event clock, from the first and the last clock sample.
     to_utc_ns: Option<(i64, i64)>,
     total: Sums,
     ring: Ring,
 }
 
-/// Adds up batches and journeys of one host or of several. Memory grows with hosts, up to a bound, and not with time.
+/// Sums over batches and journeys of one or more hosts. Memory grows with the number of hosts, up to a bound,
+/// and not with time.
 pub struct Sensor {
     named: bool,
     hosts: Vec<Host>,
 }
 
 impl Sensor {
-    /// Of these hosts; `named` where figures have to say of which host they are.
+    /// A sensor for these hosts; `named` adds the host to each metric.
     pub fn new(infos: &[NodeInfo], named: bool) -> Self {
         let mut sensor = Sensor { named, hosts: Vec::new() };
         for info in infos {
@@ -41,7 +42,7 @@ impl Sensor {
         sensor
     }
 
-    /// One host more.
+    /// Adds a host.
     pub fn join(&mut self, info: &NodeInfo) {
         if self.hosts.len() >= MOST_HOSTS {
             return;
@@ -61,7 +62,7 @@ impl Sensor {
         });
     }
 
-    /// Takes what a walk found.
+    /// Processes a piece of a walk.
     pub fn add(&mut self, piece: &Piece<'_>) {
         match piece {
             Piece::Batch(node, batch) => self.batch(*node, batch),
@@ -102,13 +103,13 @@ impl Sensor {
         }
         for loss in &batch.losses {
             host.total.lost(loss.cause, loss.count);
-            // What was lost between two instants was lost by the later one; some have no time of their own.
+            // A loss between two instants counts at the later one; some have no time of their own.
             let at_ns = if matches!(loss.to_ns, 0 | u64::MAX) { host.fed_ns } else { loss.to_ns };
             if let Some(part) = host.ring.at(at_ns) {
                 part.lost(loss.cause, loss.count);
             }
         }
-        // 0 and the last of all are no time
+        // 0 and the maximum are no times
         if !matches!(batch.watermark_ns, 0 | u64::MAX) {
             host.fed(batch.watermark_ns);
             host.ring.reach(host.fed_ns);
@@ -123,7 +124,7 @@ impl Sensor {
 
     fn journey(&mut self, journey: &Journey) {
         let ended_ns = journey.end_ns();
-        // Where it ended: with its receiver, if that half was seen.
+        // A journey counts at its receiver, if that half was seen.
         let last = if journey.rx_flow.is_none() { journey.tx_node } else { journey.rx_node };
         self.count(last, ended_ns, |sums| sums.ended(journey));
         if !journey.verdict.is_whole() {
@@ -144,7 +145,7 @@ impl Sensor {
         }
     }
 
-    /// Counts something of a journey in the total and, where it has a time, in its part of the window.
+    /// Adds a journey to the total and, if it has a time, to its part of the window.
     fn count(&mut self, node: u16, at_ns: Option<u64>, add: impl Fn(&mut Sums)) {
         let Some(host) = self.hosts.get_mut(usize::from(node)) else { return };
         add(&mut host.total);
@@ -155,7 +156,7 @@ impl Sensor {
 
     /// A snapshot.
     pub fn sensed(&self, own: Own) -> Sensed {
-        // All times are on the time line of the first.
+        // All times use the time line of the first host.
         let to_utc_ns = self.hosts.first().and_then(|host| host.to_utc_ns);
         let hosts = self.hosts.iter().map(|host| host.sensed(to_utc_ns)).collect();
         Sensed { named: self.named, own, hosts }

@@ -1,12 +1,11 @@
-//! Symbolic expressions: lists of symbols, whole numbers and texts. As much of them as Supermon's samples are made of.
+//! Symbolic expressions of Supermon's samples: lists of symbols, whole numbers and texts.
 //!
-//! Read here and not by a library, because what is read comes from peers: those there are go one frame down the stack for each
-//! quotation mark, and when a list goes for each of its items, so that a line of a peer's would end the program. This goes as deep as
-//! [`DEEPEST`] and takes no more memory than a few times the line.
+//! Existing libraries recurse for each quotation mark and list item, so that one line of a peer could overflow
+//! the stack. This parser limits the depth to [`DEEPEST`], and its memory to a small multiple of the line.
 
 use std::fmt::{self, Write};
 
-/// Lists within lists at most.
+/// Maximum depth of lists.
 const DEEPEST: usize = 16;
 
 /// An expression.
@@ -14,7 +13,7 @@ const DEEPEST: usize = 16;
 pub enum Sexp {
     /// `(a b c)`.
     List(Vec<Sexp>),
-    /// `user`. What is not understood stays a symbol, and is written as it was read.
+    /// `user`. Unknown tokens stay symbols and are written unchanged.
     Symbol(String),
     /// `"eth0"`.
     Text(String),
@@ -22,18 +21,18 @@ pub enum Sexp {
     Number(i128),
 }
 
-/// A line that is none.
+/// Reason for a rejected line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadSexp {
-    /// A list or a text does not end.
+    /// A list or a text has no end.
     Open,
-    /// A parenthesis too many.
+    /// Unbalanced closing parenthesis.
     Closed,
-    /// Lists within lists within lists.
+    /// Lists are nested too deeply.
     Deep,
-    /// Nothing at all, or more than one.
+    /// Not exactly one expression.
     NotOne,
-    /// A character that nothing begins with.
+    /// Unexpected character.
     Character(char),
 }
 
@@ -49,13 +48,13 @@ impl fmt::Display for BadSexp {
     }
 }
 
-/// Whether a symbol can have it.
+/// True if a symbol may contain the character.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.+*/<>=!?$%&^~:@".contains(c)
 }
 
 impl Sexp {
-    /// A symbol, or a text where the name is none.
+    /// A symbol, or a text if the name is no valid symbol.
     pub fn name(name: &str) -> Self {
         let plain = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic()) && name.chars().all(is_plain);
         if plain { Self::Symbol(name.to_owned()) } else { Self::Text(name.to_owned()) }
@@ -66,7 +65,7 @@ impl Sexp {
         Self::List(std::iter::once(Self::name(tag)).chain(rest).collect())
     }
 
-    /// What it is called: a symbol or a text.
+    /// The name in a symbol or text.
     pub fn as_name(&self) -> Option<&str> {
         match self {
             Self::Symbol(name) | Self::Text(name) => Some(name),
@@ -74,19 +73,19 @@ impl Sexp {
         }
     }
 
-    /// A list's first item, which says what it is, and the others.
+    /// The first item of a list, its tag, and the others.
     pub fn as_tagged(&self) -> Option<(&str, &[Sexp])> {
         let Self::List(items) = self else { return None };
         let (tag, rest) = items.split_first()?;
         Some((tag.as_name()?, rest))
     }
 
-    /// Reads one.
+    /// Parses an expression.
     ///
     /// # Errors
     /// [`BadSexp`].
     pub fn parse(text: &str) -> Result<Self, BadSexp> {
-        // What is open, the outermost first; the first is what holds the whole.
+        // Open lists, outermost first; the first entry holds the result.
         let mut open: Vec<Vec<Sexp>> = vec![Vec::new()];
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -107,7 +106,7 @@ impl Sexp {
                 c if is_plain(c) => {
                     let end = rest.find(|c| !is_plain(c)).unwrap_or(rest.len());
                     let (atom, left) = rest.split_at(end);
-                    // Read back as it was written, or it is no number.
+                    // A number only if its text round-trips.
                     let number = atom.parse::<i128>().ok().filter(|number| number.to_string() == atom);
                     (Some(number.map_or_else(|| Sexp::Symbol(atom.to_owned()), Sexp::Number)), left)
                 }
@@ -124,7 +123,7 @@ impl Sexp {
     }
 }
 
-/// A text up to its end, and what comes behind it.
+/// A text up to its end, and the rest of the input.
 fn quoted(text: &str) -> Result<(String, &str), BadSexp> {
     let plain = |c: char| if c.is_control() { Err(BadSexp::Character(c)) } else { Ok(c) };
     let mut out = String::new();

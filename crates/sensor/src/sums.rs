@@ -1,4 +1,4 @@
-//! What is added up, of all time or of a part of it.
+//! Sums of the whole time or of a part of it.
 
 use crate::histogram::Histogram;
 use crate::sensed::{
@@ -10,15 +10,15 @@ use magscope_core::synthesis::Sum;
 use magscope_core::{Batch, CleanUp, Event, Hop, Journey, LossCause, Proto, Synthesis, Verdict};
 use std::collections::BTreeMap;
 
-/// One more than the largest number of a hop.
+/// One more than the largest hop number.
 const HOPS: usize = 64;
-/// Reasons for drops that are told apart; the kernel has some eighty.
+/// Maximum number of drop reasons; the kernel has some eighty.
 const MOST_REASONS: usize = 512;
 
 /// Characters of a name at most.
 const LONGEST_NAME: usize = 128;
 
-/// Counters and histograms. Memory is bounded by the number of hops, reasons and protocols that there can be.
+/// Counters and histograms. Memory is bounded by the numbers of hops, reasons and protocols.
 #[derive(Clone, Debug)]
 pub struct Sums {
     hops: Box<[HopRate; HOPS]>,
@@ -27,18 +27,18 @@ pub struct Sums {
     losses: [u64; LossCause::ALL.len()],
     late: u64,
     journeys: BTreeMap<Proto, [u64; Verdict::KINDS]>,
-    /// By protocol: the hop below one is not the same in each.
+    /// By protocol, because the hop below another depends on it.
     latencies: BTreeMap<(Hop, Hop, Proto), Histogram>,
     wakeup: Histogram,
     queue: Histogram,
     kernel: Kernel,
 }
 
-/// What the kernel added up itself.
+/// Sums of the kernel.
 #[derive(Clone, Debug, Default)]
 struct Kernel {
     latencies: BTreeMap<(Hop, Hop), Histogram>,
-    /// Hits; and bytes, where packets were added up too.
+    /// Hits; and bytes, if packets were summed too.
     hops: BTreeMap<Hop, (u64, Option<u64>)>,
     drops: BTreeMap<u32, u64>,
 }
@@ -62,7 +62,7 @@ impl Kernel {
     }
 
     fn dropped(&mut self, reason: u32, n: u64) {
-        // what is one too many is no reason of any kernel
+        // further reasons are invalid
         if self.drops.len() < MOST_REASONS || self.drops.contains_key(&reason) {
             let sum = self.drops.entry(reason).or_default();
             *sum = sum.saturating_add(n);
@@ -101,8 +101,8 @@ fn pairs<'h>(latencies: impl Iterator<Item = (Hop, Hop, String, &'h Histogram)>)
     latencies.map(|(from, to, proto, times)| PairTimes { from, to, proto, times: times.times() }).collect()
 }
 
-/// Drops, or packets freed in a clean-up, by the names of their reasons: two numbers can have one, where the kernel's names are
-/// not known.
+/// Drops, or packets freed in a clean-up, by reason name. Two numbers can share a name if the kernel's names
+/// are unknown.
 fn named(freed: &BTreeMap<u32, u64>, others: u64, info: &NodeInfo, is_clean_up: bool) -> Vec<DropCount> {
     let mut named: BTreeMap<String, u64> = BTreeMap::new();
     let clean_up = CleanUp::of(info);
@@ -140,7 +140,7 @@ impl Sums {
         }
     }
 
-    /// A connection's state is told by itself, and not as an event.
+    /// TCP state arrives as samples, not as events.
     pub fn tcp_sample(&mut self) {
         self.hops[Hop::TcpState as usize % HOPS].count(0);
     }
@@ -162,7 +162,7 @@ impl Sums {
         self.late = self.late.saturating_add(batch.late);
     }
 
-    /// How a journey ended.
+    /// Counts a journey by its verdict.
     pub fn ended(&mut self, journey: &Journey) {
         self.journeys.entry(journey.proto).or_default()[journey.verdict.kind()] += 1;
     }
@@ -172,22 +172,22 @@ impl Sums {
         self.latencies.entry((from, to, proto)).or_default().record(ns);
     }
 
-    /// From data that was ready to the reader that was woken for it on its CPU.
+    /// Adds a time from available data to the woken reader on its CPU.
     pub fn wakeup(&mut self, ns: u64) {
         self.wakeup.record(ns);
     }
 
-    /// From the device's queue to its driver.
+    /// Adds a time from the device queue to the driver.
     pub fn queue(&mut self, ns: u64) {
         self.queue.record(ns);
     }
 
-    /// What the kernel added up.
+    /// Adds sums of the kernel.
     pub fn synthesis(&mut self, row: &Synthesis) {
         self.kernel.add(row);
     }
 
-    /// Counts all that `other` has counted.
+    /// Adds all counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.kernel.merge(&other.kernel);
         self.hops.iter_mut().zip(other.hops.iter()).for_each(|(sum, rate)| sum.merge(*rate));
@@ -208,7 +208,7 @@ impl Sums {
         self.queue.merge(&other.queue);
     }
 
-    /// As plain data, in the words of this host.
+    /// The sums as plain data, with this host's names.
     pub fn tally(&self, info: &NodeInfo) -> Tally {
         let seen = |hop: &&Hop| self.hops[**hop as usize].events > 0;
         let hop = |hop: &Hop| {
@@ -240,7 +240,7 @@ impl Sums {
     }
 }
 
-/// A name from another host, for whoever reads it: not endless, and nothing that a terminal would obey.
+/// A name from another host, shortened and without control characters.
 pub fn clean(name: &str) -> String {
     name.chars().take(LONGEST_NAME).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,9 +1,10 @@
-//! Supermon's samples (Sottile and Minnich, *Scale up your monitoring with Supermon*, 2002): self-describing, as symbolic expressions, in
-//! categories whose fields have a value each CPU, interface, hop. One node's answer and that of many have the same form, so that what
-//! asks nodes is itself asked as one.
+//! Supermon's samples (Sottile and Minnich, *Scale up your monitoring with Supermon*, 2002), as self-describing
+//! symbolic expressions. Fields belong to categories and have a value per CPU, interface or hop. One node's
+//! answer and that of many have the same form, so that concentrators compose.
 //!
 //! ```text
-//! (sample (node "web-1" (cpuinfo (user 12 14) (nice 0 0)) (netinfo (name "lo" "eth0") (rxbytes 0 9))) (node "web-2" …))
+//! (sample (node "web-1" (cpuinfo (user 12 14) (nice 0 0)) (netinfo (name "lo" "eth0") (rxbytes 0 9))) (node
+//! "web-2" …))
 //! (descriptors (node "web-1" (cpuinfo (nr 2) (user nice)) (netinfo (nr 2) (name rxbytes))) (node "web-2" …))
 //! ```
 
@@ -12,35 +13,35 @@ use crate::sexp::{BadSexp, Sexp};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Nodes in one answer at most; one with more is none.
+/// Maximum number of nodes in a valid answer.
 pub const MOST_NODES: usize = 4_096;
 
-/// What is known of one node.
+/// Data of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Node name.
     pub name: String,
-    /// What it tells.
+    /// Its categories.
     pub categories: Vec<Category>,
 }
 
-/// Fields that belong together, and have a value each for the same things.
+/// Fields with one value each for the same objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
     /// `cpuinfo`.
     pub name: String,
-    /// By name, in order.
+    /// Fields by name, in order.
     pub fields: Vec<(String, Vec<Sexp>)>,
 }
 
-/// An answer that is none.
+/// Reason for a rejected answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadSample {
-    /// It is no expression.
+    /// Invalid expression.
     Sexp(BadSexp),
-    /// It says so itself.
+    /// The node reported an error.
     Refused(String),
-    /// It has another form.
+    /// Unexpected structure.
     Shape(&'static str),
 }
 
@@ -55,7 +56,7 @@ impl fmt::Display for BadSample {
 }
 
 impl Category {
-    /// With these fields of whole numbers.
+    /// A category with these integer fields.
     pub fn numbers<const N: usize>(name: &str, fields: [(&str, Vec<u64>); N]) -> Self {
         let field = |(name, values): (&str, Vec<u64>)| {
             (name.to_owned(), values.into_iter().map(|value| Sexp::Number(value.into())).collect())
@@ -63,7 +64,7 @@ impl Category {
         Category { name: name.to_owned(), fields: fields.into_iter().map(field).collect() }
     }
 
-    /// The same, with the names of what each value belongs to as the first field.
+    /// Adds the names of the objects as the first field.
     #[must_use]
     pub fn of<'a>(mut self, field: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names = names.into_iter().map(|name| Sexp::Text(name.to_owned())).collect();
@@ -71,32 +72,33 @@ impl Category {
         self
     }
 
-    /// How many things its fields have values for.
+    /// Number of values per field.
     fn nr(&self) -> usize {
         self.fields.iter().map(|(_, values)| values.len()).max().unwrap_or(0)
     }
 }
 
-/// What one client wants of a sample: everything, or these fields of these categories.
+/// A client's selection: everything, or these fields of these categories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mask(Option<BTreeMap<String, Vec<String>>>);
 
-/// What a client says.
+/// A client's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `#`: what there is.
+    /// `#`: the available fields.
     Descriptors,
-    /// `s`: how it stands.
+    /// `s`: the current values.
     Sample,
-    /// `(mask (cpuinfo user system) (netinfo))`: only these from now on; of a category without fields all of them. `(mask)` is everything.
+    /// `(mask (cpuinfo user system) (netinfo))`: restricts later samples to these fields; a category without
+    /// fields means all of them. `(mask)` selects everything.
     Mask(Mask),
 }
 
 impl Command {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The reason for its rejection.
     pub fn parse(line: &str) -> Result<Self, String> {
         match line.trim() {
             "#" => return Ok(Self::Descriptors),
@@ -127,20 +129,20 @@ impl Mask {
         Ok(Mask(Some(all)))
     }
 
-    /// The command that sets it.
+    /// The command that sets this mask.
     pub fn command(&self) -> String {
         let names = |names: &[String]| names.iter().map(|name| Sexp::name(name)).collect::<Vec<_>>();
         let all = self.0.iter().flatten().map(|(category, fields)| Sexp::tagged(category, names(fields)));
         Sexp::tagged("mask", all).to_string()
     }
 
-    /// Whether anything of a category is wanted.
+    /// True if any field of a category is selected.
     pub fn wants(&self, category: &str) -> bool {
-        // That a node is down is told to everybody.
+        // Every client is informed about a failed node.
         category == DOWN || self.0.as_ref().is_none_or(|all| all.contains_key(category))
     }
 
-    /// What of a node it lets through.
+    /// The selected part of a node.
     pub fn apply(&self, node: &Node) -> Node {
         let Some(all) = &self.0 else { return node.clone() };
         let keep = |category: &Category| -> Option<Category> {
@@ -155,31 +157,31 @@ impl Mask {
     }
 }
 
-/// The category of a node that cannot be read.
+/// The category of an unreachable node.
 pub const DOWN: &str = "down";
 
 impl Node {
-    /// One that cannot be read: since when, nanoseconds UTC, and why.
+    /// An unreachable node: the start of the outage, nanoseconds UTC, and the reason.
     pub fn down(name: &str, since_ns: u64, because: &str) -> Self {
         let mut category = Category::numbers(DOWN, [("since", vec![since_ns])]);
         category.fields.push(("because".to_owned(), vec![Sexp::Text(because.chars().take(200).collect())]));
         Node { name: name.to_owned(), categories: vec![category] }
     }
 
-    /// Whether it is one of these.
+    /// True for an unreachable node.
     pub fn is_down(&self) -> bool {
         self.categories.iter().any(|category| category.name == DOWN)
     }
 }
 
-/// How nodes stand, a line.
+/// Values of nodes, in one line.
 pub fn sample(nodes: &[Node]) -> String {
     let field = |(name, values): &(String, Vec<Sexp>)| Sexp::tagged(name, values.iter().cloned());
     let category = |category: &Category| Sexp::tagged(&category.name, category.fields.iter().map(field));
     answer("sample", nodes, category)
 }
 
-/// What nodes can be asked for, a line.
+/// Fields of nodes, in one line.
 pub fn descriptors(nodes: &[Node]) -> String {
     let category = |category: &Category| {
         let fields = category.fields.iter().map(|(name, _)| Sexp::name(name)).collect();
@@ -197,7 +199,7 @@ fn answer(tag: &str, nodes: &[Node], category: impl Fn(&Category) -> Sexp) -> St
     Sexp::tagged(tag, nodes.iter().map(node)).to_string()
 }
 
-/// The answer to a line that is no command.
+/// The answer to an invalid command.
 pub fn refusal(because: &str) -> String {
     Sexp::tagged("error", [Sexp::Text(because.chars().take(200).collect())]).to_string()
 }
@@ -207,7 +209,7 @@ pub fn masked() -> String {
     Sexp::tagged("mask", []).to_string()
 }
 
-/// Reads a sample.
+/// Parses a sample.
 ///
 /// # Errors
 /// [`BadSample`].
@@ -242,7 +244,7 @@ fn node(sexp: &Sexp) -> Result<Node, BadSample> {
     Ok(Node { name: name.chars().take(128).collect(), categories: categories.collect::<Result<_, _>>()? })
 }
 
-/// Gives each of them a name of its own: what has one that another has before it gets a number.
+/// Makes node names unique by appending numbers to repeated ones.
 pub fn tell_apart(nodes: &mut [Node]) {
     let mut taken: BTreeMap<String, usize> = BTreeMap::new();
     for node in nodes {
@@ -256,11 +258,11 @@ pub fn tell_apart(nodes: &mut [Node]) {
     }
 }
 
-/// What a capture tells of this host: hops, drops and losses since its start, latencies of the last minute, what it costs.
+/// Categories of a capture: hops, drops and losses since its start, latencies of the last minute, and its cost.
 pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
     let hops = host.hops.iter().filter(|state| state.unserved.is_none()).map(|state| state.hop);
     let hops: Vec<_> = hops.map(|hop| host.total.hop(hop)).collect();
-    // A sampler's share in thousandths: the expressions have whole numbers.
+    // A sampler's weight in thousandths, because the expressions have only integers.
     let weight = |hop| host.state(hop).map_or(1_000, |state| (state.weight * 1_000.0).round() as u64);
     let mut categories = vec![
         Category::numbers(
@@ -279,7 +281,7 @@ pub fn sensed(host: &HostSensed, own: &Own) -> Vec<Category> {
             .of("cause", host.total.losses.iter().map(|lost| lost.cause.as_str())),
         Category::numbers("overhead", [("cpu_ns", vec![own.cpu_ns])]),
     ];
-    // only while there is some: a reader that does not know it finds what it knows
+    // only if present: a reader that does not expect it finds the usual categories
     let kernel = &host.total.kernel;
     if !kernel.hops.is_empty() {
         let events = kernel.hops.iter().map(|hop| hop.events).collect();
@@ -397,7 +399,7 @@ mod tests {
             )
         ) {
             let mut text = words.join(" ");
-            // Most of these end too early.
+            // Most of these are truncated.
             let open = text.matches('(').count().saturating_sub(text.matches(')').count());
             text += &")".repeat(open);
             if let Ok(Command::Mask(mask)) = Command::parse(&text) {

@@ -1,14 +1,14 @@
-//! The dashboard asks for what there is: every name and label in it is in the text that Prometheus gets.
+//! Every name and label in the dashboard exists in the metrics text.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 const DASHBOARD: &str = include_str!("../../../packaging/grafana-dashboard.json");
 const METRICS: &str = include_str!("snapshots/all__openmetrics__metrics.snap");
-/// What Prometheus adds to each series, and what figures of several hosts have.
+/// Labels that Prometheus adds to each series, and that metrics of several hosts have.
 const ADDED: [&str; 2] = ["instance", "host"];
 
-/// Every expression that a dashboard has, wherever it stands.
+/// All expressions of a dashboard.
 fn expressions(value: &Value, all: &mut Vec<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(name, value)| match (name.as_str(), value) {

@@ -1,4 +1,4 @@
-//! What Prometheus and its like read, held against a parser that is not ours.
+//! Compares the metrics formats with independent parsers.
 
 use magscope_core::join::OneClock;
 use magscope_core::journey::Limits;
@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Generated traffic with what else a capture tells: drops, losses, what a sampler left out.
+/// Generated traffic with drops, losses and a sampler.
 struct Troubled(Generator, magscope_core::node::NodeInfo, bool);
 
 impl Source for Troubled {
@@ -123,7 +123,7 @@ fn sums_are_those_of_the_events() {
     );
     let journeys: u64 = host.total.journeys.iter().map(|journey| journey.n).sum();
     assert!(journeys > 0 && host.total.queue.n > 0 && host.total.wakeup.n > 0, "{host:?}");
-    // as data, there and back
+    // JSON round trip
     let json = serde_json::to_string(&sensed).expect("JSON");
     assert_eq!(serde_json::from_str::<Sensed>(&json).expect("the same"), sensed);
 }
@@ -131,7 +131,7 @@ fn sums_are_those_of_the_events() {
 proptest! {
     #[test]
     fn whatever_was_sensed_becomes_messages(sensed in any_sensed()) {
-        // Each behind its length, and they end where the answer does.
+        // Length-delimited messages that end with the answer.
         let mut left = &Format::Protobuf.write(&sensed)[..];
         while !left.is_empty() {
             let length = prost::decode_length_delimiter(&mut left).expect("a length");
@@ -150,7 +150,7 @@ fn times() -> impl Strategy<Value = Times> {
         .prop_map(|(n, sum_ns, bounds, native)| Times { n, sum_ns, bounds, native, ..Times::default() })
 }
 
-/// Anything at all under names of its own.
+/// Arbitrary data under unique names.
 fn name() -> impl Strategy<Value = String> {
     proptest::collection::vec(any::<char>(), 0..12).prop_map(String::from_iter)
 }
@@ -229,7 +229,8 @@ fn any_sensed() -> impl Strategy<Value = Sensed> {
     })
 }
 
-/// Reads texts from stdin as JSON and says how many samples each has, by the parsers of Prometheus' Python client.
+/// Parses texts from stdin, given as JSON, with Prometheus' Python client, and prints the number of samples of
+/// each.
 const PARSE: &str = r"
 import json, sys
 from prometheus_client.openmetrics import parser
@@ -249,7 +250,7 @@ fn a_parser_of_others_takes_whatever_was_sensed() {
     let there = Command::new(&python).args(["-c", "import prometheus_client"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
         let because = "prometheus_client is not there (scripts/setup-clients.sh)";
-        // Not `eprintln!`: the harness would swallow it for a test that passes.
+        // Not `eprintln!`: the harness would hide it for a test that passes.
         let _ = writeln!(std::io::stderr(), "openmetrics: skipped, because {because}");
         return;
     }

@@ -1,9 +1,9 @@
-//! What calls received or sent: in a sliding window, and overall.
+//! Calls that received or sent data: in a sliding window, and in total.
 
 use magscope_client::wire::{Rate, Span, Window};
 use std::collections::VecDeque;
 
-/// Parts of a window in time, which is as long as was asked for or longer by one of them.
+/// Number of parts of a time window. A window may exceed its requested length by one part.
 pub const PARTS: usize = 256;
 
 /// Calls at one instant, or within one part of time.
@@ -20,22 +20,22 @@ pub struct Calls {
     window: Window,
     since_ns: u64,
     within: VecDeque<Part>,
-    /// How many are in the window, and their bytes.
+    /// Calls in the window, and their bytes.
     n: u64,
     bytes: u64,
-    /// The instant of the last call that has left it.
+    /// Time of the last call that left the window.
     left_ns: Option<u64>,
     overall_n: u64,
     overall_bytes: u64,
     last_ns: u64,
 }
 
-/// How long a part of a window in time is, nanoseconds.
+/// Length of a part of a time window, nanoseconds.
 fn part_ns(seconds: f64) -> u64 {
     ((seconds * 1e9) as u64 / PARTS as u64).max(1)
 }
 
-/// Where a window in time begins that ends in the part of this instant.
+/// Start of a time window that ends in the part of `to_ns`.
 fn begin_ns(seconds: f64, to_ns: u64) -> u64 {
     let part = part_ns(seconds);
     (to_ns / part).saturating_sub(PARTS as u64).saturating_mul(part)
@@ -56,19 +56,19 @@ impl Calls {
         }
     }
 
-    /// How many there were overall.
+    /// Total number of calls.
     pub const fn overall(&self) -> u64 {
         self.overall_n
     }
 
-    /// A call that took so many bytes.
+    /// Registers a call of `bytes` bytes.
     pub fn call(&mut self, at_ns: u64, bytes: u64) {
         self.overall_n += 1;
         self.overall_bytes += bytes;
         self.last_ns = self.last_ns.max(at_ns);
         self.n += 1;
         self.bytes += bytes;
-        // What comes a little late, from another CPU, counts as of the last: windows do not run backwards.
+        // A late call from another CPU counts at the time of the last: windows are monotonic.
         let at_ns = self.within.back().map_or(at_ns, |last| last.ns.max(at_ns));
         match self.window {
             Window::Receives(most) => {
@@ -101,7 +101,8 @@ impl Calls {
         self.left_ns = Some(first.ns);
     }
 
-    /// How much in which time: of a window in time up to `as_of_ns`; of one of receives from the one before its first to its last.
+    /// Bytes and duration. A time window ends at `as_of_ns`; a window of receives spans from the call before
+    /// its first to its last.
     pub fn rate(&self, as_of_ns: u64, weight: f64, overall_weight: f64) -> Rate {
         let window = match (self.window, self.left_ns, self.within.front()) {
             (Window::Seconds(seconds), ..) => {
@@ -113,7 +114,7 @@ impl Calls {
                 span(from_ns.max(self.since_ns), to_ns, calls, bytes, weight)
             }
             (_, Some(left_ns), _) => span(left_ns, self.last_ns, self.n, self.bytes, weight),
-            // Not full yet: time begins with the first.
+            // The window is not full yet: it starts with the first call.
             (_, None, Some(first)) => {
                 span(first.ns, self.last_ns, self.n - 1, self.bytes - first.bytes, weight)
             }

@@ -1,12 +1,12 @@
-//! Running averages of what somebody watches: bandwidth and latency of a socket, a flow, a process or a cgroup.
+//! Running averages for clients: bandwidth and latency of a socket, a flow, a process or a cgroup.
 //!
-//! [`Averages`] is fed what a [`Walker`](magscope_core::together::Walker) finds, as a [`Sensor`](crate::Sensor) is, and keeps something of
-//! what is watched alone: so memory is bounded by what may be watched, and traffic that nobody asks about costs a look into a table.
-//! Windows go by the events' own time.
+//! [`Averages`] receives the output of a [`Walker`](magscope_core::together::Walker), as a
+//! [`Sensor`](crate::Sensor) does, and stores data of watched subjects only. Memory is bounded by the watches,
+//! and other traffic costs one table look-up. Windows use the events' own time.
 //!
-//! Bytes are those of calls: of `app.recv`, or where nothing serves that, `app.copy`; of `app.send`, or else `tcp.send`. A latency is a
-//! journey's that was read by a watched call: the read itself is looked up, by its instant and CPU, and not the flow, whose addresses may be
-//! somebody else's by now.
+//! Bytes are those of calls: `app.recv` or else `app.copy`, and `app.send` or else `tcp.send`. A latency
+//! belongs to a journey whose last read was a watched call. The read is matched by time and CPU, not by flow,
+//! because addresses can be reused.
 
 mod calls;
 mod losses;
@@ -29,12 +29,12 @@ use std::collections::{BTreeMap, HashMap};
 use tables::Tables;
 use watch::Watch;
 
-/// Watches at a time.
+/// Maximum number of watches.
 pub const MOST_WATCHES: usize = 1_024;
-/// Places in the windows of all watches together: some 60 MB if all of them are full.
+/// Total capacity of all windows: some 60 MB if all of them are full.
 pub const MOST_PLACES: usize = 1 << 20;
 
-/// What is watched.
+/// Subject of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A socket, by its cookie.
@@ -43,15 +43,15 @@ pub enum Subject {
     Process(u32),
     /// A cgroup, by the number of its directory.
     Cgroup(u64),
-    /// A flow, by its addresses as one end sees them.
+    /// A flow, by its addresses at one end.
     Flow {
         /// Protocol.
         proto: Proto,
-        /// This end.
+        /// Address of this end.
         local: Endpoint,
         /// The other end.
         remote: Endpoint,
-        /// Its network namespace; any if there is none.
+        /// Its network namespace; `None` for any.
         netns: Option<u32>,
     },
 }
@@ -64,7 +64,7 @@ impl Subject {
     }
 }
 
-/// By what an event belongs to a watch.
+/// Event field that assigns an event to a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Socket(u64),
@@ -73,12 +73,12 @@ enum Key {
     Flow(FlowId),
 }
 
-/// All windows are full.
+/// No window capacity is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no more can be watched here at a time")]
 pub struct TooMany;
 
-/// Keeps the averages of all watches.
+/// The averages of all watches.
 pub struct Averages {
     watches: BTreeMap<u64, Watch>,
     by_key: HashMap<Key, Vec<u64>>,
@@ -90,14 +90,14 @@ pub struct Averages {
     served: Served,
     sampled: Sampled,
     fed_ns: u64,
-    /// The events' clock less `CLOCK_MONOTONIC`.
+    /// The events' clock minus `CLOCK_MONOTONIC`.
     ahead_ns: i64,
-    /// Watches that an event belongs to.
+    /// Scratch buffer: the watches of an event.
     found: Vec<u64>,
 }
 
 impl Averages {
-    /// Of one host, where nothing is watched yet.
+    /// The averages of one host, without watches.
     pub fn new(info: &NodeInfo) -> Self {
         Averages {
             watches: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl Averages {
         }
     }
 
-    /// How many places a window takes.
+    /// Window capacity that a window needs.
     pub fn places_of(window: Window) -> usize {
         match window {
             Window::Receives(receives) => receives as usize,
@@ -123,11 +123,11 @@ impl Averages {
         }
     }
 
-    /// Begins to watch something, from an instant on that has not been captured yet, by `CLOCK_MONOTONIC`. Its number, and the instant by
-    /// the events' clock.
+    /// Starts a watch at `now_ns` by `CLOCK_MONOTONIC`; later events are not captured yet. Returns its id and
+    /// the instant by the events' clock.
     ///
     /// # Errors
-    /// Where too much is watched.
+    /// Too many watches.
     pub fn watch(&mut self, subject: Subject, window: Window, now_ns: u64) -> Result<(u64, u64), TooMany> {
         let places = Self::places_of(window);
         if self.watches.len() >= MOST_WATCHES || self.places + places > MOST_PLACES {
@@ -149,7 +149,7 @@ impl Averages {
         Ok((self.last, since_ns))
     }
 
-    /// Watches it no longer.
+    /// Ends a watch.
     pub fn end(&mut self, id: u64) {
         let Some(watch) = self.watches.remove(&id) else { return };
         self.places -= Self::places_of(watch.window);
@@ -165,12 +165,12 @@ impl Averages {
         }
     }
 
-    /// Whether nothing is watched.
+    /// True without watches.
     pub fn is_idle(&self) -> bool {
         self.watches.is_empty()
     }
 
-    /// Takes what a walk found.
+    /// Processes a piece of a walk.
     pub fn add(&mut self, piece: &Piece<'_>) {
         match piece {
             Piece::Batch(_, batch) => self.batch(batch),
@@ -194,7 +194,7 @@ impl Averages {
                 self.watches.values_mut().for_each(|watch| watch.restart(change.to_ns, &why));
             }
         }
-        // 0 and the last of all are no time
+        // 0 and the maximum are no times
         if !matches!(batch.watermark_ns, 0 | u64::MAX) {
             self.fed_ns = self.fed_ns.max(batch.watermark_ns);
         }
@@ -203,7 +203,7 @@ impl Averages {
                 self.event(event);
             }
             for loss in &batch.losses {
-                // Some have no time of their own.
+                // Some losses have no time of their own.
                 let at_ns = if matches!(loss.to_ns, 0 | u64::MAX) { self.fed_ns } else { loss.to_ns };
                 self.losses.add(at_ns, loss.count);
                 self.watches.values_mut().for_each(|watch| watch.lost(at_ns, loss.count));
@@ -264,7 +264,7 @@ impl Averages {
         }
     }
 
-    /// How a watch stands; `now_ns` by `CLOCK_MONOTONIC`. Its number there is `told`, which is the watcher's own.
+    /// The averages of a watch; `now_ns` by `CLOCK_MONOTONIC`. `told` is the client's number for it.
     pub fn of(&self, id: u64, told: u32, now_ns: u64) -> Option<wire::Averages> {
         let watch = self.watches.get(&id)?;
         let as_of_ns = self.fed_ns.max(watch.since_ns);
@@ -285,7 +285,7 @@ impl Averages {
                 .latency(as_of_ns)
                 .map_or_else(|| Known::Unknown { unknown: served::NO_JOURNEY.to_owned() }, Known::Is),
         };
-        // A direction in which nothing has come yet has no window.
+        // A direction without data has no window.
         let begins =
             [&received, &sent].into_iter().filter_map(Known::get).filter(|rate| rate.overall.calls > 0);
         let begins = begins.map(|rate| rate.window.from_ns).chain(latency.get().map(|latency| latency.from_ns));

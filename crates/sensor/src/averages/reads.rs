@@ -1,9 +1,9 @@
-//! The last reads that belong to a watch, by their instant and CPU: journeys that ended with one of them are the watch's.
+//! The last reads of watches by time and CPU. A journey that ends with one of these reads belongs to the watch.
 
 use magscope_core::Event;
 use std::collections::{HashMap, VecDeque};
 
-/// Reads that are remembered. A journey is told within some tenths of a second of its read.
+/// Maximum number of reads. A journey is complete some tenths of a second after its read.
 const MOST: usize = 1 << 16;
 
 /// The last reads.
@@ -14,7 +14,7 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// One of these watches.
+    /// Adds a read of these watches.
     pub fn add(&mut self, event: &Event, watches: &[u64]) {
         let key = (event.time_ns, event.cpu);
         if self.by.insert(key, watches.into()).is_none() {
@@ -27,7 +27,7 @@ impl Reads {
         }
     }
 
-    /// Whose the read at that instant on that CPU was.
+    /// The watches of the read at that time on that CPU.
     pub fn find(&self, time_ns: u64, cpu: u16) -> &[u64] {
         self.by.get(&(time_ns, cpu)).map_or(&[], |watches| watches)
     }

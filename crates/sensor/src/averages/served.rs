@@ -1,27 +1,27 @@
-//! Which hops bytes are counted at, and what the capture leaves out: as it began, and as it was changed since.
+//! Hops at which bytes are counted, and the capture's filters: initially, and after changes.
 
 use magscope_core::Hop;
 use magscope_core::hop::HopSet;
 use magscope_core::node::{NodeInfo, Service};
 
-/// Why there is no latency where nothing else stands in the way.
+/// Reason for a missing latency without another cause.
 pub const NO_JOURNEY: &str = "no journey that was read here has been seen whole: nothing came, or no hop before the read is served \
                               (datagrams need udp.recv)";
 
-/// What the capture takes.
+/// State of the capture.
 #[derive(Clone, Debug)]
 pub struct Served {
     hops: HopSet,
     settings: Vec<String>,
-    /// Why no records are made at all.
+    /// Reason for the absence of records, if any.
     stopped: Option<String>,
     no_receives: String,
     no_sends: String,
 }
 
-/// Where received bytes are counted, the best first.
+/// Hops that count received bytes, in order of preference.
 const RECEIVES: [Hop; 2] = [Hop::AppRecv, Hop::AppCopy];
-/// Where sent bytes are.
+/// Hops that count sent bytes, in order of preference.
 const SENDS: [Hop; 2] = [Hop::AppSend, Hop::TcpSend];
 
 impl Served {
@@ -49,22 +49,22 @@ impl Served {
         SENDS.into_iter().find(|hop| self.hops.contains(*hop))
     }
 
-    /// The same, or why there is none.
+    /// The receive hop, or the reason for its absence.
     pub fn why_no_receives(&self) -> Result<Hop, &str> {
         self.stopped.as_deref().map_or_else(|| self.receives().ok_or(&self.no_receives), Err)
     }
 
-    /// The same, or why there is none.
+    /// The send hop, or the reason for its absence.
     pub fn why_no_sends(&self) -> Result<Hop, &str> {
         self.stopped.as_deref().map_or_else(|| self.sends().ok_or(&self.no_sends), Err)
     }
 
-    /// Settings in force that leave events out.
+    /// Active settings that reject events.
     pub fn settings(&self) -> &[String] {
         &self.settings
     }
 
-    /// What it can mean that nothing of a watch has been seen.
+    /// Possible reasons for a watch without events.
     pub fn silence(&self) -> String {
         let mut text =
             "nothing of it has been seen since: it is quiet, its network namespace is not captured, \
@@ -76,7 +76,7 @@ impl Served {
         text
     }
 
-    /// Takes a change. Why figures from before it cannot be held together with those from after it, if that is so.
+    /// Applies a change. Returns the reason if earlier and later figures cannot be combined.
     pub fn change(&mut self, what: &str) -> Option<String> {
         let (word, rest) = what.split_once(' ').unwrap_or((what, ""));
         match word {
@@ -92,7 +92,7 @@ impl Served {
                 let before = std::mem::replace(&mut self.stopped, stops(what));
                 (before.is_some() != self.stopped.is_some()).then(|| format!("`{what}` while it was watched"))
             }
-            // It says why, behind the change itself.
+            // The change is followed by its reason.
             "governor:" => {
                 if let Some(stopped) = &mut self.stopped {
                     *stopped = format!("no records are made, to keep the overhead small: {rest}");
@@ -100,7 +100,7 @@ impl Served {
                 None
             }
             _ if leaves_out(what) || matches!(word, "filter" | "pcap" | "sample") => {
-                // A sampler of some hops stands beside one of others; a filter replaces the one before.
+                // Samplers of different hops coexist; a filter replaces the one before.
                 let kind = if word == "sample" && rest.starts_with("flows") { "sample flows" } else { word };
                 let off = rest.starts_with("off");
                 self.settings.retain(|setting| {
@@ -117,12 +117,12 @@ impl Served {
     }
 }
 
-/// Why there are no records under a setting, if that is so.
+/// The reason for the absence of records under a setting, if any.
 fn stops(setting: &str) -> Option<String> {
     (setting == "detail histograms").then(|| format!("no records are made, the kernel adds up (`{setting}`)"))
 }
 
-/// Whether a setting leaves events out.
+/// True if a setting rejects events.
 fn leaves_out(setting: &str) -> bool {
     let (word, rest) = setting.split_once(' ').unwrap_or((setting, "off"));
     let nothing = rest.starts_with("off") || matches!(rest, "flows 1/1" | "flows off") || rest.is_empty();

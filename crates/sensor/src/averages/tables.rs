@@ -1,4 +1,4 @@
-//! What the numbers in events stand for, as far as a watch can be by something else: addresses of flows, cgroups of threads.
+//! Resolves ids in events for watches by another key: addresses of flows, cgroups of threads.
 
 use super::Subject;
 use magscope_core::flow::Task;
@@ -6,10 +6,10 @@ use magscope_core::{Flow, FlowId};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Flows and threads that are remembered, each. They are told again every few seconds.
+/// Maximum number of flows, and of threads. Announcements repeat every few seconds.
 const MOST: usize = 1 << 16;
 
-/// A table that forgets what came first.
+/// A table that evicts its oldest entry.
 #[derive(Clone, Debug)]
 struct Table<K, V> {
     by: HashMap<K, V>,
@@ -51,13 +51,13 @@ impl Tables {
         self.cgroups.insert(task.tid, task.cgroup);
     }
 
-    /// The known flows that are meant.
+    /// The announced flows that match.
     pub fn flows<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = FlowId> + 'a {
         let meant = self.flows.by.values().filter(|flow| subject.is(flow));
         meant.map(|flow| flow.id).take(super::watch::MOST_KEYS)
     }
 
-    /// The cgroup of a thread, if it is known.
+    /// The cgroup of an announced thread.
     pub fn cgroup(&self, tid: u32) -> Option<u64> {
         self.cgroups.by.get(&tid).copied()
     }

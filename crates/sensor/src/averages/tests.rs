@@ -69,7 +69,7 @@ fn a_window_of_receives_is_from_the_one_before_its_first_to_its_last() {
     let rate = received(&fed.of(id));
     assert_eq!(rate.window, span(3 * S, 6 * S, 2, 600, Some(200.0)));
     assert_eq!(rate.overall, span(S, 6 * S, 4, 1_000, Some(200.0)));
-    // Time goes on and nothing comes: the last receives are what they were, and the answer says up to when it knows.
+    // Time passes without data: the last receives are unchanged, and the answer carries its end time.
     fed.batch(&Batch { watermark_ns: 9 * S, ..Batch::default() });
     let told = fed.0.of(id, 1, 10 * S).expect("it is watched");
     assert_eq!(received(&told).window, rate.window);
@@ -101,7 +101,7 @@ fn sends_are_counted_apart_and_what_was_only_looked_at_is_not_counted() {
     let mut fed = Fed::new();
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(10));
     let send = |ns, bytes| Event { hop: Hop::AppSend, ..recv(ns, bytes) };
-    // tcp.send says what was offered, and app.copy the same bytes again
+    // tcp.send reports the offered length, and app.copy reports the same bytes again
     let offered = Event { hop: Hop::TcpSend, ..recv(2 * S, 9_999) };
     let copied = Event { hop: Hop::AppCopy, ..recv(2 * S, 9_999) };
     let looked = Event { flags: EventFlags::PEEK, ..recv(2 * S, 9_999) };
@@ -130,7 +130,7 @@ fn everything_is_watched_by_its_own_key_and_nothing_else_is() {
     let others = [Subject::Socket(5), Subject::Process(77), Subject::Cgroup(5), addresses(Some(4))];
     let mine = mine.map(|subject| fed.watch(subject, window));
     let others = others.map(|subject| fed.watch(subject, window));
-    // announced after it is watched: another namespace has the same addresses
+    // announced after the start of the watch: another namespace has the same addresses
     fed.batch(&Batch { flows: vec![Flow { id: FlowId(10), netns: 8, ..flow }], ..Batch::default() });
     fed.events(&[recv(2 * S, 50), Event { flow: FlowId(10), socket: 1, tgid: 1, tid: 1, ..recv(3 * S, 4) }]);
     let bytes = |id| fed.of(id).received.get().map(|rate| rate.overall.bytes);
@@ -168,7 +168,7 @@ fn losses_are_told_and_so_is_what_is_left_out() {
     assert_eq!(fed.of(id).leaves_out, ["filter port = 443"]);
 }
 
-/// A change, so many seconds in.
+/// A change at second `s`.
 fn change(s: u64, what: &str) -> Batch {
     let changes = vec![Change { from_ns: s * S, to_ns: s * S, what: what.to_owned() }];
     Batch { changes, ..Batch::default() }
@@ -228,7 +228,7 @@ fn where_no_records_are_made_nothing_is_known() {
     assert!(why(&fed).contains("`detail histograms`"), "{}", why(&fed));
     fed.batch(&change(4, "governor: packets and drops in the kernel only (9.0 % of 2.0 %)"));
     assert!(why(&fed).contains("(9.0 % of 2.0 %)"), "{}", why(&fed));
-    // A look at rest has every hop on, and no records.
+    // A measurement at rest has every hop on, and no records.
     fed.batch(&change(5, "disable app.recv"));
     fed.batch(&change(6, "enable app.recv"));
     assert!(why(&fed).contains("no records"), "{}", why(&fed));
@@ -279,7 +279,7 @@ fn memory_is_bounded() {
     assert!(fed.0.reads.find(2 * S, 0).is_empty() && !fed.0.reads.find(2 * S + 199_999, 0).is_empty());
 }
 
-/// What a walk finds of these events.
+/// The walker's output for these events.
 fn walked(events: Vec<Event>, flows: Vec<Flow>, watch: &Subject) -> Told {
     struct Once(NodeInfo, Option<Batch>);
     impl Source for Once {
@@ -317,7 +317,8 @@ fn a_latency_is_that_of_journeys_that_were_read_by_the_watched_socket() {
         local: "10.0.0.1:80".parse().expect("an address"),
         remote: "10.0.0.2:5000".parse().expect("an address"),
     };
-    // Received from elsewhere, 100 bytes at a time: journey n takes n µs. Later another socket has the same addresses.
+    // Received from another host, 100 bytes at a time: journey n takes n µs. Later another socket has the same
+    // addresses.
     let mut events = Vec::new();
     for n in 1..=100_u32 {
         let socket = if n <= 50 { MINE } else { MINE + 1 };

@@ -6,7 +6,8 @@ use magscope_core::hop::HopSet;
 use magscope_core::steps::{longest, step};
 use std::collections::VecDeque;
 
-/// Journeys that a window in time keeps: of more it is of the last ones, and says from when on.
+/// Maximum number of journeys in a time window. Beyond that the window covers the last ones and reports its
+/// start.
 const MOST: usize = 4_096;
 
 /// One journey.
@@ -23,7 +24,7 @@ pub struct Latencies {
     window: Window,
     within: VecDeque<One>,
     sum_ns: u128,
-    /// How many there are in each step of a [`Histogram`](crate::histogram::Histogram).
+    /// Counts per bucket of a [`Histogram`](crate::histogram::Histogram).
     steps: Vec<u32>,
 }
 
@@ -32,7 +33,7 @@ impl Latencies {
         Latencies { window, within: VecDeque::new(), sum_ns: 0, steps: Vec::new() }
     }
 
-    /// A journey that was read at that instant and took so long.
+    /// Registers a journey with its read time and latency.
     pub fn journey(&mut self, read_ns: u64, ns: u64, first: Hop) {
         let read_ns = self.within.back().map_or(read_ns, |last| last.read_ns.max(read_ns));
         self.within.push_back(One { read_ns, ns, first });
@@ -62,15 +63,15 @@ impl Latencies {
         self.steps[step(first.ns)] -= 1;
     }
 
-    /// Where a window in time that ends there begins.
+    /// Start of a time window that ends at `to_ns`.
     fn begins_ns(&self, to_ns: u64) -> Option<u64> {
         let Window::Seconds(seconds) = self.window else { return None };
         Some(to_ns.saturating_sub((seconds * 1e9) as u64))
     }
 
-    /// How long they took; nothing where there are none.
+    /// Summary of the latencies; `None` if empty.
     pub fn latency(&self, as_of_ns: u64) -> Option<Latency> {
-        // Time has gone on since the last came.
+        // Time has passed since the last journey.
         let old = self
             .begins_ns(as_of_ns)
             .map_or(0, |begins_ns| self.within.partition_point(|one| one.read_ns < begins_ns));
@@ -93,7 +94,7 @@ impl Latencies {
         })
     }
 
-    /// What so many of them do not exceed.
+    /// The latency that `rank` of the journeys do not exceed.
     fn quantile_ns(&self, rank: u64) -> u64 {
         let mut below = 0;
         for (at, count) in self.steps.iter().enumerate() {

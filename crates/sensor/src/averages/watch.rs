@@ -6,10 +6,10 @@ use super::{Key, Subject};
 use magscope_client::wire::Window;
 use magscope_core::Hop;
 
-/// Flows that the addresses of one watch may stand for: as many as there are namespaces with the same ones.
+/// Maximum number of flows per watch: namespaces can reuse the same addresses.
 pub const MOST_KEYS: usize = 64;
 
-/// What is kept of one watch.
+/// State of one watch.
 pub struct Watch {
     pub subject: Subject,
     pub keys: Vec<Key>,
@@ -18,7 +18,7 @@ pub struct Watch {
     pub received: Calls,
     pub sent: Calls,
     pub latencies: Latencies,
-    /// Records lost since it began.
+    /// Records lost since its start.
     pub lost: u64,
     pub restarted: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Watch {
         }
     }
 
-    /// A call.
+    /// Registers a call.
     pub fn call(&mut self, received: bool, at_ns: u64, bytes: u64) {
         if at_ns >= self.since_ns {
             let calls = if received { &mut self.received } else { &mut self.sent };
@@ -46,26 +46,26 @@ impl Watch {
         }
     }
 
-    /// A journey that was read at that instant.
+    /// Registers a journey by its read time.
     pub fn journey(&mut self, read_ns: u64, ns: u64, first: Hop) {
         if read_ns >= self.since_ns {
             self.latencies.journey(read_ns, ns, first);
         }
     }
 
-    /// Records were lost up to that instant.
+    /// Registers records lost up to that instant.
     pub fn lost(&mut self, at_ns: u64, count: u64) {
         if at_ns >= self.since_ns {
             self.lost = self.lost.saturating_add(count);
         }
     }
 
-    /// How many calls it has seen.
+    /// Number of calls.
     pub const fn calls(&self) -> u64 {
         self.received.overall() + self.sent.overall()
     }
 
-    /// Forgets everything: from here on other events come than before.
+    /// Resets the watch, because later events are not comparable with earlier ones.
     pub fn restart(&mut self, at_ns: u64, why: &str) {
         let since_ns = self.since_ns.max(at_ns);
         let (subject, keys) = (self.subject.clone(), std::mem::take(&mut self.keys));

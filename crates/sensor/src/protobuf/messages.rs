@@ -1,4 +1,4 @@
-//! The messages of `io.prometheus.client` that are written, declared by hand with the numbers they have there.
+//! The messages of `io.prometheus.client` in use, declared by hand with their field numbers.
 
 use prost::{Enumeration, Message};
 
