@@ -1,4 +1,4 @@
-//! One walk over the recordings: whatever has not arrived yet is carried to the store, in order.
+//! One pass over the recordings: uploads in order all files that have not been uploaded.
 
 use crate::error::ShipError;
 use crate::ledger::Ledger;
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-/// Most bytes of a `meta.toml` in the store that are looked at.
+/// Maximum size of a `meta.toml` read from the store, bytes.
 const LONGEST_META: u64 = 4 << 20;
 
 /// A recording that is being recorded.
@@ -22,11 +22,11 @@ pub(crate) struct Running {
     pub(crate) dir: PathBuf,
     /// Segments below this number are closed.
     pub(crate) segment: u32,
-    /// Told what has arrived.
+    /// Receives the uploaded files.
     pub(crate) shipped: Shipped,
 }
 
-/// What has been done, for whoever looks from another thread.
+/// Progress counters for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) segments: AtomicU64,
@@ -34,32 +34,32 @@ pub(crate) struct Counts {
     pub(crate) waiting: AtomicU64,
 }
 
-/// What is known of a recording that has not arrived as a whole.
+/// State of an incompletely uploaded recording.
 struct Parted {
     ledger: Ledger,
-    /// Nothing until the store has answered for the first time.
+    /// `None` until the first answer of the store.
     greeted: Option<Greeted>,
-    /// When its `meta.toml` was last written, and how long it was, when it was last held against the one that is there.
+    /// Modification time and size of `meta.toml` at the last comparison with the stored copy.
     meta_of: Option<(SystemTime, u64)>,
 }
 
-/// What the store said of a recording.
+/// The store's state of a recording.
 struct Greeted {
     /// `host/recording`
     key: String,
-    /// What is there may be ours though the ledger does not know it: someone was killed before the line was written.
+    /// An unrecorded stored file may be our own: the process may have been killed before the ledger entry.
     may_be_there: bool,
 }
 
-/// Carries to one store.
+/// Uploads to one store.
 pub(crate) struct Carrier {
     store: Box<dyn Store>,
     place: String,
     shelf: Shelf,
     parted: HashMap<PathBuf, Parted>,
-    /// What has arrived as a whole.
+    /// Completely uploaded recordings.
     done: HashSet<PathBuf>,
-    /// What cannot be shipped at all.
+    /// Recordings that cannot be uploaded at all.
     refused: HashSet<PathBuf>,
 }
 
@@ -69,7 +69,8 @@ impl Carrier {
         Carrier { store, place, shelf, parted, done, refused }
     }
 
-    /// Carries all that is closed. The first error ends the walk; the next walk goes on there. `may_go_on` is asked before each file.
+    /// Uploads all closed segments. The first error ends the pass; the next pass resumes there. `may_go_on` is
+    /// called before each file.
     pub(crate) fn walk(
         &mut self,
         running: &dyn Fn() -> Vec<Running>,
@@ -77,7 +78,7 @@ impl Carrier {
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<(), ShipError> {
         for lot in self.open_lots()? {
-            // Asked anew for each: what was running before is closed now.
+            // Queried for each recording, because it may have been closed meanwhile.
             let its = running().into_iter().find(|running| running.dir == lot.dir);
             match self.lot(&lot, its.as_ref(), counts, may_go_on) {
                 Ok(()) => {}
@@ -103,7 +104,7 @@ impl Carrier {
         let mut waiting = 0;
         for lot in self.open_lots()? {
             let its = running.iter().find(|running| running.dir == lot.dir);
-            // What cannot be read is told by the walk.
+            // The pass reports unreadable recordings.
             let (Ok(segments), Ok(parted)) = (lot.segments(), self.parted(&lot)) else { continue };
             let ledger = &parted.ledger;
             let closed = segments.iter().filter(|(number, _)| its.is_none_or(|its| **number < its.segment));
@@ -113,7 +114,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Those that have not arrived as a whole. What is not on the shelf any more is forgotten.
+    /// Recordings that are not completely uploaded. State of deleted recordings is removed.
     fn open_lots(&mut self) -> Result<Vec<Lot>, ShipError> {
         let mut lots = self.shelf.lots()?;
         let there: HashSet<&PathBuf> = lots.iter().map(|lot| &lot.dir).collect();
@@ -134,7 +135,7 @@ impl Carrier {
         })
     }
 
-    /// Carries what is closed of one recording.
+    /// Uploads the closed part of one recording.
     fn lot(
         &mut self,
         lot: &Lot,
@@ -171,7 +172,7 @@ impl Carrier {
         self.rest(lot, parted, running, counts, may_go_on)
     }
 
-    /// Looks at a recording for the first time, here and there.
+    /// Compares a recording with the store for the first time.
     fn greet(&self, lot: &Lot) -> Result<Greeted, ShipError> {
         let meta = meta_of(lot)?;
         let key = format!("{}/{}", plain(&meta.node.host), plain(&lot.name));
@@ -186,7 +187,7 @@ impl Carrier {
         Ok(Greeted { may_be_there: there.is_some(), key })
     }
 
-    /// Whether it went to the end.
+    /// Uploads the rest; returns true if complete.
     fn rest(
         &self,
         lot: &Lot,
@@ -195,7 +196,7 @@ impl Carrier {
         counts: &Counts,
         may_go_on: &dyn Fn() -> bool,
     ) -> Result<bool, ShipError> {
-        // First of all what makes the rest readable, so that a part of the recording is one.
+        // The metadata comes first, so that a partial recording is readable.
         if parted.ledger.arrived(META).is_none() {
             self.meta(lot, parted)?;
         }
@@ -206,11 +207,11 @@ impl Carrier {
                 match self.segment(lot, parted, (number, &tables), counts, may_go_on) {
                     Ok(true) => {
                         counts.segments.fetch_add(1, Relaxed);
-                        // Counted anew now and then; in between it is near enough.
+                        // An estimate between two recounts.
                         let _ = counts.waiting.fetch_update(Relaxed, Relaxed, |waiting| waiting.checked_sub(1));
                     }
                     Ok(false) => return Ok(false),
-                    // The recorder's limit was faster, and has counted it.
+                    // Retention deleted the segment first, and has counted it.
                     Err(error) if error.is_gone() && parted.ledger.is_there() => continue,
                     Err(error) => return Err(error),
                 }
@@ -220,14 +221,14 @@ impl Carrier {
             }
         }
         if running.is_none() {
-            // At the end it is read whatever the clock of the file system says.
+            // At the end the file is read regardless of its modification time.
             parted.meta_of = None;
         }
         self.meta(lot, parted)?;
         Ok(true)
     }
 
-    /// Carries one segment; whether to its end.
+    /// Uploads one segment; returns true if complete.
     fn segment(
         &self,
         lot: &Lot,
@@ -253,11 +254,11 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Carries `meta.toml` if it is another than the one that is there.
+    /// Uploads `meta.toml` if it differs from the stored copy.
     fn meta(&self, lot: &Lot, parted: &mut Parted) -> Result<(), ShipError> {
         let path = lot.dir.join(META);
         let found = fs::metadata(&path).map_err(ShipError::local("look at", &path))?;
-        // It is replaced as a whole, so it is another where these are.
+        // The file is replaced atomically, so time and size identify it.
         let written = found.modified().ok().map(|at| (at, found.len()));
         if written.is_some() && parted.meta_of == written {
             return Ok(());
@@ -286,7 +287,7 @@ impl Carrier {
     }
 }
 
-/// What a recording says of itself.
+/// Metadata of a recording.
 fn meta_of(lot: &Lot) -> Result<Meta, ShipError> {
     match Meta::load(&lot.dir) {
         Ok(Some(meta)) => Ok(meta),
@@ -303,7 +304,7 @@ fn refused(lot: &Lot, because: String) -> ShipError {
     ShipError::NoRecording { dir: lot.dir.clone(), because }
 }
 
-/// A name as a part of a key: nothing that a path or a URL would read something into.
+/// A name as part of a key, without characters that are special in paths or URLs.
 fn plain(name: &str) -> String {
     let plain: String = name
         .chars()

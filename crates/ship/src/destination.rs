@@ -1,4 +1,4 @@
-//! Where to: what a person writes.
+//! Destinations as the user writes them.
 
 use crate::error::ShipError;
 use crate::store::{Folder, Store};
@@ -6,25 +6,25 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A place to ship to.
+/// A destination for uploads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// A directory of this host's, on whichever file system.
+    /// A local directory, on any file system.
     Folder(PathBuf),
-    /// Below a prefix of a bucket.
+    /// A prefix in a bucket.
     Bucket {
-        /// Its name.
+        /// Bucket name.
         bucket: String,
-        /// Without slashes at its ends; may be empty.
+        /// Without leading and trailing slashes; may be empty.
         prefix: String,
     },
 }
 
 impl Destination {
-    /// What puts files there. Nothing is connected to yet.
+    /// The store of this destination, without a connection so far.
     ///
     /// # Errors
-    /// A store that this program was built without, or whose settings in the environment make no sense.
+    /// This build lacks the store, or its settings in the environment are invalid.
     pub fn open(&self) -> Result<Box<dyn Store>, ShipError> {
         match self {
             Self::Folder(path) => Ok(Box::new(Folder::new(path))),

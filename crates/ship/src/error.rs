@@ -1,54 +1,54 @@
-//! What can go wrong on the way.
+//! Upload errors.
 
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something could not be shipped. Nothing of it is lost for that.
+/// Reason for a failed upload. The recording itself is unaffected.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
-    /// What was given is no place.
+    /// Invalid destination.
     #[error("`{given}` is no place to ship to: {because}")]
     NoPlace {
-        /// What was given.
+        /// The text.
         given: String,
-        /// What is wrong with it.
+        /// The problem.
         because: String,
     },
-    /// The store did not do what was asked for.
+    /// The store refused an operation.
     #[error("cannot {operation} {place}: {because}")]
     Store {
-        /// What was asked for, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
-        /// On which object.
+        /// The object.
         place: String,
-        /// What it said.
+        /// The store's message.
         because: String,
     },
-    /// A file of this host's.
+    /// A local file error.
     #[error("cannot {operation} {}: {source}", path.display())]
     Local {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         operation: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The place of this recording holds another one.
+    /// The destination holds another recording of this name.
     #[error("{place} holds another recording; give {} another name", dir.display())]
     Taken {
-        /// Where.
+        /// The destination.
         place: String,
         /// The recording that is here.
         dir: PathBuf,
     },
-    /// What is here is no recording that can be shipped.
+    /// The recording cannot be uploaded.
     #[error("{} cannot be shipped: {because}", dir.display())]
     NoRecording {
-        /// Where it is.
+        /// Its directory.
         dir: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         because: String,
     },
 }
@@ -63,12 +63,12 @@ impl ShipError {
         ShipError::Store { operation, place: place.to_string(), because: because.to_string() }
     }
 
-    /// Whether what was to be shipped is not there any more: retention was faster.
+    /// True if retention deleted the file before the upload.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, ShipError::Local { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether trying again cannot help.
+    /// True if a retry is pointless.
     pub(crate) fn is_for_good(&self) -> bool {
         matches!(self, ShipError::Taken { .. } | ShipError::NoRecording { .. })
     }

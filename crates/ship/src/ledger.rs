@@ -1,7 +1,8 @@
-//! What of a recording has arrived where: a file in the recording's own directory, a line for each file that was shipped.
+//! The ledger of uploaded files, in the recording's directory: one line per file and destination.
 //!
-//! `CRC32 BYTES NAME PLACE`. A line is written when the file is known to be there, and is on the disk before anything is deleted on
-//! its account. Who is killed between the two finds the file there, by its size and checksum, and writes the line then.
+//! The format is `CRC32 BYTES NAME PLACE`. A line is written after the upload is confirmed, and is durable
+//! before any deletion depends on it. After a crash between the two, the uploader recognises the stored file by
+//! size and checksum and adds the line.
 
 use crate::error::ShipError;
 use std::collections::HashMap;
@@ -9,26 +10,26 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Its name.
+/// File name.
 pub const LEDGER: &str = "shipped.log";
 
-/// A longer one was not written here: a segment has some 600 bytes of lines, and this is for a hundred thousand segments.
+/// Maximum size, bytes: a segment has some 600 bytes of lines, so this allows a hundred thousand segments.
 const LONGEST: u64 = 64 << 20;
 
-/// What has arrived in one place.
+/// Files that were uploaded to one destination.
 pub struct Ledger {
     path: PathBuf,
     place: String,
     known: HashMap<String, (u64, u32)>,
-    /// Opened with the first line.
+    /// Opened with the first new line.
     file: Option<File>,
-    /// Where its last whole line ends, if something is behind that: a line that was cut off, which is cut away before the next is
-    /// written. With an end of a line behind it, it could be read as one of another, shorter place.
+    /// End of the last complete line, if a torn line follows. The torn line is truncated before the next write;
+    /// completed by a newline, it could match a shorter destination.
     torn_at: Option<u64>,
 }
 
 impl Ledger {
-    /// Reads that of the recording in `dir`. One that is not there is empty.
+    /// Reads the ledger of the recording in `dir`; a missing one is empty.
     pub fn read(dir: &Path, place: &str) -> Result<Self, ShipError> {
         let path = dir.join(LEDGER);
         let mut bytes = Vec::new();
@@ -53,17 +54,17 @@ impl Ledger {
         Ok(Ledger { path, place: place.to_owned(), known, file: None, torn_at })
     }
 
-    /// Size and checksum of the file of this name that has arrived.
+    /// Size and checksum of an uploaded file.
     pub fn arrived(&self, name: &str) -> Option<(u64, u32)> {
         self.known.get(name).copied()
     }
 
-    /// Whether anything has.
+    /// True if no file was uploaded.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Writes down that a file has arrived, and waits until that is on the disk.
+    /// Adds an uploaded file durably.
     pub fn add(&mut self, name: &str, bytes: u64, crc: u32) -> Result<(), ShipError> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -77,7 +78,7 @@ impl Ledger {
             if let Some(whole) = self.torn_at {
                 file.set_len(whole)?;
             }
-            // Until all of it is there.
+            // Until the line is complete.
             self.torn_at = Some(file.metadata()?.len());
             file.write_all(line.as_bytes())?;
             self.torn_at = None;
@@ -88,7 +89,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether the recording is still where it was: its directory may be deleted at any time.
+    /// True if the recording still exists: its directory may be deleted at any time.
     pub(crate) fn is_there(&self) -> bool {
         self.path.parent().is_some_and(|dir| fs::metadata(dir).is_ok())
     }

@@ -1,13 +1,13 @@
-//! Closed segments of recordings, copied to another place: a directory, or a bucket of an object store.
+//! Uploads of closed recording segments to another place: a directory, or a bucket of an object store.
 //!
-//! The queue is the recordings themselves, as they lie on the disk: what has no line in a recording's [`Ledger`] has yet to be
-//! copied. So memory is bounded however long a store is away, and whoever is killed goes on where it was. A [`Shipper`] is a
-//! thread that does this beside a recorder and never in its way; [`ship`] does it once.
+//! The recordings on disk are the queue: files without a line in a recording's [`Ledger`] are pending. Memory
+//! is therefore bounded during an outage of the store, and a restarted process resumes. A [`Shipper`] is a
+//! thread that uploads without blocking the recorder; [`ship`] uploads once.
 //!
 //! # Modules
 //!
-//! - `store/`: one file a kind of destination. `ledger`: what has arrived there. `shelf`: the recordings here. `carrier`: one pass over them.
-//!   `shipper`: the thread that repeats it.
+//! - `store/`: one file per kind of destination. `ledger`: uploaded files. `shelf`: local recordings.
+//!   `carrier`: one pass over them. `shipper`: the thread that repeats the pass.
 
 mod carrier;
 mod destination;

@@ -1,4 +1,4 @@
-//! The recordings that lie here, and what of them there is to ship.
+//! Local recordings and their pending files.
 
 use crate::error::ShipError;
 use crate::ledger::Ledger;
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where recordings lie.
+/// Location of recordings.
 #[derive(Clone, Debug)]
 pub enum Shelf {
-    /// One, in this directory.
+    /// A single recording in this directory.
     One(PathBuf),
-    /// All that lie directly below a directory and have such a name.
+    /// All recordings directly below a directory whose names match.
     Below {
         /// The directory.
         dir: PathBuf,
-        /// Whether a name is one of ours. By their order the recordings are shipped.
+        /// Predicate for names of recordings. Recordings are uploaded in name order.
         ours: fn(&str) -> bool,
     },
 }
@@ -24,18 +24,18 @@ pub enum Shelf {
 /// A recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lot {
-    /// Its directory.
+    /// Directory.
     pub dir: PathBuf,
-    /// Its name: the last part.
+    /// Name: the last path component.
     pub name: String,
 }
 
 impl Shelf {
-    /// The recordings, oldest first. A link is none, nor is a directory without `meta.toml`.
+    /// The recordings, oldest first. Links and directories without `meta.toml` are ignored.
     pub fn lots(&self) -> Result<Vec<Lot>, ShipError> {
         let (dir, ours) = match self {
             Self::One(dir) => {
-                // By its real name, whichever way it was written. One that has not begun yet is none.
+                // Canonical path. A recording that has not started is skipped.
                 let dir = match fs::canonicalize(dir) {
                     Ok(dir) => dir,
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -66,8 +66,7 @@ impl Shelf {
 }
 
 impl Lot {
-    /// Its segments and which tables each has, in the order in which they are shipped: the index last, so that what it points at is
-    /// there before.
+    /// Its segments with their tables, in upload order. The index is last, so that its targets are present.
     pub fn segments(&self) -> Result<BTreeMap<u32, Vec<Table>>, ShipError> {
         let mut segments = BTreeMap::<u32, Vec<Table>>::new();
         for entry in fs::read_dir(&self.dir).map_err(ShipError::local("list", &self.dir))? {
@@ -84,12 +83,12 @@ impl Lot {
     }
 }
 
-/// Whether all of a segment has arrived.
+/// True if a segment is completely uploaded.
 pub(crate) fn has_arrived(ledger: &Ledger, segment: u32, tables: &[Table]) -> bool {
     tables.iter().all(|table| ledger.arrived(&table.file_name(segment)).is_some())
 }
 
-/// How many of a recording's segments are nowhere else, where recordings are shipped to `place`.
+/// Number of segments of a recording that are not yet uploaded to `place`.
 pub fn unshipped(dir: &Path, place: &str) -> Result<u64, ShipError> {
     let lot = Lot { dir: dir.to_path_buf(), name: String::new() };
     let ledger = Ledger::read(dir, place)?;

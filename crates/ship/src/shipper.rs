@@ -1,4 +1,4 @@
-//! The thread that ships beside a recorder.
+//! The thread that uploads next to a recorder.
 
 use crate::carrier::{Carrier, Counts, Running};
 use crate::destination::Destination;
@@ -11,37 +11,37 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The pauses between tries: the first, and the longest that they grow to.
+/// Retry delay: initial value, and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
-/// How often it looks by itself, and counts what waits.
+/// Interval of unprompted passes and recounts.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tries of [`ship`] before it gives up.
+/// Attempts of [`ship`].
 const TRIES: u32 = 5;
 
-/// How shipping stands.
+/// State of the uploads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Segments that have arrived since it began.
+    /// Segments uploaded since the start.
     pub segments: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Closed segments that have not, as last counted.
+    /// Closed segments that are pending, as last counted.
     pub waiting: u64,
-    /// What keeps it from going on, while something does.
+    /// The current problem, if any.
     pub trouble: Option<String>,
 }
 
 #[derive(Default)]
 struct State {
     running: Vec<Running>,
-    /// No more comes: what is left goes, as long as the store takes it.
+    /// No more segments follow: upload the rest while the store accepts it.
     finishing: bool,
-    /// Not even that.
+    /// Stop at once.
     ending: bool,
     trouble: Option<String>,
-    /// Something new has closed.
+    /// A segment was closed.
     news: bool,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
     }
 }
 
-/// Ships what is on a shelf, and what is closed of the recordings that run.
+/// Uploads the recordings on a shelf, and the closed segments of running ones.
 pub struct Shipper {
     shared: Arc<Shared>,
     /// Disconnected when the thread has ended.
@@ -75,10 +75,11 @@ pub struct Shipper {
 }
 
 impl Shipper {
-    /// Begins, with what lies there from before. `tell` gets a line when something keeps it from going on, and when it goes on.
+    /// Starts the thread, beginning with earlier recordings. `tell` receives a line when uploads fail and when
+    /// they resume.
     ///
     /// # Errors
-    /// A destination that cannot be one; one that is away is no error.
+    /// An invalid destination; an unreachable one is no error.
     pub fn start(
         destination: &Destination,
         shelf: Shelf,
@@ -94,12 +95,12 @@ impl Shipper {
         Ok(Shipper { shared, end: Mutex::new(end) })
     }
 
-    /// A recording has begun in `dir`. Told before its first segment.
+    /// Registers a new recording in `dir`, before its first segment.
     pub fn began(&self, dir: &Path, shipped: Shipped) {
         self.shared.state().running.push(Running { dir: dir.to_path_buf(), segment: 0, shipped });
     }
 
-    /// Its segments below this number are closed.
+    /// Marks the segments below this number as closed.
     pub fn closed_below(&self, dir: &Path, segment: u32) {
         let mut state = self.shared.state();
         if let Some(running) = state.running.iter_mut().find(|running| running.dir == dir)
@@ -111,7 +112,7 @@ impl Shipper {
         }
     }
 
-    /// It has been closed.
+    /// Marks the recording as closed.
     pub fn ended(&self, dir: &Path) {
         let mut state = self.shared.state();
         state.running.retain(|running| running.dir != dir);
@@ -119,18 +120,19 @@ impl Shipper {
         self.shared.wake.notify_all();
     }
 
-    /// How it stands.
+    /// Current state.
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// Ships what is left, as long as the store takes it and for at most this long, and ends.
+    /// Uploads the rest while the store accepts it, for at most `at_most`, and ends.
     pub fn finish(&self, at_most: Duration) -> Status {
         self.shared.state().finishing = true;
         self.shared.wake.notify_all();
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         if end.recv_timeout(at_most) == Err(RecvTimeoutError::Timeout) {
-            // Between two files it hears that; in one, the end of the process ends it, and nobody sees a half.
+            // The thread stops between two files. The end of the process interrupts a file, which stays
+            // invisible in the store.
             self.shared.state().ending = true;
             self.shared.wake.notify_all();
         }
@@ -174,7 +176,7 @@ impl Work {
                     self.wait(LOOK, |state| state.news || state.finishing || state.ending);
                 }
                 Err(error) if error.is_for_good() => {
-                    // The others can be shipped all the same.
+                    // The other recordings can still be uploaded.
                     (self.tell)(&error.to_string());
                 }
                 Err(error) => {
@@ -205,21 +207,21 @@ impl Work {
 
     fn count(&mut self) {
         let running = self.shared.state().running.clone();
-        // A shelf that cannot be read is told by the walk.
+        // The pass reports an unreadable shelf.
         let _ = self.carrier.count(&running, &self.shared.counts);
     }
 
     fn wait(&self, at_most: Duration, is_over: impl Fn(&State) -> bool) {
         let state = self.shared.state();
-        // Whatever woke it, the loop around looks anew.
+        // The caller's loop checks the state after any wake-up.
         drop(self.shared.wake.wait_timeout_while(state, at_most, |state| !is_over(state)));
     }
 }
 
-/// Ships recordings that nobody records any more, once. What has arrived before is left alone.
+/// Uploads finished recordings once. Files uploaded before are skipped.
 ///
 /// # Errors
-/// The first thing that keeps going wrong.
+/// The first persistent error.
 pub fn ship(destination: &Destination, shelf: Shelf, tell: impl Fn(&str)) -> Result<Status, ShipError> {
     let mut carrier = Carrier::new(destination.open()?, destination.to_string(), shelf);
     let counts = Counts::default();

@@ -1,4 +1,4 @@
-//! Recordings that are shipped to a directory: what arrives, in which order, and what becomes of it when something goes wrong.
+//! Uploads to a directory: content, order, and recovery from errors.
 
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source};
@@ -27,7 +27,7 @@ fn node() -> NodeInfo {
     NodeInfo { host: "web 1".to_owned(), ..NodeInfo::default() }
 }
 
-/// Fields that differ from event to event, so that they take room.
+/// Fields that differ between events, so that they do not compress.
 fn fill(batch: &mut Batch, from: u64) {
     batch.clear();
     batch.events.extend((from..from + EVENTS).map(|n| {
@@ -36,7 +36,7 @@ fn fill(batch: &mut Batch, from: u64) {
     }));
 }
 
-/// A recorder with small segments, that waits for its writer.
+/// A recorder with small segments that waits for its writer.
 struct Recording {
     recorder: Recorder,
     events: u64,
@@ -75,7 +75,7 @@ fn folder(path: &Path) -> Destination {
 
 fn quiet(_: &str) {}
 
-/// Every file of a copy, with its inode: a file that was written anew has another.
+/// All files of a copy with their inodes: a rewritten file has a new inode.
 fn files(dir: &Path) -> BTreeMap<String, (Vec<u8>, u64)> {
     let listed = fs::read_dir(dir).into_iter().flatten().map(Result::unwrap);
     let file = |path: PathBuf| (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().ino());
@@ -117,16 +117,16 @@ fn a_copy_is_the_recording_and_nothing_is_shipped_twice() {
     let before = files(&copy);
     assert_eq!(ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap().segments, 0);
     assert_eq!(files(&copy), before, "not one file was written anew");
-    // The ledger is gone, as if it had been killed before every line: what is there is found there.
+    // Without the ledger, as after a kill before every line, the stored files are recognised.
     fs::remove_file(dir.join(LEDGER)).unwrap();
     ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
     assert_eq!(files(&copy), before, "not one file was written anew");
-    // One that is damaged there is not taken for the same.
+    // A damaged stored file is not recognised as equal.
     fs::remove_file(dir.join(LEDGER)).unwrap();
     fs::write(copy.join("events-0001.arrows"), vec![0; before["events-0001.arrows"].0.len()]).unwrap();
     ship(&folder(there.path()), Shelf::One(dir.clone()), quiet).unwrap();
     assert_same(&dir, &copy);
-    // Elsewhere nothing has arrived yet.
+    // Another destination has no files yet.
     let other = tempfile::tempdir().unwrap();
     ship(&folder(other.path()), Shelf::One(dir.clone()), quiet).unwrap();
     assert_same(&dir, &other.path().join("web_1/slow"));
@@ -197,7 +197,7 @@ fn a_store_that_is_away_is_waited_for_and_meanwhile_nothing_is_deleted_for_its_n
     let news = news.lock().unwrap();
     assert!(news[0].contains("mounted") && news.last().unwrap() == "shipping goes on", "{news:?}");
 
-    // Here the last ones are left, there is all, and neither lacks anything without a word.
+    // The local recording holds the last segments, the copy all of them, and both report their state.
     let original = Session::open(&dir).unwrap();
     assert_eq!((original.damage(), original.summary().dropped.as_ref()), (&[][..], None));
     assert_eq!(original.meta().shipped.as_ref().unwrap().events + summary.events, events);
@@ -260,7 +260,7 @@ fn recordings_below_a_directory_go_in_their_order_and_nothing_else_does() {
     fs::create_dir(here.path().join("no recording")).unwrap();
     fs::write(here.path().join("a file"), "x").unwrap();
     std::os::unix::fs::symlink("1", here.path().join("link")).unwrap();
-    // It runs, though nobody here knows of it.
+    // The recording is running, but this process does not have it registered.
     let running = Recording::begin(&here.path().join("0"), RecordOptions::default());
     let shelf = Shelf::Below { dir: here.path().to_path_buf(), ours: |_| true };
     let error = ship(&folder(there.path()), shelf.clone(), quiet).unwrap_err();

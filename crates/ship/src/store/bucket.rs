@@ -1,8 +1,8 @@
-//! A bucket of an object store that speaks S3.
+//! A bucket of an S3 object store.
 //!
-//! Keys, region and endpoint are in the environment, under the names that Amazon's own tools have (`AWS_ACCESS_KEY_ID`,
-//! `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` …). The store checks what arrives by the SHA-256 that every request
-//! is signed with; afterwards it is asked how large the object is, and which checksum goes with it.
+//! The environment holds keys, region and endpoint, under the names of Amazon's own tools (`AWS_ACCESS_KEY_ID`,
+//! `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL` …). The store verifies the SHA-256 in each signed
+//! request. The uploader then reads back the size and the checksum attribute of the object.
 
 use super::{Parcel, Stat, Store};
 use crate::error::ShipError;
@@ -19,16 +19,16 @@ use std::io::{self, Read};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// What is larger goes in parts of this size, one after the other: that is what an upload takes of memory.
+/// Part size of multipart uploads, bytes. Parts are sent one by one, so this bounds the memory.
 const PART: u64 = 8 << 20;
 
-/// A part may take so long: a slow line is none that is broken.
+/// Timeout of a part: a slow connection is no broken one.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Tries of one request, close together. The long pauses are the shipper's.
+/// Immediate retries of one request. The shipper makes the longer pauses.
 const RETRIES: usize = 1;
 
-/// Under which name an object's checksum goes with it.
+/// The attribute with an object's checksum.
 const CRC: Attribute = Attribute::Metadata(std::borrow::Cow::Borrowed("crc32"));
 
 /// A bucket, below a prefix.
@@ -42,14 +42,14 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn open(bucket: &str, prefix: &str) -> Result<Self, ShipError> {
-        // Where another part of the program was faster, it chose the same.
+        // Another part of the program may have installed the same provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let place = format!("s3://{bucket}/{prefix}");
         let failed = |error: &dyn std::fmt::Display| ShipError::store("reach", &place, error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-        // A client of its own settings would forget what the environment says of plain HTTP.
+        // Explicit client options replace those of the environment, including plain HTTP.
         let plain = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| matches!(&*value, "true" | "1"));
         let client = ClientOptions::new().with_timeout(LONGEST).with_connect_timeout(Duration::from_secs(10));
         builder = builder.with_client_options(client).with_allow_http(plain);
@@ -66,7 +66,7 @@ impl Bucket {
         Path::from(format!("{}{key}", self.prefix))
     }
 
-    /// Waits for an answer.
+    /// Runs a request to completion.
     fn ask<T>(
         &self,
         operation: &'static str,
@@ -89,7 +89,7 @@ impl Bucket {
         if because.contains("scheme is not allowed") || because.contains("builder error") {
             because += "; for a store without TLS set AWS_ALLOW_HTTP=true";
         }
-        // Some stores answer with a page.
+        // Some stores answer with an HTML page.
         let because: String = because.chars().map(|c| if c.is_control() { ' ' } else { c }).take(600).collect();
         ShipError::store(operation, format_args!("{}{key}", self.place), because)
     }
@@ -106,7 +106,7 @@ impl Bucket {
         let mut upload = self.ask("begin to write", key, self.store.put_multipart_opts(&path, options))?;
         let result = self.put_parts(key, parcel, upload.as_mut(), from);
         if result.is_err() {
-            // What cannot be ended now is the bucket's rule for unfinished uploads to clear away.
+            // Uploads that cannot be aborted are removed by the bucket's lifecycle rule.
             let _ = self.runtime.block_on(upload.abort());
         }
         result

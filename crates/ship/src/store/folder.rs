@@ -1,7 +1,7 @@
 //! A directory as a store.
 //!
-//! It has to be there already: one that is not may be the place where a file system is mounted sometimes, and what was put there
-//! then would be on the wrong disk.
+//! The directory must exist: a missing one may be an unmounted mount point, and the files would go to the wrong
+//! disk.
 
 use super::{BLOCK, Parcel, Stat, Store, checksum};
 use crate::error::ShipError;
@@ -32,13 +32,13 @@ impl Folder {
         let unfinished = dir.join(unfinished);
         let written = write(&unfinished, parcel).and_then(|()| fs::rename(&unfinished, path));
         if written.is_err() {
-            // A disk that is full is not to stay so for our sake. Where this fails the next try writes over it.
+            // Free the space on a full disk. If this fails, the next attempt overwrites the file.
             let _ = fs::remove_file(&unfinished);
         }
         written.and_then(|()| sync(dir))
     }
 
-    /// Makes a directory below the root, durably.
+    /// Creates a directory below the root, durably.
     fn make(&self, dir: &Path) -> io::Result<()> {
         if fs::metadata(dir).is_ok_and(|found| found.is_dir()) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Folder {
     }
 }
 
-/// Writes a new file and reads it again.
+/// Writes a new file and verifies it by reading.
 fn write(path: &Path, parcel: &Parcel<'_>) -> io::Result<()> {
     let mut file = File::create(path)?;
     let mut from = parcel.reader()?;
@@ -80,7 +80,7 @@ fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// `None` where there is nothing.
+/// `None` if the object does not exist.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

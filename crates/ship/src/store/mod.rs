@@ -1,4 +1,4 @@
-//! Stores: what files are put into.
+//! Stores: destinations of files.
 
 #[cfg(feature = "s3")]
 mod bucket;
@@ -12,41 +12,41 @@ use crate::error::ShipError;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
-/// Bytes that are read at a time.
+/// Block size for reads, bytes.
 const BLOCK: usize = 1 << 20;
 
-/// What is put.
+/// A file to upload.
 pub struct Parcel<'a> {
-    /// What is in it.
+    /// Its content.
     pub content: Content<'a>,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Their CRC-32.
+    /// CRC-32.
     pub crc: u32,
 }
 
-/// What a parcel holds.
+/// Content of an upload.
 #[derive(Clone, Copy)]
 pub enum Content<'a> {
-    /// A file, from its beginning on.
+    /// A file, from its start.
     File(&'a File),
-    /// Bytes in memory: few.
+    /// A small buffer in memory.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Parcel<'a> {
-    /// A whole file, which does not grow.
+    /// A complete file, which does not grow.
     pub fn file(file: &'a File) -> io::Result<Self> {
         let (bytes, crc) = checksum(&mut rewound(file)?)?;
         Ok(Parcel { content: Content::File(file), bytes, crc })
     }
 
-    /// Bytes.
+    /// A buffer.
     pub fn bytes(bytes: &'a [u8]) -> Self {
         Parcel { content: Content::Bytes(bytes), bytes: bytes.len() as u64, crc: crc32fast::hash(bytes) }
     }
 
-    /// Its content, from the beginning on.
+    /// A reader from the start of the content.
     pub fn reader(&self) -> io::Result<Box<dyn Read + 'a>> {
         Ok(match self.content {
             Content::File(file) => Box::new(rewound(file)?),
@@ -60,7 +60,7 @@ fn rewound(mut file: &File) -> io::Result<&File> {
     Ok(file)
 }
 
-/// How many bytes there are to the end, and their CRC-32.
+/// Number of bytes to the end, and their CRC-32.
 fn checksum(from: &mut impl Read) -> io::Result<(u64, u32)> {
     let mut hasher = crc32fast::Hasher::new();
     let mut block = vec![0; BLOCK];
@@ -78,23 +78,23 @@ fn checksum(from: &mut impl Read) -> io::Result<(u64, u32)> {
     }
 }
 
-/// What a store says of an object.
+/// The store's information about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Its CRC-32, where the store can tell.
+    /// CRC-32, if the store has it.
     pub crc: Option<u32>,
 }
 
-/// A place that takes files by keys, `host/recording/file`. Whoever reads there sees an object whole or not at all.
+/// A store of files by key, `host/recording/file`. Readers see an object completely or not at all.
 pub trait Store: Send {
-    /// Puts an object there, in the place of one that was there before, and makes sure that it has arrived whole.
+    /// Stores an object, replaces an earlier one, and verifies that it is complete.
     fn put(&self, key: &str, parcel: &Parcel<'_>) -> Result<(), ShipError>;
 
-    /// What is there. `None`: nothing.
+    /// Information about an object; `None` if it does not exist.
     fn stat(&self, key: &str) -> Result<Option<Stat>, ShipError>;
 
-    /// A small object, at most `most` bytes of it. `None`: nothing is there.
+    /// A small object, at most `most` bytes; `None` if it does not exist.
     fn get(&self, key: &str, most: u64) -> Result<Option<Vec<u8>>, ShipError>;
 }
