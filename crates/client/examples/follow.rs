@@ -1,6 +1,6 @@
-//! Reads from a connection, and says whenever the rate at which bytes come has changed by a tenth.
+//! Prints changes of the receive rate above a tenth while reading from a connection.
 //!
-//! `cargo run -p magscope-client --example follow HOST:PORT`, with something there that sends.
+//! `cargo run -p magscope-client --example follow HOST:PORT`, with a sender at that address.
 
 use magscope_client::{Watch, Window};
 use std::error::Error;

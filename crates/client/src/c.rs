@@ -1,7 +1,7 @@
-//! The same from C: `include/magnet_scope.h` says what each does.
+//! The C interface; `include/magnet_scope.h` documents each function.
 //!
-//! Every function takes the pointers that its comment there asks for; what it makes of them is in the safety notes below, once.
-#![allow(unsafe_code)] // C has nothing but pointers
+//! Every function requires the pointers described there; the safety notes below repeat the conditions.
+#![allow(unsafe_code)] // C passes raw pointers
 
 use crate::error::Error;
 use crate::watch::{Watch, Watched};
@@ -57,7 +57,7 @@ pub struct CAverages {
 /// `ms_watch`.
 pub struct CWatch {
     watched: Watched,
-    /// What was told last, for whoever wants to know why something is unknown.
+    /// The last averages, for queries about an unknown figure.
     last: Option<Averages>,
 }
 
@@ -99,7 +99,7 @@ impl From<&Averages> for CAverages {
     }
 }
 
-/// Puts a text where C wants it, cut to its size.
+/// Copies a text to a C buffer, truncated to its size.
 ///
 /// # Safety
 /// `to` is null or has room for `size` bytes.
@@ -118,12 +118,12 @@ unsafe fn put(text: &str, to: *mut c_char, size: usize) {
     }
 }
 
-/// Options as a watch has them.
+/// Converts C options.
 ///
 /// # Safety
 /// `options` is null or points to options, and their path is null or ends with a zero.
 unsafe fn with(watch: Watch<'_>, options: *const Options) -> Watch<'_> {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let Some(options) = (unsafe { options.as_ref() }) else { return watch };
     let mut watch = match (options.receives, options.seconds) {
         (0, seconds) if seconds > 0.0 => watch.window(Window::Seconds(seconds)),
@@ -143,12 +143,12 @@ unsafe fn with(watch: Watch<'_>, options: *const Options) -> Watch<'_> {
     if options.path.is_null() {
         return watch;
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let path = unsafe { CStr::from_ptr(options.path) };
     watch.at(OsStr::from_bytes(path.to_bytes()))
 }
 
-/// Begins a watch, or says why not.
+/// Starts a watch, or reports the error.
 ///
 /// # Safety
 /// `error` is null or has room for `size` bytes.
@@ -156,7 +156,7 @@ unsafe fn open(watch: &Watch<'_>, error: *mut c_char, size: usize) -> *mut CWatc
     match watch.open() {
         Ok(watched) => Box::into_raw(Box::new(CWatch { watched, last: None })),
         Err(because) => {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { put(&because.to_string(), error, size) };
             std::ptr::null_mut()
         }
@@ -166,7 +166,7 @@ unsafe fn open(watch: &Watch<'_>, error: *mut c_char, size: usize) -> *mut CWatc
 /// `ms_watch_socket`.
 ///
 /// # Safety
-/// `fd` is open until this returns; `options` and `error` are as `magnet_scope.h` says.
+/// `fd` is open until this returns; `options` and `error` are as documented in `magnet_scope.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_watch_socket(
     fd: RawFd,
@@ -175,34 +175,34 @@ pub unsafe extern "C" fn ms_watch_socket(
     size: usize,
 ) -> *mut CWatch {
     if fd < 0 {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { put(&format!("{fd} is no file descriptor"), error, size) };
         return std::ptr::null_mut();
     }
-    // SAFETY: as the caller says, and it is not kept.
+    // SAFETY: guaranteed by the caller, and the descriptor is not stored.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { open(&with(Watch::socket(&socket), options), error, size) }
 }
 
 /// `ms_watch_process`.
 ///
 /// # Safety
-/// `options` and `error` are as `magnet_scope.h` says.
+/// `options` and `error` are as documented in `magnet_scope.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_watch_process(
     options: *const Options,
     error: *mut c_char,
     size: usize,
 ) -> *mut CWatch {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { open(&with(Watch::process(), options), error, size) }
 }
 
-/// Hands out what was told, or why it was not.
+/// Returns averages or an error to C.
 ///
 /// # Safety
-/// `told` is null or has room for averages; `error` is null or has room for `size` bytes.
+/// The output pointer is null or has room for averages; `error` is null or has room for `size` bytes.
 unsafe fn hand_out(
     watch: &mut CWatch,
     result: Result<Option<Averages>, Error>,
@@ -213,7 +213,7 @@ unsafe fn hand_out(
     match result {
         Ok(Some(averages)) => {
             if !told.is_null() {
-                // SAFETY: as the caller says.
+                // SAFETY: guaranteed by the caller.
                 unsafe { told.write(CAverages::from(&averages)) };
             }
             watch.last = Some(averages);
@@ -221,7 +221,7 @@ unsafe fn hand_out(
         }
         Ok(None) => 0,
         Err(because) => {
-            // SAFETY: as the caller says.
+            // SAFETY: guaranteed by the caller.
             unsafe { put(&because.to_string(), error, size) };
             -1
         }
@@ -231,7 +231,7 @@ unsafe fn hand_out(
 /// `ms_ask`.
 ///
 /// # Safety
-/// `watch` is a watch that was begun and not closed; `told` and `error` are as `magnet_scope.h` says.
+/// `watch` is an open watch; the output pointer and `error` are as documented in `magnet_scope.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_ask(
     watch: *mut CWatch,
@@ -239,10 +239,10 @@ pub unsafe extern "C" fn ms_ask(
     error: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let Some(watch) = (unsafe { watch.as_mut() }) else { return -1 };
     let result = watch.watched.ask().map(Some);
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     if unsafe { hand_out(watch, result, told, error, size) } < 0 { -1 } else { 0 }
 }
 
@@ -258,13 +258,13 @@ pub unsafe extern "C" fn ms_next(
     error: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let Some(watch) = (unsafe { watch.as_mut() }) else { return -1 };
     let result = match u64::try_from(timeout_ms) {
         Ok(ms) => watch.watched.next_within(Duration::from_millis(ms)),
         Err(_) => watch.watched.next().map(Some),
     };
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { hand_out(watch, result, told, error, size) }
 }
 
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn ms_next(
 /// `watch` is as for [`ms_ask`]; `text` is null or has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_because(watch: *const CWatch, figure: c_int, text: *mut c_char, size: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     let last = unsafe { watch.as_ref() }.and_then(|watch| watch.last.as_ref());
     let because = match (last, figure) {
         (Some(Averages { received: Known::Unknown { unknown }, .. }), 0)
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn ms_because(watch: *const CWatch, figure: c_int, text: *
         (None, _) => "it was not asked for yet",
         _ => "",
     };
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { put(because, text, size) };
 }
 
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn ms_because(watch: *const CWatch, figure: c_int, text: *
 /// `watch` is as for [`ms_ask`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_fd(watch: *const CWatch) -> RawFd {
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { watch.as_ref() }.map_or(-1, |watch| watch.watched.as_fd().as_raw_fd())
 }
 

@@ -1,10 +1,10 @@
-//! What can go wrong.
+//! Errors of the client.
 
 use crate::wire::Refusal;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there are no averages.
+/// Reason for missing averages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No agent answers at its socket.
@@ -13,12 +13,12 @@ pub enum Error {
         path.display()
     )]
     Connect {
-        /// The socket's.
+        /// The path of the socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         because: io::Error,
     },
-    /// The agent says no.
+    /// The agent refused the request.
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// The agent has ended, or has closed the connection.
@@ -26,7 +26,7 @@ pub enum Error {
         "the agent has closed the connection; it has ended, or was not read from for too long; connect again"
     )]
     Ended,
-    /// It says something that is no answer.
+    /// The agent's line is invalid.
     #[error("the agent's answer is not understood: {0}; it is of another version than this library")]
     Nonsense(String),
     /// The connection broke.

@@ -1,7 +1,7 @@
-//! Running averages of one's own traffic, for applications that adapt to it.
+//! Running averages of an application's own traffic, for applications that adapt to it.
 //!
-//! A `magnet-scope agent` on this host captures; a program asks it how fast bytes come to its socket and how long they took, over a sliding
-//! window. It needs no privilege for that: holding a socket is the right to ask about it.
+//! A `magnet-scope agent` on this host captures. A program queries the receive rate and latency of its socket
+//! over a sliding window. No privilege is needed: possession of the socket grants access.
 //!
 //! ```no_run
 //! use magscope_client::{Watch, Window};
@@ -17,13 +17,14 @@
 //! # }
 //! ```
 //!
-//! Being told is as short: [`Watch::on_change`], and [`Watched::next`] or a poll of the watch's file descriptor. From C: `magnet_scope.h`.
-//! What goes over the socket, for other languages, and what the figures say and do not say: `docs/client.md`.
+//! Notifications use [`Watch::on_change`], and [`Watched::next`] or a poll of the watch's file descriptor. C
+//! programs use `magnet_scope.h`. `docs/client.md` describes the protocol for other languages, and the meaning
+//! of the figures.
 //!
 //! # Modules
 //!
-//! - `wire`: the language, the same types at both ends. `link`: a connection that can pass a file descriptor. `watch`: what a program sees.
-//!   `c`: the same for C.
+//! - `wire`: the protocol, with the same types at both ends. `link`: a connection that can pass a file
+//!   descriptor. `watch`: the program's interface. `c`: the interface for C.
 
 mod c;
 mod error;

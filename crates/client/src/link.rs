@@ -1,4 +1,4 @@
-//! A connection to the agent: a line out, perhaps with a file descriptor, and lines in.
+//! A connection to the agent: requests out, perhaps with a file descriptor, and replies in.
 
 use crate::error::Error;
 use crate::wire::{LONGEST_LINE, Reply, Request};
@@ -10,10 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take.
+/// Timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The connection, and what of it has been read beyond the last line.
+/// The connection, and the bytes read beyond the last line.
 #[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
@@ -28,7 +28,7 @@ impl Link {
         Ok(Link { stream, beyond: Vec::new() })
     }
 
-    /// Says something, with a file descriptor if there is one.
+    /// Sends a request, with an optional file descriptor.
     pub fn say(&mut self, request: &Request, with: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
@@ -48,7 +48,7 @@ impl Link {
         self.hear(Some(PATIENCE))?.ok_or_else(|| Error::Io(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The next thing that is said within this time, or whenever it is; nothing if that was not in time.
+    /// The next reply within the timeout, or without one; `None` on timeout.
     pub fn hear(&mut self, within: Option<Duration>) -> Result<Option<Reply>, Error> {
         let end = within.and_then(|within| Instant::now().checked_add(within));
         loop {
@@ -61,7 +61,7 @@ impl Link {
                 return Err(Error::Nonsense("it does not end".to_owned()));
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            // No time at all would be taken for any time.
+            // A zero timeout would mean none.
             let left = left.map(|left| left.max(Duration::from_millis(1)));
             self.stream.set_read_timeout(left)?;
             let mut bytes = [0; LONGEST_LINE];
@@ -86,7 +86,7 @@ impl Link {
     }
 }
 
-/// What a broken connection means.
+/// Classifies a connection error.
 fn gone(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Error::Ended,

@@ -1,4 +1,4 @@
-//! A watch: what is asked for, and what is told.
+//! A watch: its parameters, and its averages.
 
 use crate::error::Error;
 use crate::link::Link;
@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where an agent of root serves programs. The environment's `MAGNET_SCOPE_SENSE` says another place.
+/// Socket of root's agent. The variable `MAGNET_SCOPE_SENSE` overrides it.
 pub const SOCKET: &str = "/run/magnet-scope-sense/sense.sock";
 
-/// Changes that were told and not fetched yet are kept up to so many; of more the newest.
+/// Maximum number of unread changes; the newest are stored.
 const MOST_UNREAD: usize = 64;
 
-/// What is to be watched, and how. [`Watch::open`] begins.
+/// Parameters of a watch. [`Watch::open`] starts it.
 #[derive(Clone, Debug)]
 pub struct Watch<'fd> {
     of: What,
@@ -27,27 +27,27 @@ pub struct Watch<'fd> {
 }
 
 impl<'fd> Watch<'fd> {
-    /// A socket that this program holds. The watch lasts as long as it is kept, whatever becomes of the socket.
+    /// A socket of this program. The watch lasts until its drop, even if the socket closes.
     pub fn socket<S: AsFd + ?Sized>(socket: &'fd S) -> Self {
         Watch { socket: Some(socket.as_fd()), ..Self::of(What::Socket) }
     }
 
-    /// All sockets of this process, which connects itself: by calls of this process alone.
+    /// All sockets of this process: counts calls of this process alone.
     pub fn process() -> Self {
         Self::of(What::Process)
     }
 
-    /// All processes of this one's cgroup, for root.
+    /// All processes in this one's cgroup; requires root.
     pub fn container() -> Self {
         Self::of(What::Container)
     }
 
-    /// A flow by its addresses, for root.
+    /// A flow by its addresses; requires root.
     pub fn flow(flow: FourTuple) -> Self {
         Self::of(What::Flow(flow))
     }
 
-    /// Anything that can be watched.
+    /// Any subject.
     pub fn of(of: What) -> Self {
         Watch { of, socket: None, window: Window::Receives(1_000), push: None, at: None }
     }
@@ -58,30 +58,30 @@ impl<'fd> Watch<'fd> {
         Watch { window, ..self }
     }
 
-    /// Be told when the rate at which bytes are received has changed by this part of what was told last: 0.1 for a tenth.
+    /// Notify when the receive rate has changed by this fraction since the last notification: 0.1 for a tenth.
     #[must_use]
     pub fn on_change(self, change: f64) -> Self {
         let push = Push { of: Figure::Received, change, pause_s: LEAST_PAUSE_S };
         Watch { push: Some(self.push.map_or(push, |push| Push { change, ..push })), ..self }
     }
 
-    /// Be told of this figure instead, and no sooner than this after the last time.
+    /// Notify about this figure instead, with a minimum interval.
     #[must_use]
     pub fn figure(self, of: Figure, pause: Duration) -> Self {
         let change = self.push.map_or(0.1, |push| push.change);
         Watch { push: Some(Push { of, change, pause_s: pause.as_secs_f64().max(LEAST_PAUSE_S) }), ..self }
     }
 
-    /// Ask the agent at this socket [default: `MAGNET_SCOPE_SENSE` of the environment, or else [`SOCKET`]].
+    /// Socket of the agent [default: `MAGNET_SCOPE_SENSE` of the environment, or else [`SOCKET`]].
     #[must_use]
     pub fn at(self, path: impl Into<PathBuf>) -> Self {
         Watch { at: Some(path.into()), ..self }
     }
 
-    /// Begins: everything that happens after this returns is counted.
+    /// Starts the watch: everything after the return is counted.
     ///
     /// # Errors
-    /// Where no agent is there, or it refuses.
+    /// No agent runs, or it refuses.
     pub fn open(&self) -> Result<Watched, Error> {
         let named = std::env::var_os("MAGNET_SCOPE_SENSE").map(PathBuf::from);
         let path = self.at.clone().or(named);
@@ -97,7 +97,7 @@ impl<'fd> Watch<'fd> {
     }
 }
 
-/// A watch that runs. It ends when it goes.
+/// A running watch, which ends on drop.
 #[derive(Debug)]
 pub struct Watched {
     link: Link,
@@ -107,15 +107,15 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// From when on it counts, nanoseconds of the agent's clock of events (`CLOCK_MONOTONIC`).
+    /// Start of the watch, nanoseconds of the agent's event clock (`CLOCK_MONOTONIC`).
     pub fn since_ns(&self) -> u64 {
         self.since_ns
     }
 
-    /// How it stands now.
+    /// Current averages.
     ///
     /// # Errors
-    /// [`Error::Ended`] when the agent has, and what else can go wrong.
+    /// [`Error::Ended`] after the agent's end, and connection errors.
     pub fn ask(&mut self) -> Result<Averages, Error> {
         self.link.say(&Request::Ask(self.id), None)?;
         loop {
@@ -132,11 +132,11 @@ impl Watched {
         }
     }
 
-    /// The next change of a watch that was begun with [`Watch::on_change`], however long that takes.
+    /// Waits for the next change of a watch started with [`Watch::on_change`].
     ///
     /// # Errors
-    /// [`Error::Ended`] when the agent has, and what else can go wrong.
-    #[expect(clippy::should_implement_trait)] // an iterator would go on after an error
+    /// [`Error::Ended`] after the agent's end, and connection errors.
+    #[expect(clippy::should_implement_trait)] // an iterator would continue after an error
     pub fn next(&mut self) -> Result<Averages, Error> {
         loop {
             if let Some(averages) = self.wait(None)? {
@@ -145,7 +145,7 @@ impl Watched {
         }
     }
 
-    /// The next change, if it comes within this time.
+    /// The next change within the timeout.
     ///
     /// # Errors
     /// As [`Watched::next`].
@@ -165,8 +165,8 @@ impl Watched {
     }
 }
 
-/// To be polled for reading where a program waits for several things: readable when a change has come. One poll may stand for several
-/// changes, so fetch them with [`Watched::next_within`] of no time until there is none.
+/// For `poll`: readable when a change has arrived. One readiness may cover several changes, so call
+/// [`Watched::next_within`] with a zero timeout until it returns `None`.
 impl AsFd for Watched {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.fd()

@@ -1,57 +1,57 @@
-//! What goes over the socket: one JSON object a line, in both directions. `docs/client.md` has examples of all of it.
+//! The protocol: one JSON object per line, in both directions. `docs/client.md` has examples.
 //!
-//! The agent reads and writes these very types, so that neither side can say what the other does not mean.
+//! The agent uses the same types, so that both sides agree.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The longest line in either direction, bytes with its end.
+/// Maximum length of a line in either direction, bytes including its end.
 pub const LONGEST_LINE: usize = 4 << 10;
-/// Most receives that a window may have.
+/// Maximum number of receives in a window.
 pub const MOST_RECEIVES: u32 = 10_000;
-/// Longest window in time, seconds.
+/// Maximum length of a time window, seconds.
 pub const LONGEST_WINDOW_S: f64 = 3_600.0;
-/// Pushes come no closer together than this, seconds.
+/// Minimum interval of notifications, seconds.
 pub const LEAST_PAUSE_S: f64 = 0.02;
 
-/// What a program says.
+/// A program's request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Begin to watch something.
+    /// Starts a watch.
     Watch(Watching),
-    /// How does the watch of this number stand?
+    /// Queries the watch of this number.
     Ask(u32),
-    /// End the watch of this number.
+    /// Ends the watch of this number.
     End(u32),
 }
 
-/// What to watch, and how.
+/// Parameters of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watching {
-    /// What.
+    /// The subject.
     pub of: What,
-    /// Over which window.
+    /// The window.
     pub window: Window,
-    /// Whether to be told without asking.
+    /// Notification, if wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
 }
 
-/// What can be watched. Root may watch all of it, everybody else the first two.
+/// Subject of a watch. Root may watch all of them, others only the first two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum What {
-    /// The socket whose file descriptor comes with the line (`SCM_RIGHTS`): who holds it may ask about it.
+    /// The socket whose file descriptor accompanies the line (`SCM_RIGHTS`): possession grants access.
     Socket,
     /// The process that connected.
     Process,
     /// The cgroup of the process that connected.
     Container,
-    /// A socket by the kernel's number for it (`SO_COOKIE`).
+    /// A socket by its cookie (`SO_COOKIE`).
     Cookie(u64),
-    /// A process by its number in the initial namespace.
+    /// A process by its id in the initial namespace.
     Pid(u32),
     /// A cgroup by its path below the root of the hierarchy: `/system.slice/nginx.service`.
     Cgroup(String),
@@ -59,17 +59,17 @@ pub enum What {
     Flow(FourTuple),
 }
 
-/// A flow as one end sees it.
+/// A flow from the view of one end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FourTuple {
     /// `tcp` or `udp`.
     pub proto: Transport,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Inode number of its network namespace, where the same addresses may be in several.
+    /// Inode number of its network namespace, if several have the same addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub netns: Option<u32>,
 }
@@ -84,26 +84,26 @@ pub enum Transport {
     Udp,
 }
 
-/// The sliding window that a short-term average is of.
+/// The sliding window of the short-term averages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Window {
-    /// The last so many receives; of what is sent, the last so many sends; of latencies, the last so many journeys.
+    /// The last this many receives, sends, or journeys.
     Receives(u32),
-    /// The last so many seconds, by the events' own time.
+    /// The last this many seconds, by the events' own time.
     Seconds(f64),
 }
 
-/// When to tell without being asked.
+/// Conditions of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Push {
-    /// Which figure.
+    /// The figure.
     #[serde(default)]
     pub of: Figure,
-    /// By which part of what was told last it has to have changed: 0.1 for a tenth.
+    /// Minimum relative change since the last notification: 0.1 for a tenth.
     pub change: f64,
-    /// No sooner than this after the last, seconds.
+    /// Minimum interval since the last notification, seconds.
     #[serde(default = "least_pause_s")]
     pub pause_s: f64,
 }
@@ -112,32 +112,32 @@ const fn least_pause_s() -> f64 {
     LEAST_PAUSE_S
 }
 
-/// A figure whose change can be told.
+/// A figure for notifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Bytes a second that are received, in the window.
+    /// Received bytes per second in the window.
     #[default]
     Received,
-    /// Bytes a second that are sent.
+    /// Sent bytes per second.
     Sent,
     /// The mean latency.
     Latency,
 }
 
-/// What the agent says.
+/// An agent's reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// It watches.
+    /// The watch has started.
     Watching(Begun),
-    /// How a watch stands, because it was asked for.
+    /// Averages in answer to a query.
     Averages(Box<Averages>),
-    /// The same, because it has changed.
+    /// Averages in a notification.
     Changed(Box<Averages>),
     /// The watch of this number has ended.
     Ended(u32),
-    /// It does not do that.
+    /// The request was refused.
     Error(Refusal),
 }
 
@@ -146,61 +146,62 @@ pub enum Reply {
 pub struct Begun {
     /// Its number on this connection.
     pub id: u32,
-    /// From when on it counts, by the events' clock: everything that happens after this line was read is in it.
+    /// Start time, events' clock: everything after this line is counted.
     pub since_ns: u64,
 }
 
-/// Why not, as a person reads it.
+/// Reason for a refusal, for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{what}: {likely}; {next}")]
 pub struct Refusal {
-    /// What failed and on what.
+    /// The failed operation and its object.
     pub what: String,
     /// The likely cause.
     pub likely: String,
-    /// What to do.
+    /// The remedy.
     pub next: String,
 }
 
-/// How a watch stands.
+/// Averages of a watch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Averages {
     /// The watch's number.
     pub id: u32,
-    /// From when on it has counted, nanoseconds of the events' clock (`CLOCK_MONOTONIC`).
+    /// Start time, nanoseconds of the events' clock (`CLOCK_MONOTONIC`).
     pub since_ns: u64,
-    /// Up to when events are in these figures.
+    /// Time of the last included events.
     pub as_of_ns: u64,
-    /// How long ago that was when this was written.
+    /// Age of that time at the moment of writing.
     pub age_ns: u64,
-    /// What was received.
+    /// Received data.
     pub received: Known<Rate>,
-    /// What was sent.
+    /// Sent data.
     pub sent: Known<Rate>,
-    /// How long it took to come here.
+    /// Latency to this host's reader.
     pub latency: Known<Latency>,
-    /// Records of the capture, of whichever socket, that are missing since the earliest of the windows began: figures may be too low.
+    /// Lost records of the capture, of any socket, since the start of the earliest window: figures may be too
+    /// low.
     pub lost: u64,
-    /// The same since `since_ns`.
+    /// Lost records since `since_ns`.
     pub lost_overall: u64,
-    /// Settings that leave events out, in the words of the command line: figures are of what was left.
+    /// Active filters and samplers as command-line settings: figures cover the accepted events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaves_out: Vec<String>,
-    /// Why it counts from later on than when it was begun: a hop was switched off meanwhile.
+    /// Reason for a later start time: a hop was switched off meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted: Option<String>,
 }
 
-/// A figure, or why there is none.
+/// A figure, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Known<T> {
-    /// There is none, because …
+    /// No figure.
     Unknown {
-        /// Why.
+        /// The reason.
         unknown: String,
     },
-    /// What it is.
+    /// The figure.
     Is(T),
 }
 
@@ -214,48 +215,50 @@ impl<T> Known<T> {
     }
 }
 
-/// How much in which time, lately and overall.
+/// Calls and bytes per time, in the window and overall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// In the window.
     pub window: Span,
     /// Since the watch began, up to the last call.
     pub overall: Span,
-    /// How many events each one stands for, where a sampler leaves some out; else 1. It is in `bytes_per_s`, and in no count.
+    /// Events represented by each received one under a sampler; otherwise 1. The weight scales `bytes_per_s`,
+    /// and no count.
     pub weight: f64,
 }
 
-/// Calls and bytes within a stretch of time.
+/// Calls and bytes within a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Where it begins, events' clock; what happened at this very instant is not in it.
+    /// Start, events' clock; exclusive.
     pub from_ns: u64,
-    /// Where it ends.
+    /// End.
     pub to_ns: u64,
-    /// Calls that received, or sent, something.
+    /// Calls that received or sent data.
     pub calls: u64,
-    /// What they received or sent.
+    /// Bytes of these calls.
     pub bytes: u64,
-    /// `bytes` in that time; none where no time has passed.
+    /// Bytes per second; `None` for an empty period.
     pub bytes_per_s: Option<f64>,
 }
 
-/// How long journeys took that were read here, from the first hop at which they were seen to the one at which they were read.
+/// Latency of journeys read here, from their first seen hop to the read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// When the window's first was read.
+    /// Read time of the window's first journey.
     pub from_ns: u64,
-    /// When its last was.
+    /// Read time of its last.
     pub to_ns: u64,
-    /// How many, each a datagram or a piece of a byte stream that was sent, carried and read as one.
+    /// Number of journeys; each is a datagram or a piece of a byte stream that was sent, carried and read as
+    /// one.
     pub journeys: u64,
-    /// Their mean, nanoseconds.
+    /// Mean, nanoseconds.
     pub mean_ns: f64,
-    /// Half of them took at most this, to within one part in sixteen.
+    /// Median, nanoseconds, within one part in sixteen.
     pub p50_ns: u64,
-    /// Ninety-nine in a hundred took at most this, to within one part in sixteen.
+    /// 99th percentile, nanoseconds, within one part in sixteen.
     pub p99_ns: u64,
-    /// The hops at which they were seen first: `app.send` of a sender on this host, `dev.recv` of one elsewhere.
+    /// The first seen hops: `app.send` for a sender on this host, `dev.recv` for one elsewhere.
     pub first_seen_at: Vec<String>,
 }
 
