@@ -1,12 +1,11 @@
-//! What a picture of the window costs on a large recording: how long until the first, how long each takes while the rest is read and
-//! after, and how much memory all of it needs. Own work: layout, meshes and triangles; what a driver then does with them is not
-//! ours.
+//! Cost of drawing a large recording: time to the first frame, time per frame during and after the survey, and
+//! memory. The figures cover layout, meshes and triangles, without the work of a graphics driver.
 //!
-//! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`. With `SESSION=DIR` the recording is kept there, and used again where it
-//! is there already: what other programs make of the same events can then be measured beside it. With `FLOWS=1000000` it is one of so
-//! many flows of a datagram each.
+//! `EVENTS=100000000 cargo bench -p magscope-gui --bench window`. `SESSION=DIR` stores the recording there, or
+//! reuses an existing one, for comparison with other programs. `FLOWS=1000000` makes a recording of that many
+//! flows with a datagram each.
 //!
-//! Beside wall time stands the processor time of the one thread that draws: on a shared machine that is what can be compared.
+//! The bench also reports the processor time of the drawing thread, which is comparable on a shared machine.
 
 #[path = "../../tui/tests/made_up/mod.rs"]
 mod made_up;
@@ -62,7 +61,7 @@ fn main() {
         bench.scope.apply(Action::Fit);
         bench.frames(3);
         bench.taken.clear();
-        // Every one another picture: nothing is as it was.
+        // Every frame differs, so that no cache helps.
         for n in 0..40 {
             bench.scope.apply(Action::PanBy(if n % 2 == 0 { 1e-3 } else { -1e-3 }));
             bench.frames(1);
@@ -184,7 +183,7 @@ impl Bench {
         }
     }
 
-    /// Reads what is to be seen.
+    /// Reads the requested window.
     fn fill(&mut self) {
         let Some(window) = self.scope.wants() else { return };
         let wide = Window {
@@ -265,7 +264,7 @@ fn resident_bytes() -> u64 {
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// A world with nothing in it.
+/// A world without files.
 struct Nowhere;
 
 fn nothing() -> Trouble {

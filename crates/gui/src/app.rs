@@ -1,4 +1,4 @@
-//! The window: a front, what is open, the feed's thread, jobs, and what is written.
+//! The window: the front, the open session, the feed's thread, jobs and saved files.
 
 use crate::chosen::Chosen;
 use crate::front::Front;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-/// What the window begins with.
+/// Initial content of the window.
 pub enum Ask {
-    /// Nothing: it asks.
+    /// The welcome page.
     Nothing,
     /// Recordings.
     Open(Vec<PathBuf>),
-    /// What is open already and is fed by somebody else: its name, and the scope.
+    /// An open scope that another thread feeds, with its name.
     Beside(String, Arc<Shared>),
 }
 
-/// What is open.
+/// The open session.
 struct Session {
     shared: Arc<Shared>,
     feed: Option<JoinHandle<()>>,
@@ -39,14 +39,14 @@ pub struct Window {
     world: Arc<dyn World>,
     session: Option<Session>,
     jobs: Jobs,
-    /// Pictures of the window that were asked for, and where they are to be written.
+    /// Requested screenshots and their target paths.
     shots: Vec<(PathBuf, Receiver<Arc<ColorImage>>)>,
     kept: String,
     notes: Vec<String>,
 }
 
 impl Window {
-    /// With the settings that were kept.
+    /// A window with the saved settings.
     pub fn new(ctx: &Context, world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Self {
         colours::dress(ctx);
         let kept = world.settings();
@@ -136,7 +136,7 @@ impl Window {
                 let (send, shot) = sync_channel(1);
                 let window = ctx.clone();
                 let callback = ScreenshotCallback::new(move |image| {
-                    let _ = send.try_send(image); // there is room for the one that comes
+                    let _ = send.try_send(image); // room for the next image
                     window.request_repaint();
                 });
                 self.shots.push((to, shot));
@@ -204,7 +204,7 @@ impl Window {
         }
     }
 
-    /// Shows a scope from now on, and ends what was shown.
+    /// Replaces the shown scope.
     fn show(
         &mut self,
         title: String,
@@ -220,7 +220,7 @@ impl Window {
         self.front.other_scope();
     }
 
-    /// What is open, in words.
+    /// Title of the session.
     pub fn title(&self) -> &str {
         self.session.as_ref().map_or("", |session| &session.title)
     }
@@ -238,7 +238,7 @@ impl Window {
         }
     }
 
-    /// A feed that has failed says why; what it brought stays.
+    /// Shows the error of a failed feed; its data stays.
     fn watch_feed(&mut self) {
         let Some(session) = &mut self.session else { return };
         if let Some(trouble) = session.shared.take_failure() {
@@ -256,7 +256,7 @@ impl Window {
         }
     }
 
-    /// Writes the pictures of the window that have come.
+    /// Writes the screenshots that are ready.
     fn take_shots(&mut self) {
         let (mut came, mut waiting) = (Vec::new(), Vec::new());
         for (to, shot) in self.shots.drain(..) {
@@ -287,7 +287,7 @@ impl Window {
         }
     }
 
-    /// Keeps the settings where they have changed and the mouse is still.
+    /// Saves changed settings while no mouse button is down.
     fn keep(&mut self, ctx: &Context) {
         if ctx.input(|input| input.pointer.any_down()) {
             return;
@@ -302,7 +302,8 @@ impl Window {
     }
 }
 
-/// Directories that were dropped on the window. A file of a recording stands for it: that is what a file manager shows inside.
+/// Directories dropped on the window. A file inside a recording counts as the recording, because file managers
+/// show its content.
 fn dropped(ctx: &Context, world: &dyn World) -> Option<Wish> {
     let files: Vec<PathBuf> =
         ctx.input(|input| input.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
@@ -317,7 +318,7 @@ fn dropped(ctx: &Context, world: &dyn World) -> Option<Wish> {
     (!dirs.is_empty()).then_some(Wish::Open(dirs))
 }
 
-/// What is held over the window and not dropped yet.
+/// Shows a hint while files hover over the window.
 fn hovered(ctx: &Context) {
     let n = ctx.input(|input| input.raw.hovered_files.len());
     if n == 0 {

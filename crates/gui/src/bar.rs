@@ -1,4 +1,4 @@
-//! The line at the top: files, transport, timebase, trigger, filter, what lifelines are coloured by, and how sure the clock is.
+//! The top bar: files, transport, timebase, trigger, filter, lifeline colours, and the clock bound.
 
 use crate::cx::Cx;
 use crate::over::{Over, Pick};

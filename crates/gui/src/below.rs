@@ -1,4 +1,4 @@
-//! Below the time line: a panel a tab.
+//! The bottom panels, one per tab.
 
 mod clock;
 mod compare;
@@ -18,7 +18,7 @@ use crate::cx::Cx;
 use egui::Ui;
 use magscope_scope::Frame;
 
-/// Draws the tabs. A click on the shown one hides the panel.
+/// Draws the tabs. A click on the active one hides the panel.
 pub fn tabs(ui: &mut Ui, cx: &mut Cx) {
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;

@@ -1,11 +1,11 @@
-//! What is drawn again as it was: textures and meshes that cost more to make than to keep.
+//! Cache of textures and meshes that are expensive to build.
 
 use egui::{ColorImage, Context, Id, Mesh, TextureHandle, TextureId, TextureOptions};
 use magscope_scope::look::{Density, FlowTable, HeatMap, Hits, Loadline, Measurements, Minimap, Point, SumMap};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a picture depends on; another key makes another picture.
+/// Hash of a picture's inputs; a new key rebuilds the picture.
 pub type Key = u64;
 
 /// Textures and meshes by name.
@@ -19,23 +19,23 @@ pub struct Caches {
     pub points: Kept<Vec<Point>>,
     /// Hits of custom probes.
     pub hits: Kept<Hits>,
-    /// All there is in one line.
+    /// The overview of the whole time range.
     pub minimaps: Kept<Minimap>,
     /// Latency by hop pair and time.
     pub heat: Kept<HeatMap>,
-    /// What of it the kernel added up.
+    /// The kernel's sums in the heat map.
     pub sums: Kept<SumMap>,
-    /// Both without time.
+    /// Both without the time dimension.
     pub classes: Kept<(HeatMap, SumMap)>,
     /// Signals.
     pub loadlines: Kept<Vec<Loadline>>,
-    /// What is measured.
+    /// Measurements.
     pub measurements: Kept<Option<Measurements>>,
     /// The flows.
     pub flows: Kept<FlowTable>,
 }
 
-/// A picture that is kept while its key stays.
+/// A cached value with its key.
 pub struct Kept<T>(Option<(Key, Arc<T>)>);
 
 impl<T> Default for Kept<T> {
@@ -45,7 +45,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// The picture, made anew where the key is another one.
+    /// The value, rebuilt for a new key.
     pub fn get(&mut self, key: Key, make: impl FnOnce() -> T) -> Arc<T> {
         match &self.0 {
             Some((known, kept)) if *known == key => kept.clone(),
@@ -59,7 +59,7 @@ impl<T> Kept<T> {
 }
 
 impl Caches {
-    /// The texture of this name, made anew where the key is another one.
+    /// The texture of this name, rebuilt for a new key.
     pub fn texture(
         &mut self,
         ctx: &Context,
@@ -86,7 +86,7 @@ impl Caches {
         }
     }
 
-    /// The mesh of this name, made anew where the key is another one.
+    /// The mesh of this name, rebuilt for a new key.
     pub fn mesh(&mut self, name: &'static str, key: Key, make: impl FnOnce() -> Mesh) -> Arc<Mesh> {
         match self.meshes.get(name) {
             Some((known, mesh)) if *known == key => mesh.clone(),
@@ -99,7 +99,7 @@ impl Caches {
     }
 }
 
-/// The pixels of a texture that was made here, for pictures that are written.
+/// The pixels of a cached texture, for image export.
 pub fn image(ctx: &Context, id: TextureId) -> Option<Arc<ColorImage>> {
     ctx.data(|data| data.get_temp::<Arc<ColorImage>>(pixels_of(id)))
 }
@@ -108,14 +108,14 @@ fn pixels_of(id: TextureId) -> Id {
     Id::unique(("pixels", id))
 }
 
-/// A key of numbers.
+/// A hash of numbers.
 pub fn key(words: &[u64]) -> Key {
     words.iter().fold(0x243f_6a88_85a3_08d3, |hash, word| {
         (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ (word >> 32)
     })
 }
 
-/// A rectangle as part of a key.
+/// A hash of a rectangle.
 pub fn place(rect: egui::Rect) -> u64 {
     let bits = |value: f32| u64::from(value.to_bits());
     key(&[bits(rect.left()), bits(rect.top()), bits(rect.width()), bits(rect.height())])

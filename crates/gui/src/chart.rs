@@ -1,10 +1,10 @@
-//! A small chart: axes with round numbers, and curves in it. Linear or logarithmic either way.
+//! A small chart: axes with round numbers, linear or logarithmic, and curves.
 
 use crate::cx::Cx;
 use crate::text::{self, SMALL};
 use egui::{Align2, Color32, Painter, Pos2, Rect, Stroke, pos2};
 
-/// How values stand on an axis.
+/// Mapping of values to an axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     from: f64,
@@ -13,7 +13,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From the least to the largest value; what is no number or no range becomes one.
+    /// An axis from the minimum to the maximum; invalid values and empty ranges are replaced.
     pub fn new(from: f64, to: f64, log: bool) -> Self {
         let from = if from.is_finite() { from } else { 0.0 };
         let from = if log { from.max(1e-9) } else { from };
@@ -22,7 +22,7 @@ impl Axis {
         Axis { from, to, log }
     }
 
-    /// Where a value stands: 0 the beginning, 1 the end.
+    /// Position of a value: 0 at the start, 1 at the end.
     pub fn part(self, value: f64) -> f64 {
         let part = if self.log {
             (value.max(1e-12) / self.from).ln() / (self.to / self.from).ln()
@@ -32,7 +32,7 @@ impl Axis {
         if part.is_finite() { part } else { 0.0 }
     }
 
-    /// Round values on it, few enough to be read.
+    /// Round tick values, few enough to be readable.
     pub fn ticks(self) -> Vec<f64> {
         if self.log {
             let (first, last) = (self.from.log10().ceil() as i32, self.to.log10().floor() as i32);
@@ -49,16 +49,16 @@ impl Axis {
 
 /// A chart's place and axes.
 pub struct Chart {
-    /// Where its curves are.
+    /// Area of the curves.
     pub area: Rect,
-    /// To the right.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis.
     pub y: Axis,
 }
 
 impl Chart {
-    /// In a rectangle that holds its numbers too.
+    /// A chart in a rectangle that includes the axis labels.
     pub fn new(rect: Rect, x: Axis, y: Axis) -> Self {
         let area = Rect::from_min_max(
             pos2(rect.left() + 62.0, rect.top() + 6.0),
@@ -67,7 +67,7 @@ impl Chart {
         Chart { area, x, y }
     }
 
-    /// Where two values meet.
+    /// Position of a pair of values.
     pub fn at(&self, x: f64, y: f64) -> Pos2 {
         let near = |part: f64| part.clamp(-0.05, 1.05) as f32;
         pos2(
@@ -76,7 +76,7 @@ impl Chart {
         )
     }
 
-    /// Draws the axes, with values in the words of each.
+    /// Draws the axes, with each axis's number format.
     pub fn frame(
         &self,
         painter: &Painter,

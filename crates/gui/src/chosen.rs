@@ -1,32 +1,32 @@
-//! What the user chose of the window: kept from one run to the next.
+//! Settings of the window that persist between runs.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Recent files that are remembered.
+/// Maximum number of recent files.
 const MOST_RECENT: usize = 12;
 
-/// What gives a lifeline its colour.
+/// Attribute that determines a lifeline's colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tint {
-    /// How long the journey took.
+    /// Latency of the journey.
     #[default]
     Latency,
-    /// Its flow.
+    /// Flow.
     Flow,
-    /// The process that sent it.
+    /// Sending process.
     Process,
-    /// The node that sent it.
+    /// Sending node.
     Node,
-    /// The CPU it was received on, or else sent on.
+    /// Receiving CPU, or else the sending CPU.
     Cpu,
-    /// How it ended.
+    /// Verdict.
     Verdict,
 }
 
 impl Tint {
-    /// Each with its name.
+    /// All attributes with names.
     pub const ALL: [(Tint, &'static str); 6] = [
         (Self::Latency, "latency"),
         (Self::Flow, "flow"),
@@ -36,7 +36,7 @@ impl Tint {
         (Self::Verdict, "verdict"),
     ];
 
-    /// Its name.
+    /// Name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(tint, _)| *tint == self).map_or("", |(_, name)| name)
     }
@@ -61,18 +61,18 @@ pub enum Tab {
     Clock,
     /// Losses and overhead.
     Losses,
-    /// What the trigger waits for, and what it kept.
+    /// Trigger condition and captures.
     Trigger,
-    /// Lifelines over each other.
+    /// Overlaid lifelines.
     Persistence,
     /// One signal against another.
     Xy,
-    /// Two recordings against each other.
+    /// Comparison of two recordings.
     Compare,
 }
 
 impl Tab {
-    /// Each with its name, in order.
+    /// All tabs with names, in order.
     pub const ALL: [(Tab, &'static str); 11] = [
         (Self::Hops, "heat map"),
         (Self::Distributions, "distributions"),
@@ -97,18 +97,18 @@ pub enum Light {
     Dark,
     /// Dark on light.
     Light,
-    /// As the desktop has it.
+    /// The desktop's setting.
     System,
 }
 
-/// How values stand on an axis.
+/// Axis options of distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axes {
     /// Time is logarithmic.
     pub log_time: bool,
     /// Counts are logarithmic.
     pub log_count: bool,
-    /// Percentiles in place of counts.
+    /// Percentiles instead of counts.
     pub percentiles: bool,
 }
 
@@ -118,33 +118,33 @@ impl Default for Axes {
     }
 }
 
-/// What the user chose of the window.
+/// Settings of the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Chosen {
     /// Light or dark.
     pub light: Light,
-    /// Everything larger or smaller than it was made for.
+    /// Scale factor of all elements.
     pub scale: f32,
-    /// What gives lifelines their colour.
+    /// Attribute that determines lifeline colours.
     pub tint: Tint,
-    /// The panel below.
+    /// The bottom tab.
     pub tab: Tab,
-    /// Whether that is shown.
+    /// True if the bottom panel is shown.
     pub below: bool,
-    /// Whether inspector and measurements are shown.
+    /// True if inspector and measurements are shown.
     pub side: bool,
-    /// Height of the panel below, points.
+    /// Height of the bottom panel, points.
     pub below_height: f32,
-    /// Width of the panel beside, points.
+    /// Width of the side panel, points.
     pub side_width: f32,
     /// Size of the window, points.
     pub window: (f32, f32),
-    /// How distributions stand on their axes.
+    /// Axis options of distributions.
     pub axes: Axes,
-    /// The pair of hops whose distribution is shown: place in the heat map.
+    /// Index in the heat map of the pair whose distribution is shown.
     pub pair: usize,
-    /// Opened lately, the newest first: recordings that belong together.
+    /// Recent sets of recordings, newest first.
     pub recent: Vec<Vec<PathBuf>>,
 }
 
@@ -168,7 +168,7 @@ impl Default for Chosen {
 }
 
 impl Chosen {
-    /// As they were kept; what cannot be read is as it is at first.
+    /// Parses saved settings; unreadable ones get their defaults.
     pub fn read(text: &str) -> Self {
         let mut chosen: Self = toml::from_str(text).unwrap_or_default();
         let or = |value: f32, least: f32, most: f32, usual: f32| {
@@ -183,12 +183,12 @@ impl Chosen {
         chosen
     }
 
-    /// To be kept.
+    /// The settings as text.
     pub fn text(&self) -> String {
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Remembers what was opened.
+    /// Adds to the recent files.
     pub fn opened(&mut self, dirs: &[PathBuf]) {
         self.recent.retain(|recent| recent != dirs);
         self.recent.insert(0, dirs.to_vec());

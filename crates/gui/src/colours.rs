@@ -1,4 +1,4 @@
-//! The colours: two sets, calm, with one accent for what is selected and red for loss and drops alone.
+//! The colours: two muted palettes, with one accent for selection, and red for loss and drops alone.
 
 use egui::{
     Color32, Context, CornerRadius, FontData, FontDefinitions, FontFamily, FontId, Margin, Stroke, TextStyle,
@@ -7,36 +7,36 @@ use egui::{
 
 use std::sync::Arc;
 
-/// What is drawn in which colour.
+/// A palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Colours {
-    /// Behind everything.
+    /// Background.
     pub back: Color32,
-    /// Behind panels.
+    /// Panel background.
     pub panel: Color32,
-    /// Behind every other layer of the stack, and every other row of a table.
+    /// Background of every other stack layer and table row.
     pub stripe: Color32,
     /// Graticule and rules.
     pub grid: Color32,
-    /// Words and numbers.
+    /// Text and numbers.
     pub text: Color32,
-    /// What is not looked at first.
+    /// Secondary text.
     pub dim: Color32,
-    /// What is selected.
+    /// Selection.
     pub accent: Color32,
     /// Loss and drops, and nothing else.
     pub bad: Color32,
-    /// What is sure.
+    /// A certain value.
     pub good: Color32,
-    /// Lifelines where nothing else gives them a colour.
+    /// Default colour of lifelines.
     pub line: Color32,
     /// The wire's band.
     pub wire: Color32,
-    /// Where much happened, quickly.
+    /// Many fast events.
     pub quick: Color32,
-    /// Where something was slow.
+    /// Slow events.
     pub slow: Color32,
-    /// Told apart from each other, also by those who see few colours.
+    /// Distinct colours, also for colour-blind users.
     pub series: [Color32; 8],
 }
 
@@ -99,7 +99,7 @@ pub const LIGHT: Colours = Colours {
 };
 
 impl Colours {
-    /// Those of the theme that is shown.
+    /// The palette of a theme.
     pub fn of(theme: Theme) -> &'static Colours {
         match theme {
             Theme::Dark => &DARK,
@@ -107,24 +107,24 @@ impl Colours {
         }
     }
 
-    /// Those of the theme of a context.
+    /// The palette of a context's theme.
     pub fn now(ctx: &Context) -> &'static Colours {
         Self::of(ctx.theme())
     }
 
-    /// A colour for a name: the same for the same.
+    /// A colour derived from a hash.
     pub fn named(&self, hash: u64) -> Color32 {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.series[(mixed % self.series.len() as u64) as usize]
     }
 
-    /// Between quick (0) and slow (1).
+    /// A colour between fast (0) and slow (1).
     pub fn pace(&self, part: f32) -> Color32 {
         self.quick.lerp_to_gamma(self.slow, part.clamp(0.0, 1.0))
     }
 }
 
-/// What egui's own letters lack: arrows, signs, and the scripts that names of processes are written in.
+/// Fonts for glyphs that egui's own fonts lack: arrows, symbols, and the scripts of process names.
 fn fonts() -> FontDefinitions {
     let mut fonts = FontDefinitions::default();
     for (name, bytes, family) in [
@@ -137,7 +137,7 @@ fn fonts() -> FontDefinitions {
     fonts
 }
 
-/// Sets letters, sizes, spacing and colours of every widget, for both themes.
+/// Sets fonts, sizes, spacing and colours of every widget, for both themes.
 pub fn dress(ctx: &Context) {
     ctx.set_fonts(fonts());
     for theme in [Theme::Dark, Theme::Light] {
@@ -184,7 +184,7 @@ pub fn dress(ctx: &Context) {
             style.spacing.button_padding = Vec2::new(8.0, 3.0);
             style.spacing.window_margin = Margin::same(14);
             style.spacing.interact_size.y = 24.0;
-            style.animation_time = 0.0; // nothing moves unless time does
+            style.animation_time = 0.0; // no animations
         });
     }
 }

@@ -1,12 +1,12 @@
-//! What two recordings say about each other, as it is shown: the figures, and whole distributions to be laid over each other.
+//! A comparison of two recordings for display: statistics, and full distributions to overlay.
 
 use magscope_core::compare::Comparison;
 use magscope_core::{Hop, Journey, Proto};
 use std::collections::BTreeMap;
 
-/// Classes an octave is divided into.
+/// Classes per octave.
 const AN_OCTAVE: f64 = 8.0;
-/// Classes there are: 64 octaves hold every number of nanoseconds.
+/// Number of classes: 64 octaves cover every number of nanoseconds.
 pub const CLASSES: usize = 512;
 
 /// A comparison.
@@ -14,21 +14,21 @@ pub const CLASSES: usize = 512;
 pub struct Compared {
     /// The figures.
     pub comparison: Comparison,
-    /// What was before and what is after, in words.
+    /// Names of both sides: before, after.
     pub names: (String, String),
     /// The distributions of both.
     pub spreads: (Spreads, Spreads),
 }
 
-/// A protocol and a pair of hops; the whole journey without one.
+/// A protocol and a pair of hops; `None` for the whole journey.
 type Key = (Proto, Option<(Hop, Hop)>);
 
-/// How times are spread, by protocol and pair of hops.
+/// Distributions of times, by protocol and pair of hops.
 #[derive(Clone, Debug, Default)]
 pub struct Spreads(BTreeMap<Key, Vec<u64>>);
 
 impl Spreads {
-    /// Counts a journey that was seen to its end.
+    /// Adds a complete journey.
     pub fn add(&mut self, journey: &Journey) {
         if !journey.verdict.is_whole() {
             return;
@@ -44,7 +44,7 @@ impl Spreads {
         }
     }
 
-    /// The counts of a pair, a number a class; `None` where it was not passed.
+    /// Counts by class for a pair; `None` without data.
     pub fn of(&self, proto: Proto, pair: Option<(Hop, Hop)>) -> Option<&[u64]> {
         self.0.get(&(proto, pair)).map(Vec::as_slice)
     }

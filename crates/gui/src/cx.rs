@@ -1,4 +1,4 @@
-//! What every panel is handed: colours, what the user chose of the window, and where requests go.
+//! Context of every panel: colours, settings, and request queues.
 
 use crate::cache::Caches;
 use crate::chosen::Chosen;
@@ -7,28 +7,28 @@ use crate::over::Over;
 use crate::wish::Wish;
 use magscope_scope::Action;
 
-/// Drawing only reads the scope; what it asks for is done when the picture is finished.
+/// Panels only read the scope; requests are executed after the frame.
 pub struct Cx<'a> {
     /// The colours.
     pub c: &'static Colours,
-    /// What the user chose of the window, and not of the scope.
+    /// Settings of the window, as opposed to the scope.
     pub chosen: &'a mut Chosen,
-    /// What is drawn again as it was.
+    /// Caches between frames.
     pub cache: &'a mut Caches,
     /// Requests to the scope.
     pub actions: &'a mut Vec<Action>,
-    /// Requests to whoever owns the window.
+    /// Requests to the owner of the window.
     pub wishes: &'a mut Vec<Wish>,
-    /// What is to lie over the window from now on.
+    /// New overlay, if any.
     pub over: Option<Over>,
-    /// A recording is read no further than it has been.
+    /// True to stop reading the rest of a recording.
     pub idle: &'a mut bool,
-    /// Whether the scope, the size or the colours are others than when the last picture was drawn: its number.
+    /// Number that changes with the scope, the size or the colours.
     pub revision: u64,
 }
 
 impl Cx<'_> {
-    /// Asks the scope.
+    /// Queues a request to the scope.
     pub fn act(&mut self, action: Action) {
         self.actions.push(action);
     }

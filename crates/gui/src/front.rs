@@ -1,5 +1,5 @@
-//! The window without a window: draws a scope with egui and turns input into actions and wishes. It holds no file and no
-//! thread, so that tests press its keys and look at its pictures.
+//! The window's logic without a window: draws a scope with egui and turns input into actions and wishes. The
+//! logic has no files and threads, so that tests can drive it.
 
 use crate::bar;
 use crate::cache::Caches;
@@ -20,26 +20,26 @@ use magscope_scope::command::{Command, Does, Own};
 use magscope_scope::look::Room;
 use magscope_scope::{Action, Options, Scope};
 
-/// The window without a window.
+/// The window's logic without a window.
 pub struct Front {
-    /// What the user chose of it.
+    /// Settings.
     pub chosen: Chosen,
     keys: KeyMap,
     cache: Caches,
     time: Timeline,
     minimap: MinimapDrag,
     over: Option<Over>,
-    /// What two recordings say about each other, if that was asked for.
+    /// The comparison, if requested.
     pub compared: Option<Compared>,
-    /// The room that was shown last: where a key chose another one the tabs follow.
+    /// The room of the last frame: if a key changed it, the tab follows.
     room: Room,
     number: u64,
-    /// A recording is read no further than it has been.
+    /// True to stop reading the rest of a recording.
     idle: bool,
 }
 
 impl Front {
-    /// With what was chosen before, and a key map.
+    /// A front with these settings and a key map.
     pub fn new(chosen: Chosen, keys: KeyMap) -> Self {
         Front {
             chosen,
@@ -55,7 +55,7 @@ impl Front {
         }
     }
 
-    /// Another scope is drawn from now on.
+    /// Marks the next scope as a different one, so that caches expire.
     pub fn other_scope(&mut self) {
         self.number = self.number.wrapping_add(1 << 40);
         self.room = Room::default();
@@ -63,7 +63,7 @@ impl Front {
         self.idle = false;
     }
 
-    /// Shows what went wrong.
+    /// Shows an error.
     pub fn trouble(&mut self, trouble: Trouble) {
         self.over = Some(Over::Trouble(trouble));
     }
@@ -73,7 +73,7 @@ impl Front {
         self.over = Some(Over::Pick(what));
     }
 
-    /// Draws what is shown where nothing is open.
+    /// Draws the welcome page.
     pub fn welcome(&mut self, ui: &mut Ui, world: &dyn World) -> Vec<Wish> {
         let (mut actions, mut wishes) = (Vec::new(), Vec::new());
         if let Some(pick) = crate::welcome::show(ui, &self.chosen, &mut wishes) {
@@ -104,17 +104,17 @@ impl Front {
         (self.chosen.below, self.chosen.tab) = (true, Tab::Compare);
     }
 
-    /// Whether something lies over the window.
+    /// True if an overlay is open.
     pub fn is_covered(&self) -> bool {
         self.over.is_some()
     }
 
-    /// Where the time line was drawn last, points.
+    /// Area of the time line in the last frame, points.
     pub fn picture(&self) -> Option<egui::Rect> {
         self.time.area
     }
 
-    /// Sets light or dark and the scale, where they are others.
+    /// Applies theme and scale if they changed.
     pub fn dress(&self, ctx: &Context) {
         let wanted = match self.chosen.light {
             Light::Dark => ThemePreference::Dark,
@@ -129,7 +129,7 @@ impl Front {
         }
     }
 
-    /// Draws all of it and does what was asked for. What only the owner of the window can do is returned.
+    /// Draws all and executes the requests. Requests for the owner of the window are returned.
     pub fn ui(&mut self, ui: &mut Ui, scope: &mut Scope, world: &dyn World) -> Vec<Wish> {
         self.dress(ui.ctx());
         let (mut actions, mut wishes) = (Vec::new(), Vec::new());
@@ -149,7 +149,7 @@ impl Front {
             let margin = Margin::new().fill(cx.c.panel).inner_margin(egui::Margin::symmetric(8, 5));
             Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx));
             Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
-            // Where there is no room the time line comes first.
+            // In a small window the time line has priority.
             let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);
             if cx.chosen.below && high {
                 let panel = Panel::bottom("below")
@@ -200,7 +200,7 @@ impl Front {
             }
         }
         if let Some(over) = cx.over.take() {
-            self.over = Some(over); // one thing led to another
+            self.over = Some(over); // one overlay opened another
         }
         if let Some((command, rest)) = run {
             self.run(command, &rest, scope, &mut actions, ui.ctx());
@@ -212,7 +212,7 @@ impl Front {
         wishes
     }
 
-    /// Does what was asked for.
+    /// Executes the requests.
     fn act(&mut self, actions: Vec<Action>, scope: &mut Scope) {
         let before = scope.frame().view.journey;
         let chooses = |action: &Action| matches!(action, Action::Show(_) | Action::NextRoom(_));
@@ -224,7 +224,7 @@ impl Front {
         if chosen {
             self.follow_room(scope);
         } else if room != self.room {
-            // Taking a row leads a terminal back to the picture; here the picture is there.
+            // Selecting a row returns a terminal to the picture; the window shows both.
             scope.apply(Action::Show(self.room));
         }
         self.show_room(scope);
@@ -234,7 +234,7 @@ impl Front {
         }
     }
 
-    /// The tab of the room that a key or a click chose.
+    /// Shows the tab of the room chosen by key or click.
     fn follow_room(&mut self, scope: &Scope) {
         let room = scope.frame().view.room;
         if room == self.room {
@@ -254,7 +254,7 @@ impl Front {
         self.chosen.tab = tab.unwrap_or(self.chosen.tab);
     }
 
-    /// Tells the scope which room's rows its keys move.
+    /// Sets the room whose rows the scope's keys move.
     fn show_room(&mut self, scope: &mut Scope) {
         let wanted = match self.chosen.tab {
             _ if !self.chosen.below => Room::Scope,
@@ -276,7 +276,7 @@ impl Front {
         if self.over.is_some() || ctx.text_edit_focused() || egui::Popup::is_any_open(ctx) {
             return;
         }
-        // Tab goes from control to control, and where one has the keyboard some keys are its own.
+        // Tab moves the focus, and a focused control consumes some keys.
         let focused = ctx.memory(|memory| memory.focused().is_some());
         let events = ctx.input(|input| input.events.clone());
         for chord in keys::chords(&events) {
@@ -319,7 +319,7 @@ impl Front {
     }
 }
 
-/// Light where it is dark, and the other way round.
+/// The opposite of the current theme.
 pub fn other_light(ctx: &Context) -> Light {
     match ctx.theme() {
         Theme::Dark => Light::Light,
@@ -327,7 +327,7 @@ pub fn other_light(ctx: &Context) -> Light {
     }
 }
 
-/// Whether a command means something in a window: terminals have some of their own.
+/// True for commands that apply to a window; some apply only to terminals.
 pub fn is_for_windows(command: &Command) -> bool {
     !matches!(command.does, Does::Own(Own::Mouse | Own::Text | Own::Redraw | Own::Suspend))
 }

@@ -1,4 +1,4 @@
-//! Tables: columns with titles, rows that can be chosen, numbers to the right in digits of one width.
+//! Tables: titled columns, selectable rows, right-aligned numbers with fixed-width digits.
 
 use crate::cx::Cx;
 use crate::text::NUMBERS;
@@ -13,12 +13,12 @@ pub struct Col {
     number: bool,
 }
 
-/// Words, to the left.
+/// A left-aligned text column.
 pub const fn words(title: &'static str, width: f32) -> Col {
     Col { title, width, number: false }
 }
 
-/// Numbers, to the right.
+/// A right-aligned number column.
 pub const fn number(title: &'static str, width: f32) -> Col {
     Col { title, width, number: true }
 }
@@ -35,12 +35,12 @@ pub struct Row<'r, 'a, 'b> {
 }
 
 impl Row<'_, '_, '_> {
-    /// The next cell: words or a number, by its column.
+    /// The next cell: text or a number, by its column.
     pub fn put(&mut self, text: impl Into<String>, colour: Color32) {
         let is_number = self.columns.get(self.at).is_some_and(|column| column.number);
         self.at += 1;
         let text: String = text.into();
-        // Words that can be marked would take the click that chooses the row.
+        // Selectable text would consume the click that selects the row.
         let label = |words: RichText| egui::Label::new(words.color(colour)).selectable(false);
         self.line.col(|ui| {
             if is_number {
@@ -53,30 +53,30 @@ impl Row<'_, '_, '_> {
         });
     }
 
-    /// The next cell, drawn by hand.
+    /// The next cell, drawn by `add`.
     pub fn draw(&mut self, add: impl FnOnce(&mut Ui)) {
         self.at += 1;
         self.line.col(add);
     }
 
-    /// Numbers and words of this row.
+    /// Colour of primary text.
     pub fn text(&self) -> Color32 {
         self.c.text
     }
 
-    /// What is not looked at first.
+    /// Colour of secondary text.
     pub fn dim(&self) -> Color32 {
         self.c.dim
     }
 
-    /// This row is the selected one.
+    /// Marks the row as selected.
     pub fn select(&mut self, selected: bool) {
         self.line.set_selected(selected);
     }
 }
 
-/// Draws a table of so many rows. `add` draws one and returns whether it is selected and what it is called. Returns the row that was clicked, and
-/// whether twice.
+/// Draws a table of `rows` rows. `add` draws one and returns its selection state and label. Returns the clicked
+/// row, and true for a double click.
 pub fn show(
     ui: &mut Ui,
     name: &'static str,

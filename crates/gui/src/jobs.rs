@@ -1,4 +1,4 @@
-//! Long jobs, each in a thread of its own: a bar, how far it is, and a way to stop it for whatever takes over half a second.
+//! Long jobs in their own threads, with a progress bar and a cancel button after half a second.
 
 use crate::colours::Colours;
 use crate::compare::Compared;
@@ -8,22 +8,22 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shorter jobs show nothing.
+/// Shorter jobs have no progress bar.
 const SHORT: Duration = Duration::from_millis(500);
-/// Jobs at a time.
+/// Maximum number of concurrent jobs.
 const MOST: usize = 4;
 
-/// What came of a job.
+/// Result of a job.
 pub enum Outcome {
-    /// Something to look at.
+    /// An opened session.
     Opened(Box<Opened>),
     /// A comparison.
     Compared(Box<Compared>),
-    /// Something was written: in words.
+    /// A written file, as a message.
     Written(String),
 }
 
-/// The jobs that run.
+/// The running jobs.
 #[derive(Default)]
 pub struct Jobs(Vec<Running>);
 
@@ -54,7 +54,7 @@ impl Jobs {
         let (job, ctx) = (Job::default(), ctx.clone());
         let watched = job.clone();
         let spawned = thread::Builder::new().name("job".to_owned()).spawn(move || {
-            // Nobody listens any more where the window was closed.
+            // the send fails if the window was closed
             let _ = send.send(work(&watched));
             ctx.request_repaint();
         });
@@ -63,7 +63,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// What has ended. What was cancelled is left out.
+    /// Results of finished jobs, except cancelled ones.
     pub fn ended(&mut self) -> Vec<Result<Outcome, Trouble>> {
         let mut ended = Vec::new();
         self.0.retain(|running| match running.end.try_recv() {
@@ -86,7 +86,7 @@ impl Jobs {
         ended
     }
 
-    /// Draws those that take long.
+    /// Draws the progress of long jobs.
     pub fn show(&self, ctx: &Context) {
         if self.0.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! Keys of the window as chords of the key map, the same map as in the terminal.
+//! Keyboard input as chords of the key map, the same map as in the terminal.
 
 use egui::{Event, Key, Modifiers};
 use magscope_scope::command::keys::{Chord, Code, Held};
 
-/// The chords of what was pressed, in order. Characters come as text, so that a key map says what a keyboard types.
+/// The pressed chords, in order. Characters come from text events, so that the keyboard layout applies.
 pub fn chords(events: &[Event]) -> Vec<Chord> {
     events
         .iter()
@@ -21,7 +21,7 @@ pub fn chords(events: &[Event]) -> Vec<Chord> {
         .collect()
 }
 
-/// Whether a chord belongs to the controls of the window: Tab always, and what moves or presses the one that is focused.
+/// True for chords of the window's controls: Tab, and keys of the focused control.
 pub fn is_for_controls(chord: Chord, focused: bool) -> bool {
     let plain = |code| chord == Chord::of(code, Held::default());
     let shift_tab = Chord::of(Code::BackTab, Held::default());
@@ -54,7 +54,7 @@ fn code(key: Key, modifiers: Modifiers) -> Option<Code> {
         Key::End => Code::End,
         Key::PageUp => Code::PageUp,
         Key::PageDown => Code::PageDown,
-        // With control or alt held nothing is typed.
+        // Ctrl and Alt combinations produce no text.
         other if modifiers.ctrl || modifiers.alt => {
             let name = other.symbol_or_name();
             let mut chars = name.chars();

@@ -1,4 +1,4 @@
-//! Loadlines: signals over the time of the picture, each on an axis of its own.
+//! Loadlines: signals over the visible time, each on its own axis.
 
 use crate::cache::{key, place};
 use crate::cx::Cx;
@@ -8,15 +8,15 @@ use egui::{Align2, Color32, Rect, Role, Sense, Stroke, Ui, WidgetInfo, pos2};
 use magscope_scope::look::{Column, Loadline, MathTrace};
 use magscope_scope::{Action, Frame, Unit, format};
 
-/// Height of one.
+/// Height of a loadline.
 const EACH: f32 = 46.0;
 
-/// How many there are, the computed one included.
+/// Number of loadlines, including the computed one.
 pub fn count(frame: &Frame) -> usize {
     frame.view.channels.len() + usize::from(frame.view.math.is_some())
 }
 
-/// What all of them take.
+/// Total height.
 pub fn height(frame: &Frame) -> f32 {
     (count(frame).min(6) as f32) * EACH + 4.0
 }
@@ -74,7 +74,7 @@ fn part(math: &MathTrace, column: Column) -> (f64, f64, f64) {
     (y(column.min), y(column.max), y(column.last))
 }
 
-/// A signal: a step from column to column, and how far it went within each.
+/// Draws a signal: steps between columns, and the range within each.
 fn trace(
     ui: &Ui,
     plot: Rect,
@@ -102,7 +102,7 @@ fn trace(
     painter.add(ink.mesh());
 }
 
-#[allow(clippy::too_many_arguments)] // what it draws, where, and in what
+#[allow(clippy::too_many_arguments)] // content, position and colours are separate arguments
 fn names(ui: &Ui, rect: Rect, plot: Rect, name: &str, of: &str, chosen: bool, colour: Color32, cx: &Cx) {
     let painter = ui.painter();
     let at = pos2(plot.left() - 8.0, rect.center().y);

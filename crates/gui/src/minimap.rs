@@ -1,4 +1,4 @@
-//! All there is in one line: how much by time, losses in red, and the picture as a window that is dragged.
+//! Overview of the whole time range: event rate, losses in red, and the visible window, which can be dragged.
 
 use crate::cache::{key, place};
 use crate::cx::Cx;
@@ -10,19 +10,19 @@ use magscope_scope::look::{Minimap, MinimapColumn};
 use magscope_scope::{Action, Frame};
 use std::fmt::Write as _;
 
-/// Its height.
+/// Height.
 pub const HEIGHT: f32 = 46.0;
-/// The window of the picture is at least so wide, or nobody could take it.
+/// Minimum width of the window marker, so that it can be grabbed.
 const LEAST: f32 = 6.0;
 
-/// What is dragged: where on the window it was taken, as a part of all there is.
+/// Drag state: the grabbed position as a fraction of the time range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MinimapDrag {
     held: Option<f64>,
 }
 
 impl MinimapDrag {
-    /// Draws it over the width of `ui`.
+    /// Draws the overview over the width of `ui`.
     pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let (all, response) =
             ui.allocate_exact_size(egui::vec2(ui.available_width(), HEIGHT), Sense::click_and_drag());

@@ -13,16 +13,16 @@ use std::thread;
 use winit::platform::wayland::EventLoopBuilderExtWayland;
 use winit::platform::x11::EventLoopBuilderExtX11;
 
-/// Why there is no window.
+/// Reason why no window opened.
 #[derive(Debug, thiserror::Error)]
 pub enum GuiError {
-    /// No display, no OpenGL, or no room.
+    /// No display, no OpenGL, or no memory.
     #[error("no window could be opened: {0}")]
     Window(String),
 }
 
-/// Opens the window on a scope that `feed` feeds in this very thread, for what cannot leave it: a capture. The window has a thread of its
-/// own. Returns when both have ended; the feed is asked to when the window is closed.
+/// Opens the window on a scope that `feed` feeds in the calling thread, for captures that cannot change thread.
+/// The window runs in another thread. Returns when both have ended; closing the window stops the feed.
 pub fn run_beside(
     world: Arc<dyn World>,
     keys: KeyMap,
@@ -45,7 +45,7 @@ pub fn run_beside(
     window.join().unwrap_or_else(|_| Err(GuiError::Window("its thread failed".to_owned())))
 }
 
-/// Opens the window and returns when it is closed. The thread it is called in is the window's.
+/// Opens the window and returns when it is closed. The calling thread becomes the window's.
 pub fn run(world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Result<(), GuiError> {
     let chosen = Chosen::read(&world.settings());
     let viewport = ViewportBuilder::default()
@@ -60,7 +60,7 @@ pub fn run(world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Result<(), GuiError
         multisampling: 0,
         persist_window: false,
         system_font_fallback: false,
-        // X11 and Wayland do not mind which thread it is; what feeds the scope may have to stay in the first one.
+        // X11 and Wayland allow any thread; the feed may need the first one.
         event_loop_builder: Some(Box::new(|builder| {
             EventLoopBuilderExtX11::with_any_thread(builder, true);
             EventLoopBuilderExtWayland::with_any_thread(builder, true);
@@ -74,7 +74,7 @@ pub fn run(world: Arc<dyn World>, keys: KeyMap, ask: Ask) -> Result<(), GuiError
         .map_err(|error| GuiError::Window(plain(&error.to_string()).to_owned()))
 }
 
-/// Without the place in its own source that a library puts before what it says.
+/// Removes a library's source position from a message.
 fn plain(text: &str) -> &str {
     let place = text.find(".rs:").and_then(|at| text.get(at..)).and_then(|rest| rest.split_once(": "));
     place.map_or(text, |(_, said)| said)

@@ -1,4 +1,4 @@
-//! The scope between two threads: one feeds it, the window draws it.
+//! The scope shared by the feeding thread and the window.
 
 use crate::world::Trouble;
 use egui::Context;
@@ -8,19 +8,19 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How soon what is new is drawn: thirty pictures a second are enough for numbers.
+/// Delay before new data is drawn: thirty frames a second suffice.
 const SOON: Duration = Duration::from_millis(33);
-/// How long a feed steps back for a window that waits.
+/// Pause of a feed for a waiting window.
 const STEP_BACK: Duration = Duration::from_micros(100);
 
-/// A scope that is fed in one thread and drawn in another. The window goes before the feed.
+/// A scope that one thread feeds and another draws. The window has priority.
 pub struct Shared {
     scope: Mutex<Scope>,
-    /// Windows that wait for it.
+    /// Number of waiting windows.
     waiting: AtomicUsize,
-    /// Whom to tell of news.
+    /// The window to notify.
     window: OnceLock<Context>,
-    /// The revision it was told of.
+    /// The revision of the last notification.
     told: AtomicU64,
     ended: AtomicBool,
     idle: AtomicBool,
@@ -28,7 +28,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nobody feeds or draws it yet.
+    /// A scope without feed and window.
     pub fn new(scope: Scope) -> Self {
         Shared {
             scope: Mutex::new(scope),
@@ -41,7 +41,7 @@ impl Shared {
         }
     }
 
-    /// For the feed: holds the scope for a moment, at most a few milliseconds.
+    /// For the feed: locks the scope briefly, at most a few milliseconds.
     pub fn hold<R>(&self, with: impl FnOnce(&mut Scope) -> R) -> R {
         while self.waiting.load(Ordering::Acquire) > 0 {
             thread::sleep(STEP_BACK);
@@ -49,7 +49,7 @@ impl Shared {
         with(&mut self.lock())
     }
 
-    /// For the feed: tells the window where there is something new. To be called now and then, and not with every event.
+    /// For the feed: notifies the window of new data. Called periodically, not with every event.
     pub fn news(&self) {
         let revision = self.hold(|scope| scope.revision());
         if self.told.swap(revision, Ordering::AcqRel) != revision
@@ -59,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// For the window: it need not wait for more than one [`Shared::hold`].
+    /// For the window: waits for at most one [`Shared::hold`].
     pub fn look<R>(&self, with: impl FnOnce(&mut Scope) -> R) -> R {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let mut scope = self.lock();
@@ -67,32 +67,32 @@ impl Shared {
         with(&mut scope)
     }
 
-    /// The window that is told of news.
+    /// Sets the window to notify.
     pub fn tell(&self, window: Context) {
-        let _ = self.window.set(window); // a second one never comes
+        let _ = self.window.set(window); // called once
     }
 
-    /// Asks the feed to end.
+    /// Requests the end of the feed.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Whether the feed is to end.
+    /// True if the feed is to end.
     pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Asks the feed to read no further than it has, or to go on.
+    /// Pauses or resumes reading the rest of a recording.
     pub fn set_idle(&self, idle: bool) {
         self.idle.store(idle, Ordering::Release);
     }
 
-    /// Whether the feed is to read no further: what is looked at is still read.
+    /// True if only the visible part is to be read.
     pub fn is_idle(&self) -> bool {
         self.idle.load(Ordering::Acquire)
     }
 
-    /// The feed has failed: the window says why.
+    /// Reports a failure of the feed to the window.
     pub fn fail(&self, trouble: Trouble) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
         if let Some(window) = self.window.get() {
@@ -100,12 +100,13 @@ impl Shared {
         }
     }
 
-    /// Why the feed has failed, once.
+    /// The failure of the feed, once.
     pub fn take_failure(&self) -> Option<Trouble> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    // A panic of the other thread leaves a scope that may be odd and is never unsound; that thread's end is told apart.
+    // After a panic of the other thread the scope may be inconsistent but is memory-safe; that thread's end is
+    // reported separately.
     fn lock(&self) -> MutexGuard<'_, Scope> {
         self.scope.lock().unwrap_or_else(PoisonError::into_inner)
     }

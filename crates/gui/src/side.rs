@@ -1,5 +1,5 @@
-//! Beside the time line: the journey that is looked at, hop by hop, and what is measured; below everything the counts that are
-//! always there.
+//! The side panel: the selected journey hop by hop, and measurements; and the status bar with permanent
+//! counters.
 
 use crate::cache::key;
 use crate::cx::Cx;
@@ -14,17 +14,17 @@ use magscope_scope::look::{Measurements, PairReading, PassRow, Payload};
 use magscope_scope::{Action, Frame, Inspector, Over};
 use std::fmt::Write as _;
 
-/// Width of a row of measurements without its name: four times, how many, and what is between them.
+/// Width of a measurement row without its name: four times, a count, and gaps.
 const FIGURES: f32 = 284.0;
-/// Heads of a journey's payload shown at most, and lines of each.
+/// Maximum number of payload heads per journey, and of lines of each.
 const MOST_HEADS: usize = 4;
 const MOST_DUMPED: usize = 16;
-/// A name is at least so wide.
+/// Minimum width of a name.
 const LEAST_NAME: f32 = 60.0;
-/// Both hops of a pair have room in so much.
+/// Width from which both hops of a pair fit.
 const BOTH_NAMES: f32 = 128.0;
 
-/// Numbers: of one width.
+/// A number in fixed-width digits.
 pub fn number(words: impl Into<String>, colour: Color32) -> RichText {
     RichText::new(words).font(NUMBERS).color(colour)
 }
@@ -48,7 +48,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-/// How a ladder is opened.
+/// Hint for opening a ladder.
 fn invitation(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     if frame.view.journey.is_none() {
         ui.label(RichText::new("click a journey to see it hop by hop").color(cx.c.dim));
@@ -91,7 +91,7 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
             ui.label(RichText::new(title).color(cx.c.dim).small());
         }
         ui.end_row();
-        // As on the picture: the receiver above, the sender below.
+        // As in the picture: the receiver above, the sender below.
         let mut above = true;
         for rung in inspector.rungs.iter().rev() {
             if above && rung.mark.hop.direction() == Direction::Tx {
@@ -112,14 +112,14 @@ fn journey(ui: &mut Ui, inspector: &Inspector, cx: &mut Cx) {
             ui.label(RichText::new(&rung.who).color(colour).small());
             ui.end_row();
         }
-        // Those without a place among the hops, and those whose hop this journey did not pass.
+        // Hits without a hop, or whose hop this journey lacks.
         let placed = |pass: &&PassRow| inspector.rungs.iter().any(|rung| pass.after() == Some(rung.mark.hop));
         inspector.passes.iter().filter(|pass| !placed(pass)).for_each(|pass| own(ui, pass, cx));
     });
     payload(ui, inspector, cx);
 }
 
-/// A custom probe in the ladder: what it read stands where others have who they are.
+/// A custom probe in the ladder: its values replace the process.
 fn own(ui: &mut Ui, pass: &PassRow, cx: &Cx) {
     let colour = crate::time::colour_of(pass.probe.id, cx);
     ui.label(RichText::new(format!("◆ {}", pass.probe.name)).color(colour)).on_hover_text(pass.probe.place());
@@ -131,7 +131,7 @@ fn own(ui: &mut Ui, pass: &PassRow, cx: &Cx) {
     ui.end_row();
 }
 
-/// The first bytes of its payload, where they were asked for.
+/// Payload heads, if captured.
 fn payload(ui: &mut Ui, inspector: &Inspector, cx: &Cx) {
     match &inspector.payload {
         Payload::NotAsked => {}
@@ -187,7 +187,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
     counts(ui, m, cx);
     ui.add_space(2.0);
-    // What is left beside the numbers; they are what is looked for.
+    // Numbers have priority; names get the rest.
     let names = (ui.available_width() - FIGURES).max(LEAST_NAME);
     Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
         ui.label(RichText::new("from → to").color(cx.c.dim).small());
@@ -198,7 +198,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let whole_unknown = |pair: &PairReading| pair.pair.is_none() && pair.times.n == 0 && !m.sums.is_empty();
         for pair in m.pairs.iter().filter(|pair| !whole_unknown(pair)) {
             let whole = pair.words(" → ");
-            // Where there is room for one hop it is the one that the time leads to.
+            // With room for one hop, show the later one.
             let words = match pair.pair {
                 Some((_, to)) if names < BOTH_NAMES => match pair.family {
                     Some(family) => format!("→ {to} {family}"),
@@ -259,7 +259,7 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-/// What stands under the pairs of journeys: those that the kernel added up, and times to custom probes.
+/// Rows below the pairs of journeys: the kernel's sums, and times to custom probes.
 fn beside(ui: &mut Ui, m: &Measurements, names: f32, cx: &Cx) {
     let sums = m.sums.iter().filter_map(|pair| {
         let (from, to) = pair.pair?;
@@ -306,7 +306,7 @@ fn counts(ui: &mut Ui, m: &Measurements, cx: &Cx) {
     });
 }
 
-/// The line at the bottom: counts that are there also when they are zero, and what the scope has to say.
+/// The status bar: counters, including zeros, and the scope's message.
 pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let footer = &frame.footer;
     ui.horizontal(|ui| {
@@ -322,7 +322,7 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         } else if footer.shows_sums {
             fact(format!("{SUMMED} added up by the kernel"), cx.c.accent);
         }
-        // Red where a journey ended so: kernels also drop what was of no use to anybody.
+        // Red only if a journey ended in a drop: kernels also drop useless packets.
         fact(format!("{} drops", count(totals.kernel_drops)), alarm(totals.dropped()));
         fact(format!("{} events lost", count(totals.lost_events())), alarm(totals.lost_events()));
         let mark = if footer.sums || totals.summed_resent > 0 { "Σ" } else { "" };
@@ -358,7 +358,7 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-/// How much of a recording has been read, and a way to leave it at that.
+/// Progress of reading a recording, and a button to stop it.
 fn reading(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let t = &frame.transport;
     if !t.seekable || t.read_ns >= t.to_ns {

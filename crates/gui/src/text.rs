@@ -1,16 +1,16 @@
-//! Words on pictures.
+//! Text drawing.
 
 use egui::{Align2, Color32, FontFamily, FontId, Painter, Pos2, Rect, Shape, Vec2};
 use std::f32::consts::FRAC_PI_2;
 
-/// Names and words.
+/// Text.
 pub const WORDS: FontId = FontId { size: 12.5, family: FontFamily::Proportional };
-/// The smallest there are.
+/// Smallest text.
 pub const SMALL: FontId = FontId { size: 11.5, family: FontFamily::Proportional };
-/// Numbers: digits of one width.
+/// Numbers in fixed-width digits.
 pub const NUMBERS: FontId = FontId { size: 11.5, family: FontFamily::Monospace };
 
-/// Words, cut off with an ellipsis where there is no room. Returns what they cover.
+/// Text, truncated with an ellipsis. Returns its rectangle.
 pub fn put(
     painter: &Painter,
     at: Pos2,
@@ -28,7 +28,7 @@ pub fn put(
     rect
 }
 
-/// Words over a picture that go before what is behind them.
+/// Text over a picture, with a background.
 pub fn put_over(painter: &Painter, at: Pos2, words: &str, colour: Color32, back: Color32, room: f32) {
     let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), SMALL, colour);
     job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));
@@ -38,7 +38,7 @@ pub fn put_over(painter: &Painter, at: Pos2, words: &str, colour: Color32, back:
     painter.galley(rect.min, galley, colour);
 }
 
-/// Words from below to above, their middle at a place.
+/// Vertical text, centred at `middle`.
 pub fn upright(painter: &Painter, middle: Pos2, words: &str, font: FontId, colour: Color32, room: f32) {
     let mut job = egui::text::LayoutJob::simple_singleline(words.to_owned(), font, colour);
     job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(0.0));

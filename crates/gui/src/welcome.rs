@@ -1,4 +1,4 @@
-//! What is shown where nothing is open.
+//! The welcome page.
 
 use crate::bar::names;
 use crate::chosen::Chosen;
@@ -7,7 +7,7 @@ use crate::over::Pick;
 use crate::wish::Wish;
 use egui::{Frame, RichText, Ui};
 
-/// Draws it. Returns what to pick, if that was asked for.
+/// Draws the page. Returns the requested picker.
 pub fn show(ui: &mut Ui, chosen: &Chosen, wishes: &mut Vec<Wish>) -> Option<Pick> {
     let c = Colours::now(ui.ctx());
     let mut pick = None;

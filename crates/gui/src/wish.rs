@@ -1,9 +1,9 @@
-//! What only the owner of the window can do.
+//! Requests to the owner of the window.
 
 use crate::world::Format;
 use std::path::PathBuf;
 
-/// What only the owner of the window can do.
+/// A request to the owner of the window.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
     /// Open recordings, on one time line.
@@ -14,18 +14,18 @@ pub enum Wish {
     Png(PathBuf),
     /// Write the picture as SVG.
     Svg(PathBuf),
-    /// Write what is selected: the stretch between these instants.
+    /// Export the selection between these instants.
     Export {
-        /// How.
+        /// File format.
         format: Format,
-        /// Where to.
+        /// Target file.
         to: PathBuf,
         /// First instant.
         from_ns: u64,
         /// Last instant.
         to_ns: u64,
     },
-    /// Read no further than it has (true), or go on.
+    /// Pause (true) or resume reading the rest of a recording.
     Idle(bool),
     /// Close what is open.
     Close,

@@ -1,4 +1,4 @@
-//! What only the program around the window can do: files, captures, formats.
+//! Interface to the surrounding program: files, captures, formats.
 
 use crate::compare::Compared;
 use crate::shared::Shared;
@@ -7,82 +7,82 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What went wrong, for a dialog: what failed, why, and what to do.
+/// An error for a dialog: failure, cause and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What failed, on what, as the title.
+    /// The failure and its object, as title.
     pub what: String,
-    /// Why, a line a cause.
+    /// The causes, one per line.
     pub why: String,
-    /// What to do next; empty where nobody knows.
+    /// The remedy; empty if unknown.
     pub next: String,
 }
 
-/// A long job: how far it is, and whether it is still wanted.
+/// A long job: its progress and its cancel flag.
 #[derive(Clone, Debug, Default)]
 pub struct Job(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Parts of 10 000.
+    /// Progress in parts of 10 000.
     done: AtomicU32,
     cancelled: AtomicBool,
 }
 
 impl Job {
-    /// So much of it is done, 0 to 1.
+    /// Sets the progress, 0 to 1.
     pub fn at(&self, part: f64) {
         self.0.done.store((part.clamp(0.0, 1.0) * 10_000.0) as u32, Ordering::Relaxed);
     }
 
-    /// How much of it is done, 0 to 1.
+    /// Progress, 0 to 1.
     pub fn part(&self) -> f32 {
         self.0.done.load(Ordering::Relaxed) as f32 / 10_000.0
     }
 
-    /// It is no longer wanted.
+    /// Cancels the job.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is no longer wanted.
+    /// True if cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// What brings events to a scope, in a thread of its own, until [`Shared::is_ended`].
+/// Feeds events to a scope in a separate thread until [`Shared::is_ended`].
 pub trait Feed: Send {
-    /// Runs until it is asked to end or nothing more can come. The error is shown.
+    /// Runs until its end is requested or no more data can arrive. The window shows the error.
     fn run(self: Box<Self>, scope: &Shared) -> Result<(), Trouble>;
 }
 
-/// Something to look at.
+/// An opened session.
 pub struct Opened {
-    /// What the window is called.
+    /// Window title.
     pub title: String,
-    /// The scope, empty still.
+    /// The empty scope.
     pub scope: Scope,
-    /// What fills it.
+    /// The feed.
     pub feed: Box<dyn Feed>,
-    /// What is to be said of it: what was damaged and left out.
+    /// Notes for the user: damaged parts that were skipped.
     pub notes: Vec<String>,
-    /// The recordings, empty where it is live.
+    /// The recordings; empty for a live capture.
     pub dirs: Vec<PathBuf>,
 }
 
 /// A format that a selection can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Description.
     pub words: &'static str,
-    /// How names of such files end.
+    /// File name extension.
     pub ending: &'static str,
 }
 
-/// What of the recordings is written.
+/// The part of recordings to export.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// The recordings.
@@ -91,36 +91,36 @@ pub struct Part {
     pub from_ns: u64,
     /// Last instant.
     pub to_ns: u64,
-    /// Only journeys for which this holds; empty lets all through.
+    /// Journey filter; empty for all.
     pub filter: String,
 }
 
-/// What only the program around the window can do. Everything that takes long is called in a thread of its own.
+/// Interface to the surrounding program. Long calls run in separate threads.
 pub trait World: Send + Sync {
-    /// Whether a directory is a recording.
+    /// True if a directory is a recording.
     fn is_recording(&self, path: &Path) -> bool;
 
     /// Opens recordings.
     fn open(&self, dirs: &[PathBuf], job: &Job) -> Result<Opened, Trouble>;
 
-    /// Compares what was before with what is after.
+    /// Compares two sets of recordings.
     fn compare(&self, before: &[PathBuf], after: &[PathBuf], job: &Job) -> Result<Compared, Trouble>;
 
     /// The formats that [`World::export`] can write.
     fn formats(&self) -> &'static [Format];
 
-    /// Writes a part of recordings. Returns what was written, in words.
+    /// Exports a part of recordings. Returns a message.
     fn export(&self, part: &Part, format: Format, to: &Path, job: &Job) -> Result<String, Trouble>;
 
-    /// Writes a file that must not be there yet.
+    /// Writes a new file; an existing one is an error.
     fn write(&self, to: &Path, bytes: &[u8]) -> Result<(), Trouble>;
 
-    /// The settings that were kept, as text; empty where there are none.
+    /// The saved settings as text; empty if there are none.
     fn settings(&self) -> String;
 
-    /// Keeps the settings.
+    /// Saves the settings.
     fn keep(&self, settings: &str);
 
-    /// Where a file picker begins.
+    /// Initial directory of a file picker.
     fn home(&self) -> PathBuf;
 }

@@ -1,4 +1,4 @@
-//! The window with what is open in it: directories dropped on it, what it remembers, jobs that take long, what it writes.
+//! The window with an open session: dropped directories, saved settings, long jobs, written files.
 
 use crate::common;
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A world that remembers what it was asked for. What is called `slow` goes on until it is cancelled or let go.
+/// A test world that logs its requests. A job named `slow` runs until cancelled or released.
 #[derive(Default)]
 struct Desk {
     asked: Mutex<Vec<String>>,
@@ -55,7 +55,7 @@ fn trouble(what: &str) -> Trouble {
     Trouble { what: what.to_owned(), why: "why".to_owned(), next: "what to do about it".to_owned() }
 }
 
-/// Feeds nothing; knows whether it is to read on.
+/// A feed without data that exposes its idle flag.
 struct Still(Arc<AtomicBool>);
 
 impl Feed for Still {
@@ -154,7 +154,7 @@ fn window(desk: &Arc<Desk>, ask: Ask) -> Harness<'static, Option<Window>> {
     harness
 }
 
-/// Draws until something holds.
+/// Draws frames until a condition holds.
 fn until(harness: &mut Harness<'_, Option<Window>>, holds: impl Fn(&Harness<'_, Option<Window>>) -> bool) {
     let end = Instant::now() + Duration::from_mins(1);
     while !holds(harness) {
@@ -187,7 +187,7 @@ fn apply(harness: &Harness<'_, Option<Window>>, action: Action) {
     scope.look(|scope| scope.apply(action));
 }
 
-/// Types a path in place of the one that is there.
+/// Replaces the path in the picker.
 fn type_path(harness: &mut Harness<'_, Option<Window>>, path: &str) {
     harness.run_steps(2);
     harness.key_press_modifiers(egui::Modifiers::COMMAND, Key::A);
@@ -224,7 +224,7 @@ fn what_is_dropped_on_it_is_opened_together_and_remembered() {
     harness.run_steps(2);
     assert!(has(&harness, "on one time line"));
     harness.input_mut().hovered_files.clear();
-    // The second by a file in it, and twice.
+    // The second by a file inside, and twice.
     for path in [client.clone(), server.join("meta.toml"), server.clone()] {
         harness.input_mut().dropped_files.push(Arc::new(Dropped(path)));
     }

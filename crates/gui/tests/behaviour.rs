@@ -1,4 +1,4 @@
-//! What the window does, asked through what a screen reader hears: clicks, keys, drags.
+//! Behaviour of the window through its accessibility tree: clicks, keys, drags.
 
 use crate::common;
 
@@ -259,11 +259,11 @@ fn cpus_give_lifelines_their_colours_and_are_asked_for() {
     assert!(!journeys.rows.is_empty() && journeys.rows.iter().all(|row| row.line.cpu() == Some(3)));
 }
 
-/// Requests at a rate, their journeys counted on one side of a comparison; every time multiplied.
+/// Requests at a rate, correlated into one side of a comparison, with all times multiplied.
 fn side(times: u64) -> (Side, Spreads) {
     let info = common::made_up::info();
     let (mut side, mut spreads) = (Side::default(), Spreads::default());
-    // As many recordings as a verdict takes.
+    // The number of recordings that a verdict needs.
     for per_s in [390.0, 400.0, 410.0] {
         let mut correlator = Correlator::of_node(&info, Limits::default());
         let (mut run, mut done) = (Run::new(&info, HopSet::all()), Vec::new());
@@ -334,7 +334,7 @@ fn a_recording_is_played_stopped_sought_and_played_at_another_speed() {
     assert_eq!(go(&mut harness, 10_000_000), 0);
     click(&mut harness, "go to the end and stay there");
     assert_eq!(head(&harness), START_NS + 3 * SECOND);
-    // To a part of it, by its question.
+    // Seek to a fraction, by its prompt.
     type_text(&mut harness, "@");
     type_text(&mut harness, "50 %");
     harness.key_press(Key::Enter);
@@ -438,12 +438,12 @@ fn probes_of_ones_own_have_lanes_points_values_and_rows() {
     let from_ns = START_NS + 480_000_000;
     scope.apply(Action::ZoomTo { from_ns, to_ns: from_ns + 6_000_000 });
     let mut harness = window(scope, chosen(Light::Dark), [1440.0, 900.0]);
-    // Each with a lane and the hop it stands behind below it.
+    // Each probe has a lane above that of its hop.
     let y = |harness: &Harness<'_, Bench>, name: &str| harness.get_by_label(name).rect().center().y;
     assert!(y(&harness, "into") < y(&harness, "dev.recv") && y(&harness, "into") > y(&harness, "ip.pre"));
     assert!(y(&harness, "seen") > y(&harness, "app.send"));
     assert!(harness.query_by_label("refill").is_none(), "a loadline alone has no lane");
-    // A hit that saw the bytes of a journey leads to it.
+    // A hit on the bytes of a journey selects it.
     let line = harness.get_by_label_contains("time line:").rect();
     let (x, journey) = {
         let frame = harness.state().scope.frame();
@@ -461,7 +461,7 @@ fn probes_of_ones_own_have_lanes_points_values_and_rows() {
     assert_eq!(harness.state().scope.frame().view.journey, journey);
     assert!(harness.query_all_by_label_contains("◆ into").next().is_some(), "and stands in its ladder");
     assert!(harness.query_all_by_label_contains("len=").next().is_some(), "with what it read");
-    // What it reads is a channel as others are.
+    // Its values are channels like others.
     harness.get_by_label("loadline refill.free");
     click(&mut harness, "Channels");
     click(&mut harness, "into.len");

@@ -1,6 +1,6 @@
-//! Pictures of every panel and of every zoom, light and dark, held against those that are kept in `tests/pictures`.
+//! Snapshots of every panel and zoom, light and dark, in `tests/pictures`.
 //!
-//! They are drawn with arithmetic alone and so need neither a display nor a driver. `UPDATE_SNAPSHOTS=1` makes them anew.
+//! Software rendering needs neither a display nor a driver. `UPDATE_SNAPSHOTS=1` updates the snapshots.
 
 use crate::common;
 
@@ -69,7 +69,7 @@ fn what_the_kernel_added_up() {
         let mut harness = window(summed(0), chosen, SIZE);
         picture(&mut harness, &format!("sums_{name}"), &mut results);
     }
-    // After events, and beside their rows.
+    // After events, next to their rows.
     let chosen = Chosen { tab: Tab::Hops, below_height: 1_120.0, ..chosen(Light::Light) };
     let mut harness = window(summed(20), chosen, [1_100.0, 1_500.0]);
     picture(&mut harness, "sums_beside", &mut results);

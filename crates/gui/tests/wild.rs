@@ -1,4 +1,4 @@
-//! No input breaks it: keys at random, zooms beyond reason, nothing at all, one event, many flows.
+//! Robustness: random keys, extreme zooms, empty recordings, one event, many flows.
 
 use crate::common;
 
@@ -62,7 +62,7 @@ fn zooms_from_a_nanosecond_to_ten_years() {
 
 #[test]
 fn many_flows_are_a_table_and_not_a_wall() {
-    // So many that each bound on flows is passed, and no more, so that the test ends; the benches draw a million.
+    // Enough to exceed each bound on flows; the benches use a million.
     const FLOWS: u64 = 70_000;
     let mut scope = Scope::new(common::made_up::info(), Options::default());
     for first in (0..FLOWS).step_by(1000) {
@@ -81,7 +81,7 @@ fn many_flows_are_a_table_and_not_a_wall() {
     harness.get_by_label_contains(&words);
 }
 
-/// What a window that was looked at all the time draws, and what one that is opened now does.
+/// Compares the picture of a long-lived window with that of a new one.
 fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, after: &str) {
     harness.event(Event::PointerGone);
     harness.run_steps(3);
@@ -96,7 +96,7 @@ fn same_as_a_fresh_one(harness: &mut egui_kittest::Harness<'_, common::Bench>, a
     harness.state_mut().scope =
         std::mem::replace(&mut fresh.state_mut().scope, Scope::new(NodeInfo::default(), Options::default()));
     assert_eq!(kept.dimensions(), anew.dimensions());
-    // The strips alone: letters may lie elsewhere in their texture, and differ in the last bit.
+    // Only the strips: glyph positions in the font texture may differ in the last bit.
     let rows = harness.query_all_by_label("whole journey").map(|node| node.rect());
     let row = rows.max_by(|a, b| a.width().total_cmp(&b.width())).expect("the first strip");
     let x = row.left() as u32 + 172..row.right() as u32 - 272;

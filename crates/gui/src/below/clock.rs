@@ -1,4 +1,4 @@
-//! The clocks: what each node's say, how they stand to each other, and how sure that is over time.
+//! The clocks: each node's clock state, their relation, and its bound over time.
 
 use crate::chart::{Axis, Chart};
 use crate::cx::Cx;
@@ -18,7 +18,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
                 ui.vertical(|ui| {
                     ui.set_width(270.0);
                     heading(ui, &node.host.to_uppercase(), cx);
-                    // not by its name: two may have the same
+                    // not by name: names may repeat
                     facts(ui, &format!("node {n}"), &of_node(node), cx);
                 });
             }

@@ -1,4 +1,4 @@
-//! Two recordings against each other: what got slower or faster beyond chance, and the distributions over each other.
+//! Comparison of two recordings: significant changes, and overlaid distributions.
 
 use super::distributions::{self, Curve};
 use crate::compare::{CLASSES, Compared, edge_ns};
@@ -21,7 +21,7 @@ const COLUMNS: &[Col] = &[
     number("on the mean", 90.0),
 ];
 
-/// A row: what is compared.
+/// A compared row.
 struct Row<'m> {
     proto: Proto,
     pair: Option<(Hop, Hop)>,
@@ -103,7 +103,7 @@ fn table(ui: &mut Ui, rows: &[Row], chosen: usize, cx: &mut Cx) {
     }
 }
 
-/// What a difference comes to, in words.
+/// Description of a difference.
 fn verdict(m: &Measured, c: &'static crate::colours::Colours) -> (String, Color32) {
     let by = m.p50.ratio.map_or_else(String::new, |ratio| format!(": p50 ×{ratio:.2}"));
     match m.change {

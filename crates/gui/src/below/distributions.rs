@@ -1,4 +1,4 @@
-//! How times are spread: a histogram or percentiles of a pair of hops, over the picture.
+//! Distribution of times: a histogram or percentiles of a pair of hops, over the visible time.
 
 use super::heat;
 use crate::cache::key;
@@ -56,7 +56,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-/// The switches of the axes.
+/// Draws the axis options.
 pub fn axes(ui: &mut Ui, cx: &mut Cx) {
     ui.horizontal_wrapped(|ui| {
         let Axes { log_time, log_count, percentiles } = &mut cx.chosen.axes;
@@ -116,9 +116,9 @@ fn one(ui: &mut Ui, row: &HeatRow, edges_ns: &[u64], cx: &Cx) {
 /// Counts by class of time.
 #[derive(Clone, Copy)]
 pub struct Curve<'c> {
-    /// A number a class.
+    /// One count per class.
     pub counts: &'c [u64],
-    /// The edges of the classes, one more than there are, nanoseconds.
+    /// Class boundaries, one more than classes, nanoseconds.
     pub edges: &'c [f64],
 }
 
@@ -134,12 +134,12 @@ impl Curve<'_> {
         Some((*self.edges.get(first)?, *self.edges.get(last + 1)?))
     }
 
-    /// As parts of all of them, so that many and few can be compared.
+    /// A fraction of the total, so that samples of different size are comparable.
     fn share(&self, n: u64) -> f64 {
         n as f64 / self.all().max(1) as f64
     }
 
-    /// Draws it; filled, or as a line over others.
+    /// Draws the curve, filled or as a line over others.
     pub fn draw(&self, ui: &Ui, chart: &Chart, colour: egui::Color32, filled: bool, cx: &Cx) {
         if cx.chosen.axes.percentiles {
             let mut below = 0;
@@ -147,7 +147,7 @@ impl Curve<'_> {
                 below += n;
                 (nines(self.share(below)), *edge)
             });
-            // Only where there is something: after the last there is nothing to say.
+            // Only up to the last class with data.
             let last = self.counts.iter().rposition(|n| *n > 0).map_or(0, |at| at + 1);
             return chart.curve(ui.painter(), points.take(last).collect::<Vec<_>>().into_iter(), 1.8, colour);
         }
@@ -169,7 +169,7 @@ impl Curve<'_> {
         }
     }
 
-    /// What is at a place.
+    /// The value at a position.
     fn says(&self, chart: &Chart, x: f32) -> Option<String> {
         let windows = || self.edges.windows(2);
         let at = windows().position(|edges| chart.at(edges[0], 0.0).x <= x && x < chart.at(edges[1], 0.0).x)?;
@@ -187,7 +187,7 @@ impl Curve<'_> {
     }
 }
 
-/// A part as the number of its nines: 0.9 is 1, 0.99 is 2.
+/// A fraction as its number of nines: 0.9 is 1, 0.99 is 2.
 fn nines(part: f64) -> f64 {
     -(1.0 - part).max(1e-7).log10()
 }

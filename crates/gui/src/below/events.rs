@@ -1,4 +1,4 @@
-//! The events as they came, around the middle of the picture or the chosen cursor.
+//! Recorded events around the middle of the picture or the chosen cursor.
 
 use super::journeys::time_of_day;
 use crate::cx::Cx;

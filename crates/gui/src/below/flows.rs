@@ -1,4 +1,4 @@
-//! The flows: who talks to whom, how fast, and whose the time is.
+//! The flows: endpoints, rates, and blame.
 
 use crate::cache::key;
 use crate::cx::Cx;
@@ -22,7 +22,7 @@ const COLUMNS: &[Col] = &[
     words("most of its time", 210.0),
     words("longest, lately", 120.0),
 ];
-/// What the kernel added up itself, where it did.
+/// Columns of the kernel's sums.
 const SUMS: [Col; 3] = [number("Σ packets", 76.0), number("Σ bytes", 76.0), number("Σ lately", 84.0)];
 /// Rows at most.
 const MOST: usize = 10_000;
@@ -69,7 +69,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     let c = cx.c;
     let mut columns = COLUMNS.to_vec();
     if table.summed {
-        // Behind whose they are: of a flow without journeys nothing else is known.
+        // After the owner columns: a flow without journeys has no other data.
         columns.splice(1..1, SUMS);
     }
     let name = if table.summed { "summed flows" } else { "flows" };

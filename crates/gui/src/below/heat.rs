@@ -1,4 +1,4 @@
-//! Latency by hop pair and time: a strip a pair, upwards the slower, brighter where there were more.
+//! Latency by hop pair and time: one strip per pair, slower upwards, brighter for more journeys.
 
 use crate::cache::{Key, key, place};
 use crate::cx::Cx;
@@ -12,19 +12,19 @@ use std::ops::Range;
 
 /// Height of a strip.
 const STRIP: f32 = 38.0;
-/// Between two of them.
+/// Gap between two strips.
 const BETWEEN: f32 = 3.0;
-/// From one to the next.
+/// Distance of two strips.
 const EACH: f32 = STRIP + BETWEEN;
-/// Height of a custom probe's.
+/// Height of a custom probe's strip.
 const PROBE: f32 = STRIP * 0.7;
-/// Height of the line over the strips that the kernel added up.
+/// Height of the heading over strips of the kernel's sums.
 const HEADING: f32 = 18.0;
-/// Classes of latency in it.
+/// Latency classes per strip.
 const CLASSES: usize = 24;
 /// Shades of a colour, from few to many.
 const STEPS: usize = 63;
-/// Width of a column of time, pixels: a strip's height has no more detail than that.
+/// Width of a time column, pixels, the resolution of a strip.
 const COLUMN: f32 = 2.0;
 /// Width of the names.
 const NAMES: f32 = 170.0;
@@ -47,7 +47,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let state = key(&[state, columns as u64]);
         let state_of = |shown: &Range<usize>| key(&[state, shown.start as u64, shown.end as u64]);
         let map = cx.cache.heat.get(state_of(&shown), || frame.heat_map_of(columns, CLASSES, &shown));
-        // Under those of journeys.
+        // Below the strips of journeys.
         let top = map.rows.len() as f32 * EACH + own.len() as f32 * (PROBE + BETWEEN) + HEADING + BETWEEN;
         let below = rows(seen.top() - top) as usize..rows(seen.bottom() - top).ceil() as usize;
         let sums = cx.cache.sums.get(state_of(&below), || frame.sum_map_of(columns, CLASSES, &below));
@@ -70,7 +70,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     });
 }
 
-/// Whose the strips below are.
+/// Heading of the strips below.
 fn summed(ui: &mut Ui, sums: &SumMap, width: f32, cx: &Cx) {
     let (rect, response) = ui.allocate_exact_size(egui::vec2(width, HEADING), Sense::hover());
     let mut words = format!(
@@ -97,7 +97,7 @@ struct Strips<'m> {
 }
 
 impl Strips<'_> {
-    /// Draws them; those that are shown have their columns.
+    /// Draws the strips; visible ones with their columns.
     fn draw(&self, ui: &mut Ui, shown: &Range<usize>, frame: &Frame, cx: &mut Cx) {
         let (map, left, right, c) = (self.map, self.left, self.right, cx.c);
         let shown = shown.start.min(map.rows.len())..shown.end.min(map.rows.len());
@@ -136,7 +136,7 @@ impl Strips<'_> {
     }
 }
 
-/// How often a custom probe was passed: a strip of its own, upwards the more.
+/// Hits of a custom probe over time: a separate strip, higher for more hits.
 fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx: &Cx) {
     let (rect, response) = ui.allocate_exact_size(egui::vec2(width, PROBE), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &heat.probe.name));
@@ -182,10 +182,10 @@ fn figures(painter: &egui::Painter, right: f32, y: f32, row: &HeatRow, colour: C
     }
 }
 
-/// Every strip below the other, each with the shortest class at its foot.
+/// One texture of all strips, the shortest class at the bottom of each.
 fn image(rows: &[HeatRow], columns: usize, c: &crate::colours::Colours) -> ColorImage {
     let mut pixels = vec![Color32::TRANSPARENT; columns * rows.len().max(1) * CLASSES];
-    // A picture has a hundred thousand cells and few colours: each is mixed once.
+    // A picture has a hundred thousand cells and few colours: mix each colour once.
     let mixed = |class: usize, step: usize| {
         let warm = c.pace((class as f32 / CLASSES as f32 - 0.3) / 0.6);
         warm.gamma_multiply(0.3 + 0.7 * step as f32 / STEPS as f32)

@@ -1,4 +1,4 @@
-//! The journeys: the slowest, the most recent, or those that went wrong.
+//! The journeys: the slowest, the most recent, or the failed ones.
 
 use crate::cx::Cx;
 use crate::grid::{self, Col, number, words};
@@ -25,7 +25,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     ui.horizontal(|ui| {
         for (list, name) in [(List::Slowest, "slowest"), (List::Recent, "recent"), (List::Bad, "bad")] {
             if ui.selectable_label(frame.view.list == list, name).clicked() {
-                // A key goes round; so does a click, as often as it takes.
+                // A key cycles through the lists; a click steps as often as needed.
                 let place = |list| {
                     [List::Slowest, List::Recent, List::Bad].iter().position(|l| *l == list).unwrap_or(0)
                 };
@@ -71,7 +71,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-/// The time of day of an instant, where it is known.
+/// Time of day of an instant, if UTC is available.
 pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
     const DAY_NS: i128 = 86_400_000_000_000;
     let origin = frame.header.origin_utc_ns?;
@@ -80,7 +80,7 @@ pub fn time_of_day(frame: &Frame, at_ns: u64) -> Option<String> {
     Some(utc_time(ns as u64))
 }
 
-/// What to blame and for how long, and whether it went wrong.
+/// Blame, its duration, and true for a failed journey.
 fn blame(row: &Listed) -> (String, Option<u64>, bool) {
     match (row.line.journey.verdict, &row.blame) {
         (Verdict::BrokenByEventLoss { .. }, _) => ("events of it were lost".to_owned(), None, true),

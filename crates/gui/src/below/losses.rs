@@ -1,4 +1,4 @@
-//! Losses and overhead: what was not seen, what the kernel threw away, and what looking costs.
+//! Losses and overhead: lost events, kernel drops, and the instrument's cost.
 
 use super::journeys::time_of_day;
 use crate::cx::Cx;
@@ -95,7 +95,7 @@ fn cost(ui: &mut Ui, panel: &LossPanel, cx: &Cx) {
     spark(ui, "fullest ring over time", &panel.ring_fill, 1.0, cx.c.series[3], cx);
 }
 
-/// Values over time, against what would be much: so that little looks like little.
+/// Values over time on a scale up to at least `much`, so that small values look small.
 fn spark(ui: &mut Ui, name: &str, values: &[f64], much: f64, colour: Color32, cx: &Cx) {
     ui.label(RichText::new(name).color(cx.c.dim).small());
     let (rect, response) = ui.allocate_exact_size(egui::vec2(260.0, 30.0), Sense::hover());

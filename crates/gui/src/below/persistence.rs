@@ -1,4 +1,4 @@
-//! Persistence: lifelines over each other, each from its start, as a density that fades.
+//! Persistence: overlaid lifelines, aligned at their start, as a fading density.
 
 use crate::cache::{key, place};
 use crate::chart::{Axis, Chart};
@@ -9,7 +9,7 @@ use magscope_scope::format::{count, short_duration};
 use magscope_scope::look::PersistenceMap;
 use magscope_scope::{Action, Frame, Persistence};
 
-/// Columns the density is drawn in.
+/// Columns of the density.
 const COLUMNS: usize = 512;
 
 /// Draws the panel.

@@ -1,4 +1,4 @@
-//! The trigger: what the picture waits for, and what was kept each time it came.
+//! The trigger: its condition, and the captures of each hit.
 
 use super::journeys::time_of_day;
 use crate::cx::Cx;
@@ -51,7 +51,7 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
     }
 }
 
-/// What is waited for, how, and where that stands.
+/// The condition, the mode and the state.
 fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
     ui.horizontal_wrapped(|ui| {
         let now = if trigger.text.is_empty() { "nothing …" } else { trigger.text.as_str() };
@@ -88,7 +88,7 @@ fn condition(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
     });
 }
 
-/// How much is kept, how much of it from before, and what is left out afterwards.
+/// Capture length, pre-trigger part and hold-off.
 fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
     let settings = trigger.settings;
     ui.horizontal_wrapped(|ui| {
@@ -105,7 +105,7 @@ fn window(ui: &mut Ui, trigger: &TriggerStatus, cx: &mut Cx) {
     });
 }
 
-/// What is set, as a button that asks for another.
+/// A setting as a button that opens its prompt.
 fn ask(ui: &mut Ui, name: &str, now: &str, question: Question, answer: &str, cx: &mut Cx) {
     ui.label(RichText::new(name).color(cx.c.dim));
     let response = ui.button(now);

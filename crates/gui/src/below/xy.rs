@@ -1,4 +1,4 @@
-//! One signal against another over the time of the picture: older points fainter.
+//! One signal against another over the visible time: older points fainter.
 
 use crate::chart::{Axis, Chart};
 use crate::cx::Cx;

@@ -1,4 +1,4 @@
-//! A line of text that becomes an action.
+//! A text prompt for an action.
 
 use super::{Next, Over, modal};
 use crate::cx::Cx;
@@ -6,10 +6,10 @@ use egui::{Context, Key, RichText, TextEdit};
 use magscope_scope::Scope;
 use magscope_scope::command::Question;
 
-/// Characters a line takes. Nothing that is asked for is longer.
+/// Maximum length of the text, characters.
 pub const LONGEST: usize = 512;
 
-/// A line that is asked for.
+/// An open prompt.
 #[derive(Debug)]
 pub struct Asked {
     question: Question,
@@ -18,7 +18,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Asks, with the answer there is.
+    /// A prompt with the current value.
     pub fn new(question: Question, now: String) -> Self {
         Asked { question, text: now, wrong: None }
     }

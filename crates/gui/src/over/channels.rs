@@ -1,4 +1,4 @@
-//! The signals, to choose loadlines and how they stand on their axes.
+//! The list of signals, to select loadlines and their axis scaling.
 
 use super::{Next, Over, modal};
 use crate::cx::Cx;

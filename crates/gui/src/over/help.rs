@@ -1,4 +1,4 @@
-//! Help: what the mouse does, and every command with its keys.
+//! Help: mouse functions, and every command with its keys.
 
 use super::{Next, Over, modal};
 use crate::cx::Cx;
@@ -6,7 +6,7 @@ use egui::{Context, Grid, RichText, ScrollArea};
 use magscope_scope::command::COMMANDS;
 use magscope_scope::command::keys::KeyMap;
 
-/// What the mouse does on the time line.
+/// Mouse functions on the time line.
 const MOUSE: &[(&str, &str)] = &[
     ("wheel", "zoom to the pointer"),
     ("shift + wheel, sideways wheel", "earlier, later"),

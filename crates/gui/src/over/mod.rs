@@ -1,4 +1,4 @@
-//! What lies over the window: questions, the palette, help, channels, the file picker, trouble.
+//! Overlays: prompts, the palette, help, channels, the file picker, errors.
 
 mod ask;
 mod channels;
@@ -18,43 +18,43 @@ use magscope_scope::Scope;
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{Command, Question};
 
-/// What lies over the window.
+/// An overlay.
 #[derive(Debug)]
 pub enum Over {
-    /// A line of text is asked for.
+    /// A text prompt.
     Ask(Asked),
-    /// The commands, found by typing.
+    /// The command palette.
     Palette(Typed),
     /// Keys and commands.
     Help,
     /// The signals, to choose loadlines.
     Channels,
-    /// A file picker is asked for.
+    /// Request for a file picker.
     Pick(Pick),
-    /// One is open.
+    /// An open file picker.
     Picking(Picker),
-    /// Something went wrong.
+    /// An error.
     Trouble(Trouble),
 }
 
 impl Over {
-    /// Asks a question, with the answer there is.
+    /// A prompt with the current value.
     pub fn ask(question: Question, now: String) -> Self {
         Self::Ask(Asked::new(question, now))
     }
 }
 
-/// What came of a look at it.
+/// Result of drawing an overlay.
 pub enum Next {
-    /// It stays.
+    /// The overlay stays open.
     Stay(Over),
-    /// It is done with.
+    /// The overlay is closed.
     Gone,
-    /// A command was chosen, with what was typed behind it.
+    /// A command was chosen, with its argument.
     Run(&'static Command, String),
 }
 
-/// Draws what lies over the window, and takes its input.
+/// Draws the overlay and handles its input.
 pub fn show(
     ctx: &Context,
     over: Over,
@@ -74,7 +74,7 @@ pub fn show(
     }
 }
 
-/// A window in the middle that takes all input. Whether it is to be closed.
+/// A centred modal window. Returns true if it is to be closed.
 fn modal(ctx: &Context, name: &str, width: f32, add: impl FnOnce(&mut Ui)) -> bool {
     let area = Modal::default_area(Id::unique(name)).anchor(Align2::CENTER_TOP, [0.0, 90.0]);
     let response = Modal::new(Id::unique(name)).area(area).show(ctx, |ui| {

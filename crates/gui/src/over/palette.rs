@@ -1,4 +1,4 @@
-//! The command palette: every command, found by typing some of its letters.
+//! The command palette: commands matched by typed letters.
 
 use super::ask::LONGEST;
 use super::{Next, Over, modal};
@@ -7,7 +7,7 @@ use egui::{Align, Context, Key, Layout, RichText, ScrollArea, TextEdit};
 use magscope_scope::command::keys::KeyMap;
 use magscope_scope::command::{behind, find};
 
-/// What was typed, and which of what matches is chosen.
+/// The typed text, and the selected match.
 #[derive(Debug, Default)]
 pub struct Typed {
     text: String,

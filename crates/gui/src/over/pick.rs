@@ -1,5 +1,5 @@
-//! A file picker of our own: a path that can be typed, and what is in its directory. Recordings are directories, which the
-//! pickers of desktops do not show as things to open; and it works the same over a forwarded display.
+//! A file picker: an editable path and its directory list. Desktop pickers do not offer directories such as
+//! recordings for opening; this picker also works over a forwarded display.
 
 use super::{Next, Over, modal};
 use crate::cx::Cx;
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rows of a directory at most.
+/// Maximum number of entries.
 const MOST: usize = 2_000;
 
-/// What for.
+/// Purpose of a picker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// Recordings to open.
@@ -23,9 +23,9 @@ pub enum Pick {
     Compare,
     /// A file for the picture.
     Png,
-    /// The same, as vectors.
+    /// A vector file for the picture.
     Svg,
-    /// A file for what is selected.
+    /// A file for the selection.
     Export,
 }
 
@@ -50,12 +50,12 @@ impl Pick {
 pub struct Picker {
     what: Pick,
     path: String,
-    /// Recordings chosen: several are put on one time line.
+    /// Selected recordings; several share one time line.
     chosen: BTreeSet<PathBuf>,
-    /// What is in the directory: of the path, whether it can be entered, whether it is a recording.
+    /// The directory's entries: path, whether it is a directory, whether it is a recording.
     listed: Option<(PathBuf, Result<Vec<Entry>, String>)>,
     format: usize,
-    /// The path has the keyboard from the beginning.
+    /// True until the path has the initial focus.
     focused: bool,
 }
 
@@ -67,7 +67,7 @@ struct Entry {
 }
 
 impl Picker {
-    /// At home.
+    /// A picker that starts in the home directory.
     pub fn new(what: Pick, world: &dyn World) -> Self {
         let home = world.home();
         let path = match what {
@@ -89,7 +89,7 @@ impl Picker {
         }
     }
 
-    /// The directory whose entries are shown.
+    /// The listed directory.
     fn directory(&self) -> PathBuf {
         let path = PathBuf::from(&self.path);
         if path.is_dir() { path } else { path.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned) }
@@ -103,7 +103,7 @@ impl Picker {
         }
     }
 
-    /// What it comes to, where enough is chosen.
+    /// The resulting request, if the selection is complete.
     fn wish(&self, scope: &Scope, world: &dyn World) -> Option<Wish> {
         let path = PathBuf::from(self.path.trim());
         let mut dirs: Vec<PathBuf> = self.chosen.iter().cloned().collect();
@@ -113,7 +113,7 @@ impl Picker {
         match self.what {
             Pick::Open => (!dirs.is_empty()).then_some(Wish::Open(dirs)),
             Pick::Compare => (!dirs.is_empty()).then_some(Wish::Compare(dirs)),
-            // What the name says counts: `a.svg` is no PNG, whatever was asked for first.
+            // The extension determines the format: `a.svg` is never PNG.
             Pick::Png | Pick::Svg => match path.extension().and_then(|ending| ending.to_str()) {
                 Some("svg") => Some(Wish::Svg(path)),
                 Some("png") => Some(Wish::Png(path)),
@@ -129,7 +129,7 @@ impl Picker {
     }
 }
 
-/// What is selected: between the cursors, else what the picture shows.
+/// The selection: between the cursors, or else the visible time.
 fn selected(scope: &Scope) -> (u64, u64) {
     let frame = scope.frame();
     if let Some(cursors) = frame.cursors {
@@ -205,7 +205,7 @@ fn formats(ui: &mut egui::Ui, picker: &mut Picker, world: &dyn World) {
         for (n, format) in world.formats().iter().enumerate() {
             if ui.selectable_label(picker.format == n, format.name).on_hover_text(format.words).clicked() {
                 picker.format = n;
-                picker.focused = false; // the name is what comes next
+                picker.focused = false; // the file name comes next
                 let path = Path::new(&picker.path).with_extension(format.ending);
                 picker.path = path.display().to_string();
             }

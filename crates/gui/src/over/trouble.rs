@@ -1,4 +1,4 @@
-//! Something went wrong: what, why, and what to do.
+//! An error: the failure, its cause, and the remedy.
 
 use super::{Next, Over, modal};
 use crate::cx::Cx;

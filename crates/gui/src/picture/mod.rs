@@ -1,4 +1,4 @@
-//! The picture as a file: PNG from what the screen showed, SVG from the shapes it was made of.
+//! The picture as a file: PNG of the screen, SVG of the shapes.
 
 mod svg;
 

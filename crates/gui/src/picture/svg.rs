@@ -1,10 +1,10 @@
-//! The shapes of the last picture as SVG: words stay words, lines stay lines.
+//! The shapes of the last frame as SVG, with text and lines as such.
 
 use egui::epaint::{ClippedShape, Mesh, PathShape, RectShape, TextShape};
 use egui::{Color32, Context, FontFamily, Pos2, Rect, Shape, Stroke, TextureId};
 use std::fmt::Write as _;
 
-/// The picture of a context as it was drawn last. Dialogs and tips are left out.
+/// The last frame of a context, without dialogs and tool tips.
 pub fn svg(ctx: &Context) -> String {
     let area = ctx.content_rect();
     let mut out = String::new();
@@ -58,7 +58,7 @@ impl Writer {
             }
             Shape::Text(text) => self.text(text, clip),
             Shape::Mesh(mesh) => self.mesh(mesh, clip, ctx),
-            _ => {} // nothing of ours draws these
+            _ => {} // unused by this program
         }
     }
 
@@ -170,7 +170,7 @@ impl Writer {
         }
     }
 
-    /// Triangles of one colour each: that of their corners' mean. Those of one colour stand in one path.
+    /// Triangles in a single colour each, the mean of their corners. Triangles of equal colour share a path.
     fn mesh(&mut self, mesh: &Mesh, clip: Rect, ctx: &Context) {
         if mesh.texture_id != TextureId::default() {
             return self.textured(mesh, clip, ctx);
@@ -180,7 +180,7 @@ impl Writer {
         for corners in mesh.indices.chunks_exact(3) {
             let corner = |n: usize| corners.get(n).and_then(|at| mesh.vertices.get(*at as usize));
             let (Some(a), Some(b), Some(c)) = (corner(0), corner(1), corner(2)) else { continue };
-            // Soft edges are what the vectors' own smoothing is for.
+            // The SVG renderer antialiases edges itself.
             let strongest = [a, b, c].into_iter().max_by_key(|v| v.color.a()).map_or(a.color, |v| v.color);
             let clear = [a, b, c].iter().filter(|v| v.color.a() == 0).count();
             if clear >= 1 {
@@ -204,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// A picture in the picture, a rectangle a run of pixels of one colour.
+    /// A textured mesh, with one rectangle per run of equal pixels.
     fn textured(&mut self, mesh: &Mesh, clip: Rect, ctx: &Context) {
         let Some(image) = crate::cache::image(ctx, mesh.texture_id) else { return };
         let clip = self.clip(clip);
@@ -258,7 +258,7 @@ fn paint(fill: Color32, stroke: Stroke) -> String {
     words
 }
 
-/// A colour without its opacity, and that.
+/// A colour without its opacity, and the opacity.
 fn opaque(colour: Color32) -> Option<(String, f32)> {
     let [r, g, b, a] = colour.to_srgba_unmultiplied();
     (a > 0).then(|| (format!("#{r:02x}{g:02x}{b:02x}"), f32::from(a) / 255.0))

@@ -8,12 +8,12 @@ use magscope_core::Layer;
 use magscope_scope::format::{short_duration, utc_time};
 use magscope_scope::{Align, DIVISIONS, Detail, Frame};
 
-/// Width of a label, nearly.
+/// Approximate width of a label.
 const LABEL: f32 = 62.0;
 /// Height of the axis.
 pub const HEIGHT: f32 = 20.0;
 
-/// Draws what is behind everything: layers, divisions, the lines of the lanes, the wire.
+/// Draws the background: layers, divisions, lane lines, the wire.
 pub fn graticule(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
     painter.rect_filled(plot.area, 0.0, cx.c.back);
     for (lane, rect) in frame.lanes.iter().zip(plot.rows.rects()) {
@@ -52,7 +52,7 @@ pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
     for n in (0..DIVISIONS).step_by(every) {
         let x = plot.x(n as f64 / DIVISIONS as f64);
         painter.vline(x, plot.area.bottom()..=plot.area.bottom() + 4.0, Stroke::new(1.0, cx.c.dim));
-        // Where a cursor or the trigger has its letter, that goes before.
+        // Letters of cursors and the trigger have priority.
         if tags.iter().any(|tag| (x - 9.0..x + LABEL).contains(tag)) {
             continue;
         }
@@ -61,7 +61,7 @@ pub fn labels(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
     }
 }
 
-/// The instant at the left edge, in words; how many lines stand there; what is being read.
+/// Text for the left edge: the instant, the number of lines, and the reading progress.
 pub fn origin(frame: &Frame) -> String {
     let mut words = match frame.sweep.align {
         Align::Start => format!("{} journeys, each from its start", frame.sweep.lifelines.len()),

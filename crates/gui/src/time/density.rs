@@ -1,12 +1,13 @@
-//! The lanes from afar: one texture for all of them, a row a lane and a column a column of time.
+//! The zoomed-out lanes: one texture with a row per lane and a column per time column.
 //!
-//! Strong where much happened, warm where something was slow there: the one slow packet among a million is still seen.
+//! Intensity shows the number of events, and a warm hue shows slow ones: one slow packet among a million stays
+//! visible.
 
 use crate::colours::Colours;
 use egui::{Color32, ColorImage, Mesh, Rect, TextureHandle, TextureId, pos2};
 use magscope_scope::look::{Cell, Density, LaneRow};
 
-/// The picture of a density.
+/// The image of a density.
 pub fn image(density: &Density, c: &Colours) -> ColorImage {
     let columns = density.lanes.first().map_or(1, |row| row.cells.len()).max(1);
     let mut pixels = Vec::with_capacity(columns * density.lanes.len().max(1));
@@ -19,7 +20,7 @@ pub fn image(density: &Density, c: &Colours) -> ColorImage {
     ColorImage::new([columns, density.lanes.len().max(1)], pixels)
 }
 
-/// What is quick and what is slow in a lane.
+/// Typical and maximum latency of a lane.
 struct Pace {
     typical: f32,
     most: f32,
@@ -32,7 +33,7 @@ impl Pace {
         Pace { typical: logs().sum::<f32>() / n, most: logs().fold(f32::MIN, f32::max) }
     }
 
-    /// 0 typical or quicker, 1 the slowest; a lane where all is alike has no slow ones.
+    /// 0 for typical or faster, 1 for the slowest; a lane of uniform latency has no slow ones.
     fn part(&self, max_ns: u64) -> f32 {
         let range = (self.most - self.typical).max(1.5);
         (((max_ns.max(1) as f32).ln() - self.typical) / range).clamp(0.0, 1.0)
@@ -53,7 +54,7 @@ pub fn mesh(texture: &TextureHandle, rects: &[Rect]) -> Mesh {
     let mut mesh = Mesh::with_texture(TextureId::from(texture));
     let lanes = rects.len().max(1) as f32;
     for (n, rect) in rects.iter().enumerate() {
-        // The middle of a row of the texture, so that no neighbour shines through.
+        // Centre of a texture row, so that neighbouring rows do not blend in.
         let v = (n as f32 + 0.5) / lanes;
         let rect = rect.shrink2(egui::vec2(0.0, (rect.height() * 0.14).min(4.0)));
         mesh.add_rect_with_uv(rect, Rect::from_min_max(pos2(0.0, v), pos2(1.0, v)), Color32::WHITE);

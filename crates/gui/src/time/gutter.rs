@@ -1,4 +1,4 @@
-//! Beside the lanes: whose they are, what they are called, what was measured there.
+//! Labels next to the lanes: host, hop, and measurements.
 
 use super::plot::Plot;
 use crate::cx::Cx;
@@ -69,7 +69,7 @@ fn own(ui: &Ui, place: Rect, probe: &Probe, legible: bool, cx: &Cx) {
     response.on_hover_text_at_pointer(words);
 }
 
-/// How a hop is served and what is measured there, in words.
+/// Tool tip of a lane: its service and measurements.
 fn about(lane: &Lane) -> String {
     let served = match &lane.service {
         Service::Served { backend, point, note } if note.is_empty() => format!("{backend} {point}"),
@@ -102,7 +102,7 @@ fn wire(painter: &egui::Painter, place: Rect, frame: &Frame, cx: &Cx) {
     text::put(painter, at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
 }
 
-/// Whose lanes these are: a bar and a name from below to above.
+/// Hosts of the lanes: a bar and a vertical name.
 fn hosts(painter: &egui::Painter, plot: &Plot, left: f32, frame: &Frame, cx: &Cx) {
     let Some(wire) = plot.rows.wire() else { return };
     let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);

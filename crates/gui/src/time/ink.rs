@@ -1,27 +1,27 @@
-//! Many lines as one mesh: a quad a stretch, and never a shape a line.
+//! Batches many lines into one mesh: one quad per segment.
 
 use egui::{Color32, Mesh, Pos2, Rect, pos2};
 
-/// Lines that become one mesh. What lies outside is cut off, so that no number is larger than a screen.
+/// Lines of one mesh, clipped to bound their coordinates.
 pub struct Ink {
     mesh: Mesh,
     area: Rect,
-    /// Soft edges: twice the corners, for few lines only.
+    /// Antialiased edges: twice the vertices, for few lines only.
     soft: bool,
 }
 
 impl Ink {
-    /// Inside `area`.
+    /// Clips to `area`.
     pub fn new(area: Rect, soft: bool) -> Self {
         Ink { mesh: Mesh::default(), area: area.expand(2.0), soft }
     }
 
-    /// What was drawn.
+    /// The finished mesh.
     pub fn mesh(self) -> Mesh {
         self.mesh
     }
 
-    /// A line so wide.
+    /// A line of this width.
     pub fn line(&mut self, from: Pos2, to: Pos2, width: f32, colour: Color32) {
         let Some((from, to)) = cut(from, to, self.area) else { return };
         let along = to - from;
@@ -59,13 +59,13 @@ impl Ink {
         }
     }
 
-    /// A cross with this middle.
+    /// A cross at this centre.
     pub fn cross(&mut self, at: Pos2, half: f32, width: f32, colour: Color32) {
         self.line(pos2(at.x - half, at.y - half), pos2(at.x + half, at.y + half), width, colour);
         self.line(pos2(at.x - half, at.y + half), pos2(at.x + half, at.y - half), width, colour);
     }
 
-    /// A diamond with this middle.
+    /// A diamond at this centre.
     pub fn diamond(&mut self, at: Pos2, half: f32, colour: Color32) {
         if !self.area.expand(half).contains(at) {
             return;
@@ -93,8 +93,8 @@ impl Ink {
     }
 }
 
-/// What of a line lies between the left and the right edge of an area; `None` where nothing does. Heights are the
-/// lanes' and so are inside.
+/// The part of a line between the left and right edge of an area; `None` if empty. Vertical positions are those
+/// of lanes and therefore inside.
 fn cut(from: Pos2, to: Pos2, area: Rect) -> Option<(Pos2, Pos2)> {
     if !(from.x.is_finite() && to.x.is_finite() && from.y.is_finite() && to.y.is_finite()) {
         return None;
@@ -103,7 +103,7 @@ fn cut(from: Pos2, to: Pos2, area: Rect) -> Option<(Pos2, Pos2)> {
     if from.x.max(to.x) < left || from.x.min(to.x) > right {
         return None;
     }
-    // In f64: a line of ten years on a picture of a microsecond.
+    // In f64: a line may span ten years in a picture of a microsecond.
     let at = |x: f32| {
         let part = (f64::from(x) - f64::from(from.x)) / (f64::from(to.x) - f64::from(from.x));
         pos2(x, (f64::from(from.y) + part * (f64::from(to.y) - f64::from(from.y))) as f32)

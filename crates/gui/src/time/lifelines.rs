@@ -1,4 +1,4 @@
-//! Lifelines: every journey a line through the lanes, time to the right. All of them are one mesh.
+//! Lifelines: every journey is a line through the lanes, time to the right; all in one mesh.
 
 use super::ink::Ink;
 use super::plot::Plot;
@@ -8,23 +8,23 @@ use egui::{Color32, Mesh, Pos2, pos2};
 use magscope_core::{Direction, Hop};
 use magscope_scope::{Frame, Lifeline};
 
-/// Up to so many have soft edges; more of them look the same without.
+/// Maximum number of antialiased lines; above it the difference is invisible.
 const SOFT: usize = 600;
-/// Up to so many have a point at every event, where there is room.
+/// Maximum number of lines with a point at every event.
 const POINTS: usize = 120;
-/// Two events closer than this, points, are one corner.
+/// Events closer than this, points, share a vertex.
 const CORNER: f32 = 0.4;
 
-/// What gives lines their colours.
+/// Colours of lines.
 pub struct Inks<'c> {
     c: &'c Colours,
     tint: Tint,
-    /// The quickest and the slowest of them, in logarithms.
+    /// Logarithms of the lowest and the highest latency.
     pace: (f32, f32),
 }
 
 impl<'c> Inks<'c> {
-    /// For these lines.
+    /// Colours for these lines.
     pub fn new(c: &'c Colours, tint: Tint, lines: &[Lifeline]) -> Self {
         let logs = || lines.iter().map(|line| (line.total_ns().max(1) as f32).ln());
         let pace = (logs().fold(f32::MAX, f32::min), logs().fold(f32::MIN, f32::max));
@@ -41,7 +41,7 @@ impl<'c> Inks<'c> {
             Tint::Latency => {
                 let (least, most) = self.pace;
                 let log = (line.total_ns().max(1) as f32).ln();
-                // The upper half of the way tells: most journeys are alike.
+                // Only the upper half of the scale is coloured: most journeys are alike.
                 let part = (log - least) / (most - least).max(0.7);
                 self.c.line.lerp_to_gamma(self.c.slow, ((part - 0.35) / 0.65).clamp(0.0, 1.0))
             }
@@ -64,7 +64,7 @@ impl<'c> Inks<'c> {
     }
 }
 
-/// The mesh of all lifelines but the one that stands out.
+/// The mesh of all lifelines except the highlighted one.
 pub fn crowd<'a>(
     plot: &Plot,
     frame: &Frame,
@@ -91,7 +91,7 @@ pub fn crowd<'a>(
     ink.mesh()
 }
 
-/// The mesh of one lifeline that stands out, each of its events marked.
+/// The mesh of the highlighted lifeline, with a mark for each event.
 pub fn single(plot: &Plot, frame: &Frame, line: &Lifeline, colour: Color32, c: &Colours) -> Mesh {
     let mut ink = Ink::new(plot.area, true);
     trace(&mut ink, plot, frame, line, 4.5, c.back.gamma_multiply(0.85));
@@ -105,7 +105,7 @@ pub fn single(plot: &Plot, frame: &Frame, line: &Lifeline, colour: Color32, c: &
     ink.mesh()
 }
 
-/// A red cross where a journey ended badly.
+/// A red cross at the end of a failed journey.
 fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours) {
     if let Some((_, at)) = plot.way(frame, line).last() {
         ink.cross(at, 5.0, 2.0, c.bad);
@@ -115,7 +115,7 @@ fn cross(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, c: &Colours
 fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32, colour: Color32) {
     let mut way = plot.way(frame, line);
     let Some((mut below, mut from)) = way.next() else { return };
-    // Events at one place of the screen are one upright stroke and not many.
+    // Events at one pixel form a single vertical stroke.
     let mut stroke: Option<Pos2> = None;
     for (above, to) in way {
         let crosses = below == Direction::Tx && above == Direction::Rx;
@@ -138,7 +138,7 @@ fn trace(ink: &mut Ink, plot: &Plot, frame: &Frame, line: &Lifeline, width: f32,
     }
 }
 
-/// A stretch between two hops. Over the wire it opens as far as the clocks are unsure; where nothing is known there is none.
+/// A segment between two hops. On the wire its width shows the clock bound; without a bound there is none.
 fn step(
     ink: &mut Ink,
     plot: &Plot,
@@ -155,7 +155,7 @@ fn step(
     let Some(wire) = plot.rows.wire() else { return ink.line(from, to, width, colour) };
     let half = (half_width_ns as f64 / frame.sweep.timebase.span_ns() as f64) as f32 * plot.area.width();
     if half >= 1.0 {
-        // Anywhere on the upper edge of the wedge can be true.
+        // Any arrival on the upper edge of the wedge is possible.
         let (foot, top) = (pos2(from.x, wire.max), pos2(to.x, wire.min));
         let (left, right) = (pos2(top.x - half, top.y), pos2(top.x + half, top.y));
         ink.triangle([foot, left, right], colour.gamma_multiply(0.22));
@@ -168,7 +168,7 @@ fn step(
     }
 }
 
-/// The lifeline nearest to a place of the window, not farther than `within` points.
+/// The lifeline nearest to a position, within `within` points.
 pub fn nearest<'a>(plot: &Plot, frame: &'a Frame, at: Pos2, within: f32) -> Option<&'a Lifeline> {
     let mut best: Option<(f32, &Lifeline)> = None;
     for line in &frame.sweep.lifelines {
@@ -195,7 +195,7 @@ fn distance(at: Pos2, from: Pos2, to: Pos2) -> f32 {
     (since - along * part).length()
 }
 
-/// The hop whose mark is nearest to a height.
+/// The hop nearest to a height.
 pub fn hop_at(plot: &Plot, frame: &Frame, y: f32) -> Option<Hop> {
     frame.lanes.get(plot.rows.at(y)?)?.hop()
 }
@@ -212,7 +212,7 @@ mod tests {
     use magscope_scope::{Action, Options, Scope};
     use std::time::Duration;
 
-    /// A picture of two hosts of whose clocks the first pair says something, with all journeys known that far across the wire.
+    /// A picture of two hosts with a known first clock pair; all journeys have this certainty across the wire.
     fn scope(across: Across) -> Scope {
         let mut world = Generator::new(GeneratorOptions {
             events: 3_000,

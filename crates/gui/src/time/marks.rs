@@ -1,4 +1,4 @@
-//! Marks over the picture: single events, the slowest journeys, the trigger, cursors, and what is being selected.
+//! Marks on the picture: point events, slowest journeys, trigger, cursors, and the selection.
 
 use super::ink::Ink;
 use super::plot::Plot;
@@ -10,7 +10,7 @@ use magscope_scope::format::{duration, rate, short_duration};
 use magscope_scope::look::{CursorReading, Exemplar, HitPoint, Hits, Point, PointKind};
 use magscope_scope::{CursorId, Frame, Place, ProbeId};
 
-/// Hits are drawn one by one where there are no more than one in so many points of the width.
+/// Minimum mean distance of individually drawn hits, points.
 const APART: f32 = 5.0;
 
 /// Height of the rail above the lanes.
@@ -39,7 +39,7 @@ pub fn points(painter: &Painter, plot: &Plot, points: &[Point], cx: &Cx) {
     painter.add(ink.mesh());
 }
 
-/// A hop's line; what has no lane of its own stands at its neighbour's.
+/// Vertical position of a hop; one without a lane uses its neighbour's.
 fn place(plot: &Plot, hop: Hop) -> Option<f32> {
     let beside = match hop {
         Hop::TcpRetransmit => Hop::TcpXmit,
@@ -50,7 +50,7 @@ fn place(plot: &Plot, hop: Hop) -> Option<f32> {
     plot.rows.middle(beside)
 }
 
-/// What a point says when one points at it.
+/// Tool tip of a point.
 pub fn point_words(frame: &Frame, point: &Point) -> String {
     match point.kind {
         PointKind::Drop { node, reason } => {
@@ -63,7 +63,7 @@ pub fn point_words(frame: &Frame, point: &Point) -> String {
     }
 }
 
-/// The mesh of the hits of custom probes: each of them where they are few, else how many there were, upwards from the lane's foot.
+/// The mesh of custom-probe hits: individual marks if few, else bars of counts from the lane's bottom.
 pub fn hits(plot: &Plot, frame: &Frame, hits: &Hits, cx: &Cx) -> Mesh {
     let mut ink = Ink::new(plot.area, true);
     let one_by_one = !hits.points.is_empty() && hits.points.len() as f32 <= plot.area.width() / APART;
@@ -100,14 +100,14 @@ fn place_of(plot: &Plot, point: &HitPoint) -> Option<Pos2> {
     Some(pos2(plot.x(point.x), plot.rows.line(Place::Probe(point.probe))?))
 }
 
-/// The hit that is pointed at.
+/// The hit at a position.
 pub fn hit_at<'h>(plot: &Plot, hits: &'h Hits, at: Pos2) -> Option<&'h HitPoint> {
     let off = |point: &HitPoint| place_of(plot, point).map(|place| place.distance(at));
     let near = hits.points.iter().filter_map(|point| Some((off(point)?, point)));
     near.filter(|(off, _)| *off <= 6.0).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
 }
 
-/// What a hit says when one points at it: which probe, what it read, who ran.
+/// Tool tip of a hit: probe, values, process.
 pub fn hit_words(frame: &Frame, point: &HitPoint) -> String {
     let Some(probe) = frame.probe(point.probe) else { return String::new() };
     let mut words = format!("{}: {}", probe.name, probe.place());
@@ -120,7 +120,7 @@ pub fn hit_words(frame: &Frame, point: &HitPoint) -> String {
     format!("{words}\nCPU {}{who}{journey}", point.hit.cpu)
 }
 
-/// Draws the rail of the slowest journeys: the slower, the larger and warmer. Returns the one that is pointed at.
+/// Draws the rail of the slowest journeys: slower ones larger and warmer. Returns the one under the pointer.
 pub fn exemplars(
     painter: &Painter,
     plot: &Plot,
@@ -162,7 +162,7 @@ pub fn trigger(painter: &Painter, plot: &Plot, frame: &Frame, cx: &Cx) {
     tag(painter, pos2(x, plot.area.bottom() + 8.0), "T", cx.c.accent, cx);
 }
 
-/// Draws cursors and what they say.
+/// Draws cursors and their readout.
 pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &Cx) {
     let (a, b) = (plot.x(cursors.a.clamp(-0.01, 1.01)), plot.x(cursors.b.clamp(-0.01, 1.01)));
     let between = Rect::from_x_y_ranges(Rangef::new(a.min(b), a.max(b)), plot.area.y_range());
@@ -178,7 +178,7 @@ pub fn cursors(painter: &Painter, plot: &Plot, cursors: CursorReading, cx: &Cx) 
     }
 }
 
-/// What the cursors say: the time between them, its inverse, and how sure that is.
+/// Cursor readout: the time difference, its inverse, and its bound.
 pub fn readout(cursors: CursorReading) -> String {
     let sign = if cursors.delta_ns < 0 { "−" } else { "" };
     let mut words = format!("A→B {sign}{}", duration(cursors.delta_ns.unsigned_abs()).trim());
@@ -191,7 +191,7 @@ pub fn readout(cursors: CursorReading) -> String {
     }
 }
 
-/// Draws the stretch that is being selected.
+/// Draws the current selection.
 pub fn selection(ui: &Ui, plot: &Plot, from: f64, to: f64, span_ns: u64, cx: &Cx) {
     let (left, right) = (plot.x(from.min(to)), plot.x(from.max(to)));
     let rect = Rect::from_x_y_ranges(left..=right, plot.area.y_range()).intersect(plot.area);

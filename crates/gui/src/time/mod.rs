@@ -1,7 +1,8 @@
 //! The time line: lanes of sender, wire and receiver, and the journeys through them.
 //!
-//! Drawn in one of three ways, by how much there is: a texture of the tiles, or lifelines as one mesh; and over either the
-//! slowest, which can be clicked at every zoom. Both are kept until the scope, the place or the colours change.
+//! Depending on the amount of data, the picture is a density texture or lifelines in one mesh. The slowest
+//! journeys are drawn on top and can be clicked at every zoom. Both are cached until the scope, the area or the
+//! colours change.
 
 mod axis;
 mod density;
@@ -31,23 +32,23 @@ pub use gutter::{FIGURES, NAMES};
 pub use ink::Ink;
 pub use marks::colour_of;
 
-/// Height of the line of words above the lanes.
+/// Height of the title line.
 const TITLE: f32 = 20.0;
-/// A mouse may be off by so many points.
+/// Tolerance of a click, points.
 const FINGER: f32 = 8.0;
-/// The slowest that are drawn over a density.
+/// Maximum number of slowest journeys over a density.
 const OVER_DENSITY: usize = 24;
 
-/// The time line, and what the mouse is doing on it.
+/// The time line and its pointer state.
 #[derive(Debug, Default)]
 pub struct Timeline {
     pointer: Pointer,
-    /// Where the picture was drawn last.
+    /// Area of the last frame.
     pub area: Option<Rect>,
 }
 
 impl Timeline {
-    /// Draws it over all of `ui`.
+    /// Draws the time line over all of `ui`.
     pub fn show(&mut self, ui: &mut Ui, frame: &Frame, cx: &mut Cx) {
         let all = ui.available_rect_before_wrap();
         let figures = if all.width() > 820.0 { gutter::FIGURES } else { 8.0 };
@@ -93,7 +94,7 @@ impl Timeline {
         }
     }
 
-    /// What happened: density or lifelines, the slowest, marks. Returns the journey that is pointed at.
+    /// Draws density or lifelines, the slowest, and marks. Returns the journey under the pointer.
     fn picture(
         &self,
         ui: &Ui,
@@ -185,13 +186,13 @@ impl Timeline {
     }
 }
 
-/// What the mouse points at.
+/// The object under the pointer.
 #[derive(Clone, Debug)]
 enum Hovered {
     Line(u64),
     Exemplar(Exemplar),
     Point(String),
-    /// A hit of a custom probe, in words, and the journey whose bytes it saw.
+    /// A custom-probe hit as text, and the journey whose bytes it saw.
     Hit(String, Option<u64>),
 }
 

@@ -1,13 +1,13 @@
-//! A picture's place: where instants and lanes are on the window.
+//! Mapping of instants and lanes to the window.
 
 use super::rows::Rows;
 use egui::{Pos2, Rect, pos2};
 use magscope_core::{Direction, Hop};
 use magscope_scope::{Frame, Lifeline, Place};
 
-/// Where instants and lanes are on the window.
+/// Mapping of instants and lanes to the window.
 pub struct Plot<'p> {
-    /// The lanes and their lines, without names and axis.
+    /// Area of the lanes, without names and axis.
     pub area: Rect,
     /// The lanes.
     pub rows: &'p Rows,
@@ -30,14 +30,14 @@ impl Plot<'_> {
         frame.sweep.origin_ns.saturating_add_signed(since as i64)
     }
 
-    /// Where a journey's events are, in path order, with the custom probes that saw its bytes, and which way it goes there. The
-    /// driver's return stands beside the way and is not among them.
+    /// Positions of a journey's events in path order, including custom probes, with directions. The driver's
+    /// return is not on the path and is left out.
     pub fn way<'a>(
         &'a self,
         frame: &'a Frame,
         line: &'a Lifeline,
     ) -> impl Iterator<Item = (Direction, Pos2)> + 'a {
-        // Without custom probes, which is nearly always, no list is made.
+        // The common case without custom probes needs no list.
         let stops = (!frame.probes().is_empty()).then(|| frame.stops(line));
         let marks = if stops.is_none() { usize::MAX } else { 0 };
         let marks = line.marks().take(marks).map(|mark| (Place::Hop(mark.hop), mark.time_ns));

@@ -1,26 +1,26 @@
-//! The mouse over the picture: what it points at, and what its buttons and its wheel ask for.
+//! Pointer input over the picture: hover, buttons and wheel.
 
 use super::plot::Plot;
 use crate::cx::Cx;
 use egui::{Modifiers, PointerButton, Response, Ui};
 use magscope_scope::{Action, CursorId, Frame, Over};
 
-/// So much of the wheel is a step of the timebase, points.
+/// Wheel movement per timebase step, points.
 const STEP: f32 = 50.0;
-/// Drawn over by less than this, points, it is a click.
+/// Minimum length of a drag, points; less is a click.
 const LEAST_DRAG: f32 = 4.0;
 
-/// What the mouse is doing.
+/// State of the pointer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pointer {
-    /// A selection under way: where it began and where it is, parts of the axis.
+    /// The current selection: start and end as fractions of the axis.
     pub drag: Option<(f64, f64)>,
-    /// Of the wheel, what is no whole step yet.
+    /// Wheel movement below a full step.
     wheel: f32,
 }
 
 impl Pointer {
-    /// Turns what the mouse did over the plot into requests.
+    /// Turns pointer input over the plot into requests.
     pub fn read(&mut self, ui: &Ui, plot: &Plot, response: &Response, frame: &Frame, cx: &mut Cx) {
         self.wheel(ui, plot, response, cx);
         self.drags(ui, plot, response, frame, cx);

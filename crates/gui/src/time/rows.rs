@@ -1,15 +1,15 @@
-//! Where the lanes stand: the receiver's hops above, the wire, the sender's below.
+//! Vertical layout of the lanes: the receiver's hops above, the wire, the sender's below.
 
 use egui::{Rangef, Rect, pos2};
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
 use magscope_scope::{Lane, Place, ProbeId};
 
-/// A lane that nothing is measured at is this much lower.
+/// Relative height of an unserved lane.
 const UNSERVED: f32 = 0.55;
-/// Words need so much height.
+/// Minimum height of text.
 const LETTERS: f32 = 12.5;
-/// The wire is this much higher.
+/// Relative height of the wire.
 const WIRE: f32 = 1.7;
 
 /// The lanes of a picture.
@@ -17,7 +17,7 @@ const WIRE: f32 = 1.7;
 pub struct Rows {
     rects: Vec<Rect>,
     middles: [Option<f32>; PATH_HOPS],
-    /// Custom probes that have a lane.
+    /// Custom probes with a lane.
     probes: Vec<(ProbeId, f32)>,
     wire: Option<Rangef>,
 }
@@ -52,17 +52,17 @@ impl Rows {
         rows
     }
 
-    /// Each lane's place, in the order of the lanes.
+    /// Areas of the lanes, in lane order.
     pub fn rects(&self) -> &[Rect] {
         &self.rects
     }
 
-    /// The line of a hop.
+    /// Vertical position of a hop.
     pub fn middle(&self, hop: Hop) -> Option<f32> {
         self.middles.get(hop.path_index()?).copied().flatten()
     }
 
-    /// The line of a place; `None` for the wire, and for what has no lane.
+    /// Vertical position of a place; `None` for the wire and without a lane.
     pub fn line(&self, place: Place) -> Option<f32> {
         match place {
             Place::Hop(hop) => self.middle(hop),
@@ -73,12 +73,12 @@ impl Rows {
         }
     }
 
-    /// From where to where the wire is.
+    /// Vertical range of the wire.
     pub fn wire(&self) -> Option<Rangef> {
         self.wire
     }
 
-    /// Which lanes have room for words: where they are low only some, and first those at which something is measured.
+    /// Lanes with room for text. In a low picture only some have it, served ones first.
     pub fn legible(&self, lanes: &[Lane]) -> Vec<bool> {
         let mut taken: Vec<f32> = Vec::new();
         let mut legible = vec![false; self.rects.len()];

@@ -1,4 +1,4 @@
-//! What stands beside the mouse: the value, at once.
+//! The tool tip at the pointer.
 
 use super::Hovered;
 use super::lifelines::hop_at;
@@ -10,7 +10,7 @@ use magscope_scope::look::Density;
 use magscope_scope::{Align, Detail, Frame, Lifeline};
 use std::fmt::Write as _;
 
-/// The words, if there is something to say.
+/// Text of the tool tip, if any.
 pub fn words(
     plot: &Plot,
     frame: &Frame,
@@ -55,7 +55,7 @@ fn journey(frame: &Frame, line: &Lifeline) -> String {
     words
 }
 
-/// What happened at a hop in a column, where there are no lines.
+/// Events at a hop in a density column.
 fn cell(plot: &Plot, frame: &Frame, density: &Density, at: Pos2) -> Option<String> {
     if frame.detail == Detail::Lifelines || frame.view.align != Align::Time {
         return None;

@@ -1,5 +1,5 @@
-//! A window without a window, with something in it, and ways to touch it.
-#![allow(dead_code)] // each test file uses its part
+//! A window's logic without a window, with content and input helpers.
+#![allow(dead_code)] // each test file uses a part
 
 #[path = "../../../tui/tests/made_up/mod.rs"]
 pub mod made_up;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub const SECOND: u64 = 1_000_000_000;
 
-/// A world with nothing in it but one directory that is a recording.
+/// A world with a single directory that is a recording.
 pub struct Nowhere;
 
 impl World for Nowhere {
@@ -60,7 +60,7 @@ fn trouble(what: &str) -> Trouble {
     Trouble { what: what.to_owned(), why: "there is nothing".to_owned(), next: "go on".to_owned() }
 }
 
-/// The front, its scope, and what it wished for.
+/// The front, its scope, and its requests.
 pub struct Bench {
     pub front: Front,
     pub scope: Scope,
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-/// A window of this size, drawn with arithmetic alone.
+/// A window of this size with software rendering.
 pub fn window(scope: Scope, chosen: Chosen, size: [f32; 2]) -> Harness<'static, Bench> {
     let front = Front::new(chosen, KeyMap::built_in());
     let bench = Bench { front, scope, wishes: Vec::new() };
@@ -96,13 +96,14 @@ pub fn chosen(light: Light) -> Chosen {
     Chosen { light, ..Chosen::default() }
 }
 
-/// Compares a picture with the one that is kept. Every machine makes the same triangles; what may differ is the last bit of a sum.
+/// Compares a picture with its snapshot. All machines make the same triangles; only the last bit of a sum may
+/// differ.
 pub fn picture(harness: &mut Harness<'_, Bench>, name: &str, results: &mut SnapshotResults) {
     let options = SnapshotOptions::new().threshold(0.6).max_failed_pixels(40).output_path("tests/pictures");
     results.add(harness.try_snapshot_options(name, &options));
 }
 
-/// Three seconds of traffic on one host, live.
+/// Three seconds of live traffic on one host.
 pub fn busy() -> Scope {
     let mut scope = Scope::new(info(), Options::default());
     let mut world = MadeUp::new(400.0);
@@ -121,8 +122,8 @@ pub fn busy() -> Scope {
     scope
 }
 
-/// The same with three probes of a person's own: one that sees the bytes of every packet behind the driver, one that reads how
-/// much of a ring is free, and one that has no place among the hops.
+/// The same with three custom probes: one sees the bytes of every packet above the driver, one reads the free
+/// entries of a ring, one has no hop.
 pub fn probed() -> Scope {
     let probes = [
         "kprobe:tcp_rcv_established name=into after=dev.recv len=skb->len",
@@ -165,7 +166,7 @@ pub fn probed() -> Scope {
     scope
 }
 
-/// A recording of two hosts whose clocks are bounded by 18 µs, all of it surveyed, and read where the picture stands.
+/// A completely surveyed recording of two hosts with an 18 µs clock bound, with the visible part loaded.
 pub fn two_hosts() -> Scope {
     two_hosts_after(&[])
 }
@@ -212,7 +213,7 @@ pub fn two_hosts_after(actions: &[Action]) -> Scope {
     scope
 }
 
-/// Reads what the scope wants to see.
+/// Loads the window that the scope requests.
 pub fn fill(scope: &mut Scope, all: &[magscope_core::Journey]) {
     if let Some(window) = scope.wants() {
         let inside = |j: &&magscope_core::Journey| {
@@ -224,7 +225,7 @@ pub fn fill(scope: &mut Scope, all: &[magscope_core::Journey]) {
     }
 }
 
-/// Forty seconds of what the kernel added up of the same traffic; events came as well in the first `with_events` of them.
+/// Forty seconds of the kernel's sums of the same traffic; events too in the first `with_events` seconds.
 pub fn summed(with_events: u64) -> Scope {
     let mut scope = Scope::new(info(), Options::default());
     let mut world = MadeUp::new(400.0);

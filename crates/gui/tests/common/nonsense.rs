@@ -1,4 +1,4 @@
-//! Recordings in which some numbers have nothing to do with the truth, as a damaged or a hostile one may have.
+//! Recordings with some false numbers, as in a damaged or hostile recording.
 
 use magscope_core::node::NodeInfo;
 use magscope_core::{Batch, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const TENTH_NS: u64 = 100_000_000;
 
-/// Numbers below `n` that look random and are the same every time (xorshift).
+/// Reproducible pseudo-random numbers below `n` (xorshift).
 pub fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |n| {
@@ -18,7 +18,7 @@ pub fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// One field of some events has nothing to do with the truth.
+/// Falsifies one field of some events.
 fn spoil(events: &mut [Event], dice: &mut impl FnMut(u64) -> u64) {
     for event in events {
         let wild = match dice(4) {
@@ -46,7 +46,7 @@ fn spoil(events: &mut [Event], dice: &mut impl FnMut(u64) -> u64) {
     }
 }
 
-/// Writes one of three tenths of a second, another one for every seed, of what `until` makes of each tenth.
+/// Writes a recording of three tenths of a second per seed; `until` makes each tenth.
 pub fn record(path: &Path, info: &NodeInfo, seed: u64, mut until: impl FnMut(u64) -> Batch) {
     let mut dice = dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut recorder = Recorder::create(path, info, RecordOptions::default()).expect("a place");
@@ -59,7 +59,7 @@ pub fn record(path: &Path, info: &NodeInfo, seed: u64, mut until: impl FnMut(u64
     recorder.close().expect("it is written");
 }
 
-/// What stands beside the events.
+/// Adds false losses, clock samples and other rows.
 fn beside(batch: &mut Batch, dice: &mut impl FnMut(u64) -> u64) {
     let (from_ns, to_ns, count) = (dice(u64::MAX), dice(u64::MAX), dice(u64::MAX));
     let cause = LossCause::ALL[dice(LossCause::ALL.len() as u64) as usize];

@@ -1,5 +1,5 @@
-//! Draws egui's triangles into an image with arithmetic alone: the same picture on every machine, with no display, no driver
-//! and no adapter.
+//! Software rasteriser for egui's triangles: the same picture on every machine, without display, driver or
+//! adapter.
 
 use egui::epaint::{ImageData, Primitive, Vertex};
 use egui::{Color32, FullOutput, Rect, TextureFilter, TextureId, TexturesDelta};
@@ -88,7 +88,7 @@ impl TestRenderer for Raster {
     }
 }
 
-/// Egui blends premultiplied colours as they are, without going to linear light.
+/// Egui blends premultiplied colours directly, without conversion to linear light.
 fn triangle(
     canvas: &mut [[f32; 4]],
     width: u32,
@@ -120,7 +120,7 @@ fn triangle(
             let w0 = ((b.x - px) * (c.y - py) - (b.y - py) * (c.x - px)) / area;
             let w1 = ((c.x - px) * (a.y - py) - (c.y - py) * (a.x - px)) / area;
             let w2 = 1.0 - w0 - w1;
-            // A pixel on a shared edge belongs to one triangle: the one whose edge goes the right way round.
+            // A pixel on a shared edge belongs to one triangle, by the direction of the edge.
             let owns = |w: f32, from: egui::Pos2, to: egui::Pos2| {
                 let along = if area > 0.0 { to - from } else { from - to };
                 w > 0.0 || (w == 0.0 && (along.y > 0.0 || (along.y == 0.0 && along.x < 0.0)))
