@@ -1,4 +1,4 @@
-//! What a frame costs: the promise is at most 5 ms at 200 × 60.
+//! Cost of a frame: the target is at most 5 ms at 200 × 60.
 
 #[path = "../tests/made_up/mod.rs"]
 mod made_up;
@@ -20,7 +20,7 @@ const AREA: Rect = Rect::new(0, 0, 200, 60);
 /// Events of the large scope.
 const EVENTS: u64 = 10_000_000;
 
-/// A scope with so many events in it.
+/// A scope with this many events.
 fn with_events(events: u64, requests_per_s: f64) -> Scope {
     let mut scope = Scope::new(made_up::info(), Options::default());
     let mut world = made_up::World::new(requests_per_s);
@@ -32,14 +32,15 @@ fn with_events(events: u64, requests_per_s: f64) -> Scope {
     scope
 }
 
-/// A scope with so many flows of a datagram each.
+/// A scope with this many flows of a datagram each.
 fn with_flows(flows: u64) -> Scope {
     let mut scope = Scope::new(made_up::info(), Options::default());
     (0..flows).step_by(1000).for_each(|first| scope.ingest(&made_up::storm::flows(first..first + 1000)));
     scope
 }
 
-/// A scope with so many events and three custom probes: a hit a packet, 2,500 a second of a value, some of a place without one.
+/// A scope with events and three custom probes: one hit per packet, 2,500 hits a second with a value, and some
+/// without a hop.
 fn with_probes(events: u64, requests_per_s: f64) -> Scope {
     let mut scope = Scope::new(made_up::probed(), Options::default());
     let mut world = made_up::World::probed(requests_per_s);
@@ -51,7 +52,7 @@ fn with_probes(events: u64, requests_per_s: f64) -> Scope {
     scope
 }
 
-/// Every view, with every cell made and turned into bytes.
+/// Every view, including the conversion of every cell to bytes.
 fn frame(c: &mut Criterion) {
     let views: &[(&str, &[Action])] = &[
         ("scope, near", &[Action::SetTimebase(1_000_000)]),
@@ -99,8 +100,8 @@ fn measure(c: &mut Criterion, name: &str, mut scope: Scope, views: &[(&str, &[Ac
         };
         group.bench_function(*name, |b| {
             b.iter(|| {
-                // The empty frame between makes every cell differ, so that all bytes are made as well: what is
-                // measured is the worst a frame can cost, and the empty one on top.
+                // An empty frame in between makes every cell differ, so that all bytes are generated. The
+                // result is the worst case of a frame plus an empty one.
                 let full = terminal.draw(|f| front.draw(black_box(&scope), f.buffer_mut(), AREA)).is_ok();
                 black_box(full && terminal.draw(|_| ()).is_ok())
             });
@@ -135,7 +136,7 @@ fn thread_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Counts bytes and forgets them.
+/// Counts and discards bytes.
 struct Counted<'a>(&'a Cell<u64>);
 
 impl Write for Counted<'_> {

@@ -1,4 +1,4 @@
-//! The screen without a kernel: a made-up client and server, to look at.
+//! A demo of the screen without a kernel: generated traffic of a client and a server.
 //!
 //! `cargo run -p magscope-tui --example demo_screen`
 
@@ -10,7 +10,7 @@ use magscope_scope::{Options, Overhead, Scope};
 use magscope_tui::{Pump, run};
 use std::time::{Duration, Instant};
 
-/// Makes events as time goes by.
+/// Generates events in real time.
 struct MadeUp {
     world: made_up::World,
     began: Instant,

@@ -1,8 +1,8 @@
-//! The picture in ASCII, for terminals that have no more: a translation of the finished cells, so that no panel has to know.
+//! ASCII output for limited terminals: translates the finished cells, so that panels need no special case.
 
 use ratatui::buffer::Buffer;
 
-/// Replaces every symbol beyond ASCII by one that looks like it.
+/// Replaces every non-ASCII symbol by a similar one.
 pub fn translate(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if !cell.symbol().is_ascii() {
@@ -12,7 +12,7 @@ pub fn translate(buffer: &mut Buffer) {
     }
 }
 
-/// Whether the locale can show more than ASCII. Where nothing is said it can: containers seldom say.
+/// True if the locale supports UTF-8. The default is true, because containers seldom set a locale.
 pub fn is_utf8(var: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name| var(name).filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
@@ -22,7 +22,7 @@ pub fn is_utf8(var: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// What stands for what.
+/// Replacement characters.
 const LOOKS_LIKE: &[(&str, char)] = &[
     ("─━╌┄┈–—−▂", '-'),
     ("│┃╎┆┊╵╷", '|'),
@@ -49,7 +49,7 @@ const LOOKS_LIKE: &[(&str, char)] = &[
     ("✓", 'y'),
 ];
 
-/// The nearest character.
+/// The closest ASCII character.
 fn ascii(c: char) -> char {
     if ('\u{2800}'..='\u{28ff}').contains(&c) {
         return braille(c as u32 - 0x2800);
@@ -57,7 +57,7 @@ fn ascii(c: char) -> char {
     LOOKS_LIKE.iter().find(|(all, _)| all.contains(c)).map_or('?', |(_, ascii)| *ascii)
 }
 
-/// A character with its ink where the dots are.
+/// A character similar to the braille dots.
 fn braille(mask: u32) -> char {
     let (top, middle, bottom) = (0b0000_1001, 0b0011_0110, 0b1100_0000);
     let (left, right) = (0b0100_0111, 0b1011_1000);
@@ -69,7 +69,7 @@ fn braille(mask: u32) -> char {
         (false, true, false) => '-',
         _ if mask & left == 0 || mask & right == 0 => '|',
         _ if mask.count_ones() >= 6 => '#',
-        // Rising: the lower left and the upper right.
+        // Rising: lower left and upper right.
         _ if mask & 0b0100_0100 != 0 && mask & 0b0001_1000 != 0 && mask & 0b1000_0001 == 0 => '/',
         _ if mask & 0b0000_0011 != 0 && mask & 0b1010_0000 != 0 && mask & 0b0100_1000 == 0 => '\\',
         _ => '*',

@@ -1,27 +1,27 @@
-//! A writer that counts what goes through, and how long the line took it: what decides how often to draw.
+//! A writer that counts bytes and write time, which determine the frame rate.
 
 use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What the line has taken so far.
+/// Output statistics of the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// Bytes.
     pub bytes: u64,
-    /// How long writing them took: little, but where the line is slower than the frames.
+    /// Time spent in writes: long only if the line is slower than the frames.
     pub took: Duration,
 }
 
-/// Counts what goes through.
+/// Counting writer.
 pub struct Counted<W> {
     inner: W,
     line: Rc<Cell<Line>>,
 }
 
 impl<W> Counted<W> {
-    /// Counts what goes to `inner` into `line`.
+    /// Counts the writes to `inner` in `line`.
     pub const fn new(inner: W, line: Rc<Cell<Line>>) -> Self {
         Counted { inner, line }
     }

@@ -1,4 +1,5 @@
-//! Frame to cells. One panel a file; every panel is a function of the frame and clips itself to its area.
+//! Draws a frame into cells. Each panel has its own file, depends only on the frame, and clips itself to its
+//! area.
 
 mod bar;
 mod canvas;
@@ -27,28 +28,28 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use shell::Shell;
 
-/// What is on the screen and is not the scope's.
+/// Screen state outside the scope.
 pub struct Extras<'a> {
-    /// The keys, for the help and the line at the bottom.
+    /// The key map, for the help and the bottom line.
     pub keys: &'a KeyMap,
-    /// What lies on top.
+    /// The overlay.
     pub(crate) over: Option<&'a Over>,
-    /// Said until the next key.
+    /// A message until the next key.
     pub notice: Option<&'a str>,
     /// Bytes of the last frame.
     pub frame_bytes: u64,
-    /// The stretch of the picture that the mouse is drawn over, 0 the left edge and 1 the right one.
+    /// The range of a mouse drag on the picture, 0 at the left edge, 1 at the right.
     pub drag: Option<(f64, f64)>,
-    /// Whether measurements lie over the picture.
+    /// True if measurements cover the picture.
     pub measurements: bool,
-    /// The first line that is shown of a journey that is opened.
+    /// First visible line of the journey inspector.
     pub ladder_from: usize,
 }
 
-/// The least that anything can be seen on.
+/// Minimum useful screen size.
 pub const SMALLEST: (u16, u16) = (40, 10);
 
-/// Draws `frame` into `area` of `buffer`, whatever its size.
+/// Draws `frame` into `area` of `buffer`, for any size.
 pub fn draw(frame: &Frame, theme: &Theme, extras: &Extras, buffer: &mut Buffer, area: Rect) {
     let area = area.intersection(buffer.area);
     if area.is_empty() {
@@ -89,7 +90,7 @@ fn room(canvas: &mut Canvas, body: Rect, frame: &Frame, extras: &Extras) {
     }
 }
 
-/// The UTC time of day of an instant, where that is known.
+/// UTC time of day of an instant, if available.
 fn time_of_day(frame: &Frame, time_ns: u64) -> Option<String> {
     const DAY_NS: i128 = 86_400_000_000_000;
     let origin = i128::from(frame.header.origin_utc_ns?);
@@ -97,7 +98,7 @@ fn time_of_day(frame: &Frame, time_ns: u64) -> Option<String> {
     u64::try_from((origin + since).rem_euclid(DAY_NS)).ok().map(utc_time)
 }
 
-/// Says so, where a picture would say nothing.
+/// Draws a message about the minimum size.
 fn too_small(canvas: &mut Canvas, area: Rect) {
     let words = format!("needs {} × {}", SMALLEST.0, SMALLEST.1);
     let style = canvas.theme.dim;

@@ -1,21 +1,21 @@
-//! What can go wrong with a terminal.
+//! Errors of the terminal.
 
 use magscope_core::source::SourceError;
 use std::io;
 
-/// Why the picture ended early.
+/// Reason for an early end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuiError {
-    /// Standard output goes to a file or a pipe.
+    /// Standard output is a file or a pipe.
     #[error("the scope needs a terminal, and standard output is none; `magnet-scope report` prints text")]
     NoTerminal,
-    /// The terminal could not be made ready or given back.
+    /// The terminal could not be initialised or restored.
     #[error("the terminal could not be {doing}")]
     Terminal {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// Why it failed.
+        /// The error.
         source: io::Error,
     },
     /// The signals that end a program could not be caught.

@@ -1,6 +1,7 @@
-//! What stands between the terminal's events and the scope: the key map, the palette, prompts, the mouse's switch, colours.
+//! Connects terminal events with the scope: key map, palette, prompts, mouse, theme.
 //!
-//! Pure: events in, actions on the scope and [`Wish`]es out, cells on demand. So a test can press a hundred thousand keys.
+//! The module is pure: events in, actions on the scope and [`Wish`]es out, cells on demand. Tests can therefore
+//! press a hundred thousand keys.
 
 use crate::ascii;
 use crate::draw::{self, Extras, Hit, hit};
@@ -20,18 +21,18 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tui_input::backend::crossterm::EventHandler;
 
-/// How the screen looks and listens.
+/// Display and input options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which key does what.
+    /// Key map.
     pub keys: KeyMap,
-    /// The colours.
+    /// Theme.
     pub theme: Theme,
-    /// How many of them the terminal has, for the other themes.
+    /// Colour depth of the terminal, for other themes.
     pub depth: Depth,
     /// ASCII only.
     pub ascii: bool,
-    /// Whether the mouse is the scope's.
+    /// True if the scope handles the mouse.
     pub mouse: bool,
 }
 
@@ -48,33 +49,33 @@ impl Default for Options {
     }
 }
 
-/// What only the owner of the terminal can do.
+/// Requests to the owner of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// Draw everything afresh.
+    /// Redraw everything.
     Redraw,
-    /// Hand the terminal to the shell until resumed.
+    /// Suspend the program, as Ctrl-Z does.
     Suspend,
-    /// Take or hand back the mouse: see [`Front::mouse`].
+    /// Enable or disable the mouse: see [`Front::mouse`].
     Mouse,
-    /// Write the screen to a file.
+    /// Write a screenshot.
     Shot(Format),
 }
 
-/// What lies over the scope and is not the scope's.
+/// Overlays outside the scope.
 #[derive(Debug)]
 pub(crate) enum Over {
-    /// The commands, to choose by typing.
+    /// The command palette.
     Palette(Palette),
-    /// The signals, and which of them is pointed at.
+    /// The signals, with the selected one.
     Channels(usize),
-    /// A line that is asked for.
+    /// A text prompt.
     Prompt(Prompt),
-    /// The keys, from this row on.
+    /// The help, from this row on.
     Help(usize),
 }
 
-/// What stands between the terminal's events and the scope.
+/// Connects terminal events with the scope.
 #[derive(Debug)]
 pub struct Front {
     options: Options,
@@ -86,21 +87,21 @@ pub struct Front {
     drag: Option<Drag>,
 }
 
-/// The picture, being drawn over with the mouse: where it began, and where it is, 0 the left edge and 1 the right one.
+/// A mouse drag on the picture: start and current position, 0 at the left edge, 1 at the right.
 #[derive(Clone, Copy, Debug)]
 struct Drag {
     from: f64,
     to: f64,
 }
 
-/// Lines that a page of a journey that is opened moves by.
+/// Lines per page in the journey inspector.
 const LADDER_PAGE: isize = 5;
 
-/// Drawn over by less than this it is a click.
+/// Minimum length of a drag; less is a click.
 const LEAST_DRAG: f64 = 0.02;
 
 impl Front {
-    /// Nothing open.
+    /// A front without overlays.
     pub const fn new(options: Options) -> Self {
         Front {
             options,
@@ -113,22 +114,22 @@ impl Front {
         }
     }
 
-    /// Whether the mouse is the scope's.
+    /// True if the scope handles the mouse.
     pub const fn mouse(&self) -> bool {
         self.options.mouse
     }
 
-    /// The last frame took so many bytes to write.
+    /// Registers the size of the last frame.
     pub const fn drew(&mut self, bytes: u64) {
         self.frame_bytes = bytes;
     }
 
-    /// Says something until the next key.
+    /// Shows a message until the next key.
     pub fn notice(&mut self, words: String) {
         self.notice = Some(words);
     }
 
-    /// Takes an event of a terminal of this size. Returns whether anything may have changed, and what is wished for.
+    /// Handles an event of a terminal of this size. Returns true if the screen may have changed, and a request.
     pub fn event(&mut self, event: &Event, scope: &mut Scope, area: Rect) -> (bool, Option<Wish>) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.key(*key, scope),
@@ -140,7 +141,7 @@ impl Front {
 
     fn key(&mut self, key: KeyEvent, scope: &mut Scope) -> (bool, Option<Wish>) {
         let noticed = self.notice.take().is_some();
-        // Raw mode delivers what the terminal would otherwise turn into signals. They are not the key map's.
+        // Raw mode delivers keys that otherwise raise signals. The key map does not include them.
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
                 KeyCode::Char('c' | 'C') => {
@@ -260,7 +261,7 @@ impl Front {
             Own::Mouse | Own::Svg | Own::Text | Own::Theme | Own::Redraw | Own::Suspend => {
                 return self.wish(own);
             }
-            // A journey that is opened is in front of the lanes.
+            // The journey inspector is in front of the lanes.
             Own::Page(by) if scope.frame().inspector.is_some() => {
                 let by = isize::from(by) * LADDER_PAGE;
                 let most = scope.frame().inspector.as_ref().map_or(0, draw::ladder_lines);
@@ -271,7 +272,7 @@ impl Front {
         None
     }
 
-    /// Asks for a line, unless one was typed behind the command already.
+    /// Opens a prompt, unless the command has an argument already.
     fn ask(&mut self, question: Question, rest: &str, scope: &mut Scope) {
         let now = if rest.is_empty() { question.now(scope) } else { rest.to_owned() };
         let prompt = Prompt::new(question, now);
@@ -305,7 +306,7 @@ impl Front {
         }
     }
 
-    /// A mouse over a screen of this area. Returns whether anything may have changed.
+    /// Handles a mouse event. Returns true if the screen may have changed.
     fn pointer(&mut self, mouse: MouseEvent, scope: &mut Scope, area: Rect) -> bool {
         let at = Position { x: mouse.column, y: mouse.row };
         let hit = if self.over.is_some() { None } else { hit(&scope.frame(), area, at) };
@@ -339,7 +340,7 @@ impl Front {
         true
     }
 
-    /// Draws what `scope` shows, and what lies over it.
+    /// Draws the scope and its overlay.
     pub fn draw(&self, scope: &Scope, buffer: &mut Buffer, area: Rect) {
         let extras = Extras {
             keys: &self.options.keys,
@@ -364,7 +365,7 @@ fn act_by_what_is_shown(own: Own, scope: &mut Scope) {
     }
 }
 
-/// The instant at a place of the picture.
+/// Instant at a position of the picture.
 fn instant(scope: &Scope, at: f64) -> u64 {
     let frame = scope.frame();
     let since = at.max(0.0) * frame.sweep.timebase.span_ns() as f64;
@@ -376,13 +377,13 @@ fn zoom(scope: &Scope, drag: Drag) -> Action {
     Action::ZoomTo { from_ns: instant(scope, from), to_ns: instant(scope, to) }
 }
 
-/// A click selects what is drawn nearest; a finger is a few columns wide.
+/// A click selects the nearest object, within a few columns.
 fn select(scope: &Scope, at: f64, hop: Option<Hop>, column: f64) -> Action {
     let span = scope.frame().sweep.timebase.span_ns() as f64;
     Action::SelectAt { time_ns: instant(scope, at), within_ns: (3.0 * column * span) as u64, hop }
 }
 
-/// A click beside the picture. Returns whether anything may have changed.
+/// Handles a click outside the picture. Returns true if the screen may have changed.
 fn click(hit: Hit, scope: &mut Scope) -> bool {
     let action = match hit {
         Hit::Tab(room) => Action::Show(room),

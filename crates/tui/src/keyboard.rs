@@ -1,7 +1,7 @@
-//! The terminal that keys come from, and whether it is still there.
+//! The input terminal and its state.
 //!
-//! crossterm reads on for ever from a terminal that was closed, deaf to every signal. So it is only asked while the
-//! kernel says that somebody is at the other end.
+//! crossterm keeps reading from a closed terminal and blocks signals. It is therefore called only while the
+//! kernel reports an open terminal.
 
 use crate::error::TuiError;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,20 +13,20 @@ use std::io::{IsTerminal, stdin};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Whether there is somebody to draw for.
+/// State of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// The terminal is open.
     There,
-    /// Its window was closed or its line cut.
+    /// The window was closed or the connection broken.
     Gone,
 }
 
-/// The terminal that crossterm reads: standard input, or `/dev/tty` where that is something else.
+/// The terminal of crossterm: standard input, or else `/dev/tty`.
 pub struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Opens it.
+    /// Opens the terminal.
     pub fn open() -> Result<Self, TuiError> {
         let stdin = stdin();
         let terminal = if stdin.is_terminal() {
@@ -37,13 +37,13 @@ impl Keyboard {
         terminal.map(Keyboard).map_err(TuiError::at("read from"))
     }
 
-    /// Waits at most `timeout` for a key, and says whether the terminal is still there.
+    /// Waits at most `timeout` for a key and returns the terminal's state.
     pub fn wait(&self, timeout: Duration) -> Result<Presence, TuiError> {
         let mut terminal = [PollFd::new(&self.0, PollFlags::IN)];
         let timeout =
             Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: i64::from(timeout.subsec_nanos()) };
         match poll(&mut terminal, Some(&timeout)) {
-            // a signal came: the loop looks at it next
+            // a signal arrived; the loop handles it next
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(TuiError::at("read from")(error.into())),
         }

@@ -1,13 +1,13 @@
 //! Draws a scope in a terminal.
 //!
-//! Keys become commands ([`keys`]), commands become actions on the scope ([`Front`]), [`draw`] turns a frame
-//! into cells and reads only. [`run`] ties them to a real terminal and gives it back whatever happens.
+//! Keys become commands ([`keys`]) and then actions on the scope ([`Front`]); [`draw`] turns a frame into
+//! cells. [`run`] connects them to a real terminal and always restores it.
 //!
 //! # Modules
 //!
 //! - `palette`, `prompt`: commands by name. `front`: between the terminal's events and the scope (pure).
-//! - `draw/`: one panel a file. `theme/`: colours in TOML. `ascii`: translates finished cells.
-//! - `run`, `terminal`, `keyboard`, `signals`: the real terminal. `pace`, `counted`: how often to draw.
+//! - `draw/`: one panel per file. `theme/`: colours in TOML. `ascii`: translates finished cells.
+//! - `run`, `terminal`, `keyboard`, `signals`: the real terminal. `pace`, `counted`: frame rate.
 
 mod ascii;
 mod counted;

@@ -1,18 +1,18 @@
-//! How often to draw: as seldom as looks live, never so often that drawing is what the CPU does, and never so often that
-//! the line to the terminal is full of frames: a key has to find it free.
+//! Frame rate control. The rate limits processor time and the use of the line, so that key presses are not
+//! delayed by queued frames.
 
 use std::time::{Duration, Instant};
 
-/// No two frames closer than this for what the source brings.
+/// Minimum frame interval for new data.
 const SHORTEST: Duration = Duration::from_millis(80);
-/// No two frames closer than this for what the user does.
+/// Minimum frame interval for user input.
 const SHORTEST_FOR_KEYS: Duration = Duration::from_millis(25);
-/// Drawing takes at most one part in so many of the time.
+/// Maximum processor share of drawing, as 1/n.
 const SHARE: u32 = 20;
-/// Writing takes at most one part in so many: while it waits for the line nothing else gets done.
+/// Maximum time share of writing, as 1/n: a blocked write delays everything else.
 const LINE_SHARE: u32 = 4;
 
-/// Decides when the next frame is due.
+/// Schedules frames.
 #[derive(Debug)]
 pub struct Pace {
     drawn: Option<(Instant, u64)>,
@@ -22,17 +22,17 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Nothing drawn yet.
+    /// No frame drawn so far.
     pub const fn new() -> Self {
         Pace { drawn: None, cost: Duration::ZERO, line: Duration::ZERO, asked: false }
     }
 
-    /// The user did something and wants to see it.
+    /// Requests a frame for user input.
     pub const fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// How long until a frame is due; `None` if nothing has changed since the last one.
+    /// Time until the next frame; `None` if nothing has changed.
     pub fn due_in(&self, now: Instant, revision: u64) -> Option<Duration> {
         let Some((at, drawn)) = self.drawn else { return Some(Duration::ZERO) };
         if drawn == revision && !self.asked {
@@ -43,7 +43,7 @@ impl Pace {
         Some((at + gap).saturating_duration_since(now))
     }
 
-    /// A frame of this revision was drawn from `began` to `ended`, and for `line` of that the line was waited for.
+    /// Registers a frame of this revision, drawn from `began` to `ended`; `line` is the time in writes.
     pub fn drew(&mut self, began: Instant, ended: Instant, line: Duration, revision: u64) {
         let took = ended.saturating_duration_since(began);
         self.line = line.min(took).min(Duration::from_secs(2));

@@ -1,19 +1,19 @@
-//! The command palette: every command, found by typing some of its letters.
+//! The command palette: commands matched by typed letters.
 
 use magscope_scope::command::{COMMANDS, Command, behind, find};
 use tui_input::Input;
 
-/// Characters a line takes. Nothing that is asked for is longer.
+/// Maximum length of an input, characters.
 pub const LONGEST: usize = 512;
 
-/// The palette while it is open.
+/// State of the open palette.
 #[derive(Debug)]
 pub struct Palette {
-    /// What has been typed.
+    /// Input text.
     pub input: Input,
-    /// The commands that match, the best first.
+    /// Matching commands, best first.
     pub found: Vec<&'static Command>,
-    /// Which of them is chosen.
+    /// Index of the selected one.
     pub chosen: usize,
 }
 
@@ -24,19 +24,19 @@ impl Default for Palette {
 }
 
 impl Palette {
-    /// Looks again, after something was typed.
+    /// Repeats the search for the new input.
     pub fn search(&mut self) {
         self.found = find(self.input.value());
         self.chosen = 0;
     }
 
-    /// Moves the choice down (1) or up (−1).
+    /// Moves the selection down (1) or up (−1).
     pub fn step(&mut self, by: isize) {
         let last = self.found.len().saturating_sub(1);
         self.chosen = self.chosen.saturating_add_signed(by).min(last);
     }
 
-    /// The command chosen, and what was typed behind its name.
+    /// The selected command and its argument.
     pub fn choice(&self) -> Option<(&'static Command, &str)> {
         Some((self.found.get(self.chosen)?, behind(self.input.value())))
     }

@@ -3,19 +3,19 @@
 use magscope_scope::command::Question;
 use tui_input::Input;
 
-/// A prompt while it is open.
+/// State of an open prompt.
 #[derive(Debug)]
 pub struct Prompt {
-    /// What is asked for.
+    /// The question.
     pub question: Question,
-    /// What has been typed.
+    /// Input text.
     pub input: Input,
-    /// What is wrong with what was entered last.
+    /// Error in the last entry.
     pub wrong: Option<String>,
 }
 
 impl Prompt {
-    /// Asks, with the answer there is.
+    /// A prompt with the current value.
     pub fn new(question: Question, now: String) -> Self {
         Prompt { question, input: Input::new(now), wrong: None }
     }

@@ -1,4 +1,4 @@
-//! The event loop: pump the source, take keys, draw when there is something new.
+//! The event loop: pump the source, handle keys, draw changes.
 
 use crate::error::TuiError;
 use crate::front::{Front, Options, Wish};
@@ -14,34 +14,34 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
 
-/// The longest the pump may wait: what a key press waits at most before it is read.
+/// Maximum wait of the pump, the maximum delay of a key press.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The same when the source has ended and only keys can change anything.
+/// Maximum wait after the end of the source, when only keys can change anything.
 const PATIENCE_AT_END: Duration = Duration::from_millis(100);
 
-/// Brings events to a scope. The binary's part: it drains the source, records, measures the overhead.
+/// Feeds events to a scope. The binary implements it: drain of the source, recording, overhead measurement.
 pub trait Pump {
-    /// Feeds `scope` with what has come, waiting at most `timeout` for something to come.
+    /// Feeds `scope` with available data; waits at most `timeout` for some.
     ///
-    /// Not called again after [`Progress::End`]; the picture stays for the user to look at.
+    /// Not called after [`Progress::End`]; the picture stays open.
     fn pump(&mut self, scope: &mut Scope, timeout: Duration) -> Result<Progress, SourceError>;
 
-    /// Writes a picture of the screen to a new file whose name ends like this. Returns its name, or why it could not be.
+    /// Writes a screenshot to a new file with this extension. Returns its name or the error.
     fn save(&mut self, ending: &str, contents: &str) -> Result<String, String>;
 }
 
-/// How a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The user asked for it.
+    /// The user quit.
     Quit,
-    /// A signal asked for it.
+    /// A signal ended it.
     Signal,
 }
 
 /// Shows `scope` in the terminal and feeds it from `pump` until the user or a signal ends it.
 ///
-/// Takes the terminal and gives it back on every way out, also on an error or a panic of the pump.
+/// The terminal is always restored, also after an error or a panic of the pump.
 pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result<Exit, TuiError> {
     let signals = Signals::catch()?;
     let keyboard = Keyboard::open()?;
@@ -107,7 +107,7 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
 
 fn suspend(screen: &mut Screen, signals: &Signals, pace: &mut Pace) -> Result<(), TuiError> {
     screen.suspend()?;
-    // The resume that ended this stop is dealt with.
+    // The resume signal of this stop is handled.
     signals.resumed();
     pace.ask();
     Ok(())

@@ -1,20 +1,20 @@
-//! A picture of the screen: its cells as text, or drawn (SVG).
+//! A screenshot: the cells as text or SVG.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
 use std::fmt::Write as _;
 
-/// What a picture is written as.
+/// Format of a screenshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Drawn.
+    /// Vector graphics.
     Svg,
-    /// As text.
+    /// Plain text.
     Text,
 }
 
 impl Format {
-    /// The ending of its file's name.
+    /// File name extension.
     pub const fn ending(self) -> &'static str {
         match self {
             Format::Svg => "svg",
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// The rows, without blanks at their ends.
+/// The rows without trailing blanks.
 pub fn text(buffer: &Buffer) -> String {
     let mut out = String::new();
     for row in rows(buffer) {
@@ -49,7 +49,7 @@ fn rows(buffer: &Buffer) -> impl Iterator<Item = &[Cell]> {
 /// Width and height of a cell in the drawing.
 const CELL: (f64, f64) = (8.4, 18.0);
 
-/// The cells drawn on a dark ground, text as text, so that it can be searched and copied.
+/// The cells on a dark background, with searchable text.
 pub fn svg(buffer: &Buffer) -> String {
     let (columns, lines) = (f64::from(buffer.area.width), f64::from(buffer.area.height));
     let (width, height) = (columns * CELL.0 + 16.0, lines * CELL.1 + 16.0);
@@ -68,7 +68,7 @@ pub fn svg(buffer: &Buffer) -> String {
     out
 }
 
-/// Stretches of a row in one style, with the column they begin at. Blanks without a background are left out.
+/// Runs of one style in a row, with their start columns. Blanks without a background are left out.
 fn runs(row: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -114,7 +114,7 @@ fn draw_run(out: &mut String, x: f64, top: f64, run: &[Cell]) {
             "<" => out.push_str("&lt;"),
             "&" => out.push_str("&amp;"),
             ">" => out.push_str("&gt;"),
-            // XML has no word for these.
+            // XML cannot represent control characters.
             other => out.extend(other.chars().filter(|c| !c.is_control())),
         }
     }
@@ -124,7 +124,7 @@ fn draw_run(out: &mut String, x: f64, top: f64, run: &[Cell]) {
 const GROUND: &str = "#101418";
 const TEXT: &str = "#d4d8dc";
 
-/// A colour as a drawing knows it.
+/// An SVG colour.
 fn hex(colour: Color, default: &str) -> String {
     const NAMED: [&str; 16] = [
         "#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5", "#666666",

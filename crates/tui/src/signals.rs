@@ -1,4 +1,4 @@
-//! Signals as flags, looked at between frames.
+//! Signals as flags, checked between frames.
 
 use crate::error::TuiError;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -6,7 +6,7 @@ use signal_hook::{SigId, flag, low_level};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals as flags. Handlers are taken off again when it goes.
+/// Signals as flags. A drop removes the handlers.
 pub struct Signals {
     end: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
@@ -15,12 +15,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches what ends, stops and resumes a program.
+    /// Catches signals that end, stop and resume a program.
     pub fn catch() -> Result<Self, TuiError> {
         let mut signals =
             Signals { end: Arc::default(), stop: Arc::default(), resumed: Arc::default(), ids: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Asked a second time, it ends at once, wherever it hangs.
+            // A second signal ends the program at once.
             let id = flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.end));
             signals.ids.push(id.map_err(TuiError::Signals)?);
             let id = flag::register(signal, Arc::clone(&signals.end)).map_err(TuiError::Signals)?;
@@ -33,17 +33,17 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether the program was asked to end.
+    /// True after a request to end.
     pub fn end(&self) -> bool {
         self.end.load(Ordering::Relaxed)
     }
 
-    /// Whether the program was asked to stop since this was last called.
+    /// True if a stop was requested since the last call.
     pub fn stop(&self) -> bool {
         self.stop.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether the program was resumed since this was last called: the terminal may have been used by others.
+    /// True if the program was resumed since the last call: other programs may have used the terminal.
     pub fn resumed(&self) -> bool {
         self.resumed.swap(false, Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! The terminal: taken, drawn to, given back. Given back on every way out, a panic included.
+//! Setup, drawing and restoration of the terminal. The terminal is restored on every exit path, including a
+//! panic.
 
 use crate::counted::{Counted, Line};
 use crate::error::TuiError;
@@ -19,13 +20,13 @@ use std::panic;
 use std::rc::Rc;
 use std::sync::Once;
 
-/// A frame of 200 × 60 cells with every cell changed fits, so that a frame is one write.
+/// Holds a 200 × 60 frame with all cells changed, so that a frame is one write.
 const WRITE_BUFFER: usize = 1 << 17;
 
-/// What is drawn on, and what counts its bytes.
+/// Terminal with counted output.
 type Drawn = Terminal<CrosstermBackend<BufWriter<Counted<Stdout>>>>;
 
-/// A terminal of which nothing is known: every cell will be drawn.
+/// A terminal with unknown content: the next frame draws every cell.
 fn on_stdout(line: &Rc<Cell<Line>>) -> io::Result<Drawn> {
     let counted = Counted::new(io::stdout(), Rc::clone(line));
     Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(WRITE_BUFFER, counted)))
@@ -39,31 +40,31 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal, and the mouse if it is wanted.
+    /// Initialises the terminal, and optionally the mouse.
     pub fn take(mouse: bool) -> Result<Self, TuiError> {
         if !io::stdout().is_terminal() {
             return Err(TuiError::NoTerminal);
         }
         restore_on_panic();
-        // From here on dropping the screen gives the terminal back, whichever step fails.
+        // From here on a drop of the screen restores the terminal, after any failure.
         enter(mouse).inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
         let line = Rc::default();
         let terminal = on_stdout(&line).inspect_err(|_| drop(leave())).map_err(TuiError::at("made ready"))?;
         Ok(Screen { terminal, line, mouse })
     }
 
-    /// What the line has taken so far.
+    /// Output statistics so far.
     pub fn line(&self) -> Line {
         self.line.get()
     }
 
-    /// How large the terminal is.
+    /// Size of the terminal.
     pub fn area(&self) -> Rect {
         let size = self.terminal.size().unwrap_or_default();
         Rect::new(0, 0, size.width, size.height)
     }
 
-    /// Takes the mouse, or leaves it to the terminal.
+    /// Enables or disables mouse capture.
     pub fn set_mouse(&mut self, wanted: bool) -> Result<(), TuiError> {
         self.mouse = wanted;
         let done = if wanted {
@@ -74,7 +75,7 @@ impl Screen {
         done.map_err(TuiError::at("asked for the mouse"))
     }
 
-    /// Draws a frame: `paint` fills the cells, what changed is written.
+    /// Draws a frame: `paint` fills the cells, and changed ones are written.
     pub fn draw(&mut self, paint: impl FnOnce(&mut Buffer, Rect)) -> Result<(), TuiError> {
         let failed = TuiError::at("drawn to");
         let draw = || {
@@ -88,9 +89,9 @@ impl Screen {
         draw().map_err(failed)
     }
 
-    /// Forgets what is on the screen, so that the next frame draws every cell.
+    /// Discards the assumed screen content, so that the next frame draws every cell.
     pub fn forget(&mut self) -> Result<(), TuiError> {
-        // Not `Terminal::clear`: it asks the terminal where its cursor is, and takes keys for the answer.
+        // Not `Terminal::clear`: it queries the cursor position and mistakes keys for the answer.
         let mut clear = || {
             execute!(io::stdout(), Clear(ClearType::All))?;
             self.terminal = on_stdout(&self.line)?;
@@ -99,22 +100,23 @@ impl Screen {
         clear().map_err(TuiError::at("cleared"))
     }
 
-    /// Gives the terminal back, stops the process as Ctrl-Z does, and takes it again when the process is resumed.
+    /// Restores the terminal, stops the process as Ctrl-Z does, and initialises the terminal again after the
+    /// resume.
     pub fn suspend(&mut self) -> Result<(), TuiError> {
         leave().map_err(TuiError::at("given back"))?;
-        // Stops here; comes back on SIGCONT. If stopping is not possible the picture simply goes on.
+        // Stops here until SIGCONT. On failure the program continues.
         let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
         self.retake()
     }
 
-    /// Takes the terminal again after another program had it.
+    /// Initialises the terminal again after use by another program.
     pub fn retake(&mut self) -> Result<(), TuiError> {
         enter(self.mouse).map_err(TuiError::at("taken again"))?;
         self.forget()
     }
 }
 
-/// Lets the terminal show a frame at once or not at all, where it can; others ignore it.
+/// Synchronised output: supporting terminals show a frame atomically, others ignore it.
 fn execute_queued(backend: &mut impl Write, begin: bool) -> io::Result<()> {
     if begin {
         crossterm::queue!(backend, BeginSynchronizedUpdate)
@@ -126,7 +128,7 @@ fn execute_queued(backend: &mut impl Write, begin: bool) -> io::Result<()> {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing is left to tell it to.
+        // no receiver for an error
         let _ = leave();
     }
 }
@@ -142,7 +144,7 @@ fn leave() -> io::Result<()> {
     disable_raw_mode().and(shown)
 }
 
-/// A panic's message must not land on the alternate screen in raw mode, where nobody can read it.
+/// A panic message would be invisible on the alternate screen.
 fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Custom probes and payload on the screen: lanes, points, loadlines, the rooms, and a journey that is opened.
+//! Custom probes and payload on the screen: lanes, points, loadlines, the rooms, and the journey inspector.
 
 use crate::cells;
 use crate::made_up;
@@ -70,7 +70,7 @@ fn the_rooms_have_their_rows() {
 fn a_journey_is_opened_with_its_hits_and_its_payload() {
     let scope = look("custom_ladder", &[Action::SelectJourney(1), Action::ToggleInspector]);
     assert!(rows(&scope, 120, 40).iter().any(|line| line.contains("◇deliver") && line.contains("room=131072")));
-    // What does not fit is a key away.
+    // Scrolling reveals the rest.
     let (mut front, mut scope) = (front(), scope);
     let area = Rect::new(0, 0, 80, 24);
     let shown = |front: &Front, scope: &Scope| text(&screen(front, scope, 80, 24));

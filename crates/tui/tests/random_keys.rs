@@ -1,4 +1,4 @@
-//! A hundred thousand keys, clicks and sizes in no order at all: nothing may panic, and what is drawn stays what it is.
+//! A hundred thousand random keys, clicks and sizes: nothing panics, and drawing is repeatable.
 
 use crate::cells;
 use crate::made_up;
@@ -11,10 +11,10 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 const EVENTS: usize = 100_000;
-/// Of so many events after one the screen is drawn.
+/// The screen is drawn after one in this many events.
 const DRAWN: u64 = 15;
 
-/// Numbers that look random and are always the same (xorshift).
+/// Reproducible pseudo-random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -49,7 +49,7 @@ const KEYS: &[KeyCode] = &[
     KeyCode::Insert,
 ];
 
-/// What a person might type at a prompt, right and wrong.
+/// Inputs for prompts, valid and invalid.
 const TYPED: &[&str] = &[
     "/proto = tcp and total > 1ms\n",
     "/)(\n",
@@ -80,7 +80,7 @@ fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
     Event::Key(KeyEvent::new(code, modifiers))
 }
 
-/// The next events: mostly a key, now and then a whole line or the mouse.
+/// The next events: mostly a key, sometimes a whole line or the mouse.
 fn next(dice: &mut Dice, area: Rect) -> Vec<Event> {
     let held =
         [KeyModifiers::NONE, KeyModifiers::NONE, KeyModifiers::SHIFT, KeyModifiers::ALT, KeyModifiers::CONTROL];
@@ -104,7 +104,7 @@ fn next(dice: &mut Dice, area: Rect) -> Vec<Event> {
                 MouseEventKind::ScrollDown,
                 MouseEventKind::Moved,
             ]);
-            // Some of them outside: a terminal that was made smaller still sends where the mouse was.
+            // Some are outside: a terminal that shrank still sends the old position.
             let column = dice.below(u64::from(area.width) + 20) as u16;
             let row = dice.below(u64::from(area.height) + 10) as u16;
             vec![Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })]
@@ -115,7 +115,7 @@ fn next(dice: &mut Dice, area: Rect) -> Vec<Event> {
         }
         _ => {
             let c = char::from(b' ' + dice.below(95) as u8);
-            // Ctrl-C would end the program as it should; everything else is pressed.
+            // Every key except Ctrl-C, which would end the program.
             vec![key(
                 KeyCode::Char(c),
                 if c.eq_ignore_ascii_case(&'c') { KeyModifiers::NONE } else { dice.of(&held) },
@@ -145,7 +145,7 @@ fn storm(seed: u64, ends: bool) {
             area = size(&mut dice);
             front.event(&Event::Resize(area.width, area.height), &mut scope, area);
         }
-        // Time goes on meanwhile, until there is no more of it.
+        // Time advances meanwhile, until the end of the source.
         if dice.below(500) == 0 && !(ends && pressed > EVENTS / 2) {
             now += 20_000_000;
             world.run_until(now, &mut scope);

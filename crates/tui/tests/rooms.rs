@@ -1,4 +1,4 @@
-//! Every room at three sizes, with its colours: at 80 × 24 it has to be useful, at 200 × 60 beautiful.
+//! Every room at three sizes, with colours: 80 × 24 must be useful, 200 × 60 complete.
 
 use crate::cells;
 use crate::made_up;
@@ -10,7 +10,7 @@ use magscope_scope::{Action, Channel, Options, Overhead, Room, Scope};
 const SECOND: u64 = 1_000_000_000;
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-/// Three seconds of traffic, some of it lost by the instrument.
+/// Three seconds of traffic with some lost events.
 fn busy() -> Scope {
     let mut scope = Scope::new(made_up::info(), Options::default());
     let mut world = World::new(400.0);
@@ -28,7 +28,7 @@ fn busy() -> Scope {
     scope
 }
 
-/// Draws what `actions` lead to at every size.
+/// Draws the result of `actions` at every size.
 fn look(name: &str, actions: &[Action]) {
     let mut scope = busy();
     for action in actions {
@@ -40,7 +40,7 @@ fn look(name: &str, actions: &[Action]) {
     }
 }
 
-/// A tenth of a second a division: three seconds are on the picture.
+/// A tenth of a second per division: three seconds are visible.
 fn wide() -> Vec<Action> {
     vec![Action::SetTimebase(100_000_000), Action::SeekPart(0.5)]
 }

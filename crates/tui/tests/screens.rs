@@ -1,4 +1,4 @@
-//! Whole screens as cells with their styles, from made-up traffic.
+//! Complete screens as cells with styles, from generated traffic.
 
 use crate::cells;
 use crate::made_up;
@@ -118,7 +118,7 @@ fn losses_and_own_cost_are_on_every_screen_that_has_two_rows() {
     assert!(narrow.contains("events lost 0   dropped 5   own cost 0.7 % reader"));
 }
 
-/// One scope for many looks at it.
+/// One shared scope for several tests.
 fn busy_once() -> std::sync::MutexGuard<'static, Scope> {
     static SCOPE: std::sync::LazyLock<std::sync::Mutex<Scope>> =
         std::sync::LazyLock::new(|| std::sync::Mutex::new(busy()));
@@ -163,7 +163,7 @@ fn ascii_is_ascii() {
     }
 }
 
-/// Two hosts, all of their journeys known that far across the wire: the rows of the wire.
+/// The wire rows for two hosts whose journeys all have this certainty across the wire.
 fn wire_rows(across: Across) -> String {
     let info = made_up::info();
     let mut scope = Scope::of_several(vec![info.clone(), info.clone()], Options::default());

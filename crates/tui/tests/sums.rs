@@ -1,4 +1,4 @@
-//! What the kernel added up on the screen: alone, and beside events.
+//! The kernel's sums on the screen: alone, and next to events.
 
 use crate::cells;
 use crate::made_up;
@@ -9,7 +9,7 @@ use magscope_scope::{Action, Channel, Options, Room, Scope};
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (120, 40)];
 
-/// So many seconds of them; events come as well where `with_events` says so.
+/// This many seconds of sums; with events if `with_events` returns true.
 fn summed(seconds: u64, with_events: impl Fn(u64) -> bool) -> Scope {
     let mut scope = Scope::new(made_up::info(), Options::default());
     let mut world = World::new(400.0);

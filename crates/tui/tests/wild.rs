@@ -1,4 +1,4 @@
-//! No recording breaks the screen: nothing at all, one event, zooms beyond reason, more flows than are listed.
+//! Robustness: empty recordings, one event, extreme zooms, more flows than are listed.
 
 use crate::cells;
 use crate::made_up;
@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What every room draws of a scope.
+/// Draws every room of a scope.
 fn every_room(scope: &mut Scope, what: &str) {
     for room in Room::ALL {
         scope.apply(Action::Show(room));
@@ -73,7 +73,7 @@ fn zooms_from_a_nanosecond_to_ten_years() {
 
 #[test]
 fn many_flows_are_a_table_and_the_rest_is_counted() {
-    // So many that each bound on flows is passed, and no more, so that the test ends; the benches draw a million.
+    // Enough to exceed each bound on flows; the benches use a million.
     const FLOWS: u64 = 70_000;
     let mut scope = Scope::new(made_up::info(), Options::default());
     for first in (0..FLOWS).step_by(1000) {
@@ -90,7 +90,7 @@ fn many_flows_are_a_table_and_the_rest_is_counted() {
     every_room(&mut scope, "many flows");
 }
 
-/// What is typed.
+/// Types keys.
 fn press(front: &mut Front, scope: &mut Scope, keys: &str) {
     for c in keys.chars() {
         let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };

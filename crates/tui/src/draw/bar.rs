@@ -1,4 +1,4 @@
-//! The rooms' line: which there are, by their keys, and the trigger as it stands.
+//! The bar of rooms with their keys, and the trigger state.
 
 use super::canvas::{Canvas, width};
 use magscope_scope::Frame;
@@ -10,7 +10,7 @@ use ratatui::style::Style;
 /// Blank columns between rooms.
 const GAP: u16 = 2;
 
-/// Where each room's name stands, with what is written there.
+/// Position and text of each room's name.
 fn places() -> impl Iterator<Item = (u16, Room, String)> {
     let mut x = 1;
     Room::ALL.into_iter().enumerate().map(move |(i, room)| {
@@ -21,12 +21,12 @@ fn places() -> impl Iterator<Item = (u16, Room, String)> {
     })
 }
 
-/// The room whose name stands at column `x`.
+/// The room at column `x`.
 pub fn room_at(x: u16) -> Option<Room> {
     places().find(|(at, _, words)| (*at..at + width(words)).contains(&x)).map(|(_, room, _)| room)
 }
 
-/// Columns of what a trigger waits for, at most, and at least where any of it is shown.
+/// Maximum and minimum number of columns for the trigger condition.
 const MOST_CONDITION: usize = 49;
 const LEAST_CONDITION: usize = 8;
 
@@ -47,7 +47,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// The trigger in words. Where there is little room, what it waits for is cut, and at last only how it stands is said.
+/// Text of the trigger. With little room the condition is truncated, then reduced to the state.
 fn trigger(canvas: &Canvas, frame: &Frame, room: u16) -> Vec<(String, Style)> {
     let theme = canvas.theme;
     let trigger = &frame.trigger;

@@ -20,7 +20,7 @@ impl<'a> Canvas<'a> {
         Canvas { buffer, theme }
     }
 
-    /// Writes `text` at column `x` and row `y` of `area`, cut at its right edge. Returns the column after it.
+    /// Writes `text` at column `x` and row `y` of `area`, clipped. Returns the column after it.
     pub fn put(&mut self, area: Rect, x: u16, y: u16, text: &str, style: Style) -> u16 {
         if x >= area.width || y >= area.height {
             return x;
@@ -30,14 +30,14 @@ impl<'a> Canvas<'a> {
         end - area.x
     }
 
-    /// Writes `text` so that it ends before column `end` of `area`. Left out where it does not fit whole.
+    /// Writes `text` right-aligned before column `end` of `area`, or nothing if it does not fit.
     pub fn put_right(&mut self, area: Rect, end: u16, y: u16, text: &str, style: Style) -> Option<u16> {
         let start = end.min(area.width).checked_sub(width(text))?;
         self.put(area, start, y, text, style);
         Some(start)
     }
 
-    /// Writes `text` cut to `room` columns, with an ellipsis where something was cut off.
+    /// Writes `text` truncated to `room` columns with an ellipsis.
     pub fn put_cut(&mut self, area: Rect, x: u16, y: u16, room: u16, text: &str, style: Style) {
         if width(text) <= room {
             self.put(area, x, y, text, style);
@@ -48,7 +48,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Writes pieces one after the other.
+    /// Writes styled pieces in sequence.
     pub fn put_all(&mut self, area: Rect, mut x: u16, y: u16, pieces: &[(&str, Style)]) -> u16 {
         for (text, style) in pieces {
             x = self.put(area, x, y, text, *style);
@@ -64,7 +64,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Columns a text takes.
+/// Display width of a text, columns.
 pub fn width(text: &str) -> u16 {
     u16::try_from(Span::raw(text).width()).unwrap_or(u16::MAX)
 }

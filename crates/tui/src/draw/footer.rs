@@ -1,4 +1,4 @@
-//! The bottom: losses and own cost, always there, also when they are zero; and the keys.
+//! The footer: losses and cost, including zeros; and the keys.
 
 use super::Extras;
 use super::canvas::{Canvas, width};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras: &Extras) {
     let mut x = 1;
     for (words, style) in facts(canvas.theme, frame) {
-        // What does not fit whole is said in short or left out: half a number is a wrong number.
+        // Values that do not fit are shortened or left out: a truncated number would be wrong.
         let short = words.split(" + ").next().unwrap_or_default();
         let fits = |words: &str| x == 1 || x + width(words) <= counts.width;
         if let Some(words) = [words.as_str(), short].into_iter().find(|words| fits(words)) {
@@ -26,7 +26,7 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras
     match (extras.notice, &frame.view.message) {
         (Some(words), _) => canvas.put_cut(keys, 1, 0, room, words, canvas.theme.accent),
         (None, Some(message)) => {
-            // An error is no loss, so it is not red: the sign says what it is.
+            // An error is no loss and therefore not red; the sign marks it.
             let words = format!("{}{}", if message.is_error { "✗ " } else { "" }, message.text);
             canvas.put_cut(keys, 1, 0, room, &words, canvas.theme.selected);
         }
@@ -34,7 +34,7 @@ pub fn draw(canvas: &mut Canvas, counts: Rect, keys: Rect, frame: &Frame, extras
     }
 }
 
-/// The counts, what matters most first.
+/// The counters, in order of importance.
 fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
     let footer = &frame.footer;
     let totals = &footer.totals;
@@ -52,7 +52,7 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
         facts.push((format!("{SUMMED} added up by the kernel"), theme.accent));
     }
     facts.push((words, alarm(lost)));
-    // Red where a journey ended so: kernels also drop what was of no use to anybody.
+    // Red only if a journey ended in a drop: kernels also drop useless packets.
     facts.push((format!("dropped {}", count(totals.kernel_drops)), alarm(totals.dropped())));
     if totals.vanished() > 0 {
         facts.push((format!("vanished {}", count(totals.vanished())), theme.bad));
@@ -73,7 +73,7 @@ fn facts(theme: &Theme, frame: &Frame) -> Vec<(String, Style)> {
         facts.push((format!("late {}", count(totals.late)), theme.plain));
     }
     if footer.sums && totals.journeys == 0 {
-        return facts; // there is no journey to say anything of
+        return facts; // without journeys nothing else applies
     }
     facts.push((format!("in flight {}", count(footer.in_flight as u64)), theme.dim));
     facts.push((format!("whole {} of {}", count(totals.whole()), count(totals.journeys)), theme.dim));
@@ -92,7 +92,7 @@ fn own_cost(theme: &Theme, frame: &Frame) -> (String, Style) {
     (words, theme.plain)
 }
 
-/// The keys of the commands that have a short name. Neighbours with the same one share it: `+- timebase`.
+/// Keys of commands with a short name. Adjacent commands with the same name share it: `+- timebase`.
 fn draw_keys(canvas: &mut Canvas, area: Rect, keys: &KeyMap) {
     let theme = canvas.theme;
     let mut x = 1;
@@ -104,7 +104,7 @@ fn draw_keys(canvas: &mut Canvas, area: Rect, keys: &KeyMap) {
             few => few.concat(),
         };
         let words = group[0].short;
-        // A key that was taken away leaves no gap; and where a long one does not fit a shorter one may.
+        // An unbound key leaves no gap; a shorter entry may still fit.
         if shown.is_empty() || x + width(&shown) + 1 + width(words) > area.width {
             continue;
         }

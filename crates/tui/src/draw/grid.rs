@@ -1,4 +1,4 @@
-//! Tables: columns that share the width there is, the needed ones first.
+//! Tables: columns share the available width, necessary ones first.
 
 use super::canvas::Canvas;
 use ratatui::layout::Rect;
@@ -7,24 +7,24 @@ use ratatui::style::Style;
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Its title.
+    /// Title.
     pub title: &'static str,
-    /// Least width.
+    /// Minimum width.
     pub width: u16,
-    /// The share of what is left over that it takes.
+    /// Share of the remaining width.
     pub grows: u16,
-    /// Numbers end at the right.
+    /// Right-aligned, for numbers.
     pub right: bool,
-    /// Columns with a smaller number are given room first.
+    /// Priority: columns with smaller numbers get room first.
     pub need: u8,
 }
 
-/// A column of text.
+/// A text column.
 pub const fn words(title: &'static str, width: u16, grows: u16, need: u8) -> Column {
     Column { title, width, grows, right: false, need }
 }
 
-/// A column of numbers.
+/// A number column.
 pub const fn number(title: &'static str, width: u16, need: u8) -> Column {
     Column { title, width, grows: 0, right: true, need }
 }
@@ -32,7 +32,7 @@ pub const fn number(title: &'static str, width: u16, need: u8) -> Column {
 /// Blank columns between two columns.
 const GAP: u16 = 2;
 
-/// Where each column stands: start and width, or `None` where there is no room for it.
+/// Position of each column: start and width, or `None` without room.
 pub struct Grid<'a> {
     columns: &'a [Column],
     places: Vec<Option<(u16, u16)>>,
@@ -40,7 +40,7 @@ pub struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// Shares out the width of `area`, but for a margin of two columns at the left and one at the right.
+    /// Distributes the width of `area`, with a margin of two columns at the left and one at the right.
     pub fn new(columns: &'a [Column], area: Rect) -> Self {
         let mut left = area.width.saturating_sub(3);
         let mut by_need: Vec<usize> = (0..columns.len()).collect();
@@ -69,7 +69,7 @@ impl<'a> Grid<'a> {
         Grid { columns, places, area }
     }
 
-    /// Where column `at` stands: start and width.
+    /// Start and width of column `at`.
     pub fn place(&self, at: usize) -> Option<(u16, u16)> {
         self.places.get(at).copied().flatten()
     }
@@ -92,11 +92,11 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// Writes `text` into column `at` of row `y`, cut to it.
+    /// Writes `text` into column `at` of row `y`, truncated.
     pub fn put(&self, canvas: &mut Canvas, at: usize, y: u16, text: &str, style: Style) {
         let Some((x, width)) = self.place(at) else { return };
         if self.columns.get(at).is_some_and(|column| column.right) {
-            // A number is written whole or not at all: half of one is a wrong one.
+            // Numbers are written completely or not at all: a truncated one would be wrong.
             canvas.put_right(
                 Rect { width: (x + width).min(self.area.width), ..self.area },
                 x + width,

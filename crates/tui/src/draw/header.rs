@@ -1,4 +1,4 @@
-//! The line at the top: which instrument, which nodes, whether time goes on, the timebase, the clock.
+//! The header: program, nodes, running state, timebase, clock.
 
 use super::canvas::{Canvas, width};
 use magscope_scope::format::{bytes, percent, short_duration};
@@ -39,7 +39,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let words = format!("   ● {} {}", recording.name, bytes(recording.bytes).trim_start());
         pieces.push((words, theme.strong));
     }
-    // Whatever narrows what is shown is said, or an empty picture would lie.
+    // Every active filter is shown, because an empty picture would be misleading.
     let narrowed = narrowing(frame);
     pieces.extend(narrowed.into_iter().map(|words| (format!("   {words}"), theme.accent)));
     let pieces: Vec<_> = pieces.iter().map(|(words, style)| (words.as_str(), *style)).collect();
@@ -50,7 +50,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// How sure times between the two ends are: `clock ±18 µs CERTIFIED`.
+/// Clock bound between the two ends: `clock ±18 µs CERTIFIED`.
 fn clock(frame: &Frame) -> String {
     match (frame.wire.state, frame.wire.half_width_ns) {
         (None, _) => frame.header.clock.clone(),
@@ -59,7 +59,7 @@ fn clock(frame: &Frame) -> String {
     }
 }
 
-/// What is not shown, by what was chosen instead.
+/// Active filters and selections.
 fn narrowing(frame: &Frame) -> Vec<String> {
     let view = frame.view;
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! The help: every key, from the same table the keys are read by.
+//! The help: every key, from the active key map.
 
 use super::canvas::{Canvas, width};
 use magscope_scope::command::COMMANDS;
@@ -17,13 +17,13 @@ const READING: &[&str] = &[
     "A dot · is not measured, which is not zero.",
 ];
 
-/// Columns of the key names.
+/// Width of the key names.
 const KEYS: u16 = 11;
 
-/// Columns of a key with its words.
+/// Width of a key with its description.
 const ENTRY: u16 = 56;
 
-/// Draws the help over the middle of `area`, in two columns where that fits, from row `from` of it.
+/// Draws the help over the middle of `area`, in two columns if possible, from row `from`.
 pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
     let theme = canvas.theme;
     let bound: Vec<_> = COMMANDS
@@ -36,7 +36,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
     let skip = READING.len() + 1;
     let (wide, high) = (ENTRY * halves as u16, (rows + skip) as u16);
     let inner = window(canvas, area, wide, high, " help ");
-    // As far as there is something to see.
+    // Limit scrolling to the content.
     let from = from.min((rows + skip).saturating_sub(usize::from(inner.height)));
     let row = |at: usize| at.checked_sub(from).and_then(|y| u16::try_from(y).ok());
     for (at, words) in READING.iter().enumerate() {
@@ -56,7 +56,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, keys: &KeyMap, from: usize) {
     }
 }
 
-/// Clears a window of at most this many columns and rows in the middle of `area`, frames it, returns its inside.
+/// Clears and frames a window of at most this size in the middle of `area`; returns its inside.
 pub fn window(canvas: &mut Canvas, area: Rect, columns: u16, rows: u16, title: &str) -> Rect {
     let size = Rect { width: (columns + 2).min(area.width), height: (rows + 2).min(area.height), ..area };
     let outer =

@@ -1,4 +1,4 @@
-//! What stands at a place of the screen: what a mouse points at.
+//! The object at a screen position, for the mouse.
 
 use super::bar::room_at;
 use super::rooms;
@@ -8,31 +8,31 @@ use magscope_core::Hop;
 use magscope_scope::{Frame, Room};
 use ratatui::layout::{Position, Rect};
 
-/// What stands at a place of the screen.
+/// The object at a screen position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Hit {
     /// The name of a room.
     Tab(Room),
-    /// The picture: where on the time axis, in which lane, and how wide a column is on the axis.
+    /// The picture: position on the time axis, lane, and column width.
     Picture {
-        /// 0 the left edge, 1 the right one.
+        /// Position, 0 at the left edge, 1 at the right.
         at: f64,
         /// The lane's hop.
         hop: Option<Hop>,
-        /// Of the whole width.
+        /// Column width as a fraction of the axis.
         column: f64,
     },
     /// The name or the numbers of a lane.
     Lane(Hop),
-    /// The line of all there is: a part of it.
+    /// The overview line: a fraction of the time range.
     Session(f64),
     /// A row of the table below the picture, from 0.
     Listed(usize),
-    /// A row of a room's table: so many below the selected one.
+    /// A row of a room's table, relative to the selected one.
     Row(i32),
 }
 
-/// What stands at `at` of a screen of this `area`.
+/// The object at position `at` of a screen of this `area`.
 pub fn hit(frame: &Frame, area: Rect, at: Position) -> Option<Hit> {
     let shell = Shell::new(area);
     if shell.bar.contains(at) {

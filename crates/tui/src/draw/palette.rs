@@ -1,4 +1,4 @@
-//! The command palette: what is typed, and the commands that match.
+//! The command palette: input and matching commands.
 
 use super::canvas::{Canvas, width};
 use super::help::window;
@@ -10,12 +10,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use tui_input::Input;
 
-/// Rows of commands at most.
+/// Maximum number of command rows.
 const ROWS: u16 = 12;
 const COLUMNS: u16 = 76;
 const NAMES: u16 = 20;
 
-/// Draws it over the bottom of `area`.
+/// Draws the palette over the bottom of `area`.
 pub fn draw(canvas: &mut Canvas, area: Rect, palette: &Palette, keys: &KeyMap) {
     let theme = canvas.theme;
     let rows = (palette.found.len() as u16).min(ROWS) + 1;
@@ -44,7 +44,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, palette: &Palette, keys: &KeyMap) {
     }
 }
 
-/// A line that is typed, with its cursor in sight.
+/// An input line with a visible cursor.
 pub fn line(canvas: &mut Canvas, area: Rect, y: u16, before: &str, input: &Input) {
     let theme = canvas.theme;
     let start = canvas.put(area, 1, y, before, theme.accent);
@@ -74,12 +74,12 @@ pub fn prompt(canvas: &mut Canvas, area: Rect, prompt: &Prompt) {
     canvas.put_cut(inner, 1, 1, inner.width.saturating_sub(2), words, style);
 }
 
-/// Draws the signals, those that are shown ticked, over the middle of `area`.
+/// Draws the signals over the middle of `area`, with marks for shown ones.
 pub fn channels(canvas: &mut Canvas, area: Rect, at: usize, frame: &Frame) {
     let theme = canvas.theme;
     let (channels, shown) = (frame.channels(), &frame.view.channels);
     let longest = channels.iter().map(|channel| width(channel.name())).max().unwrap_or(0);
-    // Names of probes are as long as whoever named them wanted.
+    // Probe names have arbitrary length.
     let units = (longest + 6).clamp(22, 60);
     let inner = window(canvas, area, units + 18, channels.len() as u16, " loadlines: Enter shows or hides ");
     let from = (at + 1).saturating_sub(usize::from(inner.height).max(1));

@@ -1,4 +1,4 @@
-//! The scope's room: lanes and lifelines, loadlines below them, all of the session in a line, and the journeys.
+//! The scope's room: lanes and lifelines, loadlines, the overview line, and the journeys.
 
 mod columns;
 mod density;

@@ -1,4 +1,4 @@
-//! Shades and sparks: how many, and how much, in one character each.
+//! Characters for shades and bars.
 
 use crate::theme::{DENSITY, Theme};
 use ratatui::style::Style;
@@ -6,12 +6,12 @@ use ratatui::style::Style;
 /// Heights in eighths of a row.
 const SPARKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A bar of so many eighths of a row, 0 to 8.
+/// A bar of `eighths` eighths of a row, 0 to 8.
 pub fn spark(eighths: usize) -> char {
     SPARKS[eighths.min(8)]
 }
 
-/// A bar for a part of the whole, at least a sliver where it is not zero.
+/// A bar for a fraction, at least one eighth if not zero.
 pub fn spark_of(part: f64) -> char {
     if part.is_nan() || part <= 0.0 { spark(0) } else { spark(((part * 8.0).round() as usize).max(1)) }
 }
@@ -25,7 +25,7 @@ pub fn step(count: f64, most: f64) -> Option<usize> {
     Some(((part * DENSITY as f64).ceil() as usize).clamp(1, DENSITY) - 1)
 }
 
-/// A step as a shade and its colour: the shade says it as well, for eyes and terminals without the colour.
+/// A step as shade and colour: the shade alone is sufficient without colours.
 pub fn shade(theme: &Theme, step: usize) -> (char, Style) {
     let step = step.min(DENSITY - 1);
     let glyph = ['░', '▒', '▓', '█'][step * 4 / DENSITY];

@@ -1,8 +1,8 @@
-//! What stands around every room: the line at the top, the rooms' line, losses and own cost, keys.
+//! The frame around every room: header, room bar, losses and cost, keys.
 
 use ratatui::layout::Rect;
 
-/// What stands around a room, and what is left for it. Parts there is no room for are empty.
+/// Areas around a room, and the rest for it; empty without room.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shell {
     /// Title line.
@@ -17,15 +17,15 @@ pub struct Shell {
     pub keys: Rect,
 }
 
-/// From so many rows on the rooms have a line of their own.
+/// Minimum number of rows for a separate room bar.
 const ROWS_FOR_A_BAR: u16 = 20;
 
 impl Shell {
-    /// Shares out `area`: first what must never be missing.
+    /// Distributes `area`, mandatory parts first.
     pub fn new(area: Rect) -> Self {
         let height = area.height;
         let header = height.min(1);
-        let footer = u16::from(height >= 2); // losses are always there
+        let footer = u16::from(height >= 2); // losses have priority
         let keys = u16::from(height >= 9);
         let bar = u16::from(height >= ROWS_FOR_A_BAR);
         let body = height - header - footer - keys - bar;

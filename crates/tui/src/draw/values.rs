@@ -1,9 +1,9 @@
-//! Values of signals with their units, in a width that does not change.
+//! Fixed-width text of signal values with units.
 
 use magscope_scope::Unit;
 use magscope_scope::format;
 
-/// Columns [`value`] takes at most.
+/// Maximum width of [`value`], columns.
 pub const WIDTH: u16 = 9;
 
 /// A value of a signal.
@@ -22,7 +22,7 @@ pub fn value(unit: Unit, value: f64) -> String {
     if sign.is_empty() { text } else { format!("{sign}{}", text.trim_start()) }
 }
 
-/// The same without padding.
+/// As [`value`], without padding.
 pub fn short(unit: Unit, of: f64) -> String {
     value(unit, of).trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! A panic gives the terminal back, and then says what it was. The test runs itself on a pseudo-terminal.
+//! A panic restores the terminal before its message is printed. The test runs itself on a pseudo-terminal.
 
 use super::Screen;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -25,7 +25,7 @@ fn a_panic_gives_the_terminal_back() {
     let mut parser = vt100::Parser::new(24, 80, 0);
     let (mut taken, mut some) = (false, [0; 512]);
     while let Ok(count @ 1..) = reader.read(&mut some) {
-        // byte by byte, so that no state in between is missed
+        // byte by byte, so that every intermediate state is checked
         for byte in &some[..count] {
             parser.process(&[*byte]);
             taken |= parser.screen().alternate_screen() && parser.screen().contents().contains("drawn");

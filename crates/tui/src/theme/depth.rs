@@ -1,24 +1,24 @@
-//! How many colours the terminal can show, and the nearest it has.
+//! Colour depth of the terminal, and the nearest available colour.
 
 use ratatui::style::Color;
 
-/// How many colours the terminal can show.
+/// Colour depth of the terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// None: weight and inversion have to do.
+    /// No colours: weight and inversion only.
     None,
     /// The terminal's own sixteen.
     Sixteen,
     /// xterm's cube and greys.
     Indexed,
-    /// All.
+    /// 24-bit colours.
     #[default]
     True,
 }
 
 impl Depth {
-    /// As the environment says: `NO_COLOR` set to anything but nothing switches colours off (<https://no-color.org>),
-    /// `COLORTERM` and `TERM` say how many there are.
+    /// Depth from the environment: a non-empty `NO_COLOR` disables colours (<https://no-color.org>),
+    /// `COLORTERM` and `TERM` give the depth.
     pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Self {
         let var = |name| var(name).unwrap_or_default();
         let (colorterm, term) = (var("COLORTERM"), var("TERM"));
@@ -37,7 +37,7 @@ impl Depth {
 /// Levels of xterm's colour cube.
 const CUBE: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// The nearest of xterm's 256 colours, of those that no terminal's settings change.
+/// The nearest of xterm's 256 colours, except those that terminal settings change.
 pub fn indexed((r, g, b): (u8, u8, u8)) -> Color {
     let level = |v: u8| (0..6_u8).min_by_key(|i| CUBE[usize::from(*i)].abs_diff(v)).unwrap_or_default();
     let (ri, gi, bi) = (level(r), level(g), level(b));

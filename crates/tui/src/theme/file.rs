@@ -1,4 +1,4 @@
-//! A theme as it is written: TOML.
+//! The TOML format of themes.
 
 use super::depth::{Depth, indexed};
 use ratatui::style::{Color, Modifier, Style};
@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 use super::{DENSITY, SERIES, Theme};
 
-/// What is wrong with a theme.
+/// Error in a theme.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ThemeError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The error.
     pub what: String,
 }
 
@@ -44,7 +44,7 @@ impl TryFrom<String> for Colour {
 }
 
 impl Colour {
-    /// As the terminal can show it; `named` where there are but sixteen.
+    /// The colour at the terminal's depth; `named` at 16 colours.
     fn shown(self, depth: Depth, named: Color) -> Color {
         match (self, depth) {
             (_, Depth::None) | (Colour::Default, _) => Color::Reset,
@@ -54,7 +54,7 @@ impl Colour {
         }
     }
 
-    /// A part of the way from this to another.
+    /// Interpolates towards another colour.
     fn towards(self, other: Colour, part: f64) -> Colour {
         let rgb = |colour| if let Colour::Rgb(r, g, b) = colour { Some([r, g, b]) } else { None };
         let (Some(from), Some(to)) = (rgb(self), rgb(other)) else { return self };
@@ -77,7 +77,7 @@ struct Written {
     density: Vec<Colour>,
 }
 
-/// The terminal's own colours for series and density, where it has but sixteen.
+/// Terminal colours for series and density at 16 colours.
 const NAMED_SERIES: [Color; SERIES] =
     [Color::Yellow, Color::Green, Color::Magenta, Color::LightYellow, Color::Cyan, Color::Blue];
 

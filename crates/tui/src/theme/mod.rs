@@ -1,4 +1,4 @@
-//! Colours: themes in TOML, brought to what the terminal can show.
+//! Themes in TOML, adapted to the terminal's colour depth.
 
 mod depth;
 mod file;
@@ -7,52 +7,52 @@ pub use depth::Depth;
 pub use file::{ThemeError, parse};
 use ratatui::style::Style;
 
-/// Colours for things side by side.
+/// Number of series colours.
 pub const SERIES: usize = 6;
-/// Steps from few to many. More would only make more bytes.
+/// Number of density steps. More would only increase the output.
 pub const DENSITY: usize = 16;
 
-/// The themes there are without a file, the usual one first.
+/// Built-in themes, the default first.
 pub const BUILT_IN: &[(&str, &str)] = &[
     ("dark", include_str!("dark.toml")),
     ("light", include_str!("light.toml")),
     ("high-contrast", include_str!("high-contrast.toml")),
 ];
 
-/// The few styles there are. One accent; red means loss or drop and nothing else.
+/// All styles. There is one accent; red marks only loss and drops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Behind everything.
+    /// Background.
     pub ground: Style,
     /// Plain text.
     pub plain: Style,
-    /// What steps back: scales, units, what is not measured.
+    /// Secondary text: scales, units, unserved hops.
     pub dim: Style,
-    /// What steps back further: rules and the graticule.
+    /// Faint lines: rules and the graticule.
     pub grid: Style,
     /// Titles and names.
     pub strong: Style,
-    /// What the picture is about: the slowest or the selected journey.
+    /// Highlight: the slowest or the selected journey.
     pub accent: Style,
     /// Loss and drops.
     pub bad: Style,
     /// The selected row.
     pub selected: Style,
-    /// Things side by side.
+    /// Adjacent series.
     pub series: [Style; SERIES],
-    /// From few to many.
+    /// Density steps, increasing.
     pub density: [Style; DENSITY],
 }
 
 impl Theme {
-    /// A built-in theme; the first where there is none of this name.
+    /// A built-in theme; the first if the name is unknown.
     pub fn built_in(name: &str, depth: Depth) -> Self {
         let (name, text) = BUILT_IN.iter().find(|(known, _)| *known == name).unwrap_or(&BUILT_IN[0]);
         match parse(name, text, depth) {
             Ok(theme) => theme,
-            // A test reads each of them.
+            // A test parses each of them.
             Err(_) => Theme::none(),
         }
     }
@@ -74,7 +74,7 @@ impl Theme {
         }
     }
 
-    /// The name of the built-in theme that suits the background, where the terminal says what it is (`COLORFGBG`).
+    /// The built-in theme for the terminal's background, if reported (`COLORFGBG`).
     pub fn suitable(colorfgbg: Option<&str>) -> &'static str {
         let background = colorfgbg.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
         match background {

@@ -1,6 +1,6 @@
 //! Cells as text with their styles: text alone would not show that a loss is red.
 
-#![allow(dead_code)] // each user of this module needs a part of it
+#![allow(dead_code)] // each user of this module needs a part
 
 use magscope_scope::Scope;
 use magscope_tui::{Depth, Front, Options, Theme};
@@ -8,7 +8,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// A front with the dark colours, the same whatever the terminal of the test is.
+/// A front with the dark theme, independent of the test's terminal.
 pub fn front() -> Front {
     Front::new(options())
 }
@@ -29,10 +29,10 @@ pub fn text(buffer: &Buffer) -> String {
     buffer.content.iter().map(Cell::symbol).collect()
 }
 
-/// Each row as text, and behind it its stretches of style: a letter and how many cells, `.` for plain.
+/// Each row as text, followed by its style runs: a letter and a cell count.
 ///
-/// `.` plain `d` dim `g` grid `B` strong `a` accent `A` selected `R` bad `r` bad but not bold, `1`-`6` series, `#0`-`#f` density.
-/// A row that is all plain has none.
+/// `.` plain `d` dim `g` grid `B` strong `a` accent `A` selected `R` bad `r` bad but not bold, `1`-`6` series,
+/// `#0`-`#f` density. A row without styles has no runs.
 pub fn cells(buffer: &Buffer) -> String {
     let theme = Theme::built_in("dark", Depth::True);
     let mut out = String::new();

@@ -1,7 +1,7 @@
-//! A made-up client and server on one host: requests and answers over TCP, some datagrams, a slow reader now and then.
-//! The same numbers every time.
+//! Generated traffic of a client and a server on one host: TCP requests and answers, some datagrams, an
+//! occasionally slow reader. The numbers are reproducible.
 
-#![allow(dead_code)] // each user of this module needs a part of it
+#![allow(dead_code)] // each user of this module needs a part
 
 pub mod storm;
 pub mod sums;
@@ -15,7 +15,7 @@ use magscope_scope::Scope;
 
 const CLIENT: u32 = 4_026_532_301;
 const SERVER: u32 = 4_026_532_302;
-/// Monotonic time of the beginning.
+/// Monotonic start time.
 pub const START_NS: u64 = 1_000_000_000_000;
 
 /// The node: two namespaces, two hops off, one missing.
@@ -48,7 +48,7 @@ pub fn info() -> NodeInfo {
     }
 }
 
-/// The same node, with custom probes and the first bytes of what comes in.
+/// The same node, with custom probes and payload heads of received packets.
 pub fn probed() -> NodeInfo {
     let probes = [
         "kprobe:ip_local_deliver_finish name=deliver after=ip.in len=skb->len room=sk->sk_rcvbuf",
@@ -59,11 +59,11 @@ pub fn probed() -> NodeInfo {
     NodeInfo { probes, settings: vec!["snap 32 dev.recv".to_owned()], ..info() }
 }
 
-/// Numbers that look random and are always the same (xorshift).
+/// Reproducible pseudo-random numbers (xorshift).
 struct Dice(u64);
 
 impl Dice {
-    /// Evenly in `[0, 1)`.
+    /// Uniform in `[0, 1)`.
     fn even(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -71,14 +71,14 @@ impl Dice {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Around `typical` nanoseconds, seldom much more.
+    /// Around `typical` nanoseconds, rarely much more.
     fn around(&mut self, typical: f64) -> u64 {
         let spread = -(1.0 - self.even()).ln();
         (typical * (0.6 + 0.4 * spread)) as u64 + 1
     }
 }
 
-/// One direction of a conversation.
+/// One direction of a connection.
 struct Leg {
     tx: FlowId,
     rx: FlowId,
@@ -90,10 +90,10 @@ struct Leg {
     id: u16,
 }
 
-/// A sample of the client's connection every so often.
+/// Interval of the client's TCP samples.
 const TCP_EVERY_NS: u64 = 500_000;
 
-/// What the client's TCP knows: a window that grows and is halved, a round trip with a hill now and then.
+/// TCP state of the client: a window that grows and is halved, and a round trip with occasional peaks.
 fn tcp_state(time_ns: u64) -> TcpSample {
     let n = (time_ns - START_NS) / TCP_EVERY_NS;
     let hill = if n % 97 < 6 { 4_000 } else { 0 };
@@ -122,7 +122,7 @@ fn tcp_state(time_ns: u64) -> TcpSample {
 pub struct World {
     dice: Dice,
     legs: Vec<Leg>,
-    /// Pending events, in order of time after sorting.
+    /// Pending events, in time order after sorting.
     pending: Vec<Event>,
     batch: Batch,
     gap_ns: f64,
@@ -131,14 +131,14 @@ pub struct World {
     hits: u64,
     count: u64,
     announced: bool,
-    /// Whether custom probes are passed and payload is kept.
+    /// True if custom probes and payload are recorded.
     probed: bool,
     passed: Vec<ProbeHit>,
     heads: Vec<PayloadHead>,
 }
 
 impl World {
-    /// A world with so many requests a second.
+    /// A world with this many requests per second.
     pub fn new(requests_per_s: f64) -> Self {
         let leg = |tx, rx, proto, sender, reader, len| Leg {
             tx: FlowId(tx),
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// The same world, seen by custom probes: see [`probed`].
+    /// The same world with custom probes: see [`probed`].
     pub fn probed(requests_per_s: f64) -> Self {
         World { probed: true, ..Self::new(requests_per_s) }
     }
@@ -181,12 +181,12 @@ impl World {
         self.hits
     }
 
-    /// Lets `ns` have gone by since the beginning, and feeds `scope` with what happened.
+    /// Advances the time to `ns` after the start and feeds `scope` with the events.
     pub fn run_until(&mut self, ns: u64, scope: &mut Scope) {
         scope.ingest(self.batch_until(ns));
     }
 
-    /// What happens until `ns` after the beginning.
+    /// Events until `ns` after the start.
     pub fn batch_until(&mut self, ns: u64) -> &Batch {
         let until = START_NS + ns;
         while self.next_ns < until {
@@ -252,7 +252,7 @@ impl World {
         });
     }
 
-    /// A request, its answer and now and then a datagram; returns when all were read.
+    /// Generates a request, its answer and some datagrams; returns the time of the last read.
     fn request(&mut self, at: u64) -> u64 {
         self.count += 1;
         let answered = self.packet(0, at);
@@ -265,7 +265,7 @@ impl World {
         done
     }
 
-    /// Sends one packet on a leg at a time; returns when it was read.
+    /// Generates one packet on a leg; returns its read time.
     fn packet(&mut self, leg: usize, at: u64) -> u64 {
         let udp = self.legs[leg].proto == Proto::UDP;
         let slow = self.dice.even();
@@ -320,7 +320,7 @@ impl World {
             }
             self.event(leg, *hop, time);
             if udp && *hop == Hop::DevXmit {
-                self.event(leg, Hop::AppSend, time + 400); // such a send is seen when it returns
+                self.event(leg, Hop::AppSend, time + 400); // this kind of send is recorded at its return
             }
         }
         let leg = &mut self.legs[leg];
@@ -331,7 +331,7 @@ impl World {
         time
     }
 
-    /// What custom probes saw until then: packets, a ring that runs empty and is filled, a checkpoint now and then.
+    /// Custom-probe hits until then: packets, a ring that drains and is refilled, an occasional checkpoint.
     fn pass(&mut self, until: u64) {
         const EVERY_NS: u64 = 400_000;
         let mut at = self.now_ns.next_multiple_of(EVERY_NS);
@@ -388,7 +388,7 @@ impl World {
         let end = if udp { 0 } else { leg.seq.wrapping_add(leg.len) };
         self.pending.push(Event {
             flow: if sched { FlowId::NONE } else { flow },
-            socket: flow.0, // of a wake-up: the socket that woke the reader
+            socket: flow.0, // for a wake-up: the socket that woke the reader
             seq: if udp || sched {
                 0
             } else if ready {
@@ -413,7 +413,7 @@ impl World {
     }
 }
 
-/// A hit of two values.
+/// A hit with two values.
 fn hit(probe: u8, time_ns: u64, values: [i64; 2]) -> ProbeHit {
     ProbeHit {
         time_ns,

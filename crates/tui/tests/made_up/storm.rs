@@ -1,15 +1,15 @@
-//! Very many flows: a single datagram each, from another client to one server, as a scan or a busy resolver has them.
+//! Many flows of a single datagram each, from many clients to one server, as in a scan or at a busy resolver.
 
 use super::{CLIENT, SERVER};
 use magscope_core::{Batch, Event, Flow, FlowId, Hop, Proto};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
-/// Events of each.
+/// Events per flow.
 pub const EVENTS: u64 = 6;
-/// From one to the next.
+/// Time between flows.
 const APART_NS: u64 = 10_000;
-/// Where a datagram passes, and how long after it was sent.
+/// Hops of a datagram, with the time since its send.
 const WAY: [(Hop, u64); EVENTS as usize] = [
     (Hop::IpOut, 0),
     (Hop::DevXmit, 700),
@@ -19,7 +19,7 @@ const WAY: [(Hop, u64); EVENTS as usize] = [
     (Hop::AppRecv, 6_000),
 ];
 
-/// The flows of these numbers, and all that happens to their datagrams.
+/// The flows of these numbers with all events of their datagrams.
 pub fn flows(numbers: Range<u64>) -> Batch {
     let watermark_ns = super::START_NS + numbers.end * APART_NS;
     let mut batch = Batch { watermark_ns, ..Batch::default() };
@@ -38,15 +38,15 @@ pub fn flows(numbers: Range<u64>) -> Batch {
             cpu: (n % 8) as u16,
             proto: Proto::UDP,
             segs: 1,
-            // The server has one socket for all of them, each client one of its own.
+            // The server has one socket for all, each client its own.
             socket: if later < 2_000 { 100 + n } else { 7 },
             tgid: if hop == Hop::AppRecv { 70 } else { 0 },
             tid: if hop == Hop::AppRecv { 70 } else { 0 },
-            // A slow one now and then.
+            // An occasional slow one.
             ..Event::at(hop, super::START_NS + n * APART_NS + later + if n % 997 == 0 { later } else { 0 })
         }));
     }
-    // The slow ones are still on their way when the next begins.
+    // Slow datagrams are still in flight when the next begins.
     batch.events.sort_by_key(|event| event.time_ns);
     batch
 }

@@ -1,4 +1,4 @@
-//! What a kernel would have added up of the made-up traffic, a second at a time.
+//! The kernel's sums of the generated traffic, one second at a time.
 
 use super::{START_NS, World};
 use magscope_core::steps::cell;
@@ -6,12 +6,12 @@ use magscope_core::synthesis::{Sum, Synthesis};
 use magscope_core::{Batch, Direction, Event, EventFlags, Hop};
 use std::collections::BTreeMap;
 
-/// How many, all together, and how many in each cell.
+/// Count, total time, and counts per bucket.
 type Added = (u64, u64, BTreeMap<u16, u32>);
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Which way of which conversation an event is of: its socket as the sender knows it. There is one packet at a time.
+/// Direction and connection of an event: its socket at the sender. There is one packet at a time.
 fn way(event: &Event) -> u64 {
     match (event.hop.direction(), event.socket % 10) {
         (Direction::Rx, 1) => event.socket + 1,
@@ -20,7 +20,7 @@ fn way(event: &Event) -> u64 {
     }
 }
 
-/// The next second: with its events, or without.
+/// The next second, with or without its events.
 pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
     let mut batch = world.batch_until((number + 1) * SECOND).clone();
     let (from_ns, to_ns) = (START_NS + number * SECOND, START_NS + (number + 1) * SECOND);
@@ -43,7 +43,7 @@ pub fn second(world: &mut World, number: u64, with_events: bool) -> Batch {
             }
             None => add(Sum::Begun, 0, None),
         }
-        // A send that is seen when it returns is no time's beginning.
+        // A send recorded at its return starts no time.
         if !event.flags.contains(EventFlags::AT_RETURN) {
             before.insert(way(event), (event.hop, event.time_ns));
         }

@@ -1,4 +1,4 @@
-//! The clocks: what each node's say, how they stand to each other, and how sure that is.
+//! The clocks: each node's clock state, their relation, and its bound.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::scope::Raster;
@@ -7,7 +7,7 @@ use magscope_scope::format::{self, count, short_duration};
 use magscope_scope::look::{ClockPair, ClockRow};
 use ratatui::layout::Rect;
 
-/// Columns of the words before a value.
+/// Width of the labels.
 const WORDS: u16 = 30;
 
 /// Draws the room.
@@ -85,7 +85,7 @@ fn of_pair(pair: &ClockPair) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The bound over time: half its width upwards, logarithmic.
+/// The bound over time: logarithmic half width upwards.
 fn bound(canvas: &mut Canvas, area: Rect, pair: &ClockPair) {
     let dim = canvas.theme.dim;
     let range =

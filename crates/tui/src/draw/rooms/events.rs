@@ -1,4 +1,4 @@
-//! The events as they came.
+//! Recorded events.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
@@ -92,7 +92,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &EventRow, before: Option<
         grid.put(canvas, 7, y, &row.seq().to_string(), style);
     }
     let Some(event) = event else {
-        // Where there is no room for details, what it read says more than the flow.
+        // Without a details column, its values replace the flow.
         grid.put(canvas, if grid.place(9).is_some() { 9 } else { 5 }, y, &row.told(), style);
         return;
     };

@@ -1,4 +1,4 @@
-//! The flows: who talks to whom, how fast, and whose the time is.
+//! The flows: endpoints, rates, and blame.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
@@ -25,13 +25,13 @@ const COLUMNS: &[Column] = &[
     number("broken", 6, 12),
 ];
 
-/// Where the kernel added up flows itself beside journeys: its columns at the end, and given room right after the flow.
+/// Columns with the kernel's sums in addition to journeys: at the end, with priority right after the flow.
 fn beside() -> Vec<Column> {
     let later = |column: &Column| Column { need: if column.need > 0 { column.need + 2 } else { 0 }, ..*column };
     COLUMNS.iter().map(later).chain([number("Σ packets", 9, 2), number("Σ bytes", 7, 1)]).collect()
 }
 
-/// Where there is nothing else.
+/// Columns for the kernel's sums alone.
 const ALONE: &[Column] = &[
     words("flow", 34, 2, 0),
     words("at", 12, 1, 5),
@@ -88,7 +88,7 @@ const fn order(order: FlowOrder) -> &'static str {
     }
 }
 
-/// A flow of which only what the kernel added up is known.
+/// A flow with the kernel's sums only.
 fn summed(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
     let style = begin(canvas, grid, y, row);
     grid.put(canvas, 1, y, &row.route, style);
@@ -99,7 +99,7 @@ fn summed(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
     grid.put(canvas, 5, y, &bit_rate(summed.bytes_per_s), style);
 }
 
-/// Its mark, where it is selected, and its name.
+/// Selection mark and name.
 fn begin(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) -> Style {
     let style = if row.selected { canvas.theme.selected } else { canvas.theme.plain };
     if row.selected {
@@ -124,7 +124,7 @@ fn one(canvas: &mut Canvas, grid: &Grid, y: u16, row: &FlowRow) {
         grid.put(canvas, 14, y, &bytes(summed.bytes), style);
     }
     if row.journeys == 0 {
-        return; // nothing else is known of it
+        return; // no other data
     }
     grid.put(canvas, 2, y, &amount(row.journeys), style);
     grid.put(canvas, 3, y, &amount(row.bad), if row.bad > 0 { theme.bad } else { theme.dim });

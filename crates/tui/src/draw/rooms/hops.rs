@@ -1,7 +1,7 @@
-//! The hops: the latency of every pair of them as a heat map, latency upwards (logarithmic), time to the right.
+//! The hops: latency of every pair as a heat map, logarithmic latency upwards, time to the right.
 //!
-//! Every pair has a row; the selected one has what is left of the height, so that its distribution can be seen. Pairs that the kernel added up
-//! stand under a rule of their own: their times are not those of journeys.
+//! Every pair has a row; the selected one gets the remaining height to show its distribution. The kernel's sums
+//! have a separate heading, because their times are not those of journeys.
 
 use crate::draw::canvas::{Canvas, width};
 use crate::draw::shade::{shade, spark, step};
@@ -11,15 +11,15 @@ use magscope_scope::look::{HeatMap, HeatRow, SumMap};
 use ratatui::layout::Rect;
 use std::iter::repeat;
 
-/// Columns of the pairs' names.
+/// Width of the pair names.
 const LABELS: u16 = 24;
-/// Columns of a number with its gap.
+/// Width of a number with its gap.
 const NUMBER: u16 = 9;
-/// The picture is not narrowed below this for the sake of numbers.
+/// Minimum width of the picture.
 const NARROWEST: u16 = 28;
-/// Rows more than the others that the selected pair has at most.
+/// Maximum additional rows of the selected pair.
 const MORE: u16 = 8;
-/// Classes of latency that are asked for: as many as the tallest row can show.
+/// Number of latency classes: the resolution of the tallest row.
 const CLASSES: usize = 24;
 
 /// Draws the room.
@@ -55,7 +55,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// Whose the rows below are.
+/// Heading of the rows below.
 fn summed(canvas: &mut Canvas, area: Rect, sums: &SumMap) {
     let (grid, dim) = (canvas.theme.grid, canvas.theme.dim);
     canvas.rule(area, 0, "─", grid);
@@ -70,7 +70,7 @@ fn summed(canvas: &mut Canvas, area: Rect, sums: &SumMap) {
     canvas.put_cut(area, 1, 0, room, &words, dim);
 }
 
-/// Custom probes under the pairs, a row each with its hits by time. Returns the rows it took: at most a third.
+/// Custom probes below the pairs, one row of hits over time each. Returns the number of rows: at most a third.
 fn probes(canvas: &mut Canvas, area: Rect, frame: &Frame, width: u16) -> u16 {
     let theme = canvas.theme;
     let heats = frame.hit_heats(usize::from(width));
@@ -98,7 +98,7 @@ fn probes(canvas: &mut Canvas, area: Rect, frame: &Frame, width: u16) -> u16 {
     rows
 }
 
-/// Rows of each pair: all the same, and more for the selected one. Where not even one each fits, those around it.
+/// Rows of each pair: equal, and more for the selected one. If not all fit, those around it.
 fn heights(rows: u16, pairs: usize, selected: usize) -> Vec<u16> {
     let all = pairs as u16;
     if rows < all {
@@ -124,7 +124,7 @@ fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: 
     let with = |zone: &str| {
         format!(" {}{span} ", time.as_ref().map_or_else(String::new, |time| format!("{time}{zone} + ")))
     };
-    // Where it would be cut, what is known anyhow is left out: a span without its unit says nothing.
+    // Without room, `UTC` is left out: a span without its unit would be useless.
     let words = Some(with(" UTC")).filter(|words| words.chars().count() <= usize::from(width));
     canvas.put_cut(area, LABELS, 0, width, &words.unwrap_or_else(|| with("")), dim);
     let mut x = LABELS + width;
@@ -134,7 +134,7 @@ fn titles(canvas: &mut Canvas, area: Rect, frame: &Frame, map: &HeatMap, width: 
     }
 }
 
-/// The numbers there is room for, in the order they stand.
+/// The numbers that fit, in display order.
 fn titles_of(width: u16) -> &'static [&'static str] {
     match width / NUMBER {
         0 => &[],
@@ -175,7 +175,7 @@ fn one(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap, selected: 
     }
 }
 
-/// The classes of a row that are not empty over all the picture: first and last.
+/// First and last class with data over the whole picture.
 fn used(row: &HeatRow) -> Option<(usize, usize)> {
     let ends = |cells: &[u32]| {
         let any = |n: &u32| *n > 0;
@@ -184,7 +184,7 @@ fn used(row: &HeatRow) -> Option<(usize, usize)> {
     row.columns().filter_map(ends).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// One row of characters: the height is that of the longest latency, the shade says how many.
+/// One text row: height shows the longest latency, shade the count.
 fn line(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     let Some((first, last)) = used(row) else { return };
     let span = (last - first).max(1) as f64;
@@ -198,13 +198,13 @@ fn line(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     }
 }
 
-/// Several rows of characters, each some classes of latency: the shade says how many.
+/// Several text rows, each for some latency classes: shade shows the count.
 fn field(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     let Some((first, last)) = used(row) else { return };
     let classes = last - first + 1;
     let rows = usize::from(area.height);
     for y in 0..rows {
-        // Row 0 is the top, the longest latencies.
+        // Row 0 is the top, with the longest latencies.
         let from = first + (rows - 1 - y) * classes / rows;
         let to = (first + (rows - y) * classes / rows).max(from + 1).min(last + 1);
         for (x, column) in row.columns().enumerate().take(usize::from(area.width)) {
@@ -218,7 +218,7 @@ fn field(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     }
 }
 
-/// The longest and the shortest latency of a tall row, beside it.
+/// The longest and the shortest latency next to a tall row.
 fn scale(canvas: &mut Canvas, area: Rect, row: &HeatRow, map: &HeatMap) {
     let Some((first, last)) = used(row) else { return };
     if area.height < 3 {

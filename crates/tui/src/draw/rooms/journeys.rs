@@ -1,4 +1,4 @@
-//! The journeys: all that match, with what to blame.
+//! The matching journeys, with blame.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::Grid;

@@ -1,4 +1,4 @@
-//! Losses and overhead: what was not seen, what the kernel threw away, and what looking costs.
+//! Losses and overhead: lost events, kernel drops, and the instrument's cost.
 
 use crate::draw::Extras;
 use crate::draw::canvas::Canvas;
@@ -12,11 +12,11 @@ use magscope_scope::look::LossPanel;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Columns of the words before a value.
+/// Width of the labels.
 const WORDS: u16 = 26;
-/// Measurements of its own cost that are drawn.
+/// Number of cost measurements shown.
 const LATELY: usize = 12;
-/// From so many columns on the hops stand beside the rest.
+/// Minimum width for the two-column layout.
 const TWO: u16 = 110;
 
 /// A row of the figures.
@@ -60,7 +60,7 @@ fn heading(canvas: &mut Canvas, area: Rect, y: u16, words: &str) {
     canvas.put(area, 1, y, words, dim);
 }
 
-/// A count that is red where it is not zero.
+/// A count in red if not zero.
 fn alarm(theme: &Theme, words: String, n: u64, more: &str) -> Line {
     Line::Fact(words, format!("{:>11}{more}", count(n)), if n > 0 { theme.bad } else { theme.plain })
 }
@@ -90,7 +90,7 @@ fn drops(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     lines
 }
 
-/// Custom probes: how often each was passed, and what could not be read there.
+/// Custom probes: hits and failed reads.
 fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     if panel.probes.is_empty() {
         return Vec::new();
@@ -98,7 +98,7 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" hits of custom probes ")];
     for probe in panel.probes {
         let unread = probe.asked.values.iter().zip(probe.unread).filter(|(_, n)| *n > 0);
-        // What could not be read comes first: there is not always room for where it stands.
+        // Failed reads come first, because the attach point may not fit.
         let unread = unread.map(|(value, n)| format!("{} unread {}×", value.name, count(n)));
         let said: Vec<String> = unread.chain([probe.place()]).collect();
         let words = format!("{:>11}  {}", count(probe.hits), said.join("; "));
@@ -110,7 +110,7 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     lines
 }
 
-/// A name in the columns there are for words.
+/// A name truncated to the label width.
 fn fit(name: &str) -> String {
     let room = usize::from(WORDS) - 6;
     if name.chars().count() <= room {
@@ -123,7 +123,7 @@ fn fit(name: &str) -> String {
 fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" what looking costs ")];
     let mut fact = |words: &str, value: String| lines.push(Line::Fact(words.to_owned(), value, theme.plain));
-    // Against what would be much, so that little looks like little.
+    // A minimum scale, so that small values look small.
     let spark = |values: &[f64], much: f64| -> String {
         let most = values.iter().copied().fold(much, f64::max);
         let from = values.len().saturating_sub(LATELY);

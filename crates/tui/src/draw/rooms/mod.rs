@@ -1,4 +1,4 @@
-//! The rooms that are not the scope's: one a file.
+//! The rooms other than the scope's, one per file.
 
 mod clock;
 mod events;
@@ -17,7 +17,7 @@ pub use losses::draw as losses;
 use magscope_scope::{Frame, Room};
 use ratatui::layout::Rect;
 
-/// Which row below the title the selected one is on, where a room has such rows.
+/// Row of the selected item below the title, in rooms with such rows.
 pub fn selected_row(frame: &Frame, area: Rect) -> Option<usize> {
     let rows = usize::from(area.height.saturating_sub(1));
     match frame.view.room {

@@ -1,4 +1,4 @@
-//! The columns of numbers beside the lanes, and which of them there is room for.
+//! The number columns next to the lanes, and their selection by width.
 
 use magscope_scope::HopStats;
 use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
@@ -6,27 +6,27 @@ use magscope_scope::format::{self, BIT_RATE_WIDTH, DURATION_WIDTH, RATE_WIDTH};
 /// A column of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Events a second.
+    /// Events per second.
     Rate,
-    /// Payload bits a second.
+    /// Payload bits per second.
     Bits,
-    /// Half of the journeys took at most this from the hop below.
+    /// Median time from the hop below.
     P50,
-    /// Ninety-nine per cent.
+    /// 99th percentile.
     P99,
-    /// The longest.
+    /// Maximum.
     Max,
-    /// How many journeys the percentiles are about.
+    /// Number of journeys in the percentiles.
     Count,
 }
 
 impl Column {
-    /// In the order they stand.
+    /// Display order.
     const ALL: [Column; 6] = [Self::Rate, Self::Bits, Self::P50, Self::P99, Self::Max, Self::Count];
-    /// In the order they are given room.
+    /// Order of priority.
     const BY_NEED: [Column; 6] = [Self::P50, Self::P99, Self::Rate, Self::Max, Self::Bits, Self::Count];
 
-    /// Its title.
+    /// Title.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Rate => "events",
@@ -38,7 +38,7 @@ impl Column {
         }
     }
 
-    /// Its width, without the gap before it.
+    /// Width without the gap before it.
     pub const fn width(self) -> u16 {
         match self {
             Self::Rate => RATE_WIDTH as u16,
@@ -48,7 +48,7 @@ impl Column {
         }
     }
 
-    /// What stands in it; `None` where nothing was measured.
+    /// Text of the column; `None` without data.
     pub fn text(self, stats: &HopStats) -> Option<String> {
         let latency = stats.latency;
         match self {
@@ -70,7 +70,7 @@ pub fn total_width(columns: &[Column]) -> u16 {
     columns.iter().map(|column| column.width() + GAP).sum()
 }
 
-/// The columns there is room for in `width`, in the order they stand.
+/// The columns that fit into `width`, in display order.
 pub fn fitting(width: u16) -> Vec<Column> {
     let mut chosen = Vec::new();
     let mut left = width;

@@ -1,4 +1,4 @@
-//! The lanes from afar: how many journeys passed each hop, as shades; and lifelines laid over each other.
+//! The zoomed-out lanes: journeys per hop as shades; and overlaid lifelines.
 
 use super::layout::Layout;
 use crate::draw::canvas::Canvas;
@@ -7,10 +7,10 @@ use magscope_scope::format::{count, short_duration};
 use magscope_scope::{Frame, Place};
 use ratatui::layout::Rect;
 
-/// Draws the density of journeys under the lifelines.
+/// Draws the density below the lifelines.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let density = frame.density(usize::from(layout.picture.width));
-    // Lifelines are drawn over it and have to stand out: the brightest shades are not used.
+    // The brightest shades are reserved for lifelines.
     let most = density.max_count.saturating_mul(density.max_count) as f64;
     for row in &layout.rows {
         let lane = &frame.lanes[row.lane];
@@ -23,7 +23,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
 }
 
-/// Draws lifelines over each other, each from its start, as shades.
+/// Draws overlaid lifelines, aligned at their start, as shades.
 pub fn persistence(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let Some(map) = frame.persistence(usize::from(layout.picture.width)) else { return };
     for row in &layout.rows {
@@ -44,7 +44,7 @@ pub fn persistence(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     canvas.put_cut(layout.axis, 0, 0, layout.axis.width, &words, canvas.theme.dim);
 }
 
-/// A row of shades, over as many rows as a lane has.
+/// A row of shades over all rows of a lane.
 fn shades(canvas: &mut Canvas, layout: &Layout, top: u16, counts: impl Iterator<Item = f64>, most: f64) {
     let area = layout.picture;
     for (x, count) in counts.take(usize::from(area.width)).enumerate() {
@@ -56,7 +56,7 @@ fn shades(canvas: &mut Canvas, layout: &Layout, top: u16, counts: impl Iterator<
     }
 }
 
-/// Sets a cell of `area`, if it is one.
+/// Sets a cell if it lies in `area`.
 pub fn set(canvas: &mut Canvas, area: Rect, x: u16, y: u16, symbol: char, style: ratatui::style::Style) {
     if x < area.width
         && y < area.height

@@ -1,4 +1,4 @@
-//! Custom probes on their lanes: a point where one hit is, a fuller one where some are, shades where many are.
+//! Custom probes on their lanes: a point for one hit, a stronger one for several, shades for many.
 
 use super::density::set;
 use super::layout::Layout;
@@ -6,7 +6,7 @@ use crate::draw::canvas::Canvas;
 use crate::draw::shade::{shade, step};
 use magscope_scope::Frame;
 
-/// Hits of a column that are still points.
+/// Maximum number of hits per column drawn as points.
 const FEW: u64 = 5;
 
 /// Draws the hits of every probe that has a lane.
@@ -21,7 +21,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let Some(probe) = frame.lanes.get(row.lane).and_then(magscope_scope::Lane::probe) else { continue };
         let Some(counts) = hits.rows.get(probe.index()) else { continue };
         let y = row.top + layout.middle();
-        // A tile that is wider than a column says that a hit is somewhere in it: that is no point.
+        // A tile wider than a column has no exact position, so no point is drawn.
         let vague = counts.tile_ns > column_ns;
         for (x, count) in counts.cells.iter().enumerate().filter(|(_, count)| **count > 0) {
             let (glyph, style) = match (vague, count) {

@@ -1,5 +1,5 @@
-//! The ladder of one journey: every hop with its time, its step, its CPU and who was there; custom probes where they saw its bytes; its
-//! payload, where it was asked for.
+//! The ladder of one journey: every hop with time, step, CPU and process; custom probes that saw its bytes; its
+//! payload, if captured.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::help::window;
@@ -11,9 +11,9 @@ use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
 const COLUMNS: u16 = 66;
-/// A line of a dump: its offset, sixteen bytes, and what of them is text.
+/// Width of a dump line: offset, sixteen bytes, and their text.
 const DUMP: u16 = 73;
-/// Hits and heads of one journey that are shown.
+/// Maximum number of hits and heads shown.
 const MOST: usize = 32;
 
 /// A line of the ladder.
@@ -26,7 +26,7 @@ enum Line<'a> {
     Dim(String),
 }
 
-/// Draws the ladder over the right part of `area`, so that the line it is about stays in sight, from line `from` on.
+/// Draws the ladder over the right part of `area` from line `from` on; the journey's line stays visible.
 pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     let Some(inspector) = &frame.inspector else { return };
     let theme = canvas.theme;
@@ -36,7 +36,7 @@ pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     let area = if wide { Rect { x: area.right() - columns - 2, width: columns + 2, ..area } } else { area };
     let title = format!(" journey #{} ", inspector.line.id());
     let inner = window(canvas, area, columns, lines.len() as u16, &title);
-    // As far as there is something to see.
+    // Limit scrolling to the content.
     let from = from.min(lines.len().saturating_sub(usize::from(inner.height)));
     for (y, line) in lines.iter().skip(from).enumerate().take(usize::from(inner.height)) {
         one(canvas, inner, y as u16, line);
@@ -57,7 +57,7 @@ pub fn ladder_lines(inspector: &Inspector) -> usize {
 fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
     let mut lines: Vec<Line> = facts(inspector).into_iter().map(Line::Words).collect();
     lines.push(Line::Blank);
-    // As on the picture: the receiver above, the sender below; what stands right behind a hop is above it.
+    // As in the picture: the receiver above, the sender below; a probe right after a hop is above it.
     let passes = || inspector.passes.iter().take(MOST);
     let mut above_wire = true;
     let mut seen = 0;
@@ -72,7 +72,7 @@ fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
         seen += lines.len() - before;
         lines.push(Line::Rung(rung));
     }
-    // Those whose hop was not seen.
+    // Hits whose hop is missing.
     let of_rung = |pass: &&PassRow| inspector.rungs.iter().all(|rung| Some(rung.mark.hop) != pass.after());
     let before = lines.len();
     lines.extend(passes().filter(of_rung).map(Line::Pass));
@@ -127,7 +127,7 @@ fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
         }
         Line::Pass(pass) => {
             canvas.put(inner, 0, y, "◇", theme.dim);
-            // Its name may take the room of the step that it has not.
+            // The name may use the space of the missing step.
             let at = since(pass.since_start_ns);
             canvas.put_right(inner, 33, y, &at, theme.dim);
             let taken = at.chars().count() as u16;
@@ -147,7 +147,7 @@ fn facts(inspector: &Inspector) -> [String; 3] {
     let line = inspector.line;
     let ends = line.ends.map_or_else(String::new, |(from, to)| format!(" {from} → {to}"));
     let first = format!("{}{ends}   {}", line.journey.proto, inspector.route);
-    // On the wire a sequence number has 32 bits.
+    // A sequence number on the wire has 32 bits.
     let (start, end) = (line.journey.range.start as u32, line.journey.range.end as u32);
     let mut second =
         format!("{} [{start}, {end})   {}", bytes(line.journey.bytes()).trim_start(), inspector.verdict);

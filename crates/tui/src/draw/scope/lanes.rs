@@ -1,4 +1,4 @@
-//! Beside the picture: the names of the hops, and their numbers.
+//! Labels next to the picture: hop names and numbers.
 
 use super::columns::GAP;
 use super::layout::{Layout, is_wire};
@@ -10,7 +10,7 @@ use magscope_scope::{Align, Frame, Lane};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
-/// Draws names, numbers and the titles above them.
+/// Draws names, numbers and their titles.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     titles(canvas, layout, frame);
     let middle = layout.middle();
@@ -49,7 +49,7 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
 }
 
-/// What the cursors say: the time between them, its inverse, and how sure that is.
+/// Cursor readout: the time difference, its inverse, and its bound.
 fn readout(cursors: CursorReading) -> String {
     let sign = if cursors.delta_ns < 0 { "-" } else { "" };
     let mut words = format!(" A→B {sign}{}", duration(cursors.delta_ns.unsigned_abs()));
@@ -105,8 +105,7 @@ fn numbers(canvas: &mut Canvas, layout: &Layout, y: u16, lane: &Lane, frame: &Fr
     }
 }
 
-/// What stands in place of numbers where there cannot be any: why a hop is not measured; at the wire, who is above and
-/// who below.
+/// Text in place of numbers: the reason for an unserved hop; at the wire, the two hosts.
 fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
     if is_wire(lane) {
         let (sender, receiver) = (&frame.header.sender, &frame.header.receiver);

@@ -1,18 +1,18 @@
-//! Which panel stands where, and which lanes there is room for.
+//! Layout of the panels, and the selection of lanes.
 
 use super::columns::{Column, fitting, total_width};
 use magscope_core::Hop;
 use magscope_scope::{Frame, Lane, Place};
 use ratatui::layout::Rect;
 
-/// Columns the names of hops take.
+/// Width of the hop names.
 const LABELS: u16 = 13;
-/// The picture is not narrowed below this for the sake of numbers.
+/// Minimum width of the picture.
 const NARROWEST_PICTURE: u16 = 34;
-/// Part of what is left that the numbers may take, in per cent.
+/// Maximum share of the remaining width for numbers, per cent.
 const NUMBERS_SHARE: u32 = 55;
 
-/// A lane and the rows it has.
+/// A lane and its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Index into the frame's lanes.
@@ -21,12 +21,12 @@ pub struct Row {
     pub top: u16,
 }
 
-/// From so many columns on measurements stand beside the table.
+/// Minimum width for measurements next to the table.
 const WIDE: u16 = 150;
-/// What they take.
+/// Their width.
 const SIDE: u16 = 72;
 
-/// Which panel stands where. Panels there is no room for are empty.
+/// Areas of the panels; empty without room.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// The rule with the columns' titles.
@@ -35,15 +35,15 @@ pub struct Layout {
     pub labels: Rect,
     /// Lifelines.
     pub picture: Rect,
-    /// Numbers beside the lanes.
+    /// Numbers next to the lanes.
     pub numbers: Rect,
     /// The time axis.
     pub axis: Rect,
-    /// All there is in a line; as wide as the picture.
+    /// The overview line; as wide as the picture.
     pub minimap: Rect,
     /// Loadlines, from the labels to the numbers.
     pub loads: Rect,
-    /// Rows each of them has.
+    /// Rows per loadline.
     pub load_height: u16,
     /// Slowest or recent journeys.
     pub table: Rect,
@@ -51,9 +51,9 @@ pub struct Layout {
     pub side: Rect,
     /// The lanes shown, top first.
     pub rows: Vec<Row>,
-    /// Rows each of them has.
+    /// Rows per lane.
     pub lane_height: u16,
-    /// Lanes there was no room for.
+    /// Number of hidden lanes.
     pub hidden: usize,
     /// The columns of numbers.
     pub columns: Vec<Column>,
@@ -71,7 +71,8 @@ struct Heights {
 }
 
 impl Heights {
-    /// Shares out `height` rows among the panels, with so many lanes and loadlines: first the lanes, then comfort.
+    /// Distributes `height` rows among the panels for this many lanes and loadlines: lanes first, then the
+    /// rest.
     fn new(height: u16, lanes: u16, loads: u16) -> Self {
         let mut left = height;
         let mut take = |wanted: u16| {
@@ -90,7 +91,7 @@ impl Heights {
         h.minimap = take(1);
         h.loads += take(loads.saturating_sub(h.loads));
         h.table += take(if h.table > 0 { 3 } else { 0 });
-        // A second row for every lane, or none.
+        // A second row for every lane or none.
         if h.lanes > 0 && left >= lanes {
             h.lanes += lanes;
             left -= lanes;
@@ -163,7 +164,7 @@ impl Layout {
     }
 }
 
-/// The lanes that fit into `height` rows, and the rows of each.
+/// The lanes that fit into `height` rows, and the rows per lane.
 fn rows(lanes: &[Lane], height: u16) -> (Vec<Row>, u16) {
     if lanes.is_empty() || height == 0 {
         return (Vec::new(), 1);
@@ -177,10 +178,10 @@ fn rows(lanes: &[Lane], height: u16) -> (Vec<Row>, u16) {
     (by_need.into_iter().enumerate().map(row).collect(), lane_height)
 }
 
-/// What to keep where there is little room: what is measured before what is not, the ends of a leg before its middle.
+/// Priority of lanes under lack of room: served before unserved, ends of a leg before its middle.
 fn need_of_lane(lane: &Lane) -> (u8, u8) {
     let Some(hop) = lane.hop() else {
-        // A person named it to see it, but not instead of the ends of the way.
+        // A custom probe has priority, but not over the ends of the path.
         let last = if lane.seen { need_of_hop(Hop::DevXmit) } else { need_of_hop(Hop::UdpRecv) };
         return (0, if lane.probe().is_some() { last } else { 0 });
     };
@@ -216,7 +217,7 @@ const fn need_of_hop(hop: Hop) -> u8 {
     }
 }
 
-/// Whether a lane is the wire.
+/// True for the wire.
 pub fn is_wire(lane: &Lane) -> bool {
     lane.place == Place::Wire
 }

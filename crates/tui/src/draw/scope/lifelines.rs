@@ -1,7 +1,7 @@
 //! The picture: journeys as lines through the lanes, time to the right.
 //!
-//! Every journey is a thin line; the one the picture was taken for stands out in the accent with its events marked. A
-//! lane's line is reached when the event happened there, so flat stretches are where the time went.
+//! Every journey is a thin line; the selected one has the accent colour and marks at its events. A line reaches
+//! a lane at the time of the event, so flat segments show the delays.
 
 use super::density;
 use super::layout::{Layout, is_wire};
@@ -13,10 +13,10 @@ use magscope_scope::format::short_duration;
 use magscope_scope::{Align, DIVISIONS, Detail, Frame, Lifeline, Place};
 use ratatui::layout::Rect;
 
-/// Lines through a cell from which on it is drawn at full weight.
+/// Number of lines per cell from which the line is drawn at full weight.
 const DENSE: u8 = 4;
 
-/// Row of dots of each hop and each custom probe on the picture; `None` where it has no lane.
+/// Dot row of each hop and custom probe; `None` without a lane.
 struct DotRows {
     hops: [Option<f64>; PATH_HOPS],
     probes: Vec<Option<f64>>,
@@ -32,9 +32,9 @@ impl DotRows {
     }
 }
 
-/// Lifelines a column of the picture has at most; with more of them they are a grey wall that shows nothing.
+/// Maximum number of lifelines per column; more would be unreadable.
 const A_COLUMN: usize = 2;
-/// Of those that are drawn over a density instead: the slowest.
+/// Number of slowest lifelines over a density.
 const SLOWEST: usize = 12;
 
 /// Draws the picture and its time axis.
@@ -76,7 +76,7 @@ fn dot_rows(layout: &Layout, frame: &Frame) -> DotRows {
             Place::Wire => None,
         };
         if let Some(place) = place {
-            // The middle of the row that its name stands on.
+            // Middle of the row with its name.
             *place = Some(f64::from(row.top + layout.middle()) * 4.0 + 1.5);
         }
     }
@@ -96,7 +96,7 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let lane = &frame.lanes[row.lane];
         let y = row.top + layout.middle();
         if is_wire(lane) {
-            // Where the clocks differ the wire is as thick as nobody knows how thin it is.
+            // The thickness of the wire shows the clock bound.
             let certain = frame.wire.half_width_ns == Some(0);
             canvas.rule(area, y, if certain { "╌" } else { "░" }, theme.grid);
         } else if lane.is_served() {
@@ -107,7 +107,7 @@ fn graticule(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     }
 }
 
-/// The stops of a journey that have a lane, as dots.
+/// Positions of a journey's events that have a lane, as dots.
 fn points<'a>(
     area: Rect,
     frame: &'a Frame,
@@ -126,14 +126,14 @@ fn trace(raster: &mut Raster, area: Rect, frame: &Frame, rows: &DotRows, line: &
     let mut received = false;
     for (x, y, place) in points(area, frame, rows, line) {
         if place == Place::Hop(Hop::DevDone) {
-            continue; // beside the way: the packet went on without waiting for the driver's call to return
+            continue; // not on the path: the packet continues before the driver's call returns
         }
         if let Place::Hop(hop) = place
             && hop.direction() == Direction::Rx
             && !std::mem::replace(&mut received, true)
             && line.is_apart()
         {
-            before = None; // the clocks say nothing of what lies between
+            before = None; // no clock relation for this segment
         }
         raster.line(before.unwrap_or((x, y)), (x, y), number);
         before = Some((x, y));
@@ -172,7 +172,7 @@ fn single(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: 
     }
 }
 
-/// A red cross where a journey ended badly.
+/// A red cross at the end of a failed journey.
 fn cross(canvas: &mut Canvas, area: Rect, frame: &Frame, rows: &DotRows, line: &Lifeline) {
     let theme = canvas.theme;
     if let Some((x, y, _)) = points(area, frame, rows, line).last()
@@ -189,7 +189,7 @@ fn cell(area: Rect, x: f64, y: f64) -> Option<(u16, u16)> {
     inside.then_some((column as u16, row as u16))
 }
 
-/// Time from the left edge, at every second division.
+/// Time from the left edge at every second division.
 fn axis(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let per_division = frame.sweep.timebase.per_division_ns();

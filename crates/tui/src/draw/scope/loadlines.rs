@@ -1,4 +1,4 @@
-//! Loadlines: signals over the time of the picture, under it, column by column.
+//! Loadlines: signals over the visible time, column by column, below the picture.
 
 use super::density::set;
 use super::layout::Layout;
@@ -11,7 +11,7 @@ use magscope_scope::{Frame, Unit};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Draws them, the computed one last.
+/// Draws all, the computed one last.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     if layout.loads.is_empty() {
         return;
@@ -44,8 +44,8 @@ fn description(line: &Loadline) -> String {
     if line.vertical.log { format!("log  {}", line.of) } else { line.of.clone() }
 }
 
-/// One signal in so many rows, in eighths of a row: up to the least of a column in its colour, from there to the largest dim, so that no
-/// zoom hides a peak.
+/// One signal in `rows` rows, in eighths of a row. The part up to a column's minimum is coloured, the part up
+/// to its maximum dim, so that peaks stay visible at every zoom.
 fn one(
     canvas: &mut Canvas,
     layout: &Layout,
@@ -66,7 +66,7 @@ fn one(
     canvas.put_cut(layout.loads, 1, middle, room, name, style);
     for (x, height) in heights.take(usize::from(area.width)).enumerate() {
         let Some((least, most)) = height else { continue };
-        // At least a line at the foot: a signal that is zero is not a signal that is not there.
+        // At least a line at the bottom: zero differs from missing.
         let eighths = |height: f64| ((height * f64::from(rows) * 8.0).round() as u16).max(1);
         let (least, most) = (eighths(least), eighths(most));
         for row in 0..rows {
@@ -79,7 +79,7 @@ fn one(
     }
 }
 
-/// Its newest value and its range, beside it.
+/// Its newest value and its range, next to it.
 fn numbers(canvas: &mut Canvas, layout: &Layout, top: u16, range: (Unit, f64, f64, Option<f64>), of: &str) {
     let theme = canvas.theme;
     let x = layout.picture.right() - layout.loads.x + 1;

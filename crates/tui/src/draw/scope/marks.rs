@@ -1,4 +1,4 @@
-//! Marks over the picture: single events, the trigger, cursors, and the stretch a mouse is drawn over.
+//! Marks over the picture: point events, trigger, cursors, and the mouse drag.
 
 use super::density::set;
 use super::layout::Layout;
@@ -21,7 +21,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extras: &Extras
             let Some(x) = column(layout, at) else { continue };
             let style = if cursors.chosen == id { canvas.theme.accent } else { canvas.theme.dim };
             for y in 0..layout.picture.height {
-                // A line that is drawn through what it is to be read against would hide it.
+                // A line drawn only over the background does not hide data.
                 let cell = canvas.buffer.cell((layout.picture.x + x, layout.picture.y + y));
                 if cell.is_some_and(|cell| matches!(cell.symbol(), " " | "·" | "╌" | "░")) {
                     set(canvas, layout.picture, x, y, '┊', style);
@@ -43,13 +43,13 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extras: &Extras
     }
 }
 
-/// The column of a position on the time axis, if it is on the picture.
+/// Column of a position on the time axis, if visible.
 fn column(layout: &Layout, at: f64) -> Option<u16> {
     let inside = (0.0..1.0).contains(&at);
     inside.then(|| (at * f64::from(layout.picture.width)) as u16)
 }
 
-/// Drops, retransmissions, losses: each a glyph of its own, so that no colour is needed to tell them.
+/// Drops, retransmissions, losses: distinct glyphs, so that no colour is needed.
 fn points(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let theme = canvas.theme;
     for point in frame.points() {

@@ -11,10 +11,10 @@ use magscope_scope::{Frame, Over};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Columns of the window.
+/// Width of the window.
 const COLUMNS: u16 = 66;
 
-/// Draws them over the right of `area`, where there is no room for them beside the table.
+/// Draws measurements over the right of `area` if there is no side panel.
 pub fn over(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let rows = lines(frame).len() as u16;
     let width = (COLUMNS + 2).min(area.width);
@@ -23,12 +23,12 @@ pub fn over(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     body(canvas, inner, frame);
 }
 
-/// Draws them into `area`, under a rule.
+/// Draws measurements into `area`, under a rule.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     body(canvas, area, frame);
 }
 
-/// A line: words, numbers ending at fixed columns, and whether it is bad.
+/// A line: text, right-aligned numbers, and an error flag.
 struct Line {
     words: String,
     numbers: Vec<String>,
@@ -55,7 +55,7 @@ fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// A number in words, or a point where it is not known.
+/// A number as text, or a dot if unknown.
 fn or_dot(number: Option<f64>, words: fn(f64) -> String) -> String {
     number.map_or_else(|| "·".to_owned(), words)
 }
@@ -82,7 +82,7 @@ fn lines(frame: &Frame) -> Vec<Line> {
     } else {
         lines.push(line(format!("journeys {}{loss}", count(m.journeys)), Vec::new()));
     }
-    // What went wrong comes before what went slowly.
+    // Failures come before slow journeys.
     let wrong = [("dropped", m.drops), ("events lost", m.lost_events)];
     lines.extend(wrong.into_iter().filter(|(_, n)| *n > 0).map(|(words, n)| counted(words, n, true)));
     if m.retransmits > 0 {

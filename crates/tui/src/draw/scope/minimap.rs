@@ -1,4 +1,4 @@
-//! All there is in a line: how much happened when, losses in red, and what of it the picture shows.
+//! The overview of the time range: event rate, losses in red, and the visible window.
 
 use super::density::set;
 use super::layout::Layout;
@@ -27,7 +27,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         let glyph = match (column.unread, bad, column.journeys) {
             (true, ..) => '·',
             (_, true, 0) if column.summed == 0 => '✕',
-            // Small numbers are seen too.
+            // Square root, so that small numbers stay visible.
             (_, _, 0) => spark_of((column.summed as f64 / most_summed).sqrt()),
             (_, _, n) => spark_of((n as f64 / most).sqrt()),
         };

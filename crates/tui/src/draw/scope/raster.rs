@@ -1,20 +1,20 @@
-//! Lines in braille: two by four dots a cell.
+//! Line drawing in braille: two by four dots per cell.
 
-/// A grid of cells of dots.
+/// A grid of dot cells.
 pub struct Raster {
     width: usize,
     height: usize,
     cells: Vec<Dots>,
 }
 
-/// The dots of a cell and how many lines put them there.
+/// Dots of a cell, and the number of lines through it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dots {
-    /// A bit a dot, as in Unicode's braille block.
+    /// One bit per dot, as in Unicode's braille block.
     pub mask: u8,
     /// Lines through the cell.
     pub lines: u8,
-    /// The last line that came through, so that a line counts once.
+    /// Number of the last line, so that each line counts once.
     last: u16,
 }
 
@@ -35,16 +35,16 @@ impl Raster {
         Raster { width, height, cells: vec![Dots::default(); width * height] }
     }
 
-    /// Dots a row has.
+    /// Dots per row.
     pub fn dots_across(&self) -> f64 {
         (self.width * 2) as f64
     }
 
-    /// Draws a line between two points, in dots from the top left. What lies outside is cut off. `line` is its number.
+    /// Draws line number `line` between two points, in dots from the top left, clipped.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), line: u16) {
         let Some((from, to)) = self.clip(from, to) else { return };
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-        // Both ends are inside, so that this is at most the grid's size.
+        // Both ends are inside, so the number of steps is bounded by the grid.
         let steps = dx.abs().max(dy.abs()).ceil() as usize;
         for step in 0..=steps {
             let t = if steps == 0 { 0.0 } else { step as f64 / steps as f64 };
@@ -65,7 +65,7 @@ impl Raster {
         }
     }
 
-    /// Cuts a line to the grid's columns (rows are always inside). `None` if nothing of it is left.
+    /// Clips a line to the grid's columns (rows are always inside). `None` if nothing is left.
     fn clip(&self, mut a: (f64, f64), mut b: (f64, f64)) -> Option<((f64, f64), (f64, f64))> {
         let (left, right) = (0.0, self.dots_across() - 1.0);
         if ![a.0, a.1, b.0, b.1].iter().all(|v| v.is_finite()) || right < left {

@@ -1,4 +1,4 @@
-//! Tables of journeys: below the picture, and in the room of their own.
+//! Tables of journeys: below the picture, and in their own room.
 
 use crate::draw::canvas::Canvas;
 use crate::draw::grid::{Column, Grid, number, words};
@@ -20,7 +20,7 @@ pub const COLUMNS: &[Column] = &[
     words("began (UTC)", 16, 0, 6),
 ];
 
-/// Draws the table below the picture: the slowest journeys, the most recent, or those that went wrong.
+/// Draws the table below the picture: the slowest, most recent, or failed journeys.
 pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     if area.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     }
 }
 
-/// What is said where there is no journey.
+/// Message for an empty table.
 pub fn nothing(frame: &Frame) -> &'static str {
     match frame.view.list {
         _ if frame.footer.sums => "no journeys: the kernel adds up, and hands over sums (Σ)",
@@ -45,7 +45,7 @@ pub fn nothing(frame: &Frame) -> &'static str {
     }
 }
 
-/// The lists there are, the shown one strong, over the titles of the first columns.
+/// The names of the lists over the first columns, the active one highlighted.
 pub fn list_titles(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let of = |list| if frame.view.list == list { theme.strong } else { theme.dim };
@@ -89,7 +89,7 @@ pub fn journey(canvas: &mut Canvas, grid: &Grid, y: u16, row: &Listed, frame: &F
     }
 }
 
-/// What to blame and for how long; red for what went wrong.
+/// Blame and its duration; red for failures.
 fn blame(canvas: &Canvas, row: &Listed, style: Style) -> (String, Option<u64>, Style) {
     let bad = canvas.theme.bad;
     match (row.line.journey.verdict, &row.blame) {

@@ -8,10 +8,10 @@ use crate::draw::help::window;
 use crate::draw::values::short;
 use magscope_scope::Frame;
 
-/// Columns and rows of the window at most.
+/// Maximum size of the window, columns and rows.
 const SIZE: (u16, u16) = (60, 20);
 
-/// Draws it, if it is asked for.
+/// Draws the window if requested.
 pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     let Some(xy) = frame.xy() else { return };
     let title = format!(" {} → against {} ↑ ", xy.x, xy.y);
@@ -34,7 +34,7 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
         set(canvas, plot, x, y, dots.symbol(), theme.series[1]);
     }
     if let Some((x, y)) = before {
-        // Where it is now.
+        // The newest point.
         set(canvas, plot, (x / 2.0) as u16, (y / 4.0) as u16, '●', theme.accent);
     }
     let range = |(least, most): (f64, f64), unit| format!("{} … {}", short(unit, least), short(unit, most));
