@@ -1,7 +1,7 @@
-//! Recording and replaying plausible traffic: events a second and bytes an event.
+//! Throughput and size of recording and replay: events per second and bytes per event.
 //!
-//! The recorder is measured to the end of `close`, so with everything compressed and written; its queue is made
-//! large enough that nothing is lost, so that the writer is what is measured.
+//! The recorder is measured to the end of `close`, which includes compression and all writes. Its queue is
+//! large enough that nothing is lost, so the bench measures the writer.
 #![allow(missing_docs)]
 
 #[path = "../tests/common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What can go wrong with a session, said so that a user knows what to do next.
+//! Errors of a session, with the next step for the user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ pub enum SessionError {
     /// The operating system refused something.
     #[error("cannot {operation} {}: {source}; {}", path.display(), next_step(source))]
     Io {
-        /// What was tried, as a verb: `create`, `write`, `read`.
+        /// The operation, as a verb: `create`, `write`, `read`.
         operation: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// What was given is no session.
+    /// The path is no session.
     #[error("{} is not a session: {because}; give the directory that `magnet-scope record` made", path.display())]
     NotASession {
-        /// What was given.
+        /// The path.
         path: PathBuf,
-        /// How it differs from one.
+        /// The difference from a session.
         because: String,
     },
     /// Made by a newer magnet-scope.
@@ -36,7 +36,7 @@ pub enum SessionError {
         found: u64,
         /// The newest format this library reads.
         known: u32,
-        /// The tool that made it, as far as it says so.
+        /// The tool that made it, as far as recorded.
         tool: String,
     },
     /// The directory to record into is already used for something.
@@ -44,15 +44,15 @@ pub enum SessionError {
     Occupied {
         /// The directory.
         path: PathBuf,
-        /// What is in the way.
+        /// The content of the directory.
         because: String,
     },
-    /// The limits asked for contradict each other or leave no room.
+    /// The limits are contradictory or too small.
     #[error("cannot record with {option}: {because}")]
     Options {
         /// Which option, with its value.
         option: String,
-        /// What is wrong with it and what would do.
+        /// The problem, and a valid value.
         because: String,
     },
     /// A batch could not be turned into an Arrow message.
@@ -60,7 +60,7 @@ pub enum SessionError {
     Encode {
         /// The file it was meant for.
         path: PathBuf,
-        /// What the encoder said.
+        /// The encoder's error.
         because: String,
     },
     /// The files of a recording were deleted while it was being written.
@@ -72,7 +72,7 @@ pub enum SessionError {
         /// The file that is gone.
         path: PathBuf,
     },
-    /// The recorder's thread ended before this call; the first error has been handed over already.
+    /// The recorder's thread ended before this call; the first error was returned earlier.
     #[error("the recorder of {} has stopped after an error; what was written before it can be replayed", path.display())]
     Stopped {
         /// The session.
@@ -81,7 +81,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// Whether the cause is a disk or a quota without room.
+    /// True if a full disk or an exhausted quota is the cause.
     pub fn is_full_disk(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))

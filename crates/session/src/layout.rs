@@ -1,44 +1,44 @@
-//! Which files a session has and what they are called.
+//! Files of a session and their names.
 
 use crate::error::SessionError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Name of the file that says what the session is.
+/// Name of the metadata file.
 pub const META: &str = "meta.toml";
 
-/// The tables of a session: one Arrow IPC stream a table and segment.
+/// The tables of a session: one Arrow IPC stream per table and segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Table {
     /// Hits of hops.
     Events = 0,
-    /// What flow ids stand for.
+    /// Flow ids and their flows.
     Flows = 1,
-    /// What threads are called.
+    /// Thread ids and their names.
     Tasks = 2,
     /// Samples of TCP state.
     Tcp = 3,
-    /// Records known to be missing.
+    /// Lost records.
     Losses = 4,
-    /// How the clocks of the node stood to each other.
+    /// Samples of the node's clocks.
     Clock = 5,
-    /// Where the batches of the other tables are, with their checksums.
+    /// Positions and checksums of the other tables' batches.
     Index = 6,
-    /// What was changed while it was recorded.
+    /// Changes of settings during the recording.
     Changes = 7,
-    /// What the kernel counted at hops where events were left out.
+    /// Kernel counters of hops with rejected events.
     Counts = 8,
     /// Hits of custom probes.
     Hits = 9,
-    /// First bytes of payload, where they were asked for.
+    /// Payload heads, if captured.
     Heads = 10,
-    /// What the kernel added up in place of events.
+    /// Sums of the kernel in place of events.
     Synthesis = 11,
 }
 
 impl Table {
-    /// Every table, the index last: it is written after what it points at.
+    /// Every table, the index last: it is written after its targets.
     pub const ALL: [Table; 12] = [
         Self::Events,
         Self::Flows,
@@ -54,7 +54,7 @@ impl Table {
         Self::Index,
     ];
 
-    /// Its place in [`Table::ALL`].
+    /// Index in [`Table::ALL`].
     pub(crate) const fn place(self) -> usize {
         match self {
             Self::Changes => 6,
@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    /// Whether a row of it is a record that a loss counts: see [`magscope_core::Batch::numbered`].
+    /// True if rows are records that a loss counts: see [`magscope_core::Batch::numbered`].
     pub(crate) const fn is_numbered(self) -> bool {
         matches!(self, Self::Events | Self::Tcp | Self::Hits | Self::Heads)
     }
@@ -103,17 +103,17 @@ impl Table {
         dir.join(self.file_name(segment))
     }
 
-    /// Which table and segment a file is of, by its name.
+    /// Table and segment in a file name.
     pub fn parse(name: &str) -> Option<(Self, u32)> {
         let (table, number) = name.strip_suffix(".arrows")?.split_once('-')?;
         let table = Self::ALL.into_iter().find(|t| t.name() == table)?;
         let segment = number.parse().ok()?;
-        // Only the name the recorder would have given: `events-3.arrows` beside `events-0003.arrows` is not ours.
+        // Only canonical names: `events-3.arrows` is no file of the recorder.
         (table.file_name(segment) == name).then_some((table, segment))
     }
 }
 
-/// The numbers of the segments in a directory, ascending. A segment is there when any of its files is.
+/// The segment numbers in a directory, ascending. A segment exists if any of its files does.
 pub fn segments(dir: &Path) -> Result<Vec<u32>, SessionError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(SessionError::io("list", dir))? {

@@ -1,15 +1,15 @@
 //! Record and replay: events to disk and back.
 //!
-//! A session is a directory: `meta.toml` says what it is, and numbered segments of Arrow IPC streams hold the
-//! tables (`events-0003.arrows`, `flows-0003.arrows`, …). `docs/formats.md` describes every column. Recording survives the death of the process at
-//! any instant but for the last flush interval; reading survives any bytes: what is damaged is skipped, named, and counted as
-//! a loss at its place in time.
+//! A session is a directory: `meta.toml` describes it, and numbered segments of Arrow IPC streams hold the
+//! tables (`events-0003.arrows`, `flows-0003.arrows`, …). `docs/formats.md` describes every column. After a
+//! crash at any instant, a recording lacks at most the last flush interval. The reader accepts any bytes: it
+//! skips and names damage, and counts the damage as a loss at its time.
 //!
 //! # Modules
 //!
 //! - `record/`: the queue and the writer's thread.
-//! - `read/`: finds what is valid in a directory. `frame/`: checks and unpacks one Arrow message without trusting it.
-//! - `table/`: columns of events and of everything else.
+//! - `read/`: finds the valid data of a directory. `frame/`: checks and decodes one untrusted Arrow message.
+//! - `table/`: columns of events and of all other tables.
 
 mod error;
 mod frame;

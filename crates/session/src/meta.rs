@@ -1,4 +1,4 @@
-//! `meta.toml`: what a session is, what was deleted from it, and whether it was closed.
+//! `meta.toml`: description of a session, its deletions, and its totals.
 
 use crate::error::SessionError;
 use crate::layout::META;
@@ -14,25 +14,25 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The session format this library writes, and the newest it reads.
+/// The session format that this library writes, and the newest that it reads.
 ///
-/// 2 has more columns in the clock table, and the tables of changes, counts, hits and heads; 3 has the clock of the events in
-/// the clock table; 4 has the table of what the kernel added up, and the hits that it did so with in the table of counts; 5 has
-/// checksums of `meta.toml` and of whole files.
+/// Version 2 has more columns in the clock table, and the tables of changes, counts, hits and heads. Version 3
+/// has the event clock in the clock table. Version 4 has the kernel's sums, and their hits in the table of
+/// counts. Version 5 has checksums of `meta.toml` and of whole files.
 pub const FORMAT: u32 = 5;
 
-/// A `meta.toml` longer than this is not read: it holds a table of hops and some names.
+/// Maximum size of a `meta.toml`, bytes: the file holds a table of hops and some names.
 const LONGEST_META: u64 = 4 << 20;
 
-/// What a session is.
+/// Description of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Version of the layout of the directory; see `docs/formats.md`.
+    /// Version of the directory layout; see `docs/formats.md`.
     pub format: u32,
-    /// What made it, `magnet-scope 0.1.0`.
+    /// Program and version, `magnet-scope 0.1.0`.
     #[serde(default, deserialize_with = "magscope_core::foreign::text")]
     pub tool: String,
-    /// Tells this session's files from another's; also in the schema of each of its streams.
+    /// Unique id of the session, also in the schema of each stream.
     #[serde(default, deserialize_with = "magscope_core::foreign::text")]
     pub session: String,
     /// When recording began, `2026-01-02T03:04:05Z`.
@@ -41,10 +41,10 @@ pub struct Meta {
     /// The limits it was recorded with.
     #[serde(default)]
     pub retention: Retention,
-    /// What the limits made the recorder delete.
+    /// Segments that the limits deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Dropped>,
-    /// What was deleted here after it had been copied elsewhere.
+    /// Segments that were deleted after an upload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shipped: Option<Elsewhere>,
     /// Written at the clean end of a recording: without it the session is unfinished.
@@ -55,30 +55,30 @@ pub struct Meta {
     pub node: NodeInfo,
 }
 
-/// Limits on what a recording keeps.
+/// Limits of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Most bytes the directory may take.
+    /// Maximum size of the directory, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_limit_bytes: Option<u64>,
-    /// Most segments kept.
+    /// Maximum number of segments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_segments: Option<u32>,
-    /// How long a segment is kept after its end, seconds.
+    /// Maximum age of a segment after its end, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_for_s: Option<u64>,
 }
 
-/// What was deleted on purpose while recording: the oldest segments. Not a loss, but not there either.
+/// Segments deleted by limits during the recording: the oldest ones. A deletion is no loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
-    /// How many segments: those with numbers below this one.
+    /// All segments below this number.
     pub segments: u32,
-    /// How many events were in them.
+    /// Number of deleted events.
     pub events: u64,
-    /// How many losses (records) they told of.
+    /// Number of lost records reported in them.
     pub lost: u64,
-    /// How many bytes they took.
+    /// Size in bytes.
     pub bytes: u64,
     /// First event deleted, `CLOCK_MONOTONIC` nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,10 +86,9 @@ pub struct Dropped {
     /// Last event deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_ns: Option<u64>,
-    /// Which limit it was the last time: `size-limit`, `keep` or `keep-for`.
+    /// The last limit that applied: `size-limit`, `keep` or `keep-for`.
     pub by: String,
-    /// How many segments these are, where they were to be shipped: they were deleted before. The others below the number are kept
-    /// elsewhere.
+    /// Number of segments deleted before their upload. The others below the number were uploaded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unshipped: u32,
 }
@@ -100,7 +99,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 impl Dropped {
-    /// One line for people: `first 3 segments (12000 events) dropped by the size limit`.
+    /// A one-line message: `first 3 segments (12000 events) dropped by the size limit`.
     pub fn describe(&self) -> String {
         let (segments, events) = (self.segments, self.events);
         let plural = if segments == 1 { "segment" } else { "segments" };
@@ -121,12 +120,12 @@ impl Dropped {
     }
 }
 
-/// Segments that were deleted here after they had been copied elsewhere.
+/// Segments deleted after an upload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elsewhere {
-    /// Those of these numbers: below this one, but for what `dropped` has.
+    /// Segments below this number, except those in `dropped`.
     pub below: u32,
-    /// How many.
+    /// Number of segments.
     pub segments: u32,
     /// Events in them.
     pub events: u64,
@@ -159,17 +158,17 @@ impl Elsewhere {
         self.losses.add_all(&segment.losses);
     }
 
-    /// One line for people.
+    /// A one-line message.
     pub fn describe(&self) -> String {
         let plural = if self.segments == 1 { "segment" } else { "segments" };
         format!("{} {plural} ({} events) were shipped and then deleted here", self.segments, self.events)
     }
 }
 
-/// Totals at the clean end of a recording, of what the directory then holds.
+/// Totals of the directory at the clean end of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closed {
-    /// When, `2026-01-02T03:04:05Z`.
+    /// Time, `2026-01-02T03:04:05Z`.
     pub utc: String,
     /// Events in the directory.
     pub events: u64,
@@ -177,7 +176,7 @@ pub struct Closed {
     pub batches: u64,
     /// Segments.
     pub segments: u32,
-    /// Bytes of all files but this one.
+    /// Size of all other files, bytes.
     pub bytes: u64,
     /// First event, `CLOCK_MONOTONIC` nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -254,12 +253,12 @@ impl LossTotals {
 /// TOML integers are signed: a count beyond this would make the file unwritable.
 pub(crate) const LARGEST: u64 = i64::MAX as u64;
 
-/// What reading `meta.toml` came to.
+/// Result of reading `meta.toml`.
 pub(crate) enum MetaRead {
     Good(Box<Meta>),
-    /// Its checksum differs: what it says may be wrong.
+    /// The checksum differs: the content may be wrong.
     Changed(Box<Meta>),
-    /// There is one, but it makes no sense; why.
+    /// The file is invalid; with the reason.
     Unreadable(String),
     Missing,
 }
@@ -280,8 +279,7 @@ impl Meta {
         }
     }
 
-    /// Writes it so that a reader sees the old one or the new one, never half of it, whatever happens. Returns its
-    /// size in bytes.
+    /// Writes the file atomically: a reader sees the old or the new version. Returns its size in bytes.
     pub(crate) fn write(&self, dir: &Path) -> Result<u64, SessionError> {
         let path = dir.join(META);
         let text = self.text(&path)?;
@@ -289,12 +287,12 @@ impl Meta {
         let mut file = File::create(&fresh).map_err(SessionError::io("create", &fresh))?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         if let Err(source) = written {
-            // Leave the old one alone, and no debris that looks like a session file.
+            // Leave the old file, and no debris that looks like a session file.
             let _ = fs::remove_file(&fresh);
             return Err(SessionError::Io { operation: "write", path: fresh, source });
         }
         fs::rename(&fresh, &path).map_err(SessionError::io("replace", &path))?;
-        // The rename itself has to reach the disk as well.
+        // The rename itself must be durable as well.
         File::open(dir).and_then(|d| d.sync_all()).map_err(SessionError::io("sync", dir))?;
         Ok(text.len() as u64)
     }
@@ -305,10 +303,10 @@ impl Meta {
         Ok(text.clone() + &checksum_line(&text))
     }
 
-    /// That of the recording in a directory. `None` where there is none, or none that makes sense.
+    /// Reads the metadata of a recording's directory; `None` if missing or invalid.
     ///
     /// # Errors
-    /// What the operating system said, and a format that is newer than what is read here.
+    /// The operating system's error, or a format that is newer than supported.
     pub fn load(dir: &Path) -> Result<Option<Meta>, SessionError> {
         Ok(match Self::read(dir)? {
             MetaRead::Good(meta) | MetaRead::Changed(meta) => Some(*meta),
@@ -316,11 +314,10 @@ impl Meta {
         })
     }
 
-    /// What `meta.toml` says beside a copy of all segments that the recording ever closed: what was deleted here after it was
-    /// shipped is there.
+    /// The `meta.toml` of a complete copy: segments deleted after their upload are present there.
     ///
     /// # Errors
-    /// None but bugs.
+    /// None in practice.
     pub fn of_copy(mut self) -> Result<String, SessionError> {
         if let Some(elsewhere) = self.shipped.take()
             && let Some(closed) = &mut self.closed
@@ -336,7 +333,7 @@ impl Meta {
         self.text(Path::new(META))
     }
 
-    /// The id of the recording that a text of `meta.toml` belongs to.
+    /// The session id in the text of a `meta.toml`.
     pub fn session_of(text: &str) -> Option<String> {
         let table: toml::Table = text.parse().ok()?;
         Some(table.get("session")?.as_str()?.to_owned())
@@ -355,7 +352,7 @@ impl Meta {
         let Ok(text) = String::from_utf8(bytes) else {
             return Ok(MetaRead::Unreadable("it is not UTF-8 text".into()));
         };
-        // The format comes first: a newer one may have anything else in a shape unknown here.
+        // Check the format first: a newer file may have a different structure.
         let table: toml::Table = match text.parse() {
             Ok(table) => table,
             Err(e) => return Ok(MetaRead::Unreadable(one_line(&e))),

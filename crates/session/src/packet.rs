@@ -1,8 +1,8 @@
-//! A batch as one Arrow message: how it travels between hosts, and how an agent keeps it in memory.
+//! A batch as one Arrow message, for transfer between hosts and for an agent's memory.
 //!
-//! A packet is a record batch with a row a table that the batch has rows of; the column `message` holds these rows as the same
-//! Arrow message that a recorder would have written. So one stream carries all tables in their order, whoever has an Arrow
-//! library can open it, and what comes from another host passes the same checks as what comes from a file.
+//! A packet is a record batch with one row per table of the batch. The column `message` holds that table's rows
+//! as the Arrow message of a recording. One stream therefore carries all tables in order, any Arrow library can
+//! read it, and data from the network passes the same checks as files.
 
 use crate::frame::{self, Bad, Codec, Encoder};
 use crate::layout::Table;
@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use magscope_core::{Batch, Flow, Task};
 use std::sync::{Arc, LazyLock};
 
-/// Rows from which compression pays.
+/// Minimum number of rows for compression.
 const WORTH_COMPRESSING: usize = 64;
 
 /// The columns of a packet.
@@ -29,16 +29,16 @@ static PACKET: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// Where in its stream a packet is, for whoever reads on from there another time.
+/// Position of a packet in its stream, for a later resume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Its number.
+    /// Sequence number.
     pub number: u64,
-    /// Records of the stream up to its end, those told as lost among them.
+    /// Number of records up to the packet's end, including those reported as lost.
     pub records: u64,
 }
 
-/// Why bytes are no packet.
+/// Reason for an invalid packet.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadPacket(String);
@@ -49,61 +49,61 @@ impl From<Bad> for BadPacket {
     }
 }
 
-/// Makes messages of batches; keeps the compressor's memory between them.
+/// Encodes batches as messages; reuses the compressor's memory.
 ///
-/// Every message is whole, as in a file: eight bytes of prefix, the last four of them the length of the metadata, then the
-/// metadata, then the body.
+/// Every message is complete, as in a file: a prefix of eight bytes that ends with the length of the metadata,
+/// then the metadata, then the body.
 pub struct Packer {
     encoder: Encoder,
     events: EventColumns,
 }
 
 impl Packer {
-    /// One that compresses what is worth it.
+    /// A packer with compression for larger messages.
     ///
     /// # Errors
-    /// Where Arrow was built without the compression that sessions use.
+    /// Arrow lacks the compression of sessions.
     pub fn new() -> Result<Self, ArrowError> {
         Ok(Packer { encoder: Encoder::new()?, events: EventColumns::default() })
     }
 
-    /// The message that opens a stream of packets, or one of the rows of a table.
+    /// The first message of a stream of packets, or of one table's rows.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn schema(&self, of: Option<Table>) -> Result<Vec<u8>, ArrowError> {
         self.encoder.schema(&of.map_or_else(|| PACKET.clone(), table::schema))
     }
 
-    /// The message that opens a stream of rows of other columns than a session's.
+    /// The first message of a stream of rows with other columns.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn schema_of(&self, schema: &Schema) -> Result<Vec<u8>, ArrowError> {
         self.encoder.schema(schema)
     }
 
-    /// Such rows, uncompressed. No column may be a dictionary.
+    /// Rows of such a stream, uncompressed. Dictionary columns are not supported.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn message_of(&mut self, rows: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
         self.encoder.batch(rows, Codec::Plain)
     }
 
-    /// A batch as a packet.
+    /// Encodes a batch as a packet.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn packet(&mut self, place: Place, batch: &Batch) -> Result<Vec<u8>, ArrowError> {
         let mut messages: Vec<(Table, Vec<u8>)> = Vec::new();
-        // What events point at goes before them, as in a session.
+        // Announcements precede the events that refer to them, as in a session.
         for table in Table::ALL.into_iter().filter(|table| *table != Table::Events).chain([Table::Events]) {
             if let Some(message) = self.rows(table, batch)? {
                 messages.push((table, message));
             }
         }
-        // A batch without rows tells how late it is.
+        // A batch without rows still carries its watermark.
         if messages.is_empty() {
             messages.push((Table::Index, Vec::new()));
         }
@@ -120,10 +120,10 @@ impl Packer {
         self.encoder.batch(&batch, Codec::Plain)
     }
 
-    /// The rows that a batch has of one table; nothing where it has none.
+    /// A table's rows of a batch; `None` if empty.
     ///
     /// # Errors
-    /// What Arrow says.
+    /// Arrow's error.
     pub fn rows(&mut self, of: Table, batch: &Batch) -> Result<Option<Vec<u8>>, ArrowError> {
         let ts_ns = batch.events.first().map_or(batch.watermark_ns, |event| event.time_ns);
         match of {
@@ -165,11 +165,11 @@ fn announced<T: Clone>(all: &[T], ts_ns: u64) -> Vec<Announced<T>> {
     all.iter().map(|what| Announced { ts_ns, what: what.clone() }).collect()
 }
 
-/// Clears `batch` and fills it with a packet of which metadata and body are given, and returns its place. Bytes of any kind are
-/// either a packet or refused.
+/// Clears `batch`, fills it from a packet's metadata and body, and returns the packet's position. The input is
+/// untrusted.
 ///
 /// # Errors
-/// [`BadPacket`] says what is wrong; the batch is then empty.
+/// [`BadPacket`] with the reason; the batch is then empty.
 pub fn unpack(metadata: &[u8], body: &Buffer, batch: &mut Batch) -> Result<Place, BadPacket> {
     batch.clear();
     let unpacked = unpack_rows(metadata, body, batch);
@@ -192,7 +192,7 @@ fn unpack_rows(metadata: &[u8], body: &Buffer, batch: &mut Batch) -> Result<Plac
     for (table, message) in tables.iter().zip(messages.iter()) {
         let (table, message) = (table.unwrap_or_default(), message.unwrap_or_default());
         let known = Table::ALL.into_iter().find(|known| known.name() == table);
-        // A table that is not known yet is a newer agent's.
+        // An unknown table comes from a newer agent.
         let Some(table) = known.filter(|table| *table != Table::Index) else { continue };
         let rows = frame::decode(&Buffer::from(message), table, None)?;
         append(table, &rows, batch)?;
@@ -242,7 +242,7 @@ mod tests {
     use magscope_core::synthesis::{Sum, Synthesis};
     use magscope_core::{Event, FlowId, Hop, Loss, LossCause, TcpSample};
 
-    /// Metadata and body of a whole message.
+    /// Metadata and body of a message.
     fn parts(message: &[u8]) -> (&[u8], Buffer) {
         let length = u32::from_le_bytes(message[4..8].try_into().unwrap()) as usize;
         (&message[8..8 + length], Buffer::from(&message[8 + length..]))
@@ -285,7 +285,7 @@ mod tests {
         let mut got = Batch { late: 99, ..Batch::default() };
         assert_eq!(unpack(metadata, &body, &mut got).unwrap(), place(42));
         assert_eq!(format!("{got:?}"), format!("{sent:?}"));
-        // One with nothing in it still says how late it is.
+        // An empty batch still carries its watermark.
         let message = packer.packet(place(43), &Batch { watermark_ns: 9, ..Batch::default() }).unwrap();
         let (metadata, body) = parts(&message);
         assert_eq!(unpack(metadata, &body, &mut got).unwrap(), place(43));

@@ -1,9 +1,9 @@
-//! Checksums over whole files.
+//! Checksums over complete files.
 //!
-//! The index has a checksum of every batch, and none of schemas, of ends of streams or of itself. So a complete segment ends with a
-//! seal: a text behind the end of the stream of its index, where readers of Arrow stop. It has a line for every file of the
-//! segment, with its length and checksum. The last line has the length and the checksum of the seal. A seal is compared byte by byte
-//! with what its values would be written as, so that no other spelling of a value passes.
+//! The index has a checksum of every batch, but none of schemas, end markers or itself. A complete segment
+//! therefore ends with a seal: text after the end marker of its index, where Arrow readers stop. The seal has a
+//! line with length and checksum for every file of the segment, and a last line with its own. A seal is
+//! compared byte by byte with its canonical form.
 
 use crate::layout::Table;
 use std::fmt::Write;
@@ -14,10 +14,10 @@ use std::path::Path;
 
 const TITLE: &str = "magnet-scope seal\n";
 
-/// Bytes of the last line: `end 0000000123 0123abcd`.
+/// Size of the last line: `end 0000000123 0123abcd`.
 const LAST_LINE: u64 = 24;
 
-/// A seal has a line a table.
+/// Maximum size of a seal, which has one line per table.
 const LONGEST: u64 = 4 << 10;
 
 /// A file of a segment.
@@ -28,7 +28,7 @@ pub(crate) struct Sealed {
     pub(crate) crc: u32,
 }
 
-/// What a segment consists of.
+/// The files of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) files: Vec<Sealed>,
@@ -37,9 +37,9 @@ pub(crate) struct Seal {
 /// The end of an index.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// A whole seal behind so many bytes of the index.
+    /// A complete seal after `stream_bytes` bytes of the index.
     Sealed { seal: Seal, stream_bytes: u64 },
-    /// None, or a damaged one.
+    /// No seal, or a damaged one.
     Unsealed,
 }
 
@@ -68,7 +68,7 @@ impl Seal {
         (seal.text() == text).then_some(seal)
     }
 
-    /// What stands at the end of an index.
+    /// Reads the end of an index.
     pub(crate) fn read(index: &Path) -> io::Result<Ending> {
         let file = File::open(index)?;
         let length = file.metadata()?.len();
@@ -85,7 +85,7 @@ impl Seal {
         })
     }
 
-    /// Seals the files of a segment as they are. A seal that the index has already is left out.
+    /// Computes the seal of a segment's current files. An existing seal in the index is excluded.
     pub(crate) fn of_files(dir: &Path, segment: u32) -> io::Result<(Seal, u64)> {
         let index = Table::Index.path(dir, segment);
         let stream_bytes = match Seal::read(&index)? {
@@ -97,7 +97,7 @@ impl Seal {
             let most = if table == Table::Index { stream_bytes } else { u64::MAX };
             match checksum(&table.path(dir, segment), most) {
                 Ok((bytes, crc)) => files.push(Sealed { table, bytes, crc }),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {} // It never had rows.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {} // The table never had rows.
                 Err(e) => return Err(e),
             }
         }
@@ -112,7 +112,7 @@ fn text_at(file: &File, at: Option<u64>, length: u64) -> io::Result<Option<Strin
     Ok(String::from_utf8(bytes).ok())
 }
 
-/// Length and checksum of a file, as far as `most` bytes.
+/// Length and checksum of a file up to `most` bytes.
 pub(crate) fn checksum(path: &Path, most: u64) -> io::Result<(u64, u32)> {
     let mut file = BufReader::new(File::open(path)?.take(most));
     let (mut hasher, mut block, mut bytes) = (crc32fast::Hasher::new(), vec![0; 64 << 10], 0);
@@ -129,12 +129,12 @@ pub(crate) fn checksum(path: &Path, most: u64) -> io::Result<(u64, u32)> {
     }
 }
 
-/// The last line of a text that is its own checksum.
+/// A last line with the checksum of a text.
 pub(crate) fn checksum_line(text: &str) -> String {
     format!("# crc32 {:08x}\n", crc32fast::hash(text.as_bytes()))
 }
 
-/// Whether the last line of a text is the checksum of the lines before.
+/// True if the last line is the checksum of the preceding lines.
 pub(crate) fn ends_with_checksum(text: &str) -> bool {
     const LENGTH: usize = "# crc32 01234567\n".len();
     let split = text.len().checked_sub(LENGTH).and_then(|at| text.split_at_checked(at));

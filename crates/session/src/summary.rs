@@ -1,8 +1,8 @@
-//! What a session comes to.
+//! Totals of a session.
 
 use crate::meta::{Dropped, LossTotals, Meta};
 
-/// Totals of a session: of what its directory holds.
+/// Totals of a session's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events.
@@ -17,16 +17,16 @@ pub struct Summary {
     pub batches: u64,
     /// Bytes of all files but `meta.toml`.
     pub bytes: u64,
-    /// Lost records, by cause: those the recorder wrote down, and damage found when the session was opened.
+    /// Lost records by cause: recorded ones, and damage found at the opening.
     pub losses: LossTotals,
-    /// What retention deleted.
+    /// Segments deleted by retention.
     pub dropped: Option<Dropped>,
-    /// Whether the recorder closed it.
+    /// True if the recorder closed the session.
     pub closed: bool,
 }
 
 impl Summary {
-    /// From the totals a recorder wrote when it closed.
+    /// Totals that the recorder wrote at the close.
     pub(crate) fn of_closed(meta: &Meta) -> Self {
         let closed = meta.closed.clone().unwrap_or_default();
         Summary {

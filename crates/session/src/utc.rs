@@ -1,4 +1,4 @@
-//! A time of day for `meta.toml`, without a calendar crate: sessions need nothing more of one.
+//! UTC time for `meta.toml`, without a dependency on a calendar crate.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

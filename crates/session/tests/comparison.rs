@@ -1,5 +1,5 @@
-//! Comparison of recordings of the same thing: chance makes no finding. Each draw takes recordings from one set of ten
-//! for both sides, so whatever differs between the sides is chance.
+//! Comparison of recordings of the same workload: chance causes no finding. Each draw takes recordings for both
+//! sides from one set of ten, so all differences are random.
 
 use magscope_core::compare::{CONFIDENCE, Change, Comparison, LEAST_RUNS, Run, Side, common_hops, compare};
 use magscope_core::node::NodeInfo;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Recordings of a set.
 const SET: usize = 10;
-/// Draws of each number a side.
+/// Number of draws per sample size.
 const DRAWS: u64 = 20;
 
 /// A pseudo-random number for each number: `SplitMix64` (Steele, Lea and Flood 2014).
@@ -22,7 +22,7 @@ fn mixed(n: u64) -> u64 {
     n ^ n >> 31
 }
 
-/// Journeys of a golden recording, in the order in which they ended.
+/// Journeys of a golden recording, in order of their ends.
 fn journeys(name: &str) -> (NodeInfo, Vec<Journey>) {
     let path = format!("{}/../../tests/golden/{name}/session", env!("CARGO_MANIFEST_DIR"));
     let session = Session::open(Path::new(&path)).expect("a golden recording");
@@ -40,7 +40,7 @@ fn journeys(name: &str) -> (NodeInfo, Vec<Journey>) {
     }
 }
 
-/// Ten recordings of the same thing: a real one, cut into ten after one another.
+/// Ten recordings of the same workload: a real one, divided into ten consecutive parts.
 fn set(name: &str) -> Vec<Run> {
     let (info, journeys) = journeys(name);
     let hops = common_hops([&info]);
@@ -55,7 +55,7 @@ fn set(name: &str) -> Vec<Run> {
     runs.collect()
 }
 
-/// Compares so many recordings a side, drawn from the set without putting one back.
+/// Compares `a_side` recordings per side, drawn without replacement.
 fn draw(set: &[Run], a_side: usize, seed: u64) -> Comparison {
     let mut order: Vec<usize> = (0..set.len()).collect();
     for at in (1..order.len()).rev() {
@@ -72,7 +72,7 @@ fn draw(set: &[Run], a_side: usize, seed: u64) -> Comparison {
     compare(&side(&order[..a_side]), &side(&order[a_side..2 * a_side]))
 }
 
-/// Whether a comparison calls any difference one.
+/// True if a comparison reports any difference.
 fn is_alarm(comparison: &Comparison) -> bool {
     comparison.protocols.iter().any(|protocol| {
         let steps = protocol.steps.iter().map(|step| &step.measured);
@@ -101,7 +101,7 @@ fn recordings_of_the_same_thing_raise_no_more_alarms_than_the_confidence_allows(
         println!("{name}: {} alarms in {drawn} comparisons with {compared} intervals", alarms.len());
         let allowed = f64::from(drawn) * (1.0 - CONFIDENCE);
         assert!(alarms.len() as f64 <= allowed, "{name}: {alarms:?}, allowed {allowed}");
-        // A rule that finds nothing because it compares nothing would pass.
+        // A comparison of no data would pass too.
         assert!(name != "demo" || compared > 500, "{name}: {compared}");
     }
 }

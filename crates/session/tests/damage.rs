@@ -1,4 +1,4 @@
-//! Damaged sessions: nothing panics, a damaged batch costs only itself, and the reader says so.
+//! Damaged sessions: no panics, damage is limited to its batch, and the reader reports the damage.
 
 use crate::common;
 
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Events a batch of the small session has.
+/// Events per batch of the small session.
 const ROWS: usize = 256;
 const BATCHES: usize = 3;
 
-/// A session of three batches of events in one segment, and what went in.
+/// A session of three batches of events in one segment, and its input.
 struct Small {
     dir: TempDir,
     recorded: Batch,
@@ -25,14 +25,14 @@ impl Small {
         Self::record(true)
     }
 
-    /// As a recorder leaves it that is killed.
+    /// The state after a killed recorder.
     fn unfinished() -> Self {
         Self::record(false)
     }
 
     fn record(close: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // The least segment makes for the least batch: each of the batches below is one on disk.
+        // The minimum segment size gives the minimum batch size: each batch below is one on disk.
         let options =
             RecordOptions { segment_bytes: 1, flush_interval: Duration::ZERO, ..RecordOptions::default() };
         let mut recorder = Recorder::create(dir.path(), &node(), options).unwrap();
@@ -65,7 +65,7 @@ impl Small {
         if close {
             recorder.close().unwrap();
         } else {
-            std::thread::sleep(Duration::from_millis(20)); // the flush of what came last
+            std::thread::sleep(Duration::from_millis(20)); // flush of the last rows
             let copy = tempfile::tempdir().unwrap();
             copy_dir(dir.path(), copy.path());
             drop(recorder);
@@ -90,7 +90,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Replays it whole: what came, and everything said to be damaged.
+/// Replays the session: data and reported damage.
 fn replay(session: &Session) -> (Batch, Vec<String>) {
     let mut replay = session.replay(None, None);
     let (batch, _) = drain(&mut replay);
@@ -102,7 +102,7 @@ fn damaged(batch: &Batch) -> u64 {
     batch.losses.iter().filter(|l| l.cause == LossCause::Damaged).map(|l| l.count).sum()
 }
 
-/// Whether `some` is `all` without whole batches, and how many are missing.
+/// Number of missing batches if `some` is `all` without complete batches; otherwise `None`.
 fn missing_batches(some: &Batch, all: &Batch) -> Option<usize> {
     let mut left = &some.events[..];
     let mut missing = 0;
@@ -161,7 +161,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
     assert!(quiet.is_empty());
     for table in Table::ALL {
         let whole = fs::read(small.file(table)).unwrap();
-        // Not every byte, for time; steps that share no factor with eight, so that every bit has its turn.
+        // A sample of bytes for speed; the step is coprime to eight, so that every bit position occurs.
         let step = if table == Table::Events { 13 } else { 5 };
         for at in (0..whole.len()).step_by(step) {
             let mut bytes = whole.clone();
@@ -178,7 +178,7 @@ fn a_flipped_bit_costs_one_batch_and_is_told() {
             } else {
                 assert_eq!(missing, Some(0), "{place}");
             }
-            // Whatever differs from what was recorded has been said.
+            // Every difference from the input is reported.
             let all = &small.recorded;
             let told =
                 replayed.losses.iter().filter(|l| l.cause != LossCause::Damaged).copied().collect::<Vec<_>>();
@@ -245,7 +245,7 @@ fn a_missing_or_wrong_index_is_done_without() {
         assert_eq!(replayed.events, small.recorded.events, "{what}");
         assert_eq!(replayed.losses, small.recorded.losses, "{what}");
         assert!(said.iter().any(|s| s.contains("index-0000.arrows")), "{what}: {said:?}");
-        // And it can be written again.
+        // The index can be rebuilt.
         assert_eq!(session.rebuild_index().unwrap() as usize, BATCHES * 9 + 2, "{what}");
         let (replayed, said) = replay(&small.open());
         assert_eq!((replayed.events, said), (small.recorded.events.clone(), Vec::new()), "{what}");

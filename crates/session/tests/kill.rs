@@ -1,6 +1,6 @@
-//! A recorder that is killed loses at most the last second.
+//! A killed recorder loses at most the last second.
 //!
-//! The test runs itself once more as the recorder, and kills that.
+//! The test starts itself as the recorder and kills that process.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Not a test by itself: the process that is killed.
+/// No test by itself: the process to be killed.
 #[test]
 fn recorder_to_be_killed() {
     let Some(dir) = std::env::var_os(DIR) else {
@@ -48,7 +48,7 @@ fn kill_9_costs_at_most_a_second() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // Some flushes later, and not at a moment that has anything to do with them.
+    // After some flushes, at a time unrelated to them.
     std::thread::sleep(Duration::from_millis(1_600));
     let killed_ns = monotonic_ns();
     child.kill().unwrap(); // SIGKILL
@@ -63,7 +63,7 @@ fn kill_9_costs_at_most_a_second() {
     let missing = Duration::from_nanos(killed_ns.saturating_sub(last_ns));
     println!("{} events, the last {missing:?} before the kill", replayed.events.len());
     assert!(missing < Duration::from_secs(1), "{missing:?} are missing");
-    // And nothing before that: the generator's numbers have no gap.
+    // No earlier loss: the generator's numbers have no gap.
     let mut next = [None; 4];
     for event in &replayed.events {
         let next = &mut next[usize::from(event.cpu)];

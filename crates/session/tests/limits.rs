@@ -14,7 +14,7 @@ fn directory_bytes(dir: &Path) -> u64 {
     fs::read_dir(dir).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum()
 }
 
-/// Waits until the writer has taken everything, so that nothing is dropped.
+/// Waits until the writer's queue is empty, so that nothing is dropped.
 fn settle(recorder: &Recorder) {
     while recorder.status().queue_bytes > 0 {
         std::thread::sleep(Duration::from_micros(200));
@@ -46,7 +46,7 @@ fn a_size_limit_is_kept_and_told() {
     assert_eq!(dropped.events + summary.events, appended);
     assert_eq!(dropped.lost + summary.losses.ring_full, 200);
     assert!(dropped.describe().ends_with("dropped by the size limit"), "{}", dropped.describe());
-    // What is left explains itself.
+    // The rest is self-contained.
     let (replayed, _) = drain(&mut session.replay(None, None));
     assert_eq!(replayed.events.len() as u64, summary.events);
     let flows: HashSet<_> = replayed.flows.iter().map(|f| f.id).collect();
@@ -76,7 +76,7 @@ fn segments_kept_are_counted() {
     assert_eq!(Session::open(dir.path()).unwrap().damage(), []);
 }
 
-/// Ages go by the clock of the events: those of `Traffic` decide, not how fast they are written.
+/// Ages use the event clock: times of `Traffic` count, not the speed of writing.
 #[test]
 fn segments_end_and_go_by_age() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn segments_end_and_go_by_age() {
     traffic.fill(&mut batch, 1_500);
     let span_ns = |batch: &Batch| batch.events.last().unwrap().time_ns - batch.events[0].time_ns;
     let every_ns = span_ns(&batch);
-    // a hundred batches make the age
+    // a hundred batches span the age limit
     let stretch = 100_000_000_u64.div_ceil(every_ns);
     let keep_for = Duration::from_nanos(100 * every_ns * stretch).max(Duration::from_secs(1));
     let options =
@@ -105,7 +105,7 @@ fn segments_end_and_go_by_age() {
     assert!(dropped.describe().ends_with("dropped by the limit on their age"), "{}", dropped.describe());
     let session = Session::open(dir.path()).unwrap();
     assert_eq!(session.damage(), [], "retention is no damage");
-    // All that is young enough is there, and nothing that is older by more than a segment.
+    // All young data is present, and nothing older by more than a segment.
     let oldest_ns = summary.from_ns.unwrap();
     let age_ns = keep_for.as_nanos() as u64;
     assert!(
@@ -215,7 +215,7 @@ fn what_is_no_session_is_refused() {
     assert!(newer.contains("session format 7") && newer.contains("magnet-scope 9.0.0"), "{newer}");
 }
 
-/// A file system of one mebibyte, unmounted with the value.
+/// A file system of one mebibyte, unmounted on drop.
 struct TinyDisk(tempfile::TempDir);
 
 impl TinyDisk {
@@ -271,7 +271,7 @@ fn a_full_disk_ends_the_recording_and_keeps_it() {
     assert_eq!(replayed.events, appended[..replayed.events.len()]);
 }
 
-/// A writer that failed leaves its queue as it is.
+/// A failed writer leaves its queue unchanged.
 fn settle_or_stopped(recorder: &Recorder) {
     for _ in 0..1_000 {
         if recorder.status().queue_bytes == 0 {
@@ -335,7 +335,7 @@ fn an_unattended_recorder_deletes_its_oldest_segment_where_it_has_a_limit() {
         }
     };
     let dir = disk.0.path().join("session");
-    // A limit that is larger than the disk.
+    // A limit above the disk size.
     let options = RecordOptions {
         on_full_disk: OnFullDisk::Wait,
         size_limit_bytes: Some(16 << 20),

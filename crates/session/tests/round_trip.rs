@@ -1,4 +1,4 @@
-//! What is recorded is what is replayed.
+//! Replay returns the recorded data.
 
 use crate::common;
 
@@ -138,7 +138,7 @@ fn replay_keeps_to_its_bounds() {
         assert!(replayed.tcp.iter().all(|t| wanted(t.time_ns)));
         let tcp = recorded.tcp.iter().filter(|t| wanted(t.time_ns)).count();
         assert_eq!(replayed.tcp.len(), tcp, "{from:?} to {to:?}");
-        // Whatever segment it begins in: the flows and tasks of its events are told.
+        // In any start segment: the flows and tasks of its events are announced.
         let flows: HashSet<_> = replayed.flows.iter().map(|f| f.id).collect();
         assert!(replayed.events.iter().all(|e| flows.contains(&e.flow)));
         let tids: HashSet<_> = replayed.tasks.iter().map(|t| t.tid).collect();

@@ -1,10 +1,10 @@
-//! Any damage to any file of a closed recording is found by `verify`.
+//! `verify` detects any damage to any file of a closed recording.
 
 use magscope_session::{Session, reseal};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Positions that are damaged in each file.
+/// Damaged positions per file.
 const POSITIONS: u64 = 40;
 
 /// The same pseudo-random numbers on every host (xorshift).
@@ -33,7 +33,7 @@ fn copy(from: &Path, to: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What is wrong with a recording, or why it cannot be opened.
+/// Damage of a recording, or the error at its opening.
 fn damage(dir: &Path) -> Vec<String> {
     match Session::open(dir) {
         Ok(session) => {
@@ -58,7 +58,7 @@ fn a_flipped_bit_anywhere_is_found() {
     for file in copy(&golden("drops"), dir.path()) {
         let whole = fs::read(&file).unwrap();
         let length = whole.len() as u64;
-        // Seeded positions, and the ends, where heads and seals are.
+        // Seeded positions, and the ends with heads and seals.
         let ends = (0..length.min(64)).chain(length.saturating_sub(64)..length);
         let positions: Vec<u64> = ends.chain((0..POSITIONS).map(|_| numbers.below(length))).collect();
         for at in positions {

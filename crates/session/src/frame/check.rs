@@ -1,8 +1,8 @@
-//! Checks on a record batch message before Arrow decodes it.
+//! Checks a record batch message before Arrow decodes it.
 //!
-//! Arrow's decoder slices by the offsets and allocates by the lengths it is told (a compressed buffer says in eight
-//! bytes how large it will become). All of them come from the file, so all are held against what the table's
-//! columns need for the rows the message claims.
+//! Arrow's decoder slices by the stored offsets and allocates by the stored lengths (a compressed buffer
+//! contains its decompressed size in eight bytes). All of them come from an untrusted file. Each is therefore
+//! checked against the maximum for the table's columns and the stated number of rows.
 
 use super::{MAX_ROWS, MAX_TEXT};
 use arrow::datatypes::{DataType, Schema};
@@ -35,10 +35,10 @@ pub(super) fn metadata(batch: &RecordBatch<'_>, schema: &Schema) -> Result<u64, 
     Ok(rows)
 }
 
-/// Holds every buffer against the body and against what its column can need.
+/// Checks every buffer against the body and the maximum of its column.
 pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[u8]) -> Result<(), Refusal> {
     let codec = batch.compression().map(|c| c.codec());
-    // LZ4 as well: its decoder goes on for as long as the frame does, whatever length it was told.
+    // LZ4 is rejected too: its decoder continues to the end of the frame, whatever the stated length.
     if codec.is_some_and(|c| c != CompressionType::ZSTD) {
         return Err("its compression is none that a recorder uses");
     }
@@ -57,12 +57,12 @@ pub(super) fn body(batch: &RecordBatch<'_>, schema: &Schema, rows: u64, body: &[
         }
         for (at, most) in lengths[..buffers_of(kind)].iter().enumerate() {
             let next = buffers.next().ok_or("it lacks a buffer")?;
-            // The decoder looks at where texts end as a row of whole numbers, and panics where it is none.
+            // The decoder reads the offsets of texts as 4-byte integers and panics on another length.
             let unit = if is_text(kind) && at == 1 { 4 } else { 1 };
             used = used.max(buffer(next, codec.is_some(), most + PADDING, unit, body)?);
         }
     }
-    // A length that was damaged must not swallow the messages behind it.
+    // A damaged length must not include the following messages.
     if body.len() as u64 > used + PADDING {
         return Err("its body is longer than its buffers");
     }
@@ -73,16 +73,16 @@ fn buffers_of(kind: &DataType) -> usize {
     if is_text(kind) { 3 } else { 2 }
 }
 
-/// Whether values differ in length, so that a buffer says where each ends.
+/// True for variable-length values, which have an offset buffer.
 fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8 | DataType::Binary)
 }
 
-/// Checks one buffer and returns where in the body it ends.
+/// Checks one buffer and returns its end in the body.
 fn buffer(buffer: &Buffer, compressed: bool, most: u64, unit: u64, body: &[u8]) -> Result<u64, Refusal> {
     let outside = "a buffer reaches beyond its body";
     let offset = usize::try_from(buffer.offset()).map_err(|_| outside)?;
-    // The decoder looks at numbers where they lie, and panics where none can lie.
+    // The decoder reads numbers in place and panics on misalignment.
     if offset % 8 != 0 {
         return Err("a buffer does not begin at a multiple of eight bytes");
     }
@@ -100,7 +100,7 @@ fn buffer(buffer: &Buffer, compressed: bool, most: u64, unit: u64, body: &[u8]) 
     }
     let (prefix, compressed) = bytes.split_first_chunk::<8>().ok_or("a compressed buffer has no length")?;
     match i64::from_le_bytes(*prefix) {
-        -1 => fits(compressed.len() as u64), // stored as it is
+        -1 => fits(compressed.len() as u64), // stored uncompressed
         length @ 0.. => fits(length as u64),
         _ => Err("a compressed buffer has a length below zero"),
     }

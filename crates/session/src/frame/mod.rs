@@ -1,8 +1,9 @@
-//! Arrow IPC messages, framed by ourselves.
+//! Framing of Arrow IPC messages.
 //!
-//! A file is a schema message and then record batch messages, each `FF FF FF FF`, length of the metadata (`i32`),
-//! metadata (a flatbuffer), body. Arrow's stream reader trusts the lengths it finds and stops at the first damage;
-//! here each message is found, checked and read on its own, so that a damaged one costs only itself.
+//! A file is a schema message followed by record batch messages. Each has `FF FF FF FF`, the length of the
+//! metadata (`i32`), the metadata (a flatbuffer) and the body. Arrow's stream reader trusts the stored lengths
+//! and stops at the first damage. This reader finds, checks and decodes each message separately, so that damage
+//! affects a single message.
 
 mod check;
 mod read;
@@ -11,7 +12,7 @@ mod write;
 pub(crate) use read::{Bad, Kind, Reader, decode, decode_parts};
 pub(crate) use write::{Codec, Encoder};
 
-/// What every message begins with.
+/// First bytes of every message.
 pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Bytes before the metadata: the continuation marker and the length.
@@ -20,16 +21,16 @@ pub(crate) const PREFIX: u64 = 8;
 /// A message of no metadata: the end of the stream.
 pub(crate) const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Longest metadata that is read. Ours are below 4 KiB.
+/// Maximum length of metadata. Valid files have less than 4 KiB.
 const MAX_METADATA: u64 = 64 << 10;
 
-/// Longest body that is read. A full batch of ours, uncompressed, is below 5 MiB.
+/// Maximum length of a body. A full uncompressed batch has less than 5 MiB.
 const MAX_BODY: u64 = 64 << 20;
 
-/// Most rows of a batch that are read. Ours have at most [`crate::MAX_BATCH_ROWS`].
+/// Maximum number of rows in a batch. Valid batches have at most [`crate::MAX_BATCH_ROWS`].
 const MAX_ROWS: u64 = 1 << 20;
 
-/// Most bytes of text in one column of a batch.
+/// Maximum size of text in one column of a batch, bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
 #[cfg(test)]

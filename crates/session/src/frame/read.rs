@@ -1,4 +1,4 @@
-//! Messages to rows.
+//! Decodes messages into rows.
 
 use super::{CONTINUATION, MAX_BODY, MAX_METADATA, PREFIX, check};
 use crate::layout::Table;
@@ -14,10 +14,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why there is no good message at a place in a file.
+/// Reason for an invalid message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Bad {
-    /// The message is longer than the rest of the file. Rows it was to have, where its metadata is whole.
+    /// The message is longer than the rest of the file; `rows` is set if the metadata is intact.
     #[error("the batch is cut off")]
     CutOff { rows: Option<u64> },
     #[error("there is no Arrow message")]
@@ -32,7 +32,7 @@ pub(crate) enum Bad {
     Io(#[from] io::Error),
 }
 
-/// What a message is.
+/// Type of a message.
 pub(crate) enum Kind {
     Schema(Vec<u8>),
     Batch { rows: u64 },
@@ -50,7 +50,7 @@ pub(crate) struct Head {
 /// Which columns to decode; all with `None`.
 pub(crate) type Projection<'a> = Option<&'a [usize]>;
 
-/// Reads the messages of one file. The length is taken once: what a recorder appends later is not looked at.
+/// Reader of a file's messages. The length is read once; later appends are ignored.
 pub(crate) struct Reader {
     file: File,
     length: u64,
@@ -63,7 +63,7 @@ impl Reader {
         Ok(Reader { file, length, table })
     }
 
-    /// The first bytes of a file alone.
+    /// Restricts the reader to the first bytes of a file.
     pub(crate) fn limited(self, length: u64) -> Self {
         Reader { length: self.length.min(length), ..self }
     }
@@ -83,7 +83,7 @@ impl Reader {
         Ok(crc32fast::hash(&bytes))
     }
 
-    /// Looks at the message at `at` without its body.
+    /// Reads the head of the message at `at` without its body.
     pub(crate) fn head(&self, at: u64) -> Result<Head, Bad> {
         let left = self.length.saturating_sub(at);
         if left < PREFIX {
@@ -117,7 +117,7 @@ impl Reader {
         Ok(Head { kind, length })
     }
 
-    /// Decodes the batch that is `length` bytes at `at`, after comparing its checksum where one is known.
+    /// Decodes the batch of `length` bytes at `at`, after a check of its checksum if available.
     pub(crate) fn batch(
         &self,
         at: u64,
@@ -146,7 +146,7 @@ pub(crate) fn decode(bytes: &Buffer, of: Table, only: Projection<'_>) -> Result<
     decode_parts(metadata, &bytes.slice(metadata_end), |batch| schema_for(batch, of), only)
 }
 
-/// Decodes a message whose metadata and body are apart, with the columns that it should have.
+/// Decodes a message with separate metadata and body, with the expected columns.
 pub(crate) fn decode_parts(
     metadata: &[u8],
     body: &Buffer,
@@ -161,14 +161,14 @@ pub(crate) fn decode_parts(
     if body_length(&message)? != body.len() as u64 {
         return Err(Bad::Refused("its length differs from what it says"));
     }
-    // What came over a network lies anywhere.
+    // Network buffers may be misaligned.
     let moved = (!(body.as_ptr() as usize).is_multiple_of(8)).then(|| Buffer::from(body.as_slice()));
     let body = moved.as_ref().unwrap_or(body);
     let schema = schema(&batch);
     let rows = check::metadata(&batch, &schema).map_err(Bad::Refused)?;
     check::body(&batch, &schema, rows, body).map_err(Bad::Refused)?;
-    // The checks above rule out every panic of the decoder that is known. This is the last belt: a new one must
-    // cost a batch, not the program.
+    // The checks above rule out every known panic of the decoder. As a last defence, a new one must cost a
+    // batch, not the program.
     let decoded = catch_unwind(AssertUnwindSafe(|| {
         read_record_batch(body, batch, schema, &HashMap::new(), only, &MetadataVersion::V5)
     }));
@@ -179,7 +179,7 @@ pub(crate) fn decode_parts(
     }
 }
 
-/// The columns that a batch of this table should have, of whatever format it is.
+/// The expected columns of a batch of this table, for any format version.
 fn schema_for(batch: &arrow::ipc::RecordBatch<'_>, table: Table) -> SchemaRef {
     table::schema_of(table, batch.nodes().map_or(0, |nodes| nodes.len()))
 }

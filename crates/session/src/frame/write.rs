@@ -1,4 +1,4 @@
-//! Rows to messages.
+//! Encodes rows into messages.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -8,16 +8,16 @@ use arrow::ipc::writer::{
 };
 use arrow::ipc::{CompressionType, MetadataVersion};
 
-/// How the body of a batch is compressed.
+/// Compression of a batch's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// zstd, level 1: small enough and fast enough.
     Zstd,
-    /// Not at all: for a few rows, and for when zstd cannot keep up.
+    /// No compression: for a few rows, and if zstd is too slow.
     Plain,
 }
 
-/// Makes messages; keeps the compressor's memory between them.
+/// Encoder; reuses the compressor's memory.
 pub(crate) struct Encoder {
     generator: IpcDataGenerator,
     context: IpcWriteContext,
@@ -27,7 +27,7 @@ pub(crate) struct Encoder {
 
 impl Encoder {
     pub(crate) fn new() -> Result<Self, ArrowError> {
-        // Eight bytes of alignment instead of 64: small batches of many columns would be half padding.
+        // Alignment of eight bytes instead of 64: with many columns half of a small batch would be padding.
         let plain = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
         Ok(Encoder {
             generator: IpcDataGenerator::default(),
@@ -55,7 +55,7 @@ impl Encoder {
             Codec::Zstd => &self.zstd,
             Codec::Plain => &self.plain,
         };
-        // No column has a dictionary, so there is nothing to track and no dictionary message.
+        // No column has a dictionary, so there are no dictionary messages.
         let mut tracker = DictionaryTracker::new(false);
         self.context.set_reserve_scratch(true);
         let (_, message) = self.generator.encode(batch, &mut tracker, options, &mut self.context)?;

@@ -1,4 +1,4 @@
-//! The small tables of a segment, handed out as time goes on.
+//! The small tables of a segment, read in time order next to the events.
 
 use super::damage::Damage;
 use super::scan::{Entry, Piece};
@@ -6,17 +6,17 @@ use super::segment::{TableFile, rows};
 use crate::frame::Reader;
 use crate::table::Row;
 
-/// Reads one small table alongside the events.
+/// Reads one small table in parallel to the events.
 pub(super) struct Cursor<R> {
     name: String,
     reader: Option<Reader>,
-    /// Batches not read yet, the next one last.
+    /// Unread batches, the next one last.
     entries: Vec<Entry>,
-    /// Rows read whose time has not come.
+    /// Rows with a later time than the events.
     waiting: Vec<R>,
 }
 
-/// Rows that could not be read, with their time range.
+/// Unreadable rows with their time range.
 pub(super) struct Unread {
     pub(super) rows: u64,
     pub(super) range_ns: (u64, u64),
@@ -35,7 +35,7 @@ impl<R: Row> Cursor<R> {
         Cursor { name: file.name.clone(), reader, entries, waiting: Vec::new() }
     }
 
-    /// Hands out every row up to this time, and what of that time cannot be read.
+    /// Returns every row up to this time, and the unreadable rows of that time.
     pub(super) fn until(
         &mut self,
         until_ns: u64,
@@ -76,7 +76,7 @@ pub(super) fn skipped(name: &str, entry: &Entry, because: &str) -> String {
     format!("the batch of {} rows at {} of {name} was skipped: {because}", entry.rows, entry.offset)
 }
 
-/// What the gaps of a small table hid, as one.
+/// Number of rows in the gaps of a small table.
 pub(super) fn hidden(file: &TableFile) -> u64 {
     let gap = |p: &Piece| if let Piece::Gap(gap) = p { gap.rows } else { 0 };
     file.pieces.iter().map(gap).sum()

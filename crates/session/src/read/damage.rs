@@ -1,19 +1,19 @@
-//! What was skipped while reading, and why.
+//! Damage that a reader skipped.
 
 use std::fmt;
 
-/// Something a session lacks or that could not be read. Displays as one line for people.
+/// Missing or unreadable data. `Display` prints one line for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file it concerns, relative to the session; empty where it is the session as a whole.
+    /// The file, relative to the session; empty for the session as a whole.
     pub file: String,
-    /// Bytes that were skipped.
+    /// Number of skipped bytes.
     pub bytes: u64,
-    /// Rows that were in them: what the index says, else an estimate from their neighbours.
+    /// Number of skipped rows: from the index, or estimated from neighbours.
     pub rows: u64,
-    /// What is wrong, as a sentence.
+    /// Description, as a sentence.
     pub what: String,
-    /// Whether a recorder that is killed, or that still writes, leaves it like that.
+    /// True if a killed or running recorder explains the damage.
     pub unfinished: bool,
 }
 
@@ -22,7 +22,7 @@ impl Damage {
         Damage { file: file.into(), bytes: 0, rows: 0, what, unfinished: false }
     }
 
-    /// Of a recording that was not closed.
+    /// Marks damage of a recording that was not closed.
     pub(crate) fn unfinished(self, unfinished: bool) -> Self {
         Damage { unfinished, ..self }
     }

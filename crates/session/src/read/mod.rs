@@ -1,4 +1,4 @@
-//! Reading: files to batches, whatever is in the files.
+//! Readers of untrusted files.
 
 mod cursor;
 mod damage;

@@ -1,4 +1,4 @@
-//! Writing the index again from what is there.
+//! Rebuilds the index from the batches.
 
 use super::segment::SegmentMap;
 use super::session::Session;
@@ -11,13 +11,12 @@ use arrow::error::ArrowError;
 use std::fs::{self, File};
 use std::io::Write;
 
-/// Rows of the index in one message.
+/// Index rows per message.
 const ROWS: usize = 4_096;
 
 impl Session {
-    /// Writes the index of every segment anew, from the batches that can be read, and returns how many batches it
-    /// now holds. Batches that had no checksum get that of the bytes as they are now. Not for a session that is
-    /// being recorded.
+    /// Rewrites the index of every segment from the readable batches and returns their number. Batches without
+    /// a checksum get that of their current bytes. Not for a running recording.
     pub fn rebuild_index(&self) -> Result<u64, SessionError> {
         let inner = self.inner();
         let mut batches = 0;
@@ -42,7 +41,7 @@ fn rows(segment: &SegmentMap) -> Vec<IndexRow> {
     let mut rows = Vec::new();
     for (table, file) in Table::ALL.into_iter().zip(&segment.tables) {
         let Ok(reader) = file.reader(table) else {
-            continue; // Said when the session was opened.
+            continue; // Reported at the opening.
         };
         for entry in file.entries() {
             let crc = match entry.crc {
@@ -51,7 +50,7 @@ fn rows(segment: &SegmentMap) -> Vec<IndexRow> {
                     .batch(entry.offset, entry.length, None, None)
                     .and_then(|_| Ok::<_, Bad>(reader.checksum(entry.offset, entry.length)?)),
             };
-            // One that cannot be decoded is left out: the next reader finds it by searching, and says why.
+            // Undecodable batches are left out: the next reader finds and reports them.
             if let Ok(crc) = crc {
                 rows.push(IndexRow {
                     table,

@@ -17,16 +17,16 @@ use magscope_core::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Hands out a session's batches in the order they were recorded.
+/// Source of a session's batches in recorded order.
 ///
-/// Each batch of events comes with the flows and tasks it needs, and with the samples and losses up to its latest
-/// time, which is also its watermark: events that were older than it when they were recorded count as late, as they
-/// did then. Damage costs a batch and appears as a loss at its place. It never waits, and it never fails.
+/// Each batch of events includes the flows and tasks it needs, and the samples and losses up to its latest
+/// time, its watermark. Events older than the watermark were late when recorded and count as late again. Damage
+/// costs a batch and appears as a loss at its time. The source never waits and never fails.
 pub struct Replay {
     inner: Arc<Inner>,
     from_ns: u64,
     to_ns: u64,
-    /// The segment that is read, and its next piece.
+    /// The current segment and its next piece.
     segment: usize,
     piece: usize,
     open: Option<Open>,
@@ -34,7 +34,7 @@ pub struct Replay {
     damage: Vec<Damage>,
 }
 
-/// The files of the segment that is read.
+/// Open files of the current segment.
 struct Open {
     events: Option<Reader>,
     flows: Cursor<Announced<Flow>>,
@@ -80,7 +80,7 @@ impl Replay {
         Replay { inner, from_ns, to_ns, segment: 0, piece: 0, open: None, watermark_ns: 0, damage: Vec::new() }
     }
 
-    /// What was found to be damaged while reading, beyond what [`crate::Session::damage`] found on opening.
+    /// Damage found while reading, in addition to [`crate::Session::damage`].
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
@@ -89,7 +89,7 @@ impl Replay {
         max_ns >= self.from_ns && min_ns <= self.to_ns
     }
 
-    /// Reads on until there is something to hand out.
+    /// Reads until a batch is available.
     fn advance(&mut self, batch: &mut Batch) -> Progress {
         let inner = self.inner.clone();
         while let Some(segment) = inner.segments.get(self.segment) {
@@ -156,13 +156,13 @@ impl Replay {
                 self.watermark_ns = event.time_ns;
             }
         }
-        // A batch that could not be read still moves time on.
+        // An unreadable batch still advances the time.
         if batch.events.is_empty() {
             self.watermark_ns = self.watermark_ns.max(entry.max_ns.min(self.to_ns));
         }
     }
 
-    /// Rows of the small tables up to a time.
+    /// Adds rows of the small tables up to a time.
     fn side(&mut self, batch: &mut Batch, until_ns: u64) {
         let Some(open) = &mut self.open else {
             return;
@@ -207,7 +207,7 @@ impl Replay {
         losses.sort_by_key(|l| l.to_ns);
     }
 
-    /// Samples, hits, heads and losses that are hidden in gaps of their tables: their place in time is that of the segment.
+    /// Adds losses for samples, hits, heads and losses in gaps of their tables, at the time of the segment.
     fn hidden(&self, segment: &SegmentMap, batch: &mut Batch) {
         let numbered = [Table::Tcp, Table::Hits, Table::Heads, Table::Losses];
         let rows: u64 = numbered.into_iter().map(|table| hidden(segment.table(table))).sum();
@@ -217,7 +217,7 @@ impl Replay {
         }
     }
 
-    /// A stretch of events that is not there.
+    /// Adds a loss for a gap in the events.
     fn gap(&mut self, gap: Gap, later: &[Piece], batch: &mut Batch) {
         let next = later.iter().find_map(|piece| match piece {
             Piece::Batch(entry) => Some(entry.min_ns),

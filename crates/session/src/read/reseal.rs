@@ -1,4 +1,4 @@
-//! Sealing a recording that was edited on purpose.
+//! Seals a recording after a deliberate edit.
 
 use crate::error::SessionError;
 use crate::layout::{META, Table, segments};
@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// Gives every file of a closed recording the checksums of its bytes as they are. Batches keep theirs.
+/// Recomputes the checksums of the files of a closed recording. Checksums of batches stay.
 pub fn reseal(dir: &Path) -> Result<(), SessionError> {
     let path = dir.join(META);
     let text = fs::read_to_string(&path).map_err(SessionError::io("read", &path))?;

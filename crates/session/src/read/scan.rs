@@ -1,8 +1,8 @@
-//! Where the batches of a file are.
+//! Finds the batches of a file.
 //!
-//! The index says so, and is believed where another message begins after the one it points at. Stretches it does
-//! not cover are searched: message after message, and after damage for the next thing that looks like one. Offsets are
-//! multiples of eight. Nothing is decoded but the times and hops of batches the index does not know.
+//! An index entry is trusted if another message follows its target. Other parts are searched message by
+//! message, and after damage for the next plausible message. Offsets are multiples of eight. The scan decodes
+//! only the times and hops of batches without an index entry.
 
 use super::damage::Damage;
 use crate::frame::{Bad, CONTINUATION, Kind, PREFIX, Reader};
@@ -11,11 +11,11 @@ use crate::table::{IndexRow, event};
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt8Type};
 
-/// Bytes of metadata and bodies looked at in vain before the search of a file is given up. A file made to look like
-/// millions of messages must not take hours.
+/// Maximum number of bytes read in a failed search of a file. A crafted file of millions of false messages must
+/// not take hours.
 const SEARCH_BUDGET: u64 = 256 << 20;
 
-/// Bytes an event takes when nothing is known; see the measurements in `docs/formats.md`.
+/// Default size of an event, bytes; see the measurements in `docs/formats.md`.
 const TYPICAL_ROW_BYTES: u64 = 16;
 
 /// A batch in a file.
@@ -27,19 +27,19 @@ pub(crate) struct Entry {
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
     pub(crate) hops: u64,
-    /// Known from the index only.
+    /// From the index only.
     pub(crate) crc: Option<u32>,
 }
 
-/// A stretch of a file without a good batch.
+/// A part of a file without a valid batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gap {
     pub(crate) rows: u64,
-    /// Time range of the rows, where the index knows it.
+    /// Time range of the rows, if in the index.
     pub(crate) range_ns: Option<(u64, u64)>,
 }
 
-/// A file is a sequence of these.
+/// A piece of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece {
     Batch(Entry),
@@ -60,14 +60,14 @@ impl Entry {
     }
 }
 
-/// Finds the pieces of one file.
+/// Scanner of one file.
 pub(crate) struct Scan<'a> {
     reader: &'a Reader,
     table: Table,
     name: &'a str,
     /// Rows of the index for this file, by offset.
     index: &'a [IndexRow],
-    /// Whether the recorder may have died while it wrote here.
+    /// True if the recorder may have died while writing this file.
     unfinished: bool,
     budget: u64,
     pieces: Vec<Piece>,
@@ -86,12 +86,12 @@ impl<'a> Scan<'a> {
         Scan { reader, table, name, index, unfinished, budget: SEARCH_BUDGET, pieces: Vec::new(), damage }
     }
 
-    /// All pieces, from `start` (behind the schema) on; with a damaged schema, from the first batch there is.
+    /// All pieces from `start` (after the schema) on; with a damaged schema, from the first batch.
     pub(crate) fn run(mut self, start: Option<u64>) -> Vec<Piece> {
         let end = self.reader.length();
         let mut at = start.unwrap_or_else(|| {
             let known = self.index.first().map_or(end, |row| row.offset.min(end));
-            // Nothing at all: then what there is counts as skipped.
+            // Without any batch all content counts as skipped.
             Some(self.search(0, known)).filter(|found| *found < end).unwrap_or(0)
         });
         while at < end {
@@ -104,10 +104,10 @@ impl<'a> Scan<'a> {
         self.pieces
     }
 
-    /// Takes the message at `at` and returns where the next one begins.
+    /// Processes the message at `at` and returns the next offset.
     fn piece_at(&mut self, at: u64) -> Result<u64, Bad> {
         if let Some(row) = self.indexed(at).filter(|row| self.is_plausible(row)) {
-            // Not looked at before it is read: then its checksum tells whether it is whole.
+            // Checked by its checksum when read.
             self.pieces.push(Piece::Batch(Entry::of(&row)));
             return Ok(at + row.length);
         }
@@ -117,13 +117,13 @@ impl<'a> Scan<'a> {
                 let entry = self.unindexed(at, head.length, rows)?;
                 self.pieces.push(Piece::Batch(entry));
             }
-            // A schema in the middle, a dictionary or an end: nothing of ours, but nothing lost either.
+            // A misplaced schema, a dictionary or an end marker: foreign, but no loss.
             Kind::Schema(_) | Kind::Other | Kind::End => {}
         }
         Ok(at + head.length)
     }
 
-    /// Whether the file ends or another message begins where the index says that this one ends.
+    /// True if the indexed message is followed by another message or the end of the file.
     fn is_plausible(&self, row: &IndexRow) -> bool {
         let Some(end) = row.offset.checked_add(row.length).filter(|end| *end <= self.reader.length()) else {
             return false;
@@ -132,7 +132,7 @@ impl<'a> Scan<'a> {
             return false;
         }
         let mut next = [0; CONTINUATION.len()];
-        // Behind the last one is nothing, or the end of the stream, whole or not.
+        // After the last message there is nothing, or a complete or truncated end marker.
         self.reader.length() - end <= PREFIX
             || self.indexed(end).is_some()
             || (self.reader.read_at(&mut next, end).is_ok() && next == CONTINUATION)
@@ -142,7 +142,7 @@ impl<'a> Scan<'a> {
         self.index.binary_search_by_key(&at, |row| row.offset).ok().map(|i| self.index[i])
     }
 
-    /// A batch the index does not know: its times and hops have to be decoded.
+    /// A batch without an index entry: decode its times and hops.
     fn unindexed(&mut self, offset: u64, length: u64, rows: u64) -> Result<Entry, Bad> {
         if self.budget == 0 {
             return Err(Bad::Refused("too much of the file is damaged to go on searching"));
@@ -168,28 +168,28 @@ impl<'a> Scan<'a> {
         Ok(entry)
     }
 
-    /// Skips what is at `at`, to the next batch there is.
+    /// Skips damage at `at` up to the next batch.
     fn skip(&mut self, at: u64, bad: &Bad) -> u64 {
         let end = self.reader.length();
         let known = self.index.iter().map(|row| row.offset).find(|offset| *offset > at).unwrap_or(end).min(end);
         let next = self.search(at + 8, known);
         let rows = match bad {
-            // Too short for a batch: a damaged end of the stream.
+            // Too short for a batch: a damaged end marker.
             Bad::NoMessage if end - at <= PREFIX => 0,
-            // So is one that looks like the head of a batch, where the recorder came to its end: a batch that is cut off here the
-            // index or the totals know.
+            // This also applies to a partial head at the regular end: a truncated batch would be in the index
+            // or the totals.
             Bad::CutOff { rows: None } if end - at <= PREFIX && !self.unfinished => 0,
             Bad::CutOff { rows: Some(rows) } if next == end => *rows,
             _ => self.estimate(next - at),
         };
-        // What the index knows of a stretch that runs to the end of the file is told by `missing_tail`.
+        // `missing_tail` reports indexed batches up to the end of the file.
         if next < end || self.indexed(at).is_none() {
             self.gap(at, next - at, Gap { rows, range_ns: None }, bad);
         }
         next
     }
 
-    /// The first place from `from` on, before `until`, where a whole message begins; else `until`.
+    /// The first offset in `from..until` with a complete message; otherwise `until`.
     fn search(&mut self, from: u64, until: u64) -> u64 {
         const BLOCK: u64 = 1 << 20;
         let mut block = Vec::new();
@@ -200,7 +200,7 @@ impl<'a> Scan<'a> {
                 return until;
             }
             for (i, prefix) in block.chunks_exact(8).enumerate() {
-                // Most are dismissed here, without a system call: the metadata of a batch are never empty.
+                // Fast rejection without a system call: the metadata of a batch is never empty.
                 if prefix[..4] != CONTINUATION || prefix[4..] == [0; 4] || prefix[6..] != [0; 2] {
                     continue;
                 }
@@ -218,7 +218,7 @@ impl<'a> Scan<'a> {
         until
     }
 
-    /// Batches the index knows and the file is too short for.
+    /// Reports indexed batches beyond the end of the file.
     fn missing_tail(&mut self) {
         let end = self.reader.length();
         let missing = self.index.iter().filter(|row| row.offset.saturating_add(row.length) > end);
@@ -255,7 +255,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// How many rows are in some bytes, going by the batches found so far.
+    /// Estimates the number of rows in some bytes from the batches found so far.
     fn estimate(&self, bytes: u64) -> u64 {
         let mut found = (0, 0);
         for piece in &self.pieces {

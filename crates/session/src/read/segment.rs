@@ -1,4 +1,4 @@
-//! A segment as a reader sees it: its files and the pieces of each.
+//! A segment for reading: its files and their pieces.
 
 use super::damage::Damage;
 use super::scan::{Entry, Gap, Piece, Scan};
@@ -19,20 +19,20 @@ pub(crate) struct TableFile {
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// A segment: its tables in the order of [`Table::ALL`], the index left out.
+/// A segment: its tables in the order of [`Table::ALL`], without the index.
 #[derive(Debug)]
 pub(crate) struct SegmentMap {
     pub(crate) tables: Vec<TableFile>,
     pub(crate) index_bytes: u64,
-    /// Of the whole files, where the segment is complete.
+    /// Checksums of the files of a complete segment.
     pub(crate) seal: Option<Seal>,
-    /// Whether the recorder may have died while it wrote this one.
+    /// True if the recorder may have died while writing this segment.
     pub(crate) unfinished: bool,
 }
 
 impl SegmentMap {
-    /// Looks at all files of a segment. `session` is the id its files should name; `unfinished` whether the
-    /// recorder may have died while it wrote this one.
+    /// Scans all files of a segment. `session` is the expected id; `unfinished` is true if the recorder may
+    /// have died while writing this segment.
     pub(crate) fn open(
         dir: &Path,
         number: u32,
@@ -62,7 +62,8 @@ impl SegmentMap {
                     let start = after_schema(&reader, &name, session, damage);
                     pieces = Scan::new(&reader, table, &name, &own, unfinished, damage).run(start);
                 }
-                Err(e) if e.kind() == io::ErrorKind::NotFound && own.is_empty() => {} // It never had rows.
+                // The table never had rows.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && own.is_empty() => {}
                 Err(e) => {
                     let rows = own.iter().map(|r| u64::from(r.rows)).sum();
                     let what = format!("{name} cannot be opened ({e}): its {rows} rows are missing");
@@ -89,7 +90,7 @@ impl SegmentMap {
         &self.tables[table.place()]
     }
 
-    /// Earliest and latest time of the events that are there or known to be missing.
+    /// Earliest and latest time of events, including missing ones.
     pub(crate) fn range_ns(&self) -> Option<(u64, u64)> {
         let ranges = self.table(Table::Events).pieces.iter().filter_map(|piece| match piece {
             Piece::Batch(entry) => Some((entry.min_ns, entry.max_ns)),
@@ -98,7 +99,7 @@ impl SegmentMap {
         ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The first and the last time of the rows of one table; of what the kernel added up that is the end of an interval.
+    /// First and last time of a table's rows; for the kernel's sums the ends of intervals.
     pub(crate) fn span_ns(&self, table: Table) -> Option<(u64, u64)> {
         let ends = self.table(table).entries().map(|entry| (entry.min_ns, entry.max_ns));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -118,7 +119,7 @@ impl TableFile {
     }
 }
 
-/// Appends the rows of one batch and returns how many could not be understood.
+/// Appends the rows of a batch and returns the number of invalid ones.
 pub(crate) fn rows<R: Row>(reader: &Reader, entry: &Entry, out: &mut Vec<R>) -> Result<u64, Bad> {
     let batch = reader.batch(entry.offset, entry.length, entry.crc, None)?;
     R::decode(&batch, out).ok_or(Bad::Refused("it has other columns than its table"))
@@ -128,7 +129,7 @@ fn open(path: &Path, table: Table) -> io::Result<Reader> {
     Reader::new(File::open(path)?, table)
 }
 
-/// The rows of a segment's index that check out, and the size of the file.
+/// The valid rows of a segment's index, and the size of the file.
 fn index(
     dir: &Path,
     number: u32,
@@ -147,7 +148,7 @@ fn index(
             return (Vec::new(), 0);
         }
     };
-    // What is damaged here costs time and checksums, not rows: it is told as that, not as skipped rows.
+    // Damage of the index costs time and checksums, not rows, and is reported as such.
     let mut own_damage = Vec::new();
     let start = after_schema(&reader, &name, session, &mut own_damage);
     if !own_damage.is_empty() {
@@ -172,7 +173,7 @@ fn index(
     (found, reader.length())
 }
 
-/// Where the first batch begins, if the schema is whole.
+/// Offset of the first batch, if the schema is intact.
 fn after_schema(reader: &Reader, name: &str, session: &str, damage: &mut Vec<Damage>) -> Option<u64> {
     match reader.head(0) {
         Ok(head) => {
@@ -189,7 +190,7 @@ fn after_schema(reader: &Reader, name: &str, session: &str, damage: &mut Vec<Dam
             }
             Some(0)
         }
-        // Created, and the recorder died before anything was in it.
+        // The recorder died right after the creation of the file.
         Err(_) if reader.length() == 0 => Some(0),
         Err(_) => {
             let what = format!("the schema of {name} is damaged: it was read by the columns it should have");

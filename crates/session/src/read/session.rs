@@ -17,14 +17,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A recorded session, opened for reading. Nothing is written to it.
+/// A recorded session, opened read-only.
 pub struct Session {
     inner: Arc<Inner>,
     summary: Summary,
     damage: Vec<Damage>,
 }
 
-/// What replays share.
+/// State shared by replays.
 pub(super) struct Inner {
     pub(super) dir: PathBuf,
     pub(super) meta: Meta,
@@ -33,9 +33,10 @@ pub(super) struct Inner {
 }
 
 impl Session {
-    /// Opens the session in a directory: reads `meta.toml` and the indexes, and searches what they do not cover.
+    /// Opens the session in a directory: reads `meta.toml` and the indexes, and scans the rest.
     ///
-    /// Damage is no error: see [`Session::damage`]. Errors are: no such directory, no session, a newer format.
+    /// Damage is no error: see [`Session::damage`]. Errors are a missing directory, no session, and a newer
+    /// format.
     pub fn open(dir: &Path) -> Result<Session, SessionError> {
         let not =
             |because: &str| SessionError::NotASession { path: dir.to_path_buf(), because: because.to_owned() };
@@ -96,24 +97,23 @@ impl Session {
         &self.inner.meta.node
     }
 
-    /// What `meta.toml` says.
+    /// The content of `meta.toml`.
     pub fn meta(&self) -> &Meta {
         &self.inner.meta
     }
 
-    /// What is there.
+    /// Totals.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
 
-    /// What was found missing or unreadable on opening, and skipped. Batches are held against their checksums when
-    /// they are read: see [`Session::verify`] and [`Replay::damage`].
+    /// Missing or unreadable data found at the opening. Checksums of batches are compared when they are read:
+    /// see [`Session::verify`] and [`Replay::damage`].
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// From the first to the last instant that there is something of: events, and what the kernel added up in their place. Where
-    /// nothing happened, the time in which that was seen.
+    /// First and last instant with data: events, and the kernel's sums. Without data, the observed time.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let events = self.summary.from_ns.zip(self.summary.to_ns);
         let sums = self.span_ns(Table::Synthesis);
@@ -122,8 +122,8 @@ impl Session {
         both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).or_else(|| self.span_ns(Table::Clock))
     }
 
-    /// From when to when it was recorded, whether anything happened or not: what there is something of, and from the first reading of
-    /// the clocks, taken once a second, to the last.
+    /// The recorded time, with or without data: the extent of the data and of the clock samples, which are
+    /// taken once a second.
     pub fn watched_ns(&self) -> Option<(u64, u64)> {
         let ends = self.extent_ns().into_iter().chain(self.span_ns(Table::Clock));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
@@ -134,9 +134,9 @@ impl Session {
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// When the interval began that ended first, as far as that can be read.
+    /// Start of the interval with the earliest end, if readable.
     fn first_sum_ns(&self, end_ns: u64) -> u64 {
-        /// No interval is believed to be longer.
+        /// Maximum plausible interval.
         const LONGEST_NS: u64 = 60_000_000_000;
         let mut read: Vec<Synthesis> = Vec::new();
         let mut files = self.inner.segments.iter().map(|segment| segment.table(Table::Synthesis));
@@ -144,20 +144,20 @@ impl Session {
         if let Some((file, entry)) = first
             && let Ok(reader) = file.reader(Table::Synthesis)
         {
-            // What cannot be read was said when the session was opened.
+            // Unreadable data was reported at the opening.
             let _unread = rows(&reader, entry, &mut read);
         }
         let begins = read.iter().map(|sum| sum.from_ns).filter(|ns| *ns <= end_ns);
         begins.min().unwrap_or(end_ns).max(end_ns.saturating_sub(LONGEST_NS))
     }
 
-    /// The events between two times (both included, `CLOCK_MONOTONIC` nanoseconds), with what belongs to them.
+    /// The events between two times (inclusive, `CLOCK_MONOTONIC` nanoseconds), with related rows.
     pub fn replay(&self, from_ns: Option<u64>, to_ns: Option<u64>) -> Replay {
         Replay::new(self.inner.clone(), from_ns, to_ns)
     }
 
-    /// What was changed while it was recorded, and the last counts of every hop where events were left out. Reads these
-    /// two small tables and nothing else.
+    /// Changes during the recording, and the last counts of every hop with rejected events. Only these two
+    /// small tables are read.
     pub fn changes(&self) -> (Vec<Change>, Vec<HopCount>) {
         let (mut changes, mut counts, mut damage) = (Vec::new(), Vec::<HopCount>::new(), Vec::new());
         for segment in &self.inner.segments {
@@ -173,7 +173,7 @@ impl Session {
         (changes, counts)
     }
 
-    /// How the node's clocks stood to each other, in order of time. Reads this small table and nothing else.
+    /// The node's clock samples in time order. Only this small table is read.
     pub fn clock_samples(&self) -> Vec<ClockSample> {
         let (mut samples, mut damage) = (Vec::new(), Vec::new());
         for segment in &self.inner.segments {
@@ -183,13 +183,13 @@ impl Session {
         samples
     }
 
-    /// Reads every byte and returns all damage, that found on opening included.
+    /// Reads every byte and returns all damage, including that found at the opening.
     pub fn verify(&self) -> Vec<Damage> {
         let mut damage = self.damage.clone();
         for segment in &self.inner.segments {
             for (table, file) in Table::ALL.into_iter().zip(&segment.tables) {
                 let Ok(reader) = file.reader(table) else {
-                    continue; // Said on opening, or never there.
+                    continue; // Reported at the opening, or never present.
                 };
                 for entry in file.entries() {
                     if let Err(bad) = reader.batch(entry.offset, entry.length, entry.crc, None) {
@@ -217,7 +217,7 @@ impl Session {
     }
 }
 
-/// Compares the files of a segment with its seal. Damage that was found in a file before is not said twice.
+/// Compares the files of a segment with its seal. Damage reported for a file before is not repeated.
 fn whole_files(dir: &Path, number: u32, segment: &SegmentMap, damage: &mut Vec<Damage>) {
     let index = Table::Index.file_name(number);
     let Some(seal) = &segment.seal else {
@@ -234,7 +234,7 @@ fn whole_files(dir: &Path, number: u32, segment: &SegmentMap, damage: &mut Vec<D
             if table == Table::Index { sealed.map_or(u64::MAX, |sealed| sealed.bytes) } else { u64::MAX };
         let because = match (checksum(&dir.join(&name), most), sealed) {
             (Ok(found), Some(sealed)) if found == (sealed.bytes, sealed.crc) => continue,
-            (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => continue, // It never had rows.
+            (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => continue, // The table never had rows.
             (Ok(_), Some(_)) => "is not as it was written: its checksum differs".to_owned(),
             (Ok(_), None) => "is no part of what was recorded".to_owned(),
             (Err(e), _) => format!("cannot be read ({e})"),
@@ -247,9 +247,9 @@ fn whole_files(dir: &Path, number: u32, segment: &SegmentMap, damage: &mut Vec<D
 
 const UNKNOWN_NODE: &str = "the node and its coverage are unknown, and so is whether the recording was closed";
 
-/// Names recordings that lie in a directory, for one who has given that in place of them.
+/// Names the recordings in a directory, for a hint if the directory was given instead.
 fn recordings_in(dir: &Path) -> String {
-    /// So many entries are looked at, and so many named.
+    /// Maximum numbers of entries searched and named.
     const LOOK: usize = 1_000;
     const NAME: usize = 3;
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(LOOK);
@@ -264,7 +264,7 @@ fn recordings_in(dir: &Path) -> String {
     }
 }
 
-/// Segments are numbered without holes: a hole that retention does not explain is damage.
+/// Segment numbers are consecutive: a gap without a deletion is damage.
 fn missing_segments(meta: &Meta, numbers: &[u32], damage: &mut Vec<Damage>) {
     let dropped = meta.dropped.as_ref().map_or(0, |d| d.segments);
     let mut next = dropped.max(meta.shipped.as_ref().map_or(0, |s| s.below));
@@ -312,14 +312,14 @@ impl Inner {
     }
 }
 
-/// Adds up the losses of a segment. They are few: a row each time a CPU overflowed.
+/// Sums the losses of a segment. They are few: one row per CPU overflow.
 fn losses(segment: &SegmentMap, totals: &mut LossTotals, damage: &mut Vec<Damage>) {
     let file = segment.table(Table::Losses);
     if file.entries().next().is_none() {
         return;
     }
     let Ok(reader) = file.reader(Table::Losses) else {
-        return; // Said when the segment was opened.
+        return; // Reported at the opening.
     };
     let mut told: Vec<Loss> = Vec::new();
     for entry in file.entries() {

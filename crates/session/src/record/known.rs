@@ -1,9 +1,8 @@
-//! Flows and tasks that events point at, announced once in every segment that needs them.
+//! Flows and tasks, announced once in every segment that refers to them.
 //!
-//! Retention deletes whole segments, and with them whatever was announced there. So a segment announces for itself
-//! each flow and task its rows use: those announced while it is written, and the older ones when an event first
-//! uses them. What is remembered for that is bounded; the kernel repeats its announcements every few seconds, so
-//! what was forgotten comes back.
+//! Retention deletes whole segments with their announcements. Each segment therefore announces every flow and
+//! task that its rows use: new ones at once, and older ones at their first use in the segment. The table is
+//! bounded; the kernel repeats its announcements every few seconds, so evicted entries return.
 
 use crate::table::Announced;
 use magscope_core::synthesis::Sum;
@@ -11,11 +10,11 @@ use magscope_core::{Batch, Event, Flow, FlowId, PayloadHead, ProbeHit, Synthesis
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Most flows (tasks) remembered. About 30 MiB of flows.
+/// Maximum number of flows, and of tasks. The flows take about 30 MiB.
 const MOST: usize = 1 << 18;
 
-/// Flow ids are hashes already, and thread ids cannot be chosen by a peer: one multiplication spreads them, and the
-/// lookup is done for nearly every event.
+/// Flow ids are hashes already, and a peer cannot choose thread ids. One multiplication is a sufficient hash,
+/// and nearly every event needs a look-up.
 #[derive(Default)]
 pub(super) struct Spread(u64);
 
@@ -59,10 +58,10 @@ impl<T: Clone + PartialEq> Map<T> {
             && entry.segment == segment
             && entry.what == *what
         {
-            return; // A repetition of what the segment already has.
+            return; // A repetition within the segment.
         }
         if self.entries.len() >= MOST {
-            // Those of older segments go first; if that is not enough, all: see the head of the file.
+            // Evict entries of older segments, then all: see the module comment.
             self.entries.retain(|_, entry| entry.segment == segment);
             if self.entries.len() >= MOST {
                 self.entries.clear();
@@ -98,7 +97,7 @@ impl Known {
         Known { segment: 0, flows: Map::new(), tasks: Map::new() }
     }
 
-    /// From here on rows go to this segment.
+    /// Starts a new segment.
     pub(super) fn begin_segment(&mut self, segment: u32) {
         self.segment = segment;
         self.flows.last = None;
@@ -145,7 +144,7 @@ impl Known {
         }
     }
 
-    /// Bytes the announcements that wait for the next batch take, roughly.
+    /// Approximate size of the pending announcements, bytes.
     pub(super) fn fresh_bytes(&self) -> usize {
         self.flows.fresh.len() * size_of::<Announced<Flow>>()
             + self.tasks.fresh.len() * size_of::<Announced<Task>>()
@@ -160,7 +159,7 @@ impl Known {
     }
 }
 
-/// What a stretch of a stream announces for itself, so that whoever begins with it knows every flow and task in it.
+/// Makes segments of a stream self-contained: each announces every flow and task in it.
 pub struct Announcer {
     known: Known,
     segment: u32,
@@ -173,14 +172,14 @@ impl Default for Announcer {
 }
 
 impl Announcer {
-    /// From here on nothing has been announced.
+    /// Starts a segment without announcements.
     pub fn begin(&mut self) {
         self.segment = self.segment.wrapping_add(1);
         self.known.begin_segment(self.segment);
     }
 
-    /// Leaves in a batch the flows and tasks that have not been announced in this stretch, and adds those that it uses and that
-    /// only stretches before have announced.
+    /// Removes flows and tasks from a batch that this segment has announced already, and adds those that only
+    /// earlier segments have.
     pub fn complete(&mut self, batch: &mut Batch) {
         self.known.announce(&batch.flows, &batch.tasks, 0);
         self.known.used_by(&batch.events);

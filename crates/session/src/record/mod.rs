@@ -1,9 +1,9 @@
-//! Recording: batches to disk.
+//! Recording of batches to disk.
 //!
-//! [`Recorder::append`] copies a batch into a queue and returns; a thread of its own, `magscope-record`, makes
-//! columns of it, compresses and writes. The queue is bounded in bytes. While it is more than half full, batches go
-//! uncompressed if that is faster on this disk; when it is full they are dropped, counted, and the loss is written
-//! at its place as soon as there is room. The caller never waits for the disk.
+//! [`Recorder::append`] copies a batch into a queue. The thread `magscope-record` converts it into columns,
+//! compresses and writes. The queue is bounded in bytes. Above half full, batches stay uncompressed if that is
+//! faster on this disk. When full, batches are dropped and counted, and the loss is recorded at its time. The
+//! caller never waits for the disk.
 
 mod known;
 mod options;

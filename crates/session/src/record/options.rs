@@ -1,4 +1,4 @@
-//! How to record.
+//! Options of a recording.
 
 use super::Shipped;
 use crate::error::SessionError;
@@ -6,52 +6,52 @@ use crate::meta::Retention;
 use magscope_core::Event;
 use std::time::Duration;
 
-/// Most rows of a batch of events on disk.
+/// Maximum number of rows in a batch of events on disk.
 pub const MAX_BATCH_ROWS: usize = 64 << 10;
 
-/// The least size limit: eight segments of a few small batches.
+/// Minimum size limit: eight segments of a few small batches.
 const LEAST_SIZE_LIMIT: u64 = 1 << 20;
 
-/// The least age.
+/// Minimum age limit.
 const LEAST_AGE: Duration = Duration::from_secs(1);
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// Most bytes the directory may take; the oldest segments are deleted to stay below. At least 1 MiB.
+    /// Maximum size of the directory, bytes, at least 1 MiB; the oldest segments are deleted.
     pub size_limit_bytes: Option<u64>,
-    /// Most segments kept, the one being written included; the oldest are deleted. At least 1.
+    /// Maximum number of segments, including the current one, at least 1; the oldest are deleted.
     pub keep_segments: Option<u32>,
-    /// A segment is ended when it has this many bytes; an eighth of the size limit if that is less.
+    /// Maximum size of a segment, bytes, at most an eighth of the size limit.
     pub segment_bytes: u64,
-    /// A segment is ended when its time is longer than this as well; an eighth of the age if that is less.
+    /// Maximum duration of a segment, at most an eighth of the age limit.
     pub segment_time: Option<Duration>,
-    /// Segments that ended so long ago are deleted. At least 1 s.
+    /// Maximum age of segments after their end, at least 1 s.
     pub keep_for: Option<Duration>,
-    /// Most bytes of events that wait for the disk; what does not fit is dropped and counted. At least 64 KiB.
+    /// Maximum size of queued events, bytes, at least 64 KiB; the excess is dropped and counted.
     pub queue_bytes: usize,
-    /// Longest time an event waits for its batch to become full.
+    /// Maximum time that an event waits for its batch to fill.
     pub flush_interval: Duration,
-    /// How far closed segments are kept elsewhere, where they are to be: only those are deleted for their number or age. The size
-    /// limit deletes others too, and counts them.
+    /// Upload progress, if segments are uploaded. The number and age limits then delete only uploaded segments.
+    /// The size limit deletes others too, and counts them.
     pub shipped: Option<Shipped>,
-    /// What to do when the disk is full.
+    /// Behaviour on a full disk.
     pub on_full_disk: OnFullDisk,
 }
 
-/// What a recorder does when the disk has no room.
+/// Behaviour on a full disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFullDisk {
     /// The recording ends with an error.
     #[default]
     Fail,
-    /// With a size limit the recorder deletes its oldest closed segment. Without one it waits for room. Records that the queue has
-    /// no room for meanwhile are lost and counted.
+    /// With a size limit the recorder deletes its oldest closed segment; without one it waits for space.
+    /// Records beyond the queue's capacity are lost and counted.
     Wait,
 }
 
 impl Default for RecordOptions {
-    /// No limits, segments of 256 MiB, a queue of 64 MiB, four batches a second when little happens.
+    /// No limits, segments of 256 MiB, a queue of 64 MiB, four batches per second at low load.
     fn default() -> Self {
         RecordOptions {
             size_limit_bytes: None,
@@ -68,7 +68,7 @@ impl Default for RecordOptions {
 }
 
 impl RecordOptions {
-    /// Checks them and fits the parts to each other.
+    /// Validates the options and adjusts dependent ones.
     pub(super) fn fitted(mut self) -> Result<Self, SessionError> {
         if let Some(limit) = self.size_limit_bytes {
             if limit < LEAST_SIZE_LIMIT {
@@ -94,7 +94,7 @@ impl RecordOptions {
             }
             self.segment_time = Some(self.segment_time.unwrap_or(Duration::MAX).min(keep_for / 8));
         }
-        // One byte less than a file of 2 GiB keeps offsets small for any reader.
+        // Less than 2 GiB keeps offsets small for any reader.
         self.segment_bytes = self.segment_bytes.clamp(64 << 10, (2 << 30) - 1);
         self.queue_bytes = self.queue_bytes.max(64 << 10);
         Ok(self)
@@ -108,17 +108,17 @@ impl RecordOptions {
         }
     }
 
-    /// Rows after which a batch is written: fewer in small segments, so that several batches make one.
+    /// Rows per batch: fewer in small segments, so that a segment has several batches.
     pub(super) fn batch_rows(&self) -> usize {
         (self.segment_bytes as usize / 2 / size_of::<Event>()).clamp(256, MAX_BATCH_ROWS)
     }
 
-    /// Bytes of rows of the small tables that wait for a flush; more make one.
+    /// Maximum size of pending rows of the small tables, bytes.
     pub(super) fn side_bytes(&self) -> usize {
         (self.segment_bytes as usize / 2).min(4 << 20)
     }
 
-    /// Most events that are queued as one piece: the queue has room for several.
+    /// Maximum number of events per queue entry: the queue has room for several.
     pub(super) fn piece_events(&self) -> usize {
         (self.queue_bytes / 8 / size_of::<Event>()).clamp(64, MAX_BATCH_ROWS)
     }

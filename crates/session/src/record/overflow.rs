@@ -1,19 +1,19 @@
-//! What did not fit into the recorder's queue, until it can be said in the stream.
+//! Losses of the recorder's queue that are not yet recorded.
 
 use magscope_core::{Batch, Change, Loss, LossCause};
 
-/// Losses that wait for room. One entry a CPU and cause: it cannot grow with time.
+/// Pending losses, one entry per CPU and cause, so the size is bounded.
 #[derive(Default)]
 pub(super) struct Overflow {
     waiting: Vec<Loss>,
-    /// Changes of what is captured: few, as people make them; beyond [`MOST_CHANGES`] the oldest go.
+    /// Pending setting changes: few in practice; beyond [`MOST_CHANGES`] the oldest are dropped.
     changes: Vec<Change>,
 }
 
 const MOST_CHANGES: usize = 1_000;
 
 impl Overflow {
-    /// Counts the records of a batch that is dropped, and keeps the losses it told of.
+    /// Counts the records of a dropped batch and stores its losses.
     pub(super) fn drop_batch(&mut self, batch: &Batch) -> u64 {
         let dropped = batch.numbered();
         let times = batch.events.iter().map(|e| e.time_ns).chain(batch.tcp.iter().map(|t| t.time_ns));
@@ -49,7 +49,7 @@ impl Overflow {
         self.waiting.is_empty() && self.changes.is_empty()
     }
 
-    /// Puts what waits before the losses of a batch.
+    /// Inserts the pending losses before those of a batch.
     pub(super) fn move_into(&mut self, batch: &mut Batch) {
         batch.changes.splice(0..0, self.changes.drain(..));
         if !self.waiting.is_empty() {

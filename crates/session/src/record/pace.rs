@@ -1,13 +1,12 @@
-//! Whether to compress while the queue fills up.
+//! Chooses compression while the queue fills up.
 //!
-//! Compression costs time and saves time: which of the two depends on the disk. So both are measured as recording
-//! goes on, and a writer that is behind takes the faster way. (LZ4 was tried as the way between. It is no
-//! faster than zstd at level 1 on these columns, only larger.)
+//! The faster choice depends on the disk, so both costs are measured, and a writer that is behind takes the
+//! faster. (LZ4 is no faster than zstd at level 1 on these columns, only larger.)
 
 use crate::frame::Codec;
 use std::time::Duration;
 
-/// Measured costs, in nanoseconds, smoothed over some batches.
+/// Measured costs, nanoseconds, smoothed over some batches.
 pub(super) struct Pace {
     zstd: Way,
     plain: Way,
@@ -20,7 +19,7 @@ struct Way {
 }
 
 impl Pace {
-    /// Begins with what a present-day machine and disk do, so that the first choice is not blind.
+    /// Initial values of a current machine and disk.
     pub(super) fn new() -> Self {
         Pace {
             zstd: Way { encode_ns_per_row: 120.0, bytes_per_row: 15.0 },
@@ -29,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// The way to encode the next batch.
+    /// The encoding of the next batch.
     pub(super) fn codec(&self, behind: bool) -> Codec {
         let cost = |way: &Way| way.encode_ns_per_row + way.bytes_per_row * self.write_ns_per_byte;
         if behind && cost(&self.plain) < cost(&self.zstd) { Codec::Plain } else { Codec::Zstd }
@@ -40,7 +39,7 @@ impl Pace {
             Codec::Zstd => &mut self.zstd,
             Codec::Plain => &mut self.plain,
         };
-        // Of a few rows the fixed costs would be all there is to see.
+        // Small batches would only show fixed costs.
         if rows >= 1_000 {
             smooth(&mut way.encode_ns_per_row, took.as_nanos() as f64 / rows as f64);
             smooth(&mut way.bytes_per_row, bytes as f64 / rows as f64);

@@ -1,4 +1,4 @@
-//! The recorder's near end: what a drain calls.
+//! The front end of the recorder.
 
 use super::RecordOptions;
 use super::overflow::Overflow;
@@ -20,31 +20,31 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 
-/// What both ends of the queue count.
+/// Counters shared by both ends of the queue.
 #[derive(Default)]
 pub(super) struct Shared {
     /// Bytes in the queue.
     pub(super) queued: AtomicUsize,
     /// Events on disk.
     pub(super) written: AtomicU64,
-    /// Records on disk, and those in segments that a limit deleted: see [`Batch::numbered`].
+    /// Records on disk or in deleted segments: see [`Batch::numbered`].
     pub(super) records: AtomicU64,
-    /// Whether the writer waits for room on the disk.
+    /// True while the writer waits for disk space.
     pub(super) is_disk_full: AtomicBool,
-    /// Set at the end of the recording: the writer does not wait for room any more.
+    /// Set at the end of the recording: the writer no longer waits for space.
     pub(super) is_ending: AtomicBool,
     /// Bytes on disk.
     pub(super) bytes: AtomicU64,
-    /// The segment being written.
+    /// The current segment.
     pub(super) segment: AtomicU32,
     /// Segments deleted.
     pub(super) deleted: AtomicU32,
-    /// Those of them that were to be kept elsewhere and were not yet.
+    /// Number of segments deleted before their upload.
     pub(super) deleted_unshipped: AtomicU32,
 }
 
 impl Shared {
-    /// Bytes a batch takes in the queue.
+    /// Size of a batch in the queue, bytes.
     pub(super) fn cost(batch: &Batch) -> usize {
         size_of::<Batch>() + size_of_val(&batch.events[..]) + Self::side_cost(batch)
     }
@@ -65,17 +65,17 @@ impl Shared {
     }
 }
 
-/// Bytes that one sum takes.
+/// Size of one sum, bytes.
 pub(super) fn synthesis_bytes(sum: &Synthesis) -> usize {
     size_of::<Synthesis>() + size_of_val(&sum.cells[..])
 }
 
-/// How a recording is doing.
+/// State of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecorderStatus {
-    /// Events written so far, deleted ones included.
+    /// Events written so far, including deleted ones.
     pub events: u64,
-    /// Bytes the directory takes.
+    /// Size of the directory, bytes.
     pub bytes_on_disk: u64,
     /// Records (events, TCP samples, hits and heads) dropped because the queue was full or the writer failed.
     pub lost: u64,
@@ -83,37 +83,36 @@ pub struct RecorderStatus {
     pub queue_bytes: usize,
     /// Segments with numbers below this one are closed.
     pub segment: u32,
-    /// Closed segments that a limit made it delete.
+    /// Closed segments deleted by limits.
     pub deleted: u32,
-    /// Those of them that were to be kept elsewhere (see [`RecordOptions::shipped`]) and were not yet.
+    /// Number of segments deleted before their upload (see [`RecordOptions::shipped`]).
     pub deleted_unshipped: u32,
-    /// Whether it waits for room on the disk.
+    /// True while the recorder waits for disk space.
     pub is_disk_full: bool,
 }
 
-/// Writes a session.
+/// Writer of a session.
 ///
-/// Dropping it without [`Recorder::close`] ends the recording cleanly as well, but nobody learns of an error.
+/// A drop without [`Recorder::close`] also ends the recording cleanly, but discards errors.
 pub struct Recorder {
     dir: PathBuf,
     options: RecordOptions,
     shared: Arc<Shared>,
     /// `None` once the recording has ended.
     queue: Option<Sender<Batch>>,
-    /// Batches the writer is done with, for their memory.
+    /// Written batches, to reuse their memory.
     used: Receiver<Batch>,
     thread: Option<JoinHandle<Result<Meta, SessionError>>>,
     overflow: Overflow,
-    /// Records that were dropped in front of the queue.
+    /// Records dropped before the queue.
     lost: u64,
     /// Records that were put into the queue.
     queued_records: u64,
-    /// Held for as long as it runs: see [`is_being_recorded`].
+    /// Lock during the recording: see [`is_being_recorded`].
     _lock: Option<File>,
 }
 
-/// Whether a recorder of any process writes into a directory now. Where the file system knows no locks nobody can tell, and it does
-/// not.
+/// True if a recorder of any process writes to a directory. On a file system without locks the answer is false.
 pub fn is_being_recorded(dir: &Path) -> bool {
     File::open(dir).is_ok_and(|dir| matches!(dir.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
@@ -125,7 +124,7 @@ impl Recorder {
         let made = prepare(dir)?;
         let lock = File::open(dir).ok().filter(|dir| dir.try_lock().is_ok());
         let meta = Meta::new(info, options.retention());
-        // An empty directory would stay where there is no room for a file.
+        // An empty directory would remain if there is no space for a file.
         let meta_bytes = meta.write(dir).inspect_err(|_| {
             if made {
                 let _ = fs::remove_dir(dir);
@@ -134,7 +133,7 @@ impl Recorder {
         let shared = Arc::new(Shared::default());
         shared.bytes.store(meta_bytes, Relaxed);
         let writer = Writer::new(dir, options.clone(), meta, meta_bytes, shared.clone())?;
-        // Without a bound of its own: `Shared::queued` bounds it in bytes, which is what memory is made of.
+        // Not bounded by count: `Shared::queued` bounds the bytes, and so the memory.
         let (queue, to_write) = unbounded();
         let (give_back, used) = bounded(8);
         let thread = std::thread::Builder::new()
@@ -155,8 +154,8 @@ impl Recorder {
         })
     }
 
-    /// Copies a batch into the queue. Never waits for the disk: what does not fit is dropped and counted, and the
-    /// loss is written when there is room. An error is the writer's (full disk, say), told once; then
+    /// Copies a batch into the queue without waiting for the disk. The excess is dropped and counted, and the
+    /// loss is recorded later. The writer's error (such as a full disk) is returned once, then
     /// [`SessionError::Stopped`].
     pub fn append(&mut self, batch: &Batch) -> Result<(), SessionError> {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -167,7 +166,7 @@ impl Recorder {
             return Ok(());
         }
         let mut pieces = batch.events.chunks(self.options.piece_events());
-        // The small tables go with the first piece; a batch may also have nothing else.
+        // The first piece carries the small tables; a batch may have nothing else.
         let mut result = self.offer(batch, pieces.next().unwrap_or_default(), true);
         for piece in pieces {
             if result.is_ok() {
@@ -179,7 +178,7 @@ impl Recorder {
         result
     }
 
-    /// How it is doing.
+    /// Current state.
     pub fn status(&self) -> RecorderStatus {
         RecorderStatus {
             events: self.shared.written.load(Relaxed),
@@ -193,18 +192,18 @@ impl Recorder {
         }
     }
 
-    /// Writes what is left, marks the session as complete and waits until it is on the disk.
+    /// Writes the rest durably and marks the session as complete.
     pub fn close(self) -> Result<Summary, SessionError> {
         self.finish().0
     }
 
-    /// The same, and how it was doing at last. After an error the status counts what was not written as lost.
+    /// As [`Self::close`], with the final state. After an error the state counts unwritten records as lost.
     pub fn finish(mut self) -> (Result<Summary, SessionError>, RecorderStatus) {
         let summary = self.end().map(|meta| Summary::of_closed(&meta));
         (summary, self.status())
     }
 
-    /// Records that were in the queue and will never be written. None while the writer runs.
+    /// Queued records that will never be written; 0 while the writer runs.
     fn unwritten(&self) -> u64 {
         let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let missing = self.queued_records.saturating_sub(self.shared.records.load(Acquire));
@@ -229,7 +228,7 @@ impl Recorder {
         }
         let queued = self.shared.queued.load(Relaxed);
         let limit = self.options.queue_bytes;
-        // An eighth is kept for the small tables: a flow's name is worth more than an event of it.
+        // An eighth is reserved for the small tables: announcements matter more than single events.
         if queued + Shared::cost(&piece) <= limit - limit / 8 {
             return self.push(piece);
         }
@@ -250,7 +249,7 @@ impl Recorder {
         if sent { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// Why the writer is gone.
+    /// The error of the writer.
     fn failure(&mut self) -> SessionError {
         match self.end() {
             Err(e) => e,
@@ -258,7 +257,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the queue and waits for the writer.
+    /// Closes the queue and waits for the writer.
     fn end(&mut self) -> Result<Meta, SessionError> {
         self.shared.is_ending.store(true, Relaxed);
         if let Some(queue) = self.queue.take()
@@ -267,7 +266,7 @@ impl Recorder {
             let mut last = Batch::default();
             self.overflow.move_into(&mut last);
             self.shared.queued.fetch_add(Shared::cost(&last), Relaxed);
-            // If it cannot be sent the writer has failed, and `join` says why.
+            // If the send fails the writer has failed, and `join` returns the error.
             let _ = queue.send(last);
         }
         let stopped = || SessionError::Stopped { path: self.dir.clone() };
@@ -281,7 +280,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Makes the directory, or makes sure that it is an empty one. Returns whether it was made.
+/// Creates the directory, or checks that it is empty. Returns true if created.
 fn prepare(dir: &Path) -> Result<bool, SessionError> {
     let occupied =
         |because: &str| SessionError::Occupied { path: dir.to_path_buf(), because: because.to_owned() };

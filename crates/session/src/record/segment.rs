@@ -1,4 +1,4 @@
-//! The files of the segment that is being written.
+//! The files of the current segment.
 
 use crate::error::SessionError;
 use crate::frame::{Codec, END_OF_STREAM, Encoder};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A message ready to be written, and what the index will say of it.
+/// An encoded message with its index entry.
 pub(super) struct Encoded {
     bytes: Vec<u8>,
     row: IndexRow,
@@ -49,14 +49,14 @@ impl Encoded {
     }
 }
 
-/// One file: opened with its first batch.
+/// One file, created with its first batch.
 struct Stream {
     file: File,
     path: PathBuf,
     length: u64,
-    /// Of all bytes.
+    /// Checksum of all bytes.
     checksum: crc32fast::Hasher,
-    /// Whether the end of the stream is written.
+    /// True if the end marker is written.
     has_ended: bool,
 }
 
@@ -65,16 +65,16 @@ impl Stream {
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = file.map_err(SessionError::io("create", &path))?;
         let mut stream = Stream { file, path, length: 0, checksum: crc32fast::Hasher::new(), has_ended: false };
-        // A file without a head would be in the way of the next attempt.
+        // A file without a schema would block the next attempt.
         stream.append(head).inspect_err(|_| drop(fs::remove_file(&stream.path)))?;
         Ok(stream)
     }
 
-    /// Writes a whole message with one call, so that it survives the death of the process from then on. When only a
-    /// part went in (a full disk), the part is cut off again: the file ends with its last good batch.
+    /// Writes a message with one call, so that it survives a crash of the process. A partial write (full disk)
+    /// is truncated, so that the file ends with a complete batch.
     fn append(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         if let Err(source) = self.file.write_all(bytes) {
-            // Should even this fail, the reader finds the partial batch and says so.
+            // If this fails too, the reader finds and reports the partial batch.
             let _ = self.file.set_len(self.length);
             return Err(SessionError::Io { operation: "write", path: self.path.clone(), source });
         }
@@ -83,32 +83,32 @@ impl Stream {
         Ok(())
     }
 
-    /// An error if the file has no name any more: what is written to it disappears.
+    /// An error if the file was unlinked: written data would be lost.
     fn check_present(&self) -> Result<(), SessionError> {
         let found = self.file.metadata().map_err(SessionError::io("look at", &self.path))?;
         if found.nlink() == 0 { Err(SessionError::Deleted { path: self.path.clone() }) } else { Ok(()) }
     }
 }
 
-/// What a segment has come to; kept for retention and totals.
+/// Totals of a segment, for retention and the summary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentTotals {
     pub(crate) number: u32,
     pub(crate) bytes: u64,
     pub(crate) events: u64,
-    /// Rows of the tables that a loss would count: see [`magscope_core::Batch::numbered`].
+    /// Rows of the tables that a loss counts: see [`magscope_core::Batch::numbered`].
     pub(crate) records: u64,
     pub(crate) batches: u64,
     pub(crate) range_ns: Option<(u64, u64)>,
     pub(crate) losses: crate::meta::LossTotals,
 }
 
-/// The segment being written.
+/// The current segment.
 pub(super) struct Segment {
     dir: PathBuf,
     session: String,
     streams: [Option<Stream>; Table::ALL.len()],
-    /// Rows of the index that are not written yet.
+    /// Index rows that are not yet written.
     unindexed: Vec<IndexRow>,
     pub(super) totals: SegmentTotals,
 }
@@ -124,8 +124,8 @@ impl Segment {
         }
     }
 
-    /// Writes messages in their order, then a message of the index that points at them. A message leaves the queue when it is
-    /// written, so that a call after an error goes on where the error was.
+    /// Writes messages in order, then an index message for them. Written messages leave the queue, so that a
+    /// call after an error resumes.
     pub(super) fn write(
         &mut self,
         encoder: &mut Encoder,
@@ -162,7 +162,7 @@ impl Segment {
         self.streams.iter().flatten().try_for_each(Stream::check_present)
     }
 
-    /// Appends to one file and returns where.
+    /// Appends to one file and returns the offset.
     fn append(&mut self, encoder: &Encoder, table: Table, bytes: &[u8]) -> Result<u64, SessionError> {
         let slot = &mut self.streams[table.place()];
         let stream = if let Some(stream) = slot {
@@ -180,7 +180,7 @@ impl Segment {
         Ok(offset)
     }
 
-    /// Ends every stream as Arrow wants it, and seals the segment. A call after an error goes on where the error was.
+    /// Writes Arrow's end marker to every stream and seals the segment. A call after an error resumes.
     pub(super) fn finish(&mut self) -> Result<(), SessionError> {
         for stream in self.streams.iter_mut().flatten().filter(|stream| !stream.has_ended) {
             stream.append(&END_OF_STREAM)?;
@@ -200,7 +200,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Waits until the files are on the disk.
+    /// Waits until the files are durable.
     pub(super) fn sync(&self) -> Result<(), SessionError> {
         for stream in self.streams.iter().flatten() {
             stream.file.sync_data().map_err(SessionError::io("sync", &stream.path))?;

@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
-/// Rows of the small tables that go into one batch.
+/// Maximum number of rows per batch of a small table.
 const SIDE_ROWS: usize = 16 << 10;
 
-/// How often a writer that waits for room tries again.
+/// Retry interval on a full disk.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A complete segment.
 struct Older {
     totals: SegmentTotals,
-    /// When it was ended, by the clock of the events.
+    /// End time by the event clock.
     ended_ns: u64,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     encoder: Encoder,
     segment: Segment,
-    /// Segments that are complete, oldest first.
+    /// Complete segments, oldest first.
     older: VecDeque<Older>,
-    /// Records in segments that a limit deleted.
+    /// Records in deleted segments.
     deleted_records: u64,
-    /// When the first of this segment was written, by the clock of the events.
+    /// Time of the segment's first event by the event clock.
     began_ns: Option<u64>,
     known: Known,
     pace: Pace,
@@ -58,9 +58,9 @@ pub(super) struct Writer {
     changes: Vec<Change>,
     counts: Vec<HopCount>,
     synthesis: Vec<Synthesis>,
-    /// Latest time seen: the place of what has no time of its own.
+    /// Latest event time, used for rows without a time of their own.
     now_ns: u64,
-    /// When what waits has to be written.
+    /// Deadline for a flush.
     due: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl Writer {
         })
     }
 
-    /// Writes until the other end of the queue is gone, then closes the session. After an error, what is not there is subtracted
+    /// Writes until the queue is closed, then closes the session. After an error, missing data is subtracted
     /// from the records on disk.
     pub(super) fn run(mut self, queue: &Receiver<Batch>, used: &Sender<Batch>) -> Result<Meta, SessionError> {
         let result = self.write_all(queue, used);
@@ -118,7 +118,7 @@ impl Writer {
                 Ok(batch) => {
                     self.take(&batch)?;
                     self.shared.queued.fetch_sub(Shared::cost(&batch), Relaxed);
-                    // Given back for its memory; when nobody needs it, it is freed here.
+                    // Returned to reuse its memory, or freed here.
                     let _ = used.try_send(batch);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -177,13 +177,13 @@ impl Writer {
         if side_bytes > self.options.side_bytes() { self.flush() } else { Ok(()) }
     }
 
-    /// Writes everything that waits.
+    /// Flushes all pending rows.
     fn flush(&mut self) -> Result<(), SessionError> {
         self.due = None;
         let mut messages = Vec::new();
         let records = self.waiting_records();
         let encode = |e| encode_error(&self.dir)(e);
-        // What events point at goes before them: whatever is cut off, nothing written lacks its explanation.
+        // Announcements are written before events that refer to them, so that truncation never separates them.
         let (encoder, out) = (&mut self.encoder, &mut messages);
         side(encoder, out, &self.known.fresh_flows()).map_err(encode)?;
         side(encoder, out, &self.known.fresh_tasks()).map_err(encode)?;
@@ -237,12 +237,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Records that a flush writes, see [`Batch::numbered`].
+    /// Records in a flush; see [`Batch::numbered`].
     fn waiting_records(&self) -> u64 {
         (self.events.rows() + self.tcp.len() + self.hits.len() + self.heads.len()) as u64
     }
 
-    /// Writes something, which goes on where it was after an error. On a full disk it makes room or waits, where the options say so.
+    /// Runs a resumable write. On a full disk it makes space or waits, depending on the options.
     fn with_room(
         &mut self,
         mut write: impl FnMut(&mut Self) -> Result<(), SessionError>,
@@ -263,7 +263,7 @@ impl Writer {
         }
     }
 
-    /// Records in the files of this recording that have not been deleted from outside.
+    /// Records in files of this recording that were not deleted externally.
     fn present_records(&self) -> u64 {
         let is_there = |totals: &&SegmentTotals| Table::Index.path(&self.dir, totals.number).exists();
         let older = self.older.iter().map(|older| &older.totals);
@@ -284,17 +284,18 @@ impl Writer {
         self.older.push_back(Older { totals, ended_ns: self.now_ns });
         self.began_ns = None;
         self.known.begin_segment(number);
-        // Whoever reads the number finds whole files below it.
+        // Readers of the number find complete files below it.
         self.shared.segment.store(number, Release);
         Ok(())
     }
 
-    /// Whether a closed segment may be deleted though no limit of the disk asks for it: it is kept elsewhere, or need not be.
+    /// True if the number and age limits may delete a closed segment: it is uploaded, or no upload is
+    /// configured.
     fn may_go(&self, number: u32) -> bool {
         self.options.shipped.as_ref().is_none_or(|shipped| number < shipped.below())
     }
 
-    /// Deletes segments beyond the number that is kept.
+    /// Deletes segments above the maximum number.
     fn drop_surplus(&mut self) -> Result<(), SessionError> {
         let Some(keep) = self.options.keep_segments else { return Ok(()) };
         while self.older.len() as u64 + 1 > u64::from(keep)
@@ -305,7 +306,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Deletes segments that ended too long ago.
+    /// Deletes segments above the maximum age.
     fn drop_aged(&mut self) -> Result<(), SessionError> {
         let Some(keep_for) = self.options.keep_for else { return Ok(()) };
         let aged = |older: &Older| Duration::from_nanos(self.now_ns.saturating_sub(older.ended_ns)) > keep_for;
@@ -314,12 +315,12 @@ impl Writer {
         (0..count).try_for_each(|_| self.drop_oldest("keep-for"))
     }
 
-    /// Deletes old segments until `more` bytes fit under the limit.
+    /// Deletes old segments until `more` bytes fit the limit.
     fn make_room(&mut self, more: u64) -> Result<(), SessionError> {
         let Some(limit) = self.options.size_limit_bytes else {
             return Ok(());
         };
-        // Heads of new files, the index and a longer meta.toml come on top.
+        // Reserve for heads of new files, the index and a longer meta.toml.
         let more = more.saturating_add(24 << 10);
         while self.bytes().saturating_add(more) > limit && !self.older.is_empty() {
             self.drop_oldest("size-limit")?;
@@ -327,8 +328,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Deletes the oldest complete segment. What is deleted is written down before: should the recorder die between
-    /// the two, the reader finds a file too many and not one missing without a word.
+    /// Deletes the oldest complete segment. The deletion is recorded first: after a crash in between, the
+    /// reader finds an extra file and never an unexplained gap.
     fn drop_oldest(&mut self, by: &str) -> Result<(), SessionError> {
         let Some(Older { totals: oldest, .. }) = self.older.pop_front() else {
             return Ok(());
@@ -342,7 +343,7 @@ impl Writer {
         self.shared.deleted.fetch_add(1, Relaxed);
         self.deleted_records += oldest.records;
         let meta = self.meta.write(&self.dir);
-        // On a full disk the file gets room by the deletion.
+        // On a full disk the deletion makes space for the file.
         let is_full = meta.as_ref().is_err_and(SessionError::is_full_disk);
         if !is_full {
             self.meta_bytes = meta?;
@@ -351,14 +352,14 @@ impl Writer {
             let path = table.path(&self.dir, oldest.number);
             match std::fs::remove_file(&path) {
                 Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {} // It never had rows.
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {} // The table never had rows.
                 Err(source) => return Err(SessionError::Io { operation: "delete", path, source }),
             }
         }
         if is_full {
             match self.meta.write(&self.dir) {
                 Ok(bytes) => self.meta_bytes = bytes,
-                // Others took the room. The next deletion or the end writes it.
+                // Other processes used the space. The next deletion or the end writes the file.
                 Err(error) if error.is_full_disk() && self.options.on_full_disk == OnFullDisk::Wait => {}
                 Err(error) => return Err(error),
             }
@@ -366,7 +367,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Counts a segment that will be nowhere any more.
+    /// Counts a segment that is deleted without a copy.
     fn drop_for_good(&mut self, oldest: &SegmentTotals, by: &str, to_be_shipped: bool) {
         let dropped = self.meta.dropped.get_or_insert_with(Dropped::default);
         dropped.segments = oldest.number + 1;
@@ -417,7 +418,7 @@ impl Writer {
     }
 }
 
-/// Encodes the rows of a small table.
+/// Encodes rows of a small table.
 fn side<R: Row>(
     encoder: &mut Encoder,
     out: &mut Vec<Encoded>,
@@ -426,7 +427,7 @@ fn side<R: Row>(
     for some in rows.chunks(SIDE_ROWS) {
         let times = || some.iter().map(Row::time_ns);
         let range_ns = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-        // Compression gains nothing on a few rows and costs eight bytes a buffer.
+        // Compression gains nothing on a few rows and costs eight bytes per buffer.
         let codec = if some.len() > 64 { Codec::Zstd } else { Codec::Plain };
         out.push(Encoded::new(encoder, R::TABLE, R::columns(some), range_ns, 0, codec)?);
     }

@@ -1,4 +1,4 @@
-//! The tables of what was changed while recording, and of what the kernel counted at hops.
+//! The tables of setting changes and of the kernel's hop counters.
 
 use super::side::{strings, text};
 use super::{Row, column, field, values};

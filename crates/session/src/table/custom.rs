@@ -1,4 +1,4 @@
-//! The tables of what was asked for by hand: hits of custom probes, and heads of payload.
+//! The tables of custom-probe hits and payload heads.
 
 use super::{Row, column, field, values};
 use crate::layout::Table;
@@ -98,7 +98,7 @@ impl Row for ProbeHit {
     }
 }
 
-/// The byte strings of a column, if it is one of them.
+/// The byte strings of a column, if of that type.
 pub(super) fn binary(batch: &RecordBatch, column: usize) -> Option<&BinaryArray> {
     let array = batch.columns().get(column)?.as_binary_opt::<i32>()?;
     (array.null_count() == 0).then_some(array)

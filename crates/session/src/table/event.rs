@@ -9,11 +9,11 @@ use arrow::datatypes::{
 use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 use std::sync::Arc;
 
-/// Places of the columns that the index is made of.
+/// Indexes of the columns that the index uses.
 pub(crate) const TS_NS: usize = 0;
 pub(crate) const HOP: usize = 1;
 
-/// Events on their way to a batch, already turned into columns.
+/// Pending events as columns.
 #[derive(Default)]
 pub(crate) struct EventColumns {
     ts_ns: Vec<i64>,
@@ -50,13 +50,13 @@ impl EventColumns {
         self.range_ns
     }
 
-    /// A bit a hop number.
+    /// One bit per hop number.
     pub(crate) fn hops(&self) -> u64 {
         self.hops
     }
 
     pub(crate) fn extend(&mut self, events: &[Event]) {
-        // Some rows at a time, so that they stay in the nearest cache for all twenty passes over them.
+        // Blocks of rows that stay in the L1 cache for all twenty passes.
         for some in events.chunks(256) {
             self.ts_ns.extend(some.iter().map(|e| e.time_ns as i64));
             self.hop.extend(some.iter().map(|e| e.hop as u8));
@@ -86,7 +86,7 @@ impl EventColumns {
         }
     }
 
-    /// Hands the columns over and starts again.
+    /// Returns the columns and starts again.
     pub(crate) fn take(&mut self) -> Vec<ArrayRef> {
         let full = std::mem::take(self);
         vec![
@@ -154,10 +154,10 @@ impl Row for Event {
         columns.take()
     }
 
-    /// Events with an unknown hop are those not understood.
+    /// Events with an unknown hop count as invalid.
     fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64> {
         let n = batch.num_rows();
-        // Cut to the row count once, so that the loop below needs no bounds checks.
+        // Truncated to the row count once, so that the loop below needs no bounds checks.
         let ts_ns = values::<Int64Type>(batch, 0)?.get(..n)?;
         let hop = values::<UInt8Type>(batch, 1)?.get(..n)?;
         let cpu = values::<UInt16Type>(batch, 2)?.get(..n)?;

@@ -1,30 +1,30 @@
-//! The index: a row for each batch of the other tables.
+//! The index: one row per batch of the other tables.
 
 use super::{Row, column, field, values};
 use crate::layout::Table;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, UInt8Type, UInt32Type, UInt64Type};
 
-/// Where a batch is and what is in it.
+/// Position and content of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexRow {
     pub(crate) table: Table,
-    /// Where its message begins in the file.
+    /// Offset of the message in the file.
     pub(crate) offset: u64,
-    /// Bytes of the whole message, its eight-byte prefix included.
+    /// Size of the message including its prefix, bytes.
     pub(crate) length: u64,
     pub(crate) rows: u32,
     /// Earliest and latest time of its rows.
     pub(crate) min_ns: u64,
     pub(crate) max_ns: u64,
-    /// A bit a hop number; 0 for other tables than events.
+    /// One bit per hop number; 0 for other tables than events.
     pub(crate) hops: u64,
     /// CRC-32 (IEEE) of the whole message.
     pub(crate) crc: u32,
 }
 
 impl IndexRow {
-    /// CRC-32 of the row itself: a damaged index must not make good batches look damaged.
+    /// CRC-32 of the row itself: a damaged index must not make valid batches look damaged.
     fn own_crc(&self) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         crc.update(&[self.table as u8]);

@@ -1,7 +1,7 @@
-//! The tables' columns, and the rows of the model to and from them.
+//! Columns of the tables, and conversion of rows.
 //!
-//! Every column is non-nullable and of a plain type that any Arrow engine reads. A file's own schema is for other
-//! programs: this library reads by the columns it knows for the format in `meta.toml`, so that a damaged schema
+//! Every column is non-nullable and of a plain type that any Arrow engine reads. A file's own schema serves
+//! other programs. This library uses the columns of the format version in `meta.toml`, so that a damaged schema
 //! costs nothing.
 
 mod change;
@@ -23,10 +23,10 @@ use std::sync::{Arc, LazyLock};
 
 /// A row of a table.
 pub(crate) trait Row: Sized {
-    /// Which table.
+    /// The table.
     const TABLE: Table;
 
-    /// How many columns older formats had, where they had fewer: the first ones of today's.
+    /// Numbers of columns in older formats, which had a prefix of the current ones.
     const COLUMNS_ONCE: &[usize] = &[];
 
     /// Names and types of the columns, in order.
@@ -35,11 +35,11 @@ pub(crate) trait Row: Sized {
     /// The columns of some rows.
     fn columns(rows: &[Self]) -> Vec<ArrayRef>;
 
-    /// Appends the rows of a batch and returns how many could not be understood. `None` when the columns are not
-    /// those of this table.
+    /// Appends the rows of a batch and returns the number of invalid ones. `None` if the columns do not match
+    /// this table.
     fn decode(batch: &RecordBatch, out: &mut Vec<Self>) -> Option<u64>;
 
-    /// The time the row is placed by, `CLOCK_MONOTONIC` nanoseconds.
+    /// The time that orders the row, `CLOCK_MONOTONIC` nanoseconds.
     fn time_ns(&self) -> u64;
 }
 
@@ -48,7 +48,7 @@ fn field(name: &str, kind: DataType) -> Field {
     Field::new(name, kind, false)
 }
 
-/// The values of a column, if it has this type.
+/// The values of a column, if of this type.
 fn values<T: ArrowPrimitiveType>(batch: &RecordBatch, column: usize) -> Option<&[T::Native]> {
     let array = batch.columns().get(column)?.as_primitive_opt::<T>()?;
     (array.null_count() == 0).then(|| &array.values()[..])
@@ -59,7 +59,7 @@ fn column<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> Arr
     Arc::new(PrimitiveArray::<T>::from_iter_values(values))
 }
 
-/// The columns of a table as this format has them.
+/// The columns of a table in the current format.
 pub(crate) fn schema(table: Table) -> SchemaRef {
     static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
         let fields = |table: &Table| match table {
@@ -81,7 +81,7 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
     SCHEMAS[table.place()].clone()
 }
 
-/// The columns of a table with so many of them: today's, or those of an older format.
+/// The columns of a table with this number of columns: current, or of an older format.
 pub(crate) fn schema_of(table: Table, columns: usize) -> SchemaRef {
     let today = schema(table);
     if !columns_once(table).contains(&columns) {
@@ -100,7 +100,7 @@ fn columns_once(table: Table) -> &'static [usize] {
     }
 }
 
-/// The same with the session it belongs to in its metadata, as it stands at the head of a file.
+/// The schema at the start of a file, with the session id in its metadata.
 pub(crate) fn file_schema(table: Table, session: &str) -> Schema {
     let about = HashMap::from([
         ("magscope.format".to_owned(), crate::meta::FORMAT.to_string()),

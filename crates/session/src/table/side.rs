@@ -1,4 +1,4 @@
-//! The small tables beside the events: flows, tasks, TCP state, losses, clock.
+//! The small tables next to the events: flows, tasks, TCP state, losses, clock.
 
 use super::{Row, column, field, values};
 use crate::layout::Table;
@@ -9,7 +9,7 @@ use magscope_core::{Flow, FlowId, Loss, LossCause, Proto, Task, TcpSample};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// A flow or task, and the time from which it is known.
+/// A flow or task, and the time of its announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Announced<T> {
     pub(crate) ts_ns: u64,
@@ -20,7 +20,7 @@ pub(super) fn text<'a>(values: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
-/// The strings of a column, if it is one of strings.
+/// The strings of a column, if of that type.
 pub(super) fn strings(batch: &RecordBatch, column: usize) -> Option<&StringArray> {
     let array = batch.columns().get(column)?.as_string_opt::<i32>()?;
     (array.null_count() == 0).then_some(array)
@@ -239,7 +239,7 @@ impl Row for TcpSample {
                 rcv_wnd: counters[8][i],
                 snd_una: counters[9][i],
                 snd_nxt: counters[10][i],
-                // format 1 had the length of the queue, and not where it ends
+                // format 1 had the length of the queue instead of its end
                 write_seq: places[0].get(i).copied().unwrap_or(counters[9][i].wrapping_add(counters[11][i])),
                 rcv_nxt: places[1].get(i).copied().unwrap_or(0),
                 copied_seq: places[2].get(i).copied().unwrap_or(0),

@@ -1,4 +1,4 @@
-//! The table of what the kernel added up.
+//! The table of the kernel's sums.
 
 use super::custom::binary;
 use super::{Row, column, field, values};
@@ -9,14 +9,14 @@ use magscope_core::Hop;
 use magscope_core::synthesis::{Sum, Synthesis};
 use std::sync::Arc;
 
-/// Bytes of a cell: its number, and how many times are in it.
+/// Size of a bucket: its number and its count.
 const CELL_BYTES: usize = 6;
 
 fn packed(cells: &[(u16, u32)]) -> Vec<u8> {
     cells.iter().flat_map(|(cell, n)| cell.to_le_bytes().into_iter().chain(n.to_le_bytes())).collect()
 }
 
-/// Nothing where these are no cells.
+/// `None` for invalid data.
 fn unpacked(bytes: &[u8]) -> Option<Vec<(u16, u32)>> {
     let (cells, rest) = bytes.as_chunks::<CELL_BYTES>();
     let cell = |[a, b, c, d, e, f]: &[u8; CELL_BYTES]| {

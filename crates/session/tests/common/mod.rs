@@ -31,7 +31,7 @@ pub fn node() -> NodeInfo {
     }
 }
 
-/// Connections on several CPUs: every packet climbs down the sender's hops, or up the receiver's.
+/// Connections on several CPUs: every packet passes the sender's hops, or the receiver's.
 pub struct Traffic {
     seed: u64,
     cpus: Vec<Cpu>,
@@ -43,7 +43,7 @@ struct Cpu {
     now_ns: u64,
     record: u32,
     packet: Event,
-    /// The hops the packet has yet to pass, the next one last.
+    /// The remaining hops of the packet, the next one last.
     hops: Vec<Hop>,
 }
 
@@ -113,7 +113,7 @@ impl Traffic {
     }
 
     fn event(&mut self) -> Event {
-        // The CPU that is furthest behind goes on; a new packet may come later than the others' next hop.
+        // The CPU with the earliest time continues; a new packet may start after the others' next hop.
         let next = loop {
             let next = (0..self.cpus.len()).min_by_key(|i| self.cpus[*i].now_ns).unwrap();
             if !self.cpus[next].hops.is_empty() {
@@ -283,7 +283,7 @@ pub fn loss(to_ns: u64, count: u64) -> Loss {
     Loss { cpu: 1, from_ns: to_ns.saturating_sub(500), to_ns, count, cause: LossCause::RingFull }
 }
 
-/// Everything a source gives, as one batch, and how many batches it took.
+/// All batches of a source as one, and their number.
 pub fn drain(source: &mut impl Source) -> (Batch, usize) {
     let (mut all, mut batch, mut batches) = (Batch::default(), Batch::default(), 0);
     let mut watermark_ns = 0;
