@@ -1,5 +1,5 @@
-//! The table functions `hop_pair('dev.queue', 'dev.xmit')`, every journey's time from one hop to another, neighbours or not, and
-//! `between_nodes('a', 'b')`, the time on the wire of what went from one node to another.
+//! The table functions `hop_pair('dev.queue', 'dev.xmit')` and `between_nodes('a', 'b')`. The first gives every
+//! journey's time between two hops, adjacent or not; the second the time on the wire between two nodes.
 
 use crate::feed::{Feed, Rows, Want};
 use datafusion::catalog::streaming::StreamingTable;

@@ -1,5 +1,5 @@
-//! The aggregate `journey_duration(hop, ts_ns, at_return)`: from the first hop of a journey to its last, by the rules of
-//! `Journey::total_ns`: hops taken at return, and `dev.done`, which stands beside the way, do not count.
+//! The aggregate `journey_duration(hop, ts_ns, at_return)`: time from the first hop of a journey to its last.
+//! As in `Journey::total_ns`, hops recorded at return and `dev.done`, which is not on the path, do not count.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -46,8 +46,8 @@ impl AggregateUDFImpl for Duration {
     }
 }
 
-/// The lowest and the highest hop so far, by their place on the path, and when they were. Where several copies of the bytes were
-/// there: the first that was sent, the first that was received, and of those that never arrived the last that was sent.
+/// The lowest and the highest hop so far by path index, with times. With several copies: the first sent and the
+/// first received; if none arrived, the last sent.
 #[derive(Debug, Default)]
 struct Span {
     ends: Option<((i64, i64), (i64, i64))>,

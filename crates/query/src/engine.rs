@@ -16,20 +16,21 @@ use futures::StreamExt;
 use magscope_export::Table;
 use std::sync::Arc;
 
-/// How often a query that gives no rows looks whether it is to stop.
+/// Interval at which a query without rows checks for a stop request.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Longest query: the engine plans a sum of n terms in the square of n.
+/// Maximum length of a query, bytes: the engine plans a sum of n terms in O(n²).
 const LONGEST_BYTES: usize = 8 << 10;
-/// Stack of those that plan and run a query: what nests as deeply as the longest query can, and that is only used as far as it is needed.
+/// Stack of the planning and query threads: sufficient for the deepest nesting of a query of maximum length,
+/// and committed on use.
 const STACK_BYTES: usize = 512 << 20;
 
-/// How a query ended.
+/// Result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// With all rows.
+    /// All rows were returned.
     Whole,
-    /// Because it was to stop.
+    /// Stopped on request.
     Stopped,
 }
 
@@ -40,8 +41,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// With the tables that `feed` reads, and `memory_bytes` at most for what a query must keep: beyond that, sorts and groups go to a
-    /// temporary file, and what cannot is an error.
+    /// An engine with the tables of `feed`, and at most `memory_bytes` of query state. Sorts and groups beyond
+    /// that spill to a temporary file; others fail.
     pub fn new(feed: &Feed, memory_bytes: usize) -> Result<Self, QueryError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("magscope-query")
@@ -49,7 +50,7 @@ impl Engine {
             .enable_time()
             .build()
             .map_err(QueryError::Threads)?;
-        // Rows keep the order they are read in, unless the query asks for another.
+        // Rows stay in read order unless the query sorts them.
         let config = SessionConfig::new().with_round_robin_repartition(false).with_information_schema(true);
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(memory_bytes)))
@@ -68,8 +69,8 @@ impl Engine {
         Ok(Engine { context, runtime })
     }
 
-    /// Answers a query, batch by batch, until `stop` says so. The first batch is empty and says the columns. Nothing but reading is
-    /// allowed: no files, no settings.
+    /// Runs a query, batch by batch, until `stop` returns true. The first batch is empty and has the columns.
+    /// Queries are read-only: no files, no settings.
     pub fn query<E: From<QueryError> + Send>(
         &self,
         sql: &str,

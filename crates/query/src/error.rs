@@ -1,4 +1,4 @@
-//! Why a query has no answer, in words for a person.
+//! Query errors, as messages for the user.
 
 use datafusion::error::DataFusionError;
 use magscope_core::words::nearest;
@@ -7,10 +7,10 @@ use magscope_export::Table;
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// It makes no sense, or cannot be computed.
+    /// Invalid or unsupported query.
     #[error("{0}")]
     Query(String),
-    /// It keeps more than it may.
+    /// The memory limit is exceeded.
     #[error("{0}")]
     Memory(String),
     /// Threads for it cannot be had.
@@ -19,7 +19,7 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// The likely cause and the next step; empty where the error says it all.
+    /// The likely cause and the next step; empty if the error is sufficient.
     pub fn hint(&self) -> (&'static str, &'static str) {
         match self {
             QueryError::Query(_) => ("", "docs/queries.md has queries to begin with"),
@@ -43,7 +43,7 @@ impl From<DataFusionError> for QueryError {
     }
 }
 
-/// The engine's words for a table that is not there, with the nearest that is.
+/// The engine's message for a missing table, with the most similar one.
 fn unknown_table(said: &str) -> Option<String> {
     let name = said.strip_prefix("table '")?.strip_suffix("' not found")?;
     let name = name.rsplit('.').next().unwrap_or(name);

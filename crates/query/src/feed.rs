@@ -1,4 +1,4 @@
-//! Where rows come from: the recordings, walked anew for each scan.
+//! Source of rows: a pass over the recordings for each scan.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::Sender;
 /// Batches that wait for the query.
 const WAITING: usize = 4;
 
-/// What a scan wants.
+/// Content of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Want {
     /// A flat table.
@@ -26,26 +26,26 @@ pub enum Want {
     Nodes(String, String),
 }
 
-/// Where a feed's rows go.
+/// Output of a feed.
 #[derive(Debug)]
 pub struct Out(Sender<Result<RecordBatch>>);
 
 impl Out {
-    /// Hands over rows; waits while the query is busy with those before. Nothing comes of it if nobody wants them any more.
+    /// Sends rows and blocks while the query is busy. After the end of the query the call has no effect.
     pub fn give(&self, batch: RecordBatch) {
         let _ = self.0.blocking_send(Ok(batch));
     }
 
-    /// Whether anybody waits for rows: not if the query has enough of them, or was cancelled.
+    /// True while the query accepts rows: false after a LIMIT or a cancellation.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
 }
 
-/// Walks the recordings and hands over the rows that are wanted, as long as they are.
+/// Reads the recordings and sends the requested rows while accepted.
 pub type Feed = Arc<dyn Fn(&Want, &Out) -> Result<(), String> + Send + Sync>;
 
-/// Rows of what is wanted, read when they are asked for.
+/// Rows that are read on demand.
 pub(crate) struct Rows {
     pub feed: Feed,
     pub want: Want,

@@ -1,14 +1,16 @@
-//! SQL over recordings: the flat tables of [`magscope_export`], and functions that belong here.
+//! SQL over recordings: the flat tables of [`magscope_export`], and additional functions.
 //!
-//! A table is read when a query scans it: a thread walks the recordings once and hands rows over a bounded channel, so memory does not
-//! grow with the recordings, only with what the query itself must keep, and that has a limit.
+//! A scan reads its table on demand: a thread passes over the recordings once and sends rows through a bounded
+//! channel. Memory therefore does not grow with the recordings, only with the state of the query, which is
+//! limited.
 //!
-//! Without the feature `engine` there is nothing in it.
+//! Without the feature `engine` the crate is empty.
 //!
 //! # Modules
 //!
-//! - `engine`: registers tables and functions, and runs a query. `feed`: turns a pass over recordings into a stream of rows.
-//! - `percentile`, `duration`, `between`: functions of our own.
+//! - `engine`: registers tables and functions, and runs a query. `feed`: turns a pass over recordings into a
+//!   stream of rows.
+//! - `percentile`, `duration`, `between`: additional functions.
 #![cfg(feature = "engine")]
 
 mod between;

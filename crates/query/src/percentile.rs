@@ -1,5 +1,5 @@
-//! The aggregate `percentile(ns, 99)`, with the report's own histogram: the same answer as `report`, in memory that does not grow with rows.
-//! With a third column, how often each was: what is counted already needs not be told one by one.
+//! The aggregate `percentile(ns, 99)`, with the histogram of `report`: the same result, in constant memory. An
+//! optional third column gives the count of each value.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
@@ -58,7 +58,7 @@ impl AggregateUDFImpl for Percentile {
     }
 }
 
-/// Values that a percentile can be of.
+/// Maximum number of values.
 const MOST: u64 = i64::MAX as u64;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Counts so many of one length: what a column says may be any number, and together they have to be one.
+    /// Adds a value `n` times; fails if the total overflows, because column values are arbitrary.
     fn add(&mut self, ns: u64, n: u64) -> Result<()> {
         if n > MOST.saturating_sub(self.stats.n()) {
             return exec_err!("percentile is of {MOST} values at most");
@@ -91,7 +91,7 @@ impl Accumulator for Sum {
             return exec_err!("percentile takes a column of whole numbers as how often each was");
         };
         for (ns, n) in ns.iter().zip(often) {
-            // What has no time, or was never, is in no percentile.
+            // Null values and counts of 0 are ignored.
             if let (Some(ns), Some(n)) = (ns, n.and_then(|n| u64::try_from(n).ok())) {
                 self.add(u64::try_from(ns).unwrap_or(0), n)?;
             }
@@ -163,7 +163,7 @@ mod tests {
             ([Some(5), None, Some(9), Some(70_000), Some(8)], [Some(3), Some(7), None, Some(1), Some(-4)]);
         counted.update_batch(&[numbers(&ns), percent.clone(), numbers(&n)])?;
         assert_eq!((counted.stats.n(), counted.evaluate()?), (4, one_by_one.evaluate()?));
-        // The greatest of all numbers: once it is one, twice there is none.
+        // The greatest number: valid once; twice overflows.
         let most = numbers(&[Some(i64::MAX)]);
         never.update_batch(&[most.clone(), percent.clone(), most.clone()])?;
         assert!(never.evaluate()? > ScalarValue::Int64(Some(70_000)));
