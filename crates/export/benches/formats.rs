@@ -1,7 +1,9 @@
-//! How fast each format is written and how many bytes it has: processor time of one thread, less what correlating the same events takes.
+//! Speed and size of each format: processor time of one thread, without the time for correlation of the same
+//! events.
 //!
-//! usage: `cargo bench -p magscope-export [-- SESSION]`; without a session the generator's events. Rounds are interleaved; medians.
-//! `ONLY=parquet` measures those formats alone whose names begin with that, `EVENTS` ends the recording there, `ROUNDS=3` does fewer.
+//! usage: `cargo bench -p magscope-export [-- SESSION]`; the default input is the generator. Rounds are
+//! interleaved; results are medians. `ONLY=parquet` selects formats by prefix, `EVENTS` limits the recording,
+//! `ROUNDS=3` limits the rounds.
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
@@ -30,7 +32,7 @@ use std::time::Duration;
 
 const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_767_323_045_000_000_000) };
 
-/// Counts bytes and forgets them.
+/// Counts and discards bytes.
 #[derive(Clone, Default)]
 struct Counted(Arc<AtomicU64>);
 
@@ -184,7 +186,7 @@ fn main() {
         let s = median(spent).max(1e-9);
         let (rate, per_row, per_event) =
             (rows as f64 / s / 1e6, bytes as f64 / rows as f64, bytes as f64 / events as f64);
-        // The least and the most of the rounds, as ratios to the median.
+        // Minimum and maximum of the rounds, as ratios to the median.
         let ends = [spent.last(), spent.first()].map(|end| s / end.copied().unwrap_or(s).max(1e-9));
         let spread = format!("({:.2}–{:.2})", ends[0], ends[1]);
         println!("{what:<18}{rows:>12}{rate:>12.2}{spread:>14}{per_row:>12.1}{per_event:>14.1}");

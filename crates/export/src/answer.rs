@@ -1,4 +1,4 @@
-//! Rows of any columns, as the answer to a query has them: aligned text, CSV, JSON lines or Parquet.
+//! Query results with arbitrary columns: aligned text, CSV, JSON lines or Parquet.
 
 use crate::error::ExportError;
 use crate::format::{csv, json};
@@ -11,40 +11,40 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use std::io::Write;
 
-/// Rows of aligned text, at most: all of them stand in memory until the widths are known.
+/// Maximum number of rows of aligned text, which stay in memory until the column widths are final.
 pub const TEXT_ROWS: usize = 10_000;
 
-/// How it is written.
+/// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Aligned columns.
     Text,
     /// Comma-separated values.
     Csv,
-    /// A JSON object a row.
+    /// A JSON object per row.
     JsonLines,
     /// A Parquet file.
     Parquet,
 }
 
-/// An answer being written. The first batch says the columns, even if it has no rows.
+/// A result being written. The first batch defines the columns, even without rows.
 pub enum Answer {
-    /// Names and cells, and rows that were left out.
+    /// Names and cells, and the number of omitted rows.
     Text {
-        /// A row a line, the names first.
+        /// One row per line, the names first.
         lines: Vec<Vec<String>>,
-        /// Which columns hold numbers, which stand to the right.
+        /// True for number columns, which are right-aligned.
         numbers: Vec<bool>,
         /// Rows beyond [`TEXT_ROWS`].
         more: u64,
-        /// Where to.
+        /// Output file.
         file: Box<dyn Output>,
     },
-    /// As it comes, and whether the names stand there already.
+    /// Streamed; true after the header is written.
     Csv(Box<dyn Output>, bool),
-    /// As it comes.
+    /// Streamed.
     JsonLines(Box<dyn Output>),
-    /// With its file until the columns are known.
+    /// Holds the file until the columns are defined.
     Parquet(Option<Box<dyn Output>>, Option<Box<ArrowWriter<Box<dyn Output>>>>),
 }
 
@@ -86,7 +86,7 @@ impl Answer {
         }
     }
 
-    /// Ends it. Says how many rows were left out.
+    /// Finishes the output. Returns the number of omitted rows.
     pub fn finish(self) -> Result<u64, ExportError> {
         match self {
             Answer::Text { lines, numbers, more, mut file } => {
@@ -121,7 +121,7 @@ fn text(
             *more += (batch.num_rows() - row) as u64;
             break;
         }
-        // A name may hold anything; a terminal is to be asked for nothing.
+        // A name may contain anything; control characters must not reach a terminal.
         let cell = |column: &ArrayFormatter<'_>| column.value(row).to_string().replace(char::is_control, "?");
         lines.push(columns.iter().map(cell).collect());
     }

@@ -1,4 +1,4 @@
-//! Days and times of day in UTC, without a table of zones.
+//! Dates and times of day in UTC, without time zones.
 
 /// Year, month and day of a day counted from 1970-01-01 (Howard Hinnant, *chrono-compatible low-level date algorithms*).
 pub const fn civil(day: i64) -> (i64, u8, u8) {
@@ -25,7 +25,7 @@ pub fn day(year: i64, month: u8, of_month: u8) -> Option<i64> {
     let from_march = i64::from(if month > 2 { month - 3 } else { month + 9 });
     let of_year = (153 * from_march + 2) / 5 + i64::from(of_month) - 1;
     let day = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-    // The 31st of a shorter month is none.
+    // Rejects the 31st of a shorter month.
     (civil(day) == (year, month, of_month)).then_some(day)
 }
 

@@ -1,20 +1,20 @@
-//! Why an export cannot go on.
+//! Reasons for a failed export.
 
 use std::io;
 
-/// Why an export cannot go on.
+/// Reason for a failed export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// What is written to does not take it: a full disk, a closed pipe.
+    /// Write error: a full disk, a closed pipe.
     #[error("it could not be written")]
     Io(#[from] io::Error),
-    /// Columns could not be put together.
+    /// Arrow error.
     #[error("cannot put a table together")]
     Arrow(#[source] arrow::error::ArrowError),
-    /// Parquet could not be written.
+    /// Parquet error.
     #[error("cannot write Parquet")]
     Parquet(#[source] parquet::errors::ParquetError),
-    /// The file is not of the format it was taken for.
+    /// The file has another format than expected.
     #[error("{0}")]
     Format(String),
 }

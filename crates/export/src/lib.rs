@@ -1,14 +1,15 @@
-//! Sessions and journeys in the formats that other tools read.
+//! Sessions and journeys in formats of other tools.
 //!
-//! Pure writers: what is read comes as [`magscope_core::together::Piece`]s, what is written goes to an [`Output`]. Two views of the
-//! same pieces serve all formats: [`table`] makes flat rows (Parquet, CSV, JSON lines, SQL), and [`mark`] gives one mark at a time
-//! with everything's name (ULM, BP, Perfetto, Chrome, CTF).
+//! The writers are pure: input is [`magscope_core::together::Piece`]s, output goes to an [`Output`]. All
+//! formats use one of two views: [`table`] makes flat rows (Parquet, CSV, JSON lines, SQL), and [`mark`] gives
+//! single marks with all names (ULM, BP, Perfetto, Chrome, CTF).
 //!
 //! # Modules
 //!
-//! - `table/`: flat rows of batches and journeys. `mark`: single hits with names. `order`: puts hits in order of time.
-//! - `format/`: one file or folder a format, each behind `output::Export`. A format is fed once, keeps a bounded amount, and does not know
-//!   where it writes.
+//! - `table/`: flat rows of batches and journeys. `mark`: single hits with names. `order`: puts hits in time
+//!   order.
+//! - `format/`: one file or folder per format, each behind `output::Export`. A format is fed once, has bounded
+//!   memory, and is independent of its output.
 
 pub mod answer;
 pub mod calendar;

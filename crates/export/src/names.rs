@@ -1,4 +1,4 @@
-//! What numbers in batches stand for, remembered as they are announced. Bounded: what is forgotten has no name.
+//! Names behind the ids in batches, from announcements. The tables are bounded; evicted ids have no name.
 
 use magscope_core::batch::Batch;
 use magscope_core::custom::CustomProbe;
@@ -8,7 +8,7 @@ use magscope_core::places::Places;
 use magscope_core::{Event, Flow, FlowId, Task};
 use std::sync::Arc;
 
-/// Flows remembered, and as many threads; later ones have no name.
+/// Maximum number of flows, and of threads; later ones have no name.
 const MOST: usize = 1 << 18;
 
 /// Flows, threads and namespaces of several recordings.
@@ -23,7 +23,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Nothing announced yet.
+    /// Names without announcements so far.
     pub fn new(infos: &[NodeInfo]) -> Self {
         Names {
             infos: infos.to_vec(),
@@ -38,7 +38,7 @@ impl Names {
         &self.infos
     }
 
-    /// Takes what a batch announces; `new` gets the flows that were not known.
+    /// Processes the announcements of a batch; `new` receives the new flows.
     pub fn learn(&mut self, node: u16, batch: &Batch, new: &mut Vec<Flow>) {
         new.clear();
         for flow in &batch.flows {
@@ -59,7 +59,7 @@ impl Names {
         }
     }
 
-    /// What a flow stands for.
+    /// The flow of an id.
     pub fn flow(&self, node: u16, id: FlowId) -> Option<&Flow> {
         self.flows.get(&(node, id))
     }
@@ -69,23 +69,23 @@ impl Names {
         self.tasks.get(&(node, tid)).map_or("", |task| task.comm.as_str())
     }
 
-    /// The name of a host, another for each node.
+    /// The unique name of each node's host.
     pub fn host(&self, node: u16) -> Arc<str> {
         self.hosts.get(usize::from(node)).cloned().unwrap_or_default()
     }
 
-    /// The name of the host that a network namespace is of. A recording of a log of several hosts is one node.
+    /// The host of a network namespace. A recording made from a log of several hosts is one node.
     pub fn host_of(&self, node: u16, netns: u32) -> Arc<str> {
         let several = self.infos.get(usize::from(node)).and_then(|info| info.several.as_ref());
         several.and_then(|several| several.host_of(netns)).map_or_else(|| self.host(node), Into::into)
     }
 
-    /// The same of a flow; that of the node if the flow was never announced.
+    /// As [`Self::host_of`], for a flow; the node's host if the flow was never announced.
     pub fn host_of_flow(&self, node: u16, flow: FlowId) -> Arc<str> {
         self.flow(node, flow).map_or_else(|| self.host(node), |flow| self.host_of(node, flow.netns))
     }
 
-    /// What a person calls a network namespace of a node, without the host.
+    /// The display name of a network namespace of a node, without the host.
     pub fn place(&mut self, node: u16, netns: u32) -> Arc<str> {
         if let Some(named) = self.named.get(&(node, netns)) {
             return named.clone();
@@ -93,7 +93,7 @@ impl Names {
         let info = self.infos.get(usize::from(node));
         let name = info.map(|info| info.netns_name(netns)).unwrap_or_default();
         let host = info.and_then(|info| info.several.as_ref()).and_then(|several| several.host_of(netns));
-        // Among several hosts the host stands in front of the name.
+        // With several hosts the name starts with the host.
         let name: Arc<str> = match host.and_then(|host| name.strip_prefix(host)) {
             Some("") => Arc::default(),
             Some(rest) => rest.strip_prefix('/').unwrap_or(&name).into(),
@@ -105,7 +105,7 @@ impl Names {
         name
     }
 
-    /// The same of a flow; empty if it was never announced.
+    /// As [`Self::place`], for a flow; empty if it was never announced.
     pub fn place_of(&mut self, node: u16, flow: FlowId) -> Arc<str> {
         let netns = self.flow(node, flow).map(|flow| flow.netns);
         netns.map(|netns| self.place(node, netns)).unwrap_or_default()
@@ -116,7 +116,7 @@ impl Names {
         self.infos.get(usize::from(node))?.probes.get(usize::from(number))
     }
 
-    /// The namespace of an event, as far as its flow or its device tells.
+    /// The namespace of an event, from its flow or device.
     pub fn netns(&mut self, node: u16, event: &Event) -> Option<u32> {
         let flows = &self.flows;
         let places = self.places.get_mut(usize::from(node))?;
@@ -124,7 +124,7 @@ impl Names {
     }
 }
 
-/// A name for each host, another for each.
+/// A unique name for each host.
 pub fn hosts(infos: &[NodeInfo]) -> Vec<Arc<str>> {
     let mut infos = infos.to_vec();
     tell_apart(&mut infos);

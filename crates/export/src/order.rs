@@ -1,34 +1,35 @@
-//! Marks come when their journeys end; files want them in order of time. Bounded: what comes later than that is counted.
+//! Sorts marks by time. Marks arrive at the end of their journeys. The buffer is bounded; later arrivals are
+//! counted.
 
 use crate::mark::Mark;
 
-/// Marks held back, at most twice as many.
+/// Number of held marks; the maximum is twice that.
 const HELD: usize = 128 << 10;
 
 /// Puts marks in order.
 #[derive(Default)]
 pub struct Order {
     held: Vec<Mark>,
-    /// The latest time that was given out.
+    /// The latest emitted time.
     at_ns: Option<i64>,
-    /// Marks that came after later ones had been given out.
+    /// Marks that arrived after later ones were emitted.
     late: u64,
 }
 
 impl Order {
-    /// Takes a mark.
+    /// Adds a mark.
     pub fn push(&mut self, mark: Mark) {
         self.held.push(mark);
     }
 
-    /// Whether there is enough to give out.
+    /// True if the buffer is full.
     pub fn is_full(&self) -> bool {
         self.held.len() >= 2 * HELD
     }
 
-    /// Gives out the older half, or all.
+    /// Emits the older half, or all.
     pub fn drain<E>(&mut self, all: bool, mut give: impl FnMut(Mark) -> Result<(), E>) -> Result<(), E> {
-        // Nearly in order already: each journey is, and they end one after the other.
+        // The input is nearly sorted: each journey is sorted, and journeys end in sequence.
         self.held.sort_by_key(|mark| mark.ns);
         let many = if all { self.held.len() } else { HELD.min(self.held.len()) };
         for mark in self.held.drain(..many) {
@@ -39,7 +40,7 @@ impl Order {
         Ok(())
     }
 
-    /// How many came too late to stand in order.
+    /// Number of marks that arrived too late.
     pub fn late(&self) -> u64 {
         self.late
     }

@@ -1,12 +1,12 @@
-//! What formats write to, and how an export is fed.
+//! Outputs of formats, and the interface of exports.
 
 use crate::error::ExportError;
 use magscope_core::together::Piece;
 use std::io::{self, Write};
 
-/// A file being written: closed when it is whole, so that the end of a compressed stream or a full disk is noticed.
+/// An output file. `close` reports errors of the last write, such as a full disk.
 pub trait Output: Write + Send {
-    /// Ends it.
+    /// Closes the file.
     fn close(self: Box<Self>) -> io::Result<()>;
 }
 
@@ -22,15 +22,15 @@ impl Output for io::Stdout {
     }
 }
 
-/// Makes the files of an export, by their path within it: `journeys.csv`.
+/// Creates the files of an export, by relative path: `journeys.csv`.
 pub type Create<'c> = Box<dyn FnMut(&str) -> io::Result<Box<dyn Output>> + 'c>;
 
-/// A format, fed piece by piece.
+/// A format that receives pieces.
 pub trait Export {
-    /// Takes the next piece.
+    /// Processes the next piece.
     fn piece(&mut self, piece: &Piece<'_>) -> Result<(), ExportError>;
 
-    /// Writes what is held back only to write more at a time; whoever follows a stream wants it now.
+    /// Writes output that is buffered only for efficiency, for readers of a live stream.
     fn flush(&mut self) -> Result<(), ExportError> {
         Ok(())
     }
@@ -39,11 +39,11 @@ pub trait Export {
     fn finish(&mut self) -> Result<Written, ExportError>;
 }
 
-/// What was written.
+/// Result of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Rows, lines, packets or slices, by what they are.
+    /// Numbers of rows, lines, packets or slices, by kind.
     pub rows: Vec<(&'static str, u64)>,
-    /// What the format could not take, in words, and how many.
+    /// Reasons and numbers of omitted items.
     pub left_out: Vec<(&'static str, u64)>,
 }

@@ -1,28 +1,29 @@
-//! What identifies a journey on both hosts, as one number.
+//! The wire key, which identifies a journey on both hosts.
 
 use magscope_core::{Flow, Journey, Proto};
 use std::net::{IpAddr, SocketAddr};
 
-/// Buckets that keys are put into: tables with the same number of files by bucket join file by file.
+/// Number of buckets: tables with equal buckets join file by file.
 pub const BUCKETS: i64 = 64;
 
-/// The wire key: 63 bits that both ends compute alike from what they read in the packet. TCP: protocol, addresses, ports and the first
-/// sequence number. Datagrams: protocol, addresses, ports, identification and length; those without identification have none.
+/// The wire key: 63 bits that both ends compute from the packet. For TCP: protocol, addresses, ports and the
+/// first sequence number. For datagrams: protocol, addresses, ports, identification and length; without
+/// identification there is no key.
 pub fn key(journey: &Journey, tx: Option<&Flow>, rx: Option<&Flow>) -> Option<u64> {
     Ends::of(journey.proto, ends(tx, rx)?).key(journey)
 }
 
-/// Where journeys of these flows come from and go to.
+/// Source and destination of journeys of these flows.
 pub fn ends(tx: Option<&Flow>, rx: Option<&Flow>) -> Option<(SocketAddr, SocketAddr)> {
     tx.map(|f| (f.local, f.remote)).or_else(|| rx.map(|f| (f.remote, f.local)))
 }
 
-/// What the keys of all journeys between two ends have in common.
+/// Common part of the keys between two ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends(u64);
 
 impl Ends {
-    /// Of this protocol, from the first to the second.
+    /// For this protocol, from the first to the second.
     pub fn of(proto: Proto, (from, to): (SocketAddr, SocketAddr)) -> Self {
         Ends([from, to].into_iter().fold(mix(u64::from(proto.0)), address))
     }
@@ -40,14 +41,14 @@ impl Ends {
     }
 }
 
-/// What all traffic between the ends of a flow has in common, whichever of the two it is seen from and whichever way it goes: of TCP the
-/// connection; of what comes in datagrams the two hosts, because a fragment does not say its ports.
+/// Hash of all traffic between the ends of a flow, independent of side and direction. For TCP it covers the
+/// connection; for datagrams the two hosts, because a fragment has no ports.
 pub fn conversation(flow: &Flow) -> u64 {
     let end = |end: SocketAddr| {
         let port = if flow.proto == Proto::TCP { end.port() } else { 0 };
         address(mix(u64::from(flow.proto.0)), SocketAddr::new(end.ip().to_canonical(), port))
     };
-    // Neither end is the first.
+    // Symmetric in both ends.
     mix(end(flow.local).wrapping_add(end(flow.remote))) >> 1
 }
 

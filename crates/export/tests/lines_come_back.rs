@@ -1,4 +1,4 @@
-//! ULM and BP: what was written, read and written again is the same, line by line.
+//! ULM and BP: writing, reading and writing again gives the same lines.
 
 use crate::common;
 
@@ -30,7 +30,7 @@ fn read(log: &str) -> Recording {
     Recording { info: events.info("the log"), batches }
 }
 
-/// The lines without the number of their journey, which is given in the order in which they end.
+/// The lines without journey numbers, which depend on the order of ends.
 fn lines(log: &str) -> Vec<String> {
     let number = |field: &str| field.starts_with("ID=") || field.starts_with("guid=");
     let mut lines: Vec<String> = log
@@ -67,13 +67,14 @@ const SENT: FlowId = FlowId(1);
 const CAME: FlowId = FlowId(2);
 const SIZES: [u32; 4] = [1_000, 1_000, 1_000, 500];
 
-/// Three calls that send four datagrams each as one super-packet (`UDP_SEGMENT`), which the sender's device or the receiver's socket cuts.
+/// Three calls that send four datagrams each as one super-packet (`UDP_SEGMENT`), which the sender's device or
+/// the receiver's socket splits.
 fn super_packets(v6: bool, at_return: bool, cut_by_device: bool) -> Recording {
     let flags = if v6 { EventFlags::IPV6 } else { EventFlags::default() };
     let mut events = Vec::new();
     for call in 0..3_u16 {
         let t0 = 1_000_000 + u64::from(call) * 100_000;
-        // The numbers wrap within the first one.
+        // The identifications wrap within the first one.
         let ip_id = if v6 { 0 } else { 65_533_u16.wrapping_add(call * 4) };
         let at = |hop: Hop, ns: u64| {
             let flow = if hop.direction() == magscope_core::Direction::Tx { SENT } else { CAME };
@@ -155,7 +156,7 @@ fn every_datagram_of_one_call_keeps_its_send() {
     }
 }
 
-/// The log of a generated capture as if its two ends were two hosts, whose threads have the same numbers.
+/// The log of a generated capture as if its two ends were two hosts with equal thread ids.
 fn of_two_hosts(log: &str) -> String {
     let rx = |line: &str| {
         let event = line.split(' ').find_map(|field| field.strip_prefix("NL.EVNT="));
@@ -207,7 +208,7 @@ fn a_log_has_as_many_wake_ups_as_the_capture_had() {
     for dialect in [Dialect::Ulm, Dialect::Bp] {
         let back = read(&written(&recording, dialect, 0));
         for ((hop, was), (_, is)) in upper(&recording).into_iter().zip(upper(&back)) {
-            // What no journey passed is in no log; more than there were would be made up.
+            // A log lacks events without a journey; additional events would be false.
             assert!(is <= was, "{hop}: {is} of {was}");
         }
     }

@@ -1,4 +1,4 @@
-//! pcapng: tshark takes no packet for malformed, and warns of nothing that was not captured.
+//! pcapng: tshark reports no malformed packet and no warning.
 
 use crate::common::{Files, Recording};
 use magscope_core::source::Source;
@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A whole packet, and a datagram in three fragments, of every protocol over IPv4 and IPv6.
+/// A complete packet, and a datagram in three fragments, of every protocol over IPv4 and IPv6.
 fn every_kind() -> Recording {
     let info = Generator::new(GeneratorOptions::default()).info().clone();
     let mut batch = Batch::default();
@@ -31,7 +31,7 @@ fn every_kind() -> Recording {
             };
             for n in 0..5_u32 {
                 let event = Event { len: 100, seq: 1_000 + n * 100, tcp_flags: 0x18, ..at(next(&batch)) };
-                // The sequence of a datagram is the size of its segments.
+                // The sequence of a datagram is its segment size.
                 batch.events.push(if proto == Proto::TCP {
                     event
                 } else {
@@ -82,7 +82,7 @@ fn tshark_finds_no_packet_malformed_and_no_false_warning() {
     assert_eq!(count("frame"), recording.batches[0].events.len());
     assert_eq!(count("_ws.malformed"), 0, "malformed");
     assert_eq!(count("tcp.analysis.zero_window"), 0, "zero windows");
-    // Wireshark numbers the severity "warning" so (epan/proto.h, PI_WARN).
+    // Wireshark's number for the severity "warning" (epan/proto.h, PI_WARN).
     assert_eq!(count("_ws.expert.severity >= 6291456"), 0, "warnings and errors");
     assert_eq!(count("ipv6.fraghdr"), 2 * 20 * 3, "fragments over IPv6");
     assert_eq!(count("ip.flags.mf == 1 || ip.frag_offset > 0"), 2 * 20 * 3, "fragments over IPv4");

@@ -1,4 +1,4 @@
-//! What the kernel added up, as tables: each number is the batch's, whatever it is.
+//! The kernel's sums as tables: each number equals the batch's.
 
 use crate::common;
 
@@ -68,7 +68,7 @@ fn names(batches: &[RecordBatch], name: &str) -> Vec<String> {
     batches.iter().flat_map(of).collect()
 }
 
-/// Numbers beyond those that engines know are the largest that they do.
+/// Numbers above the supported range are saturated.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Parquet, CSV and JSON lines: what was written is what is read, whatever processes call themselves.
+//! Parquet, CSV and JSON lines: reading returns the written data, for any process names.
 
 use crate::common;
 
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const LINE: TimeLine = TimeLine { to_utc_ns: Some(1_767_323_045_000_000_000) };
 
-/// Keeps the rows as they are.
+/// Stores the rows unchanged.
 #[derive(Default)]
 struct Kept(BTreeMap<Table, Vec<RecordBatch>>);
 
@@ -57,7 +57,7 @@ fn plain_schema(table: Table) -> Arc<Schema> {
     Arc::new(Schema::new(table.schema().fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>()))
 }
 
-/// Text as CSV has it: an apostrophe stands before what a spreadsheet would compute.
+/// Text in CSV form: an apostrophe precedes text that a spreadsheet would evaluate.
 fn as_cells(batch: &RecordBatch) -> RecordBatch {
     let cell = |text: &str| {
         let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
@@ -74,14 +74,14 @@ fn as_cells(batch: &RecordBatch) -> RecordBatch {
 }
 
 fn in_order(batch: &RecordBatch) -> RecordBatch {
-    // The sort is stable neither here nor there, so rows of one time are told apart by all they have.
+    // Neither sort is stable, so rows of equal time are compared completely.
     let order = sort_to_indices(&StringArray::from(text(batch)), None, None).expect("text has an order");
     take_record_batch(batch, &order).expect("the same rows")
 }
 
 fn text(batch: &RecordBatch) -> Vec<String> {
     let options = arrow::util::display::FormatOptions::default().with_null("∅");
-    // Arrow knows the rules of UTC, as of every other zone, only where a feature of it is on.
+    // Arrow supports named zones, including UTC, only with an optional feature.
     let instants = |column: &ArrayRef| match column.data_type() {
         DataType::Timestamp(unit, Some(_)) => {
             cast(column, &DataType::Timestamp(*unit, None)).expect("the same instants")

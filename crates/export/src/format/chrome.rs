@@ -1,8 +1,8 @@
 //! Chrome's trace event format (JSON): opens in `chrome://tracing`, ui.perfetto.dev and speedscope.
 //!
-//! A process a node, a thread a hop. Where a journey waits between two hops is a slice in the track of the hop it left; arrows join its
-//! slices. Times are microseconds in a double, which has no room for nanoseconds since 1970, so they count from the first mark;
-//! `otherData` says when that was.
+//! A node is a process, a hop a thread. The time between two hops is a slice in the track of the earlier hop;
+//! arrows connect a journey's slices. Times are doubles in microseconds without enough precision for UTC, so
+//! they are relative to the first mark; `otherData` gives its time.
 
 use super::marked::MarkWriter;
 use super::tracks::{self, Slice};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
 
-/// Threads above those of hops: losses and drops, and from there on the custom probes.
+/// Threads after those of hops: losses, drops, then custom probes.
 const LOST: u32 = 100;
 const PROBES: u32 = 101;
 
@@ -78,7 +78,7 @@ impl MarkWriter for Chrome {
                     "ph": "X", "name": name, "cat": hit.about.proto.to_string(), "ts": us, "dur": 0.001,
                     "pid": pid, "tid": thread, "args": args,
                 }))?;
-                // An arrow begins, goes on and ends at the slices of one journey.
+                // An arrow starts, continues and ends at the slices of one journey.
                 let phase = match hit.ends {
                     _ if hit.is_after => return Ok(()),
                     (true, true) => return Ok(()),

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180): a file a table, names in the first line.
+//! Comma-separated values (RFC 4180): one file per table, with a header line.
 
 use super::tables::TableWriter;
 use crate::error::ExportError;
@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Rows as text, with or without the names of the columns before them.
+/// Rows as text, optionally with a header line.
 pub fn lines(batch: &RecordBatch, header: bool, out: &mut dyn Write) -> Result<(), ExportError> {
-    // Into memory first: the writer hides a closed pipe inside its own error.
+    // Into memory first: the writer would wrap the error of a closed pipe.
     let mut text = Vec::new();
     WriterBuilder::new().with_header(header).build(&mut text).write(&without_formulas(batch)?)?;
     Ok(out.write_all(&text)?)
 }
 
-/// A spreadsheet computes a cell that begins like a formula: an apostrophe in front makes it text.
+/// A spreadsheet evaluates a cell that starts like a formula: a leading apostrophe makes it text.
 fn without_formulas(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let is_formula = |text: &str| text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -45,7 +45,7 @@ fn without_formulas(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-/// Writes a file a table: `journeys.csv`.
+/// Writes one file per table: `journeys.csv`.
 pub struct Csv<'c> {
     create: Create<'c>,
     wanted: Vec<Table>,
@@ -53,7 +53,7 @@ pub struct Csv<'c> {
 }
 
 impl<'c> Csv<'c> {
-    /// Files of these tables, those without rows too.
+    /// Files of these tables, including empty ones.
     pub fn new(create: Create<'c>, wanted: &[Table]) -> Self {
         Csv { create, wanted: wanted.to_vec(), files: BTreeMap::new() }
     }
@@ -74,7 +74,7 @@ impl TableWriter for Csv<'_> {
     fn finish(&mut self) -> Result<(), ExportError> {
         for table in self.wanted.clone() {
             if !self.files.contains_key(&table) {
-                // A table without rows still says its columns.
+                // An empty table still has a header.
                 self.rows(table, 0, &RecordBatch::new_empty(table.schema()))?;
             }
         }

@@ -1,4 +1,5 @@
-//! JSON lines: an object a row, its table as `table`. Numbers that name something are text, because many readers round 64 bits.
+//! JSON lines: one object per row, with its table as `table`. Identifiers are text, because many readers round
+//! 64-bit numbers.
 
 use super::tables::TableWriter;
 use crate::error::ExportError;
@@ -28,7 +29,7 @@ pub fn lines(batch: &RecordBatch, out: &mut impl Write) -> Result<(), ExportErro
     Ok(LineDelimitedWriter::new(out).write(batch)?)
 }
 
-/// Its rows with their table's name before them, and numbers that name something as text.
+/// Rows with the table's name, and identifiers as text.
 fn labelled(table: Table, batch: &RecordBatch) -> Result<RecordBatch, ExportError> {
     let name = Arc::new(StringArray::from(vec![table.name()]));
     let label = DictionaryArray::try_new(Int32Array::from(vec![0; batch.num_rows()]), name)?;

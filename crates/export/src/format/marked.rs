@@ -1,4 +1,4 @@
-//! Formats that are marks in order of time.
+//! Formats of time-ordered marks.
 
 use crate::error::ExportError;
 use crate::mark::{Mark, Marks};
@@ -6,15 +6,15 @@ use crate::order::Order;
 use crate::output::{Export, Written};
 use magscope_core::together::Piece;
 
-/// Takes marks, nearly in order of time.
+/// Consumer of marks in approximate time order.
 pub trait MarkWriter {
     /// Writes one.
     fn mark(&mut self, mark: &Mark) -> Result<(), ExportError>;
 
-    /// Passes on what it holds.
+    /// Writes buffered output.
     fn flush(&mut self) -> Result<(), ExportError>;
 
-    /// Ends the file; what was written, and what was left out.
+    /// Ends the file; returns the numbers of written and omitted items.
     fn finish(&mut self) -> Result<Written, ExportError>;
 }
 

@@ -1,4 +1,4 @@
-//! Formats that are tables: rows are made once, a writer takes them.
+//! Formats of tables: rows are made once and passed to a writer.
 
 use crate::error::ExportError;
 use crate::output::{Export, Written};
@@ -8,12 +8,12 @@ use arrow::array::RecordBatch;
 use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 
-/// Takes the rows of all tables.
+/// Consumer of the rows of all tables.
 pub trait TableWriter {
-    /// Writes rows of a table that belong to a node.
+    /// Writes rows of a table and node.
     fn rows(&mut self, table: Table, node: u16, batch: &RecordBatch) -> Result<(), ExportError>;
 
-    /// Passes on what it holds.
+    /// Writes buffered output.
     fn flush(&mut self) -> Result<(), ExportError> {
         Ok(())
     }
@@ -30,7 +30,7 @@ pub struct Tables<W> {
 }
 
 impl<W: TableWriter> Tables<W> {
-    /// Of these nodes.
+    /// An export of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen, writer: W) -> Self {
         Tables { rows: Rows::new(infos, line, chosen), writer, counts: Default::default() }
     }

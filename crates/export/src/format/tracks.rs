@@ -1,4 +1,4 @@
-//! What trace viewers show of a mark: the name of a slice, its details, and counters.
+//! Presentation of marks in trace viewers: slice names, details, and counters.
 
 use crate::mark::{Hit, LeftOutBy, Mark, Probed};
 use magscope_core::{Hop, TcpSample};
@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 
 /// A hit as a slice.
 pub struct Slice {
-    /// What is written on it.
+    /// Label.
     pub name: String,
     /// Details.
     pub args: Vec<(&'static str, String)>,
 }
 
-/// A hit as viewers show it.
+/// The slice of a hit.
 pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
     let about = &hit.about;
     let mut args = vec![
@@ -56,7 +56,7 @@ pub fn slice(mark: &Mark, hit: &Hit) -> Slice {
     Slice { name: format!("{} {}", hit.hop, about.id), args }
 }
 
-/// A hit of a custom probe as viewers show it: its values, and who was there.
+/// The slice of a custom-probe hit: its values and process.
 pub fn probed(mark: &Mark, probed: &Probed) -> Slice {
     let Probed { hit, probe, ends, comm } = probed;
     let mut args = vec![("point", probe.place()), ("values", probe.told(hit)), ("cpu", hit.cpu.to_string())];
@@ -76,12 +76,12 @@ pub fn probed(mark: &Mark, probed: &Probed) -> Slice {
     Slice { name: probe.name.clone(), args }
 }
 
-/// What the counter of events that were left out is called.
+/// Name of the counter of rejected events.
 pub fn left_out(hop: Hop, by: LeftOutBy) -> String {
     format!("{} {hop}", by.event())
 }
 
-/// What a counter belongs to: its connection, or its socket where that is all that is known.
+/// Owner of a counter: its connection, or its socket if the connection is unknown.
 pub fn ends(socket: u64, ends: Option<(SocketAddr, SocketAddr)>) -> String {
     ends.map_or_else(|| format!("socket {socket}"), |(local, remote)| format!("{local}→{remote}"))
 }

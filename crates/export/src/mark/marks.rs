@@ -1,4 +1,4 @@
-//! From batches and journeys to marks.
+//! Converts batches and journeys to marks.
 
 use super::{About, Hit, LeftOutBy, Mark, Probed, What};
 use crate::Chosen;
@@ -20,12 +20,12 @@ pub struct Marks {
     line: TimeLine,
     names: Names,
     new_flows: Vec<Flow>,
-    /// What was told of each hop's counters so far.
+    /// Last reported counters of each hop.
     counted: BTreeMap<(u16, Hop), HopCount>,
 }
 
 impl Marks {
-    /// Of these nodes.
+    /// Marks of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
         Marks { chosen, line, names: Names::new(infos), new_flows: Vec::new(), counted: BTreeMap::new() }
     }
@@ -35,7 +35,7 @@ impl Marks {
         self.names.infos()
     }
 
-    /// The marks of a piece, in no order of time.
+    /// The marks of a piece, not in time order.
     pub fn piece(&mut self, piece: &Piece<'_>, mut out: impl FnMut(Mark)) {
         match piece {
             Piece::Batch(node, batch) => {
@@ -71,7 +71,7 @@ impl Marks {
     fn probed(&mut self, node: u16, hit: &ProbeHit) -> Mark {
         let flow = self.names.flow(node, hit.flow);
         let ends = flow.map(|flow| (flow.local, flow.remote));
-        // One that nobody described has its number for a name.
+        // An undescribed probe has its number as name.
         let unnamed = || CustomProbe {
             name: hit.probe.to_string(),
             attach: Attach::Kprobe,

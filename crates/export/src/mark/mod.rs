@@ -1,4 +1,4 @@
-//! What is drawn, one mark at a time: a hit of a journey, a drop, a loss, a sample. For the formats that know events and not tables.
+//! Single marks: a hit of a journey, a drop, a loss, a sample. For event formats, as opposed to tables.
 
 mod marks;
 
@@ -10,75 +10,75 @@ use magscope_core::{Direction, Hop, Proto, TcpSample, Verdict};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-/// A mark: when, where, what.
+/// A mark: time, place, content.
 #[derive(Clone, Debug)]
 pub struct Mark {
     /// Nanoseconds, as [`crate::TimeLine::ns`].
     pub ns: i64,
-    /// Which node: its number in the order of the recordings.
+    /// Node number, in the order of the recordings.
     pub node: u16,
     /// Name of the host.
     pub host: Arc<str>,
-    /// Name of the network namespace; empty if it is not known.
+    /// Name of the network namespace; empty if unknown.
     pub place: Arc<str>,
-    /// What it is.
+    /// Content.
     pub what: What,
 }
 
-/// What a mark is.
+/// Content of a mark.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A journey passed a hop.
     Hit(Hit),
-    /// A journey ended where it should not: dropped, or not seen again.
+    /// A journey ended early: dropped, or not seen again.
     Ended {
-        /// Which journey.
+        /// The journey.
         about: Arc<About>,
         /// The last hop it passed.
         after: Hop,
-        /// The kernel's reason, where it dropped it.
+        /// The kernel's drop reason, if any.
         reason: Option<u32>,
     },
     /// Records are missing.
     Loss {
-        /// Nothing was lost after this.
+        /// End of the loss.
         to_ns: i64,
-        /// What is missing; its times are those of the recording.
+        /// The loss, with times of the recording.
         loss: Loss,
     },
     /// A sample of a TCP connection.
     Sample {
         /// The sample.
         sample: Box<TcpSample>,
-        /// This end and the other, if they are known.
+        /// Local and remote address, if known.
         ends: Option<(SocketAddr, SocketAddr)>,
     },
     /// A custom probe was passed.
     Probe(Box<Probed>),
-    /// A sampler or a filter left events of a hop out since the mark before.
+    /// A sampler or a filter rejected events of a hop since the previous mark.
     LeftOut {
-        /// Which hop.
+        /// The hop.
         hop: Hop,
-        /// What left them out.
+        /// The cause.
         by: LeftOutBy,
-        /// How many.
+        /// Number of rejected events.
         count: u64,
-        /// How many were kept in the same time.
+        /// Number of accepted events in the same time.
         kept: u64,
     },
 }
 
-/// What leaves events out before they are recorded.
+/// Cause of rejection before recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOutBy {
-    /// Chance: what was kept stands for them, so counts of what was kept are estimates.
+    /// A sampler: accepted events represent the others, so counts are estimates.
     Sampler,
-    /// A condition: nobody wanted them.
+    /// A filter: the events are unwanted.
     Filter,
 }
 
 impl LeftOutBy {
-    /// As events are called that tell of it.
+    /// Event name in exports.
     pub const fn event(self) -> &'static str {
         match self {
             Self::Sampler => "events.sampled",
@@ -87,54 +87,54 @@ impl LeftOutBy {
     }
 }
 
-/// A hit of a custom probe, and what is known of it.
+/// A hit of a custom probe with its context.
 #[derive(Clone, Debug)]
 pub struct Probed {
     /// The hit; its time is that of the recording.
     pub hit: ProbeHit,
-    /// What was asked for.
+    /// The probe.
     pub probe: CustomProbe,
-    /// This end and the other, if they are known.
+    /// Local and remote address, if known.
     pub ends: Option<(SocketAddr, SocketAddr)>,
-    /// The name of the thread, empty if it is not known.
+    /// The thread's name, empty if unknown.
     pub comm: Box<str>,
 }
 
 /// A journey at a hop.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// Which journey.
+    /// The journey.
     pub about: Arc<About>,
-    /// Which hop.
+    /// The hop.
     pub hop: Hop,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: u16,
-    /// Process, 0 where it is not known.
+    /// Process, 0 if unknown.
     pub tgid: u32,
-    /// Thread, 0 where it is not known.
+    /// Thread, 0 if unknown.
     pub tid: u32,
-    /// The hop before in the same copy, how long it took from there and how wrong that may be, nanoseconds.
+    /// The previous hop of the same copy, the time since then and its error, nanoseconds.
     pub latency: Option<(Hop, u64, u64)>,
-    /// The first hit of a later copy: how long the sender waited for the retransmission since the copy before was seen last.
+    /// For the first hit of a later copy: time since the last hit of the previous copy, nanoseconds.
     pub waited_ns: Option<u64>,
-    /// Taken when the call returned.
+    /// Recorded at the return of the call.
     pub at_return: bool,
-    /// 0 the first time it was sent, then 1 and so on.
+    /// Copy number: 0 for the first transmission.
     pub again: u32,
-    /// Of a copy that was sent after the one that ended the journey, or a report of a retransmission.
+    /// A hit of a copy after the one that ended the journey, or a retransmission report.
     pub is_after: bool,
-    /// Whether it is the first hit, or the last, of its journey in the order of the path.
+    /// True for the first hit, and for the last, of its journey in path order.
     pub ends: (bool, bool),
 }
 
-/// What all marks of a journey say of it.
+/// Common data of all marks of a journey.
 #[derive(Debug)]
 pub struct About {
     /// Its number.
     pub id: u64,
     /// Protocol.
     pub proto: Proto,
-    /// Sender's and receiver's address, if they are known.
+    /// Addresses of sender and receiver, if known.
     pub way: Option<(SocketAddr, SocketAddr)>,
     /// Payload, bytes.
     pub bytes: u64,
@@ -142,24 +142,24 @@ pub struct About {
     pub seq: u32,
     /// Identification of a datagram; 0: none.
     pub ip_id: u16,
-    /// How it ended.
+    /// The verdict.
     pub verdict: Verdict,
-    /// From first hop to last, nanoseconds, and how wrong that may be.
+    /// Time from first hop to last and its error, nanoseconds.
     pub total_ns: Option<(u64, u64)>,
-    /// The sending thread's name, empty if it is not known.
+    /// The sending thread's name, empty if unknown.
     pub sender: Box<str>,
     /// The reading thread's name.
     pub reader: Box<str>,
-    /// The thread that polled and was there when the data came; 0: none.
+    /// The polling thread that was present when the data arrived; 0: none.
     pub poller: u32,
     /// Network namespaces of the two ends.
     pub netns: (u32, u32),
-    /// What a format wrote about it once and needs again.
+    /// Encoded form, cached by a format.
     pub written: OnceLock<Vec<u8>>,
 }
 
 impl About {
-    /// The name of the thread that is busy at a hop.
+    /// The name of the active thread at a hop.
     pub fn comm(&self, hop: Hop) -> &str {
         if hop.direction() == Direction::Tx { &self.sender } else { &self.reader }
     }

@@ -1,4 +1,4 @@
-//! Which tables there are, and which columns each has.
+//! The tables and their columns.
 
 use super::column::{
     Address, Column, Flag, Id, Instant, Int, MaybeId, MaybeInt, MaybeSmall, Name, Real, Small, Text,
@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 macro_rules! tables {
     ($( $(#[$doc:meta])* $table:ident $name:literal { $( $field:ident: $kind:ident ),* $(,)? } )*) => {
-        /// One of the flat tables.
+        /// A flat table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Table { $( $(#[$doc])* $table, )* }
 
@@ -19,14 +19,14 @@ macro_rules! tables {
             /// Every table.
             pub const ALL: &'static [Table] = &[ $( Table::$table, )* ];
 
-            /// Its name in files and queries.
+            /// Name in files and queries.
             pub const fn name(self) -> &'static str { match self { $( Table::$table => $name, )* } }
 
             /// Its columns.
             pub fn schema(self) -> SchemaRef { match self { $( Table::$table => columns::$table::schema(), )* } }
         }
 
-        /// Tables that are being filled.
+        /// Table builders.
         #[allow(missing_docs)]
         pub(super) mod columns {
             use super::{Arc, Column, LazyLock, RecordBatch, Schema, SchemaRef};
@@ -43,7 +43,7 @@ macro_rules! tables {
                         SCHEMA.clone()
                     }
 
-                    /// What was pushed since the last time.
+                    /// Returns the rows since the last call.
                     pub fn finish(&mut self) -> Result<RecordBatch, arrow::error::ArrowError> {
                         self.rows = 0;
                         RecordBatch::try_new(Self::schema(), vec![$( Column::finish(&mut self.$field), )*])
@@ -79,7 +79,7 @@ tables! {
         reader: Name, reader_tgid: MaybeSmall, reader_tid: MaybeSmall, reader_cgroup: Name, hops: Small,
         retransmits: Small, ambiguous: Flag, wire_key: MaybeId, wire_bucket: MaybeSmall,
     }
-    /// What the number of a flow stands for.
+    /// A flow id and its flow.
     Flows "flows" {
         ts_ns: Int, ts: Instant, flow: Id, host: Name, place: Name, netns: Int, proto: Name, local_addr: Address,
         local_port: Small, remote_addr: Address, remote_port: Small,
@@ -90,17 +90,17 @@ tables! {
         rttvar_us: Int, rto_us: Int, packets_out: Int, total_retrans: Int, snd_wnd: Int, rcv_wnd: Int,
         snd_una: Int, snd_nxt: Int, send_queue_bytes: Int, recv_queue_bytes: Int, state: Small, ca_state: Small,
     }
-    /// Records known to be missing.
+    /// Lost records.
     Losses "losses" {
         ts_ns: Int, ts: Instant, to_ns: Int, host: Name, cpu: MaybeSmall, lost: Int, cause: Name,
     }
-    /// How a host's clocks stood to each other.
+    /// Samples of a host's clocks.
     Clock "clock" {
         ts_ns: Int, ts: Instant, host: Name, monotonic_ns: Int, raw_ns: Int, realtime_ns: Int, width_ns: Int,
         suspended_ns: Int, tai_offset_s: Small, realtime_steps: Small, clocksource: Small, frequency: Int,
         status: Int, utc_error_ns: MaybeInt,
     }
-    /// A hit of a custom probe, with what it read.
+    /// A hit of a custom probe, with its values.
     Hits "hits" {
         ts_ns: Int, ts: Instant, host: Name, place: Name, probe: Name, point: Name, cpu: Small, proto: Name, flow: MaybeId,
         socket: MaybeId, seq: Int, len: Int, ip_id: Small, tgid: MaybeSmall, tid: MaybeSmall, comm: Name,
@@ -112,28 +112,28 @@ tables! {
         ts_ns: Int, ts: Instant, host: Name, place: Name, hop: Name, cpu: Small, proto: Name, flow: MaybeId, seq: Int,
         ip_id: Small, of_bytes: Int, event: Int, hex: Text,
     }
-    /// What the kernel counted at a hop, and how much of it a sampler or a filter left out.
+    /// The kernel's counters of a hop, with the numbers rejected by sampler and filter.
     Counts "counts" {
         ts_ns: Int, ts: Instant, host: Name, hop: Name, kept: Int, filtered: Int, undecided: Int, sampled: Int, weight: Real,
         synthesised: Int,
     }
-    /// What the kernel added up itself over an interval.
+    /// Sums of the kernel over an interval.
     Sums "sums" {
         ts_ns: Int, ts: Instant, to_ns: Int, host: Name, hop: Name, sum_of: Name, from_hop: Name, place: Name, proto: Name,
         flow: MaybeId, local_addr: Address, local_port: MaybeSmall, remote_addr: Address, remote_port: MaybeSmall,
         cgroup: Name, drop_reason: MaybeSmall, drop_name: Name, n: Int, sum_ns: MaybeInt, bytes: MaybeInt,
     }
-    /// How many times from hop to hop the kernel counted between two bounds.
+    /// Buckets of the kernel's histograms of times between hops.
     Cells "cells" {
         ts_ns: Int, ts: Instant, to_ns: Int, host: Name, from_hop: Name, hop: Name, least_ns: MaybeInt, most_ns: MaybeInt, n: Int,
     }
-    /// What happened in a stretch of time, instead of what happened: the 2007 paper's synthesis.
+    /// Aggregates per period, hop and group: the synthesis of the 2007 paper.
     Periods "periods" {
         ts_ns: Int, ts: Instant, every_ns: Int, host: Name, group_by: Name, name: Name, hop: Name, journeys: Int,
         bytes: Int, latencies: Int, mean_ns: Real, stddev_ns: Real, min_ns: MaybeInt, p50_ns: MaybeInt,
         p90_ns: MaybeInt, p99_ns: MaybeInt, max_ns: MaybeInt, half_width_ns: MaybeInt,
     }
-    /// Each journey's time from one hop to another; for queries.
+    /// Each journey's time between two hops, for queries.
     Pairs "hop_pair" {
         ts_ns: Int, ts: Instant, journey: Id, ns: Int, half_width_ns: Int, proto: Name, bytes: Int, verdict: Name,
         whole: Flag, tx_host: Name, tx_place: Name, rx_host: Name, rx_place: Name, sender: Name, reader: Name,
@@ -142,7 +142,7 @@ tables! {
 }
 
 impl Table {
-    /// The tables of what was recorded: all but those that are computed.
+    /// The tables of recorded data, without computed ones.
     pub const RECORDED: &'static [Table] = &[
         Table::Events,
         Table::Hops,
@@ -165,7 +165,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// No table has this name.
+/// Unknown table name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no table is called `{0}`; there are events, hops, journeys, flows, tcp, losses, clock, hits, heads, counts, sums and cells"

@@ -1,4 +1,4 @@
-//! The flat tables: rows as every engine reads them. `docs/formats.md` says what each column means.
+//! The flat tables. `docs/formats.md` describes each column.
 
 mod column;
 mod definition;

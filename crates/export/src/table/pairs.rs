@@ -1,4 +1,4 @@
-//! Each journey's time from one hop to another, for the table function `hop_pair` of queries.
+//! Each journey's time between two hops, for the table function `hop_pair` of queries.
 
 use super::definition::columns;
 use super::rows::proto;
@@ -11,7 +11,7 @@ use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
 use magscope_core::{Hop, Journey};
 
-/// Rows after which they are handed over.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8 << 10;
 
 /// Rows of one pair of hops.
@@ -20,25 +20,25 @@ pub struct Pairs {
     to: Hop,
     line: TimeLine,
     names: Names,
-    /// Only from this host or namespace to that one.
+    /// Restriction to journeys from this host or namespace to that one.
     nodes: Option<(String, String)>,
     rows: columns::Pairs,
 }
 
 impl Pairs {
-    /// From one hop to another, of these nodes.
+    /// Rows from one hop to another, of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, from: Hop, to: Hop) -> Self {
         Pairs { from, to, line, names: Names::new(infos), nodes: None, rows: columns::Pairs::default() }
     }
 
-    /// Only of journeys from one host or namespace to another.
+    /// Restricts to journeys from one host or namespace to another.
     #[must_use]
     pub fn of_nodes(mut self, from: &str, to: &str) -> Self {
         self.nodes = Some((from.to_owned(), to.to_owned()));
         self
     }
 
-    /// Adds a journey, if it passed both hops and the time between them is known.
+    /// Adds a journey that passed both hops, if the time between them is defined.
     pub fn journey(&mut self, journey: &Journey, context: &dyn Context) {
         let (Some(ns), Some(at)) = (journey.between_ns(self.from, self.to), journey.rung(self.from)) else {
             return;
@@ -77,7 +77,7 @@ impl Pairs {
         rows.wire_bucket.push(key.map(wire::bucket));
     }
 
-    /// What is there, if it is enough; `all`: whatever is there.
+    /// Returns a full batch, or with `all` any rows.
     pub fn take(&mut self, all: bool) -> Result<Option<RecordBatch>, ExportError> {
         if self.rows.rows >= BATCH_ROWS || all && self.rows.rows > 0 {
             return Ok(Some(self.rows.finish()?));

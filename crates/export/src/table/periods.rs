@@ -1,7 +1,7 @@
-//! Synthesis: for each stretch of time, hop and group how many, how much, and how long it took.
+//! Synthesis: counts, bytes and latencies per period, hop and group.
 //!
-//! Percentiles are kept for hops as a whole; of flows, processes and cgroups mean, deviation, least and most, so that memory stays
-//! bounded however many there are.
+//! Percentiles exist only for hops as a whole. Flows, processes and cgroups have mean, deviation, minimum and
+//! maximum, so that memory is bounded for any number of them.
 
 use super::definition::{Table, columns};
 use crate::Chosen;
@@ -18,19 +18,19 @@ use magscope_core::together::Piece;
 use magscope_core::{Direction, Hop, Journey};
 use std::collections::BTreeMap;
 
-/// Stretches that are kept open for journeys that end late.
+/// Maximum number of periods open for late journeys.
 const OPEN: usize = 32;
-/// Groups of a stretch, at most; what comes after is one group.
+/// Maximum number of groups per period; further ones share one group.
 const GROUPS: usize = 4_096;
 const OTHERS: &str = "(others)";
 
-/// What a group is made by.
+/// Grouping criterion.
 const HOP: &str = "hop";
 const FLOW: &str = "flow";
 const PROCESS: &str = "process";
 const CGROUP: &str = "cgroup";
 
-/// Node, what it is grouped by, the group, the hop.
+/// Node, criterion, group, hop.
 type Key = (u16, &'static str, String, Hop);
 
 /// Sums of a group.
@@ -44,7 +44,7 @@ struct Sum {
     squares: f64,
     min: u64,
     max: u64,
-    /// The widest of the latencies' own bounds.
+    /// The largest error of the latencies.
     half_width_ns: u64,
     percentiles: Option<Box<HopPairStats>>,
 }
@@ -68,9 +68,9 @@ pub struct Periods<W> {
     chosen: Chosen,
     names: Names,
     open: BTreeMap<i64, BTreeMap<Key, Sum>>,
-    /// How many stretches are kept open.
+    /// Maximum number of open periods.
     most_open: usize,
-    /// Stretches before this are written.
+    /// Periods before this are written.
     written_to: Option<i64>,
     late: u64,
     rows: columns::Periods,
@@ -79,7 +79,7 @@ pub struct Periods<W> {
 }
 
 impl<W: TableWriter> Periods<W> {
-    /// A row a stretch of `every_ns`, hop and group.
+    /// One row per period of `every_ns`, hop and group.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen, every_ns: u64, writer: W) -> Self {
         Periods {
             every_ns: i64::try_from(every_ns).unwrap_or(i64::MAX).max(1),
@@ -96,7 +96,7 @@ impl<W: TableWriter> Periods<W> {
         }
     }
 
-    /// The same with so many stretches open, at most as many as otherwise: for who wants them soon.
+    /// Limits the number of open periods, for earlier output.
     #[must_use]
     pub fn keeping_open(mut self, most: usize) -> Self {
         self.most_open = most.clamp(1, OPEN);
@@ -110,13 +110,13 @@ impl<W: TableWriter> Periods<W> {
         let task = |sent: bool| if sent { context.sender(journey) } else { context.reader(journey) };
         for (rung, span) in journey.spans() {
             let latency = span.filter(|span| !span.is_wait && journey.verdict.is_whole());
-            // A journey counts once at a hop, however many copies of it came there.
+            // A journey counts once per hop, whatever the number of copies.
             let counts = rung.copy == 0 || rung.copy == journey.copy;
             let sent = rung.hop.direction() == Direction::Tx;
             let node = if sent { journey.tx_node } else { journey.rx_node };
             let mut at = self.line.ns(rung.time_ns).div_euclid(self.every_ns);
             if let Some(written_to) = self.written_to.filter(|to| at < *to) {
-                // Too late for its own stretch; lost it must not be.
+                // Too late for its period, but not lost.
                 self.late += 1;
                 at = written_to;
             }

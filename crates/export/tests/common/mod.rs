@@ -1,5 +1,5 @@
-//! Recordings to write, and memory to write them to.
-#![allow(dead_code)] // each test file uses its part
+//! Test recordings, and in-memory files.
+#![allow(dead_code)] // each test file uses a part
 
 use magscope_core::align::Aligner;
 use magscope_core::journey::Limits;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A recording that stands in memory.
+/// A recording in memory.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub info: NodeInfo,
@@ -24,7 +24,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Of a generator, its processes called by these names in turn, every third flow over IPv6.
+    /// A generator's recording with these process names in turn, every third flow over IPv6.
     pub fn generated(options: GeneratorOptions, names: &[String]) -> Self {
         let mut source = Generator::new(options);
         let (info, mut batches) = (source.info().clone(), Vec::new());
@@ -41,7 +41,7 @@ impl Recording {
                 sixes.insert(flow.id);
             }
             for event in batch.events.iter_mut().filter(|event| sixes.contains(&event.flow)) {
-                // There are no identifications.
+                // IPv6 has no identifications.
                 (event.flags, event.ip_id) = (event.flags.with(EventFlags::IPV6), 0);
             }
             batches.push(batch.clone());
@@ -51,7 +51,7 @@ impl Recording {
         }
     }
 
-    /// Hands all of it to an export.
+    /// Feeds the whole recording to an export.
     pub fn export(&self, export: &mut dyn Export) {
         struct Played<'r>(&'r Recording, usize);
         impl Source for Played<'_> {
@@ -76,7 +76,7 @@ impl Recording {
     }
 }
 
-/// Both ends of a connection say the same.
+/// The same for both ends of a connection.
 fn is_ipv6(flow: &Flow) -> bool {
     (u32::from(flow.local.port()) + u32::from(flow.remote.port())).is_multiple_of(3)
 }
@@ -90,7 +90,7 @@ fn ipv6(end: SocketAddr) -> SocketAddr {
     }
 }
 
-/// What a generator may be told, and what its processes may be called.
+/// Generator options and process names.
 pub fn recordings() -> impl Strategy<Value = (GeneratorOptions, Vec<String>)> {
     let name = prop_oneof!["[a-z]{1,15}", "\\PC{1,15}", "[\\x00-\\x20\"\\\\=,;{}ä]{1,12}", ".{1,15}"];
     (1_u32..12, 500_u64..4_000, 64_u32..40_000, 0_u32..20, any::<u64>(), prop::collection::vec(name, 1..5))
@@ -118,7 +118,7 @@ impl Files {
         Box::new(File { files: self.clone(), name: name.to_owned(), bytes: Vec::new() })
     }
 
-    /// What was written to one of them.
+    /// Content of a file.
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         self.0.lock().expect("no writer panics").get(name).cloned().expect("it was closed")
     }
@@ -148,10 +148,10 @@ impl Output for File {
     }
 }
 
-/// What a kernel, or a damaged file, may say that was added up.
+/// Arbitrary kernel sums, including those of a damaged file.
 pub fn sums() -> impl Strategy<Value = Vec<Synthesis>> {
     let hop = || prop::sample::select(Hop::ALL);
-    // Small numbers too, so that some flows and cgroups are known and some cells are of times.
+    // Small numbers too, so that some flows and cgroups exist and some buckets are valid.
     let number = || prop_oneof![0_u64..12, any::<u64>()];
     let of = (0_u8..6, number(), hop()).prop_map(|(kind, id, from)| match kind {
         0 => Sum::Since(from),

@@ -1,7 +1,7 @@
 //! Common Trace Format 1.8: a directory that babeltrace2 and Trace Compass open.
 //!
-//! An event class a hop, so that viewers list hops by name. A stream a node; what comes out of order goes to a further stream of the
-//! node, because within a stream time must not run backwards.
+//! Every hop is an event class, so that viewers list hops by name. Every node is a stream. Late events go to
+//! further streams of the node, because times within a stream must not decrease.
 
 mod stream;
 mod tsdl;
@@ -15,10 +15,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use stream::Stream;
 
-/// Streams of a node, at most; what fits into none of them is left out and counted.
+/// Maximum number of streams per node; events that fit none are omitted and counted.
 const MOST_STREAMS: usize = 8;
 
-/// Numbers of the event classes that are no hops.
+/// Event class numbers other than hops.
 pub(super) const ENDED: u16 = 100;
 pub(super) const LOSS: u16 = 101;
 pub(super) const SAMPLE: u16 = 102;
@@ -38,7 +38,7 @@ pub struct Ctf<'c> {
 }
 
 impl<'c> Ctf<'c> {
-    /// Of these nodes. `uuid` tells this trace from others.
+    /// A trace of these nodes. `uuid` identifies the trace.
     pub fn new(create: Create<'c>, infos: &[NodeInfo], uuid: [u8; 16]) -> Self {
         Ctf {
             create,
@@ -52,7 +52,7 @@ impl<'c> Ctf<'c> {
         }
     }
 
-    /// Writes an event whose fields stand in `scratch`.
+    /// Writes an event with its fields from `scratch`.
     fn put(&mut self, mark: &Mark, id: u16, discarded: u64) -> Result<(), ExportError> {
         let ns = u64::try_from(mark.ns).unwrap_or(0);
         let Some(streams) = self.streams.get_mut(usize::from(mark.node)) else { return Ok(()) };
@@ -77,7 +77,7 @@ impl<'c> Ctf<'c> {
     }
 
     fn text(&mut self, text: &str) {
-        // Strings end with a zero, so there is none in them.
+        // Strings are zero-terminated, so zeros are removed.
         self.scratch.extend(text.bytes().filter(|b| *b != 0));
         self.scratch.push(0);
     }

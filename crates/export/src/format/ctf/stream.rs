@@ -5,12 +5,12 @@ use crate::output::Output;
 use std::io::Write;
 
 const MAGIC: u32 = 0xC1FC_1FC1;
-/// Bytes of a packet, about.
+/// Approximate size of a packet, bytes.
 const PACKET: usize = 64 << 10;
 /// Bytes of packet header and context: magic, uuid, stream; begin, end, content, size, discarded.
 const HEAD: usize = 4 + 16 + 4 + 5 * 8;
 
-/// A file of packets whose times do not run backwards.
+/// A file of packets with non-decreasing times.
 pub struct Stream {
     file: Box<dyn Output>,
     uuid: [u8; 16],
@@ -27,7 +27,7 @@ impl Stream {
         Stream { file, uuid, events: Vec::with_capacity(PACKET), begin_ns: 0, end_ns: 0, discarded: 0 }
     }
 
-    /// Whether an event of this time can come next.
+    /// True if an event of this time can follow.
     pub const fn takes(&self, ns: u64) -> bool {
         ns >= self.end_ns
     }

@@ -1,4 +1,4 @@
-//! What the bytes of the streams mean, in the Trace Stream Description Language.
+//! Description of the binary streams in the Trace Stream Description Language.
 
 use magscope_core::Hop;
 use magscope_core::node::NodeInfo;
@@ -77,7 +77,7 @@ fn hyphenated(uuid: [u8; 16]) -> String {
     text
 }
 
-/// A string of the language: quotes and backslashes escaped, control characters left out.
+/// A string literal: quotes and backslashes escaped, control characters removed.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars().filter(|c| !c.is_control()) {

@@ -1,5 +1,6 @@
-//! The tab-delimited text: a line an event, as `magnet-parse` made of a trace. Columns as the record of 2001 has its fields (socket, time,
-//! event, size), then those that came later: CPU and process (2006), and the flow and range that this tool knows.
+//! Tab-delimited text, one line per event, as by `magnet-parse`. The first columns are the fields of the 2001
+//! record (socket, time, event, size). Later columns are CPU and process (2006), and this tool's flow and
+//! range.
 
 use crate::error::ExportError;
 use crate::names::Names;
@@ -35,7 +36,7 @@ impl Dump {
     fn event(&mut self, node: u16, event: &Event) {
         let flow = self.names.flow(node, event.flow);
         let (local, remote) = flow.map(|f| (f.local.to_string(), f.remote.to_string())).unwrap_or_default();
-        // Tabs and line ends part fields and lines, so they are in none.
+        // Tabs and line ends are delimiters, so control characters are replaced.
         let comm: String = self.names.comm(node, event.tid).replace(char::is_control, "?");
         let Event { socket, len, cpu, tgid, tid, seq, detail, .. } = event;
         let (ns, hop, host, proto) =
@@ -48,7 +49,7 @@ impl Dump {
         );
     }
 
-    /// A custom probe: an event of its own, whose detail is the first value that was read.
+    /// A custom probe: a separate event whose detail is the first value.
     fn hit(&mut self, node: u16, hit: &ProbeHit) {
         let name = self.names.probe(node, hit.probe).map_or("?", |probe| probe.name.as_str());
         let name = name.replace(char::is_control, "?");
@@ -82,7 +83,7 @@ impl Export for Dump {
             self.event(*node, event);
         }
         for loss in &batch.losses {
-            // As MAGNeT told of them: an event of its own, whose size is how many were not recorded.
+            // As in MAGNeT: a separate event whose size is the number of lost records.
             let (ns, cpu, count) = (self.line.ns(loss.from_ns), loss.cpu, loss.count);
             let host = self.names.host(*node);
             self.lines += 1;
@@ -92,7 +93,7 @@ impl Export for Dump {
             self.hit(*node, hit);
         }
         for count in &batch.counts {
-            // Totals since the capture began, as the kernel counts them.
+            // Totals since the start of the capture, as counted by the kernel.
             let (ns, host) = (self.line.ns(count.time_ns), self.names.host(*node));
             for (what, many) in
                 [("sampled", count.sampled), ("filtered", count.filtered.saturating_add(count.undecided))]

@@ -1,4 +1,5 @@
-//! What `MAGNeT` itself wrote: the tab-delimited text of `magnet-parse`, and the two binary layouts that its papers print.
+//! Formats of `MAGNeT` itself: the tab-delimited text of `magnet-parse`, and the two binary layouts in its
+//! papers.
 
 mod dump;
 mod read;

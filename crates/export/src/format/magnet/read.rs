@@ -1,19 +1,21 @@
 //! Traces in the binary layouts of the papers.
 //!
-//! **2001** (figure 5): `struct magnet_data { void *sockid; unsigned long long timestamp; unsigned int event; int size; }`, 20 bytes on a
-//! 32-bit machine and 24 on a 64-bit one, in the byte order of the machine that wrote it. The first record is `MAGNET_SYSINFO`: its event is
-//! `0x01234567`, by which the byte order is known, and its size the clock rate in kHz. (The paper counts 24 bytes a record on its
-//! Pentium II: 20 bytes and four of padding, so three sizes are told apart by where the second record begins.) The optional
-//! `data` union is not read: the paper prints it in part only.
+//! **2001** (figure 5): `struct magnet_data { void *sockid; unsigned long long timestamp; unsigned int event;
+//! int size; }`, 20 bytes on a 32-bit machine and 24 on a 64-bit one, in native byte order. The first record is
+//! `MAGNET_SYSINFO`: its event `0x01234567` reveals the byte order, and its size is the clock rate in kHz. (The
+//! paper counts 24 bytes per record on its Pentium II: 20 bytes and four of padding. The position of the second
+//! record therefore distinguishes three sizes.) The optional `data` union is ignored: the paper prints only a
+//! part of it.
 //!
-//! **2006 and 2007** (figures 4 and 2): `struct magnetEvent { unsigned _header; PTR_TYPE _abstractID; unsigned long long _timer; unsigned _pid;
-//! … }` without padding; the header has the CPU in bits 0 to 5, the event in bits 6 to 15 and the size of the whole record in bits 16 to
-//! 31. The papers print no SYSINFO for it, so byte order and pointer size are those for which sizes lead from record to record to the
-//! very end of the file; the clock rate must be told.
+//! **2006 and 2007** (figures 4 and 2): `struct magnetEvent { unsigned _header; PTR_TYPE _abstractID; unsigned
+//! long long _timer; unsigned _pid; … }` without padding. The header has the CPU in bits 0 to 5, the event in
+//! bits 6 to 15 and the record size in bits 16 to 31. The papers print no SYSINFO for it. Byte order and
+//! pointer size are those for which the record sizes lead exactly to the end of the file. The user must supply
+//! the clock rate.
 //!
-//! The papers print the name of one event only (`MAGNET_IP_SEND`) and no numbers, so events keep their numbers.
+//! The papers print the name of one event only (`MAGNET_IP_SEND`) and no numbers, so events appear as numbers.
 
-/// How a trace is laid out.
+/// Layout of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// 2001, or 2006.
@@ -22,9 +24,9 @@ pub struct Layout {
     pub big_endian: bool,
     /// Pointers.
     pub word: WordSize,
-    /// Bytes of a record of 2001; 0 where each says its own.
+    /// Size of a 2001 record, bytes; 0 for variable sizes.
     pub record_bytes: usize,
-    /// Clock rate, where the trace says it.
+    /// Clock rate, if the trace contains it.
     pub khz: Option<u32>,
 }
 
@@ -52,7 +54,7 @@ pub struct Record<'t> {
     pub cpu: u16,
     /// 2006: usually the process.
     pub pid: u32,
-    /// 2006: what the record has beyond its fields.
+    /// 2006: bytes beyond the known fields.
     pub extra: &'t [u8],
 }
 
@@ -68,19 +70,19 @@ const SYSINFO: u32 = 0x0123_4567;
 /// A trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'t> {
-    /// How it is laid out.
+    /// Its layout.
     pub layout: Layout,
     bytes: &'t [u8],
 }
 
 impl<'t> Trace<'t> {
-    /// Finds out how a trace is laid out.
+    /// Detects the layout of a trace.
     pub fn open(bytes: &'t [u8]) -> Result<Self, NotMagnet> {
         let layout = of_2001(bytes).or_else(|| of_2006(bytes)).ok_or(NotMagnet)?;
         Ok(Trace { layout, bytes })
     }
 
-    /// Its records, in order, without SYSINFO. The last one of a trace that was cut is left out.
+    /// Records in order, without SYSINFO. A truncated last record is omitted.
     pub fn records(&self) -> impl Iterator<Item = Record<'t>> + use<'t> {
         let (layout, mut rest) = (self.layout, self.bytes);
         std::iter::from_fn(move || {
@@ -116,7 +118,7 @@ impl Order {
     }
 }
 
-/// Where time, event and size stand in a record of 2001, and how long it is.
+/// Offsets of time, event and size in a 2001 record, and its length.
 struct Places {
     word: WordSize,
     timestamp: usize,
@@ -124,7 +126,8 @@ struct Places {
     bytes: usize,
 }
 
-/// i386 aligns eight bytes to four, other 32-bit machines to eight, and 64-bit machines have a pointer of eight.
+/// i386 aligns 64-bit fields to four bytes, other 32-bit machines to eight; 64-bit machines have 8-byte
+/// pointers.
 const PLACES: [Places; 3] = [
     Places { word: WordSize::Bits32, timestamp: 4, event: 12, bytes: 20 },
     Places { word: WordSize::Bits32, timestamp: 8, event: 16, bytes: 24 },
@@ -139,7 +142,7 @@ fn of_2001(bytes: &[u8]) -> Option<Layout> {
                 continue;
             }
             let khz = order.u32(bytes, places.event + 4)?;
-            // With eight bytes before the time, a 64-bit pointer is told by a record that has something in its upper half.
+            // If the time has offset 8, a record with a non-zero upper half reveals a 64-bit pointer.
             let wide = places.timestamp == 8
                 && bytes.chunks_exact(places.bytes).any(|record| {
                     order.u64(record, 0).is_some_and(|id| {
@@ -177,7 +180,7 @@ fn of_2006(bytes: &[u8]) -> Option<Layout> {
             let mut records = 0_u64;
             while let Some((record, length)) = record_2006(rest, layout) {
                 rest = rest.get(length..)?;
-                // Time of one CPU runs forward, and of others about as fast: a wrong guess leaps about.
+                // Times of all CPUs increase at similar rates: a wrong layout gives large jumps.
                 if records > 0 && record.cycles.abs_diff(last) > 1 << 48 {
                     break;
                 }
@@ -220,7 +223,7 @@ fn record_2006(bytes: &[u8], layout: Layout) -> Option<(Record<'_>, usize)> {
 mod tests {
     use super::*;
 
-    /// A trace of 2001 as a machine of this byte order and these places wrote it.
+    /// A 2001 trace from a machine with this byte order and layout.
     fn trace_2001(big: bool, places: &Places, records: &[(u64, u64, u32, i32)]) -> Vec<u8> {
         let mut out = Vec::new();
         for (id, time, event, size) in records {
@@ -264,7 +267,7 @@ mod tests {
                     (id, 1_000, 7, 1_448)
                 );
                 assert_eq!(records[1].size, -11);
-                // Cut in the middle of the last record: the others are there.
+                // Truncated in the last record: the others are present.
                 let cut = Trace::open(&bytes[..bytes.len() - 3]).expect("a cut trace");
                 assert_eq!(cut.records().count(), 1);
             }

@@ -1,8 +1,8 @@
-//! Lines back to events, flows and tasks: what a session is made of.
+//! Converts log lines back to events, flows and tasks of a session.
 //!
-//! Our own lines come back as they were, one event a journey and hop. Lines of other tools have no byte ranges: there everything
-//! with one `ID` is one datagram. Their events are no hops, so somebody has to say which hop each stands for; what nobody named is
-//! counted by name.
+//! Lines of this program give the original events, one per journey and hop. Lines of other tools have no byte
+//! ranges, so all lines of one `ID` form one datagram. Their event names are no hops; the user maps them to
+//! hops, and unmapped names are counted.
 
 use super::hosts::Hosts;
 use super::read::Line;
@@ -18,12 +18,12 @@ use magscope_core::{
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Events held back to be put in order, at most twice as many.
+/// Number of events held for sorting; the maximum is twice that.
 const HELD: usize = 256 << 10;
-/// Names that are counted, namespaces, flows and threads that are told apart, at most.
+/// Maximum number of counted names, namespaces, flows and threads.
 const MOST: usize = 1 << 16;
 
-/// The functions that MAGNET's probes stood at, as its papers name them, and the hops that are there today.
+/// The functions of MAGNET's probes in its papers, and the current hops.
 const FUNCTIONS: [(&str, Hop); 9] = [
     ("inet_sendmsg", Hop::AppSend),
     ("udp_sendmsg", Hop::UdpSend),
@@ -36,7 +36,7 @@ const FUNCTIONS: [(&str, Hop); 9] = [
     ("inet_recvmsg", Hop::AppRecv),
 ];
 
-/// What stands for what, and what came of the lines.
+/// Converter with its mapping of names and its results.
 #[derive(Default)]
 pub struct Events {
     hops: BTreeMap<String, Hop>,
@@ -46,7 +46,7 @@ pub struct Events {
     flows: Map<FlowId, Flow>,
     tasks: Map<u32, String>,
     places: BTreeMap<(String, String), u32>,
-    /// Marks of the socket layer that several journeys tell.
+    /// Socket-layer marks that occur in the lines of several journeys.
     told: Set<(u8, u64, u64, u32)>,
     threads: Threads,
     tids: Tids,
@@ -55,19 +55,19 @@ pub struct Events {
     seen: HopSet,
     latest_ns: Option<u64>,
     sampled_ns: Option<u64>,
-    /// Lines that became something.
+    /// Number of converted lines.
     pub taken: u64,
-    /// Lines whose event stands for no hop, by its name.
+    /// Lines with unmapped events, by name.
     pub unknown: BTreeMap<String, u64>,
 }
 
 impl Events {
-    /// With further names for hops.
+    /// A converter with additional names for hops.
     pub fn new(hops: impl IntoIterator<Item = (String, Hop)>) -> Self {
         Events { hops: hops.into_iter().collect(), ..Events::default() }
     }
 
-    /// Takes a line.
+    /// Processes a line.
     pub fn line(&mut self, line: &Line<'_>) {
         let Ok(ns) = u64::try_from(line.ns) else {
             return self.not_known("a time before 1970");
@@ -78,7 +78,7 @@ impl Events {
         let event = line.event.as_ref();
         match event {
             "events.lost" => self.loss(line, ns),
-            // Told again by the hops of that journey.
+            // The hops of that journey carry the same information.
             "journey.lost" => self.taken += 1,
             _ => match (self.hop(event), sampled(event)) {
                 (Some(hop), _) => self.hit(line, ns, hop),
@@ -113,7 +113,7 @@ impl Events {
         self.hosts.line(line, hop, hash(id), hash(line.get(&["HOST", "host"]).unwrap_or_default()));
         let mut event = Event::at(hop, ns);
         event.flow = flow;
-        // The order of datagrams of one socket says which is which where there is no packet.
+        // Without a packet, the order of a socket's datagrams identifies them.
         event.socket = mix(flow.0) | 1;
         event.proto = proto;
         event.len = len;
@@ -125,22 +125,22 @@ impl Events {
         let packet = matches!(hop.layer(), magscope_core::Layer::Ip | magscope_core::Layer::Device)
             || matches!(hop, Hop::TcpXmit | Hop::TcpRecv | Hop::UdpRecv);
         let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
-        // Above IP a datagram has no identification yet, or no more.
+        // Above IP a datagram has no identification.
         event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
             _ if !packet => 0,
-            // IPv6 has no identification: the order says which copy arrived, and where it cannot, no latency is measured.
+            // IPv6 has no identification: order identifies the copy, and without order there is no latency.
             _ if proto == Proto::TCP && is_ipv6 => 0,
-            // Which packet it was, when the bytes went out several times.
+            // The copy number, if the bytes were sent several times.
             _ if proto == Proto::TCP => {
                 number(&["MAG.TRY", "mag.again"]).min(u32::from(u16::MAX) - 1) as u16 + 1
             }
             Some(ip_id) => ip_id,
             None if seq.is_some() => 0,
-            // Another tool's: what has one ID is one datagram.
+            // Another tool's line: all lines of one ID form one datagram.
             None => (hash(id) as u16).max(1),
         };
         if proto != Proto::TCP {
-            // The ID stands for the buffer.
+            // The ID replaces the buffer address.
             if packet || hop == Hop::SkbDrop {
                 event.skb = (hash(id) as u32).max(1);
             }
@@ -158,7 +158,7 @@ impl Events {
                 (event.seq, event.len) = (event.seq.wrapping_add(event.len), 0);
             }
             Hop::SkbDrop => event.detail = number(&["MAG.RSN", "mag.reason"]),
-            // A wake-up and a run are a thread's: they have no bytes.
+            // Wake-ups and runs belong to a thread and have no bytes.
             Hop::TaskWake | Hop::TaskRun => (event.seq, event.len) = (0, 0),
             _ => {}
         }
@@ -168,7 +168,7 @@ impl Events {
         if hop == Hop::TaskRun {
             self.threads.run(line, &event);
         }
-        // A wake-up serves all that was ready.
+        // A wake-up serves all available data.
         let shared = matches!(hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun);
         if shared && !self.once((hop as u8, ns, event.socket ^ u64::from(event.seq) << 32, event.tid)) {
             self.taken += 1;
@@ -180,7 +180,7 @@ impl Events {
         self.taken += 1;
     }
 
-    /// Whether this was not told before.
+    /// True at the first call with this value.
     fn once(&mut self, what: (u8, u64, u64, u32)) -> bool {
         if self.told.len() >= MOST {
             self.told.clear();
@@ -196,7 +196,7 @@ impl Events {
         if self.tasks.len() >= MOST {
             self.tasks.clear();
         }
-        // As long as the kernel's own can be, with room for what was escaped.
+        // The kernel's maximum length, with room for escapes.
         let comm: String = comm.chars().take(64).collect();
         self.tasks.insert(event.tid, comm.clone());
         self.batch.tasks.push(Task { tgid: event.tgid, tid: event.tid, uid: 0, cgroup: 0, comm });
@@ -224,7 +224,7 @@ impl Events {
         id
     }
 
-    /// A number for the namespace of a line: its own where it has one and no other host has the same.
+    /// A namespace number for a line: its own, if present and unique among hosts.
     fn place(&mut self, line: &Line<'_>) -> u32 {
         let host = line.get(&["HOST", "host"]).unwrap_or_default();
         let node = line.get(&["MAG.NODE", "mag.node"]).unwrap_or_default();
@@ -253,7 +253,7 @@ impl Events {
         self.taken += 1;
     }
 
-    /// The values of one sample stand in lines behind each other.
+    /// The values of one sample are in consecutive lines.
     fn sample(&mut self, line: &Line<'_>, ns: u64, field: fn(&mut TcpSample) -> &mut u32) {
         let socket = line.number::<u64>(&["ID", "guid"]).unwrap_or(0);
         if self.sample.is_none_or(|sample| (sample.time_ns, sample.socket) != (ns, socket)) {
@@ -271,12 +271,12 @@ impl Events {
         self.batch.tcp.extend(self.sample.take());
     }
 
-    /// Whether there is enough to hand over.
+    /// True if a batch is ready.
     pub fn is_full(&self) -> bool {
         self.held.len() >= 2 * HELD || self.batch.tcp.len() + self.batch.losses.len() >= HELD
     }
 
-    /// The older half of the events in order of time, or all, with all that goes with them.
+    /// The older half of the events in time order, or all, with related rows.
     pub fn take(&mut self, all: bool) -> Batch {
         self.end_sample();
         self.held.extend(self.threads.wakes());
@@ -291,7 +291,7 @@ impl Events {
         batch.watermark_ns = last.unwrap_or(0);
         batch.tcp.sort_by_key(|sample| sample.time_ns);
         batch.losses.sort_by_key(|loss| loss.to_ns);
-        // Times are UTC already: the clock of the session is UTC. One sample at each end says so.
+        // Times are UTC, so the session's clock is UTC; one sample at each end records this.
         for ns in [batch.events.first(), batch.events.last()].into_iter().flatten().map(|e| e.time_ns) {
             if self.sampled_ns.is_none_or(|sampled| ns > sampled) {
                 self.sampled_ns = Some(ns);
@@ -306,7 +306,7 @@ impl Events {
         batch
     }
 
-    /// The hosts, where there are several, and what was known of their clocks.
+    /// The hosts, if several, and their clock bounds.
     fn several(&self) -> Option<Several> {
         let hosts: Vec<HostOf> =
             self.places.iter().map(|((host, _), netns)| HostOf { netns: *netns, host: host.clone() }).collect();
@@ -314,12 +314,12 @@ impl Events {
         (!is_one).then(|| Several { across: self.hosts.across(), hosts })
     }
 
-    /// Threads that have another number here than in the log, because two of its hosts have that number.
+    /// Number of threads that were renumbered because two hosts use the same id.
     pub fn renumbered(&self) -> u64 {
         self.tids.renumbered
     }
 
-    /// What is known of the host: all names that stood in the lines so far.
+    /// Description of the host, from all names in the lines so far.
     pub fn info(&self, from: &str) -> NodeInfo {
         let hosts: std::collections::BTreeSet<&str> =
             self.places.keys().map(|(host, _)| host.as_str()).collect();
@@ -378,7 +378,7 @@ fn flow_id(netns: u32, proto: Proto, local: SocketAddr, remote: SocketAddr) -> F
     FlowId(hash.max(1))
 }
 
-/// The value of a sample that an event of ours tells.
+/// The field of a sample that an event name denotes.
 fn sampled(event: &str) -> Option<fn(&mut TcpSample) -> &mut u32> {
     Some(match event {
         "tcp.cwnd" => |s| &mut s.cwnd,

@@ -29,8 +29,8 @@ pub fn signed(line: &mut Vec<u8>, name: &[u8], value: i64) {
     decimal(line, value.unsigned_abs());
 }
 
-/// A field: bare where the grammar allows it, else in quotes. Control characters are not allowed at all; they become `?`, and so does a
-/// backslash at the end, behind which `NetLogger`'s own parser does not see the closing quote.
+/// Writes a field, quoted if the grammar requires quotes. Control characters are not allowed and become `?`. So
+/// does a final backslash, after which `NetLogger`'s own parser misses the closing quote.
 pub fn text(line: &mut Vec<u8>, name: &[u8], value: &str) {
     line.push(b' ');
     line.extend_from_slice(name);
@@ -65,7 +65,7 @@ pub fn decimal(line: &mut Vec<u8>, mut value: u64) {
     line.extend_from_slice(&digits[at..]);
 }
 
-/// So many digits, with zeros before.
+/// Writes `many` digits with leading zeros.
 pub fn digits(line: &mut Vec<u8>, mut value: u32, many: usize) {
     let at = line.len();
     line.resize(at + many, b'0');

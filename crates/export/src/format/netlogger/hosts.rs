@@ -1,8 +1,8 @@
-//! How well the clocks of a log's hosts were known to stand to each other, as its lines tell.
+//! Clock bounds between the hosts of a log, derived from its lines.
 //!
-//! A recording that is made of a log has one clock. A line of ours that tells how long its journey took from another host tells also how
-//! far from the truth that is; the widest of these holds for all. Where a journey went from one host to another and no line tells how
-//! long that took, nobody knew.
+//! A recording made from a log has one clock. A line with a journey's time from another host also has the error
+//! of that time; the largest error applies to all. A journey between hosts without such a line has an unknown
+//! error.
 
 use super::read::Line;
 use magscope_core::hash::Map;
@@ -10,22 +10,22 @@ use magscope_core::journey::Across;
 use magscope_core::{Direction, Hop};
 use std::collections::VecDeque;
 
-/// Journeys looked at together, at most.
+/// Maximum number of concurrent journeys.
 const MOST: usize = 1 << 16;
 
-/// What was read of it.
+/// State of the derivation.
 #[derive(Default)]
 pub(super) struct Hosts {
     open: Map<u64, Way>,
     order: VecDeque<u64>,
-    /// Journeys that were judged: lines of the same ID may still come.
+    /// Number of finished journeys; later lines of the same ID are possible.
     untold: u64,
-    /// A time from one host to another was told.
+    /// True if any line has a time between hosts.
     told: bool,
     widest_ns: Option<u64>,
 }
 
-/// A journey from one host to another.
+/// A journey between hosts.
 #[derive(Default)]
 struct Way {
     sent: Option<u64>,
@@ -34,7 +34,7 @@ struct Way {
 }
 
 impl Way {
-    /// Whether nobody knew how long it took.
+    /// True if the time between hosts is unknown.
     fn is_untold(&self) -> bool {
         !self.told && self.is_between()
     }
@@ -45,9 +45,9 @@ impl Way {
 }
 
 impl Hosts {
-    /// Takes the line of a hop; `id` and `host` are numbers for its ID and its host.
+    /// Processes the line of a hop; `id` and `host` are hashes of its ID and host.
     pub fn line(&mut self, line: &Line<'_>, hop: Hop, id: u64, host: u64) {
-        // From and to these no time is told within one host either.
+        // Times to and from these are missing within one host, too.
         if hop == Hop::DevDone || line.get(&["MAG.RET", "mag.at_return"]).is_some() {
             return;
         }
@@ -76,14 +76,14 @@ impl Hosts {
         self.widest_ns = self.widest_ns.max(error.max(of_all).filter(|ns| *ns > 0));
     }
 
-    /// What was known of a time from one host to another.
+    /// Clock relation of the hosts.
     pub fn across(&self) -> Across {
         let untold = self.untold > 0 || self.open.values().any(Way::is_untold);
         match self.widest_ns {
             _ if untold => Across::Apart,
             Some(half_width_ns) => Across::Bounded { half_width_ns },
             None if self.told => Across::OneClock,
-            None => Across::Apart, // no journey went from one to another: nobody said anything
+            None => Across::Apart, // no journey between hosts
         }
     }
 }

@@ -1,4 +1,5 @@
-//! ULM (draft-abela-ulm-05) in `NetLogger`'s dialect, and `NetLogger`'s later *best practices* lines (BP): one line an event.
+//! ULM (draft-abela-ulm-05) in `NetLogger`'s dialect, and `NetLogger`'s later *best practices* lines (BP): one
+//! line per event.
 
 mod events;
 mod field;

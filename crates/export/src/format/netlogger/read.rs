@@ -1,50 +1,50 @@
-//! Lines to fields: ours, or any other tool's.
+//! Parser of log lines of this program and of other tools.
 //!
-//! Stricter parsers of the time would refuse what some tools wrote, so this one takes a bare value up to the next space, whatever it
-//! holds. What it cannot take is named with its place in the line.
+//! The parser is lenient: a bare value extends to the next space, whatever its content, because some tools
+//! wrote such lines. Errors name their position in the line.
 
 use crate::calendar;
 use std::borrow::Cow;
 
-/// Bytes of a line that are read, at most.
+/// Maximum length of a line, bytes.
 pub const MAX_LINE: usize = 64 << 10;
-/// Fields of a line, at most.
+/// Maximum number of fields in a line.
 const MAX_FIELDS: usize = 256;
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'l> {
-    /// When, nanoseconds since 1970 UTC.
+    /// Time, nanoseconds since 1970 UTC.
     pub ns: i64,
-    /// What happened: `NL.EVNT`, or `event`.
+    /// Event name: `NL.EVNT`, or `event`.
     pub event: Cow<'l, str>,
     fields: Vec<(&'l str, Cow<'l, str>)>,
 }
 
-/// Why a line is not understood.
+/// Reason for a rejected line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    /// Not `name=value`.
+    /// The field is not `name=value`.
     #[error("at character {0}: a field is written name=value, with quotes around a value that has spaces")]
     Field(usize),
-    /// A quote is not closed, or something stands right behind it.
+    /// A quote is not closed, or is followed by text.
     #[error(
         "at character {0}: a value in quotes ends with a quote, and a space or the end of the line comes after it"
     )]
     Quote(usize),
-    /// No time, or none that can be read.
+    /// The time is missing or invalid.
     #[error("it has no DATE=YYYYMMDDhhmmss.ffffff and no ts=")]
     Time,
-    /// No event.
+    /// The event is missing.
     #[error("it has no NL.EVNT= and no event=")]
     Event,
-    /// Too long, or too many fields.
+    /// The line is too long, or has too many fields.
     #[error("it is longer than {MAX_LINE} bytes or has more than {MAX_FIELDS} fields")]
     Long,
 }
 
 impl Line<'_> {
-    /// The value of the first of these fields that is there, whatever the case of its name.
+    /// The value of the first of these fields that is present; names are case-insensitive.
     pub fn get(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| {
             let field = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -57,7 +57,7 @@ impl Line<'_> {
         self.get(names)?.parse().ok()
     }
 
-    /// All of them.
+    /// All fields.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.iter().map(|(name, value)| (*name, value.as_ref()))
     }
@@ -101,7 +101,7 @@ pub fn parse(line: &str) -> Result<Line<'_>, BadLine> {
     Ok(line)
 }
 
-/// What stands between quotes, and what comes after them.
+/// The quoted text, and the rest.
 fn unquoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut owned: Option<String> = None;
     let mut chars = text.char_indices();
@@ -125,7 +125,8 @@ fn unquoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     None
 }
 
-/// `YYYYMMDDhhmmss.ffffff`. Fewer than six digits are microseconds, as `NetLogger` read them (`atol`); more are a fraction.
+/// `YYYYMMDDhhmmss.ffffff`. Fewer than six digits are microseconds, as in `NetLogger` (`atol`); more are a
+/// fraction.
 fn ulm_time(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if whole.len() != 14 || !whole.bytes().all(|b| b.is_ascii_digit()) {
@@ -159,7 +160,7 @@ fn bp_time(text: &str) -> Option<i64> {
 }
 
 fn seconds(year: i64, month: u8, day: u8, [h, m, s]: [u8; 3]) -> Option<i64> {
-    // A leap second is the second after.
+    // A leap second becomes the next second.
     if h > 23 || m > 59 || s > 60 {
         return None;
     }
@@ -167,7 +168,7 @@ fn seconds(year: i64, month: u8, day: u8, [h, m, s]: [u8; 3]) -> Option<i64> {
     Some(day * 86_400 + i64::from(h) * 3_600 + i64::from(m) * 60 + i64::from(s))
 }
 
-/// Digits and nothing else.
+/// Digits only.
 fn number(text: &str) -> Option<i64> {
     if text.is_empty() || text.len() > 18 || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -175,7 +176,7 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The digits behind the point, cut to nanoseconds.
+/// The fractional digits, truncated to nanoseconds.
 fn fraction_ns(digits: &str) -> Option<i64> {
     let digits = digits.get(..digits.len().min(9))?;
     let scale = 10_i64.pow(9 - digits.len() as u32);

@@ -1,17 +1,19 @@
-//! Lines of pieces back to the events they were cut from.
+//! Merges lines of pieces into the original events.
 //!
-//! A log has a line a journey and hop. Where one event passed several journeys (a `send` of many packets, a packet with the end of one
-//! message and the beginning of the next) there are as many lines of the same instant, and one that concerns two passes of the same
-//! bytes has a line for each. As events of their own they would say something else: a `send` that returned with fewer bytes takes back
-//! what it had announced. The datagrams that one call sent together (`UDP_SEGMENT`) left as one super-packet: as sends of their own, each
-//! would be given up on when the next began.
+//! A log has one line per journey and hop. An event that concerns several journeys has several lines of the
+//! same instant. Examples are a `send` of many packets and a packet with parts of two messages. Two passes of
+//! the same bytes also have a line each.
+//!
+//! Separate events would have another meaning: a `send` that returned with fewer bytes cancels the rest of its
+//! announcement. Datagrams of one `UDP_SEGMENT` call left as one super-packet; as separate sends, each would be
+//! given up when the next began.
 
 use magscope_core::{Event, EventFlags, FlowId, Hop, Proto};
 
-/// Events of one instant that are looked at to find the one that another belongs to.
+/// Maximum number of events of one instant that are compared.
 const NEAR: usize = 64;
 
-/// Events in order of time, those of one instant, place and thread put together where their ranges touch or lie over each other.
+/// Sorts events by time and merges those of one instant, place and thread with adjacent or overlapping ranges.
 pub fn rejoin(events: &mut Vec<Event>) {
     events.sort_by_key(|event| event.time_ns);
     let of_one_instant = events.chunk_by_mut(|a, b| a.time_ns == b.time_ns);
@@ -27,19 +29,19 @@ pub fn rejoin(events: &mut Vec<Event>) {
     *events = kept;
 }
 
-/// Where and by whom, of events of one instant.
+/// Place and thread of events of one instant.
 fn place(e: &Event) -> (Hop, FlowId, u16, u32, EventFlags, u32) {
     (e.hop, e.flow, e.cpu, e.tid, e.flags, e.detail)
 }
 
-/// Datagrams that went out in one instant, each as long as the first but for the last, and numbered one after the other: a run of
-/// segments. The first becomes the run; the others are left with no segments.
+/// Merges datagrams sent in one instant into a run of segments, if their identifications are consecutive and
+/// all but the last have equal length. The first becomes the run; the others have no segments.
 fn super_packets(of_one_instant: &mut [Event]) {
     let leaves = |e: &&mut Event| e.hop == Hop::IpOut && e.proto == Proto::UDP && e.segs == 1;
     let mut packets: Vec<&mut Event> = of_one_instant.iter_mut().filter(leaves).collect();
     packets.sort_by_key(|e| (e.flow, e.cpu, e.tid, e.ip_id));
     for run in packets.chunk_by_mut(|a, b| place(a) == place(b)) {
-        // Numbers wrap; where there are none (IPv6) only the last one's length tells.
+        // Identifications wrap; without them (IPv6) only the last one's length helps.
         if let Some(at) = run.windows(2).position(|pair| pair[1].ip_id.wrapping_sub(pair[0].ip_id) > 1) {
             run.rotate_left(at + 1);
         }
@@ -66,14 +68,15 @@ fn super_packets(of_one_instant: &mut [Event]) {
     }
 }
 
-/// Puts `event` into `before` if the two are one.
+/// Merges `event` into `before` if both are parts of one event.
 fn join(before: &mut Event, event: &Event) -> bool {
     let ready = before.proto == Proto::TCP && before.hop == Hop::SockReady;
     let poller = before.detail.max(event.detail);
-    // A reader that polled has a part in some of the journeys only.
+    // A polling reader belongs to only some of the journeys.
     let (was, is) = (Event { detail: 0, ..*before }, Event { detail: 0, ..*event });
     if ready && is.proto == Proto::TCP && place(&was) == place(&is) {
-        // Data up to a number was ready: each of its journeys has a line with its own end. Sequence numbers wrap.
+        // Data up to a sequence number was ready: each journey has a line with its own end. Sequence numbers
+        // wrap.
         if event.seq.wrapping_sub(before.seq).cast_signed() > 0 {
             before.seq = event.seq;
         }
@@ -85,7 +88,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     }
     let sends = matches!(before.hop, Hop::AppSend | Hop::UdpSend);
     if before.proto == Proto::UDP && sends && before.tid != 0 {
-        // A thread calls once at a time.
+        // A thread makes one call at a time.
         before.len = before.len.saturating_add(event.len);
         return true;
     }
@@ -95,7 +98,7 @@ fn join(before: &mut Event, event: &Event) -> bool {
     if matches!(before.hop, Hop::SockReady | Hop::TaskWake | Hop::TaskRun | Hop::SkbDrop) {
         return false;
     }
-    // Ranges by how far they are from the beginning of the one: sequence numbers wrap.
+    // Ranges relative to the start of the first: sequence numbers wrap.
     let from = i64::from(event.seq.wrapping_sub(before.seq).cast_signed());
     let (to, end) = (from + i64::from(event.len), i64::from(before.len));
     if from > end || to < 0 {
@@ -105,7 +108,8 @@ fn join(before: &mut Event, event: &Event) -> bool {
     let Ok(len) = u32::try_from(last - first) else { return false };
     before.seq = before.seq.wrapping_add_signed(first as i32);
     before.len = len;
-    // The newest of several passes: the packet was that one's, and the bytes' first time there is told by its being the first.
+    // The newest of several passes: the packet belongs to that one, and the first pass of the bytes is marked
+    // as such.
     before.ip_id = before.ip_id.max(event.ip_id);
     true
 }
@@ -132,12 +136,12 @@ mod tests {
             piece(3, wraps, 10),
         ];
         events.push(Event { cpu: 1, ..piece(1, 25, 5) });
-        // Nobody knows whether it was one thread.
+        // The thread is ambiguous.
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         events.push(Event { proto: Proto::UDP, ..piece(4, 0, 5) });
         rejoin(&mut events);
         let ranges: Vec<_> = events.iter().map(|e| (e.time_ns, e.seq, e.len)).collect();
-        // What does not touch, is elsewhere, or is no stream stays apart.
+        // Events that are not adjacent, elsewhere, or no stream stay separate.
         let want = [(1, 0, 25), (1, 25, 5), (2, 100, 10), (2, 111, 10), (3, wraps, 15), (4, 0, 5), (4, 0, 5)];
         assert_eq!(ranges, want);
     }
@@ -163,10 +167,10 @@ mod tests {
             let out = events.iter().filter(|e| e.hop == Hop::IpOut);
             (sent, out.map(|e| (e.ip_id, e.seq, e.len, e.segs)).collect::<Vec<_>>())
         };
-        // In whatever order their journeys ended; numbers wrap.
+        // In any order of their ends; identifications wrap.
         assert_eq!(runs(&[(0, 9), (65_535, 9), (1, 4)]), (vec![22], vec![(65_535, 9, 22, 3)]));
         assert_eq!(runs(&[(0, 4), (0, 9), (0, 9)]), (vec![22], vec![(0, 9, 22, 3)]));
-        // Two whose numbers do not follow each other, or of which the first is the shorter, are no run.
+        // Datagrams without consecutive identifications, or with a shorter first one, are no run.
         assert_eq!(runs(&[(3, 9), (5, 9)]).1.len(), 2);
         assert_eq!(runs(&[(3, 4), (4, 9)]).1.len(), 2);
     }

@@ -1,23 +1,23 @@
-//! What the threads of a log did without its saying so, and their numbers where it has several hosts.
+//! Infers thread states that a log does not contain, and renumbers threads of several hosts.
 
 use super::read::Line;
 use magscope_core::hash::Map;
 use magscope_core::{Event, EventFlags, Hop};
 use std::collections::BTreeMap;
 
-/// Sends and runs that are kept, at most.
+/// Maximum number of stored sends and runs.
 const MOST: usize = 1 << 16;
 
-/// The first number that no thread of Linux has: `PID_MAX_LIMIT`.
+/// The first id beyond Linux's maximum: `PID_MAX_LIMIT`.
 const FIRST_FREE: u32 = 1 << 22;
 
-/// Numbers of threads. A recording has each of them once, and two hosts may have the same.
+/// Unique thread ids. Two hosts of a log may use the same id.
 #[derive(Default)]
 pub struct Tids {
-    /// The host whose thread has its own number.
+    /// The host whose thread has the original id.
     owners: Map<u32, String>,
     others: Map<(String, u32), u32>,
-    /// Threads that have another number than in the log.
+    /// Number of renumbered threads.
     pub renumbered: u64,
 }
 
@@ -47,7 +47,7 @@ impl Tids {
     }
 }
 
-/// A reader that was awake when the data came.
+/// A reader that was awake when the data arrived.
 #[derive(Clone, Copy)]
 struct Awake {
     ready_ns: u64,
@@ -55,18 +55,18 @@ struct Awake {
     tgid: u32,
 }
 
-/// What the lines so far tell of threads.
+/// State of the inference.
 #[derive(Default)]
 pub struct Threads {
-    /// Those that called `send` and whose datagram has not gone out yet, by its ID.
+    /// Threads that called `send` whose datagram is still pending, by its ID.
     sending: Map<u64, u32>,
-    /// Runs of readers, by thread and time: of those that something else had woken, when the earliest data they found was ready. `None`
-    /// for one that some of what it read has woken: the rest came when it was awake already.
+    /// Runs of readers by thread and time. The value is the ready time of the earliest data, if another cause
+    /// had woken the reader. `None` if some of its data woke it; the rest then arrived while it was awake.
     runs: BTreeMap<(u32, u64), Option<Awake>>,
 }
 
 impl Threads {
-    /// Gives a datagram's `ip.out` the thread that has just called `send` with it: in the kernel it is the same.
+    /// Assigns the thread of the preceding `send` to a datagram's `ip.out`, as in the kernel.
     pub fn send(&mut self, event: &mut Event, id: u64) {
         match event.hop {
             Hop::AppSend | Hop::UdpSend if !event.flags.contains(EventFlags::AT_RETURN) => {
@@ -80,7 +80,7 @@ impl Threads {
         }
     }
 
-    /// A reader runs. Where it was not woken by what it reads, something else had woken it before that came.
+    /// Registers a run of a reader. If its data did not wake it, another cause had woken it before.
     pub fn run(&mut self, line: &Line<'_>, event: &Event) {
         let from = line.get(&["MAG.FROM", "mag.from"]);
         let latency_ns = line.number::<u64>(&["MAG.LAT", "mag.latency_ns"]);
@@ -101,7 +101,7 @@ impl Threads {
         }
     }
 
-    /// The wake-ups of those readers, of no socket, right before what they read was ready.
+    /// Wake-ups of those readers, without a socket, immediately before their data was ready.
     pub fn wakes(&mut self) -> impl Iterator<Item = Event> {
         std::mem::take(&mut self.runs).into_iter().filter_map(|((tid, _), awake)| {
             let Awake { ready_ns, cpu, tgid } = awake?;

@@ -1,6 +1,6 @@
-//! What the two dialects call the same fields.
+//! Field names of the two dialects.
 
-/// How lines look.
+/// Line format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// `DATE=… HOST=… PROG=… LVL=… NL.EVNT=… ID=…`
@@ -10,7 +10,7 @@ pub enum Dialect {
 }
 
 /// Names of fields in one dialect.
-#[allow(missing_docs)] // each is named after what it holds
+#[allow(missing_docs)] // named after its content
 pub struct Words {
     pub event: &'static [u8],
     pub id: &'static [u8],
@@ -48,7 +48,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Those of a dialect.
+    /// The names of a dialect.
     pub fn of(dialect: Dialect) -> &'static Words {
         if dialect == Dialect::Ulm { &ULM } else { &BP }
     }

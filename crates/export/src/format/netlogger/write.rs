@@ -1,4 +1,4 @@
-//! Marks to lines.
+//! Writes marks as lines.
 
 use super::super::marked::MarkWriter;
 use super::field::{digits, number, signed, text, way};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Bytes after which lines are passed on.
+/// Size of buffered output, bytes.
 const CHUNK: usize = 64 << 10;
 
 /// Writes ULM or BP.
@@ -21,7 +21,7 @@ pub struct NetLogger {
     dialect: Dialect,
     words: &'static Words,
     chunk: Vec<u8>,
-    /// The second whose date is in `date`.
+    /// The second of the text in `date`.
     second: Option<i64>,
     date: Vec<u8>,
     lines: u64,
@@ -60,7 +60,7 @@ impl NetLogger {
         let line = &mut self.chunk;
         line.extend_from_slice(&self.date);
         let fraction = mark.ns.rem_euclid(1_000_000_000) as u32;
-        // Exactly six digits: old parsers read what stands there as so many microseconds.
+        // Exactly six digits: old parsers read the digits as microseconds.
         digits(line, fraction / 1_000, 6);
         match self.dialect {
             Dialect::Ulm => {
@@ -185,7 +185,7 @@ impl NetLogger {
         for (event, value) in loads {
             self.begin(mark, "Usage", event);
             let (line, words) = (&mut self.chunk, self.words);
-            // A loadline is drawn for each ID: the socket.
+            // A loadline is drawn per ID, here the socket.
             number(line, words.id, sample.socket);
             number(line, words.value, u64::from(value));
             way(line, words, ends);
@@ -200,7 +200,7 @@ impl NetLogger {
         let Probed { hit, probe, ends, comm } = probed;
         self.begin(mark, "Usage", &format!("probe.{}", probe.name));
         let (line, words) = (&mut self.chunk, self.words);
-        // Of no journey that it is known to belong to: what has an ID in common is what the socket did.
+        // The journey is unknown; the ID is that of the socket.
         number(line, words.id, hit.socket);
         if let Some(value) = hit.value(0) {
             signed(line, words.value, value);
@@ -249,7 +249,7 @@ impl MarkWriter for NetLogger {
             What::Sample { sample, ends } => self.sample(mark, sample, *ends),
             What::Probe(probed) => self.probe(mark, probed),
             What::LeftOut { hop, by, count, kept } => {
-                // What a filter left out nobody asked for; what a sampler left out is missing.
+                // Filtered events are unwanted; sampled-out events are missing.
                 let level = if *by == LeftOutBy::Sampler { "Warning" } else { "Usage" };
                 self.begin(mark, level, by.event());
                 number(&mut self.chunk, self.words.count, *count);
@@ -285,7 +285,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::OnceLock;
 
-    /// What a value can be after it was written: what the grammar has no place for is a `?`.
+    /// A value after output: `?` for characters outside the grammar.
     fn carried(value: &str) -> String {
         let mut out: String = value
             .chars()
@@ -362,7 +362,7 @@ mod tests {
                 prop_assert_eq!(read.event.as_ref(), "tcp.send");
                 prop_assert_eq!(read.get(&["CMD", "comm"]).unwrap_or_default(), carried(&comm));
                 prop_assert_eq!(read.get(&["HOST", "host"]).unwrap_or_default(), carried(&host));
-                // Without the nine digits: the six say the same microsecond.
+                // Without the nine digits, the six give the same microsecond.
                 let without: String = line.replace(" MAG.NS=", " X.NS=").replace(" mag.ns=", " x.ns=");
                 prop_assert_eq!(parse(&without).map(|read| read.ns), Ok(ns / 1_000 * 1_000));
             }

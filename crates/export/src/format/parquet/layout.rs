@@ -1,4 +1,4 @@
-//! Which file a row goes to.
+//! Mapping of rows to files.
 
 use super::escaped;
 use crate::table::Table;
@@ -10,35 +10,35 @@ use arrow::error::ArrowError;
 use std::sync::Arc;
 
 const DAY_NS: i64 = 86_400_000_000_000;
-/// The column that rows are split by.
+/// Column for the division of rows.
 const BUCKET: &str = "wire_bucket";
 
-/// How the files of an export lie in its directory.
+/// Directory layout of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// `table.parquet`, those without rows too.
+    /// `table.parquet`, including empty tables.
     #[default]
     Flat,
-    /// `table/date=…/host=…/part-0.parquet`, those that have rows.
+    /// `table/date=…/host=…/part-0.parquet`, without empty files.
     ByHost,
-    /// `table/wire_bucket=…/part-0.parquet` where a table has wire keys, all of them, so that two exports have the same; the other tables
-    /// flat.
+    /// `table/wire_bucket=…/part-0.parquet` for tables with wire keys, including empty files, so that two
+    /// exports match; other tables flat.
     ByBucket,
 }
 
 /// A part of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
-    /// All of it.
+    /// The whole table.
     Whole,
-    /// Of this node and day since 1970.
+    /// One node and day since 1970.
     Day(u16, i64),
-    /// Of this bucket, or of those rows that have no key.
+    /// One bucket, or the rows without a key.
     Bucket(Option<i32>),
 }
 
 impl Layout {
-    /// The parts that a table has whether there are rows or not.
+    /// The parts that exist even without rows.
     pub(super) fn parts(self, table: Table) -> Vec<Part> {
         match self {
             Layout::ByHost => Vec::new(),
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// Rows by the part that they go to, with the columns that they have there.
+    /// Divides rows into parts, with the columns of each.
     pub(super) fn split(self, node: u16, batch: &RecordBatch) -> Result<Vec<(Part, RecordBatch)>, ArrowError> {
         let parts = match self {
             Layout::Flat => vec![(Part::Whole, batch.clone())],
@@ -67,7 +67,7 @@ impl Layout {
     }
 }
 
-/// Runs of rows of one day; midnight comes seldom.
+/// Divides rows into runs of one day.
 fn by_day(node: u16, batch: &RecordBatch) -> Vec<(Part, RecordBatch)> {
     let Some(times) = batch.column(0).as_primitive_opt::<Int64Type>() else { return Vec::new() };
     let (mut from, values, mut parts) = (0, times.values(), Vec::new());
@@ -103,7 +103,7 @@ fn has_bucket(schema: &Schema) -> bool {
 }
 
 impl Part {
-    /// The columns of its file: its path says the others, and engines do not take them twice.
+    /// The columns of its file, without those in its path, because engines reject duplicates.
     pub(super) fn schema(self, schema: &SchemaRef) -> SchemaRef {
         let said = match self {
             Part::Whole => return schema.clone(),

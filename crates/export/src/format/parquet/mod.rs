@@ -1,4 +1,4 @@
-//! Parquet: a file a table, or many in directories. Sorted by time within row groups.
+//! Parquet: one file per table, or many in directories. Rows are sorted by time within row groups.
 
 mod layout;
 
@@ -28,14 +28,15 @@ use std::sync::Arc;
 
 /// Version of the tables, in every file's metadata.
 pub const SCHEMA_VERSION: &str = "1";
-/// Rows of a row group where a table is one file; where it is several, as many fewer, so that memory stays the same.
+/// Rows per row group for one file per table; proportionally fewer for several files, so that memory is
+/// constant.
 const ROW_GROUP: usize = 256 << 10;
-/// Rows that are put in order at a time.
+/// Number of rows gathered at a time.
 const STRETCH: usize = 8 << 10;
-/// The fewest.
+/// Minimum.
 const LEAST_ROW_GROUP: usize = 8 << 10;
 
-/// A file with the rows that wait for their row group.
+/// A file with the pending rows of its row group.
 struct File {
     writer: ArrowWriter<Box<dyn Output>>,
     waiting: Vec<RecordBatch>,
@@ -54,7 +55,7 @@ pub struct Parquet<'c> {
 }
 
 impl<'c> Parquet<'c> {
-    /// Files of these tables. `about` goes into the metadata of each file.
+    /// Files of these tables. `about` is stored in the metadata of each file.
     pub fn new(
         create: Create<'c>,
         wanted: &[Table],
@@ -84,7 +85,7 @@ impl<'c> Parquet<'c> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let file = (self.create)(&part.path(table, &self.hosts))?;
-                // Without Arrow's own schema beside Parquet's: it would say things that other engines cannot know.
+                // Without Arrow's own schema, which other engines do not read.
                 let options = ArrowWriterOptions::new()
                     .with_properties(properties(table, self.row_group, &self.about))
                     .with_skip_arrow_metadata(true);
@@ -96,7 +97,7 @@ impl<'c> Parquet<'c> {
 }
 
 impl File {
-    /// Writes what waits, in order of time, as a row group.
+    /// Writes the pending rows in time order as a row group.
     fn row_group(&mut self) -> Result<(), ExportError> {
         if self.rows == 0 {
             return Ok(());
@@ -107,7 +108,7 @@ impl File {
             waiting.iter().try_for_each(|batch| self.writer.write(batch))?;
         } else {
             let batches: Vec<&RecordBatch> = waiting.iter().collect();
-            // A stretch at a time: its memory is used again for the next.
+            // In chunks, which reuse their memory.
             for rows in in_time(&waiting).chunks(STRETCH) {
                 self.writer.write(&interleave_record_batch(&batches, rows)?)?;
             }
@@ -116,13 +117,13 @@ impl File {
     }
 }
 
-/// Batch and row of each row, in order of time.
+/// Batch and row index of each row, in time order.
 fn in_time(batches: &[RecordBatch]) -> Vec<(usize, usize)> {
     let mut order: Vec<(i64, (usize, usize))> = Vec::new();
     for (at, batch) in batches.iter().enumerate() {
         order.extend(times(batch).iter().enumerate().map(|(row, ns)| (*ns, (at, row))));
     }
-    // Nearly in order already, which this sort makes use of.
+    // The sort is fast on nearly sorted input.
     order.sort_by_key(|(ns, _)| *ns);
     order.into_iter().map(|(_, place)| place).collect()
 }
@@ -131,7 +132,7 @@ fn times(batch: &RecordBatch) -> &[i64] {
     batch.column(0).as_primitive_opt::<Int64Type>().map_or(&[], |times| times.values())
 }
 
-/// Whether rows are in order of time already.
+/// True if rows are in time order.
 fn in_order(batches: &[RecordBatch]) -> bool {
     let mut latest = i64::MIN;
     batches.iter().all(|batch| {
@@ -170,7 +171,7 @@ impl TableWriter for Parquet<'_> {
     }
 }
 
-/// How the columns of a table are stored: measured on real recordings, see `docs/performance.md`.
+/// Storage of a table's columns: measured on real recordings, see `docs/performance.md`.
 pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterProperties {
     let mut about = about.to_vec();
     about.push(KeyValue::new("magscope.table".to_owned(), table.name().to_owned()));
@@ -191,29 +192,29 @@ pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterP
                 .set_column_encoding(path.clone(), encoding)
         };
         match (field.data_type(), field.name().as_str()) {
-            // A hash has no order that a difference could use.
+            // A hash has no order, so delta encoding is useless.
             (_, "wire_key") => properties = plain(properties, Encoding::PLAIN),
             (DataType::Int64 | DataType::Timestamp(..), _) => {
                 properties = plain(properties, Encoding::DELTA_BINARY_PACKED);
             }
-            // The same few numbers in row after row: zstd finds them sooner than a dictionary does.
+            // Few distinct numbers: zstd compresses them better than a dictionary.
             (DataType::Int32, name) if table == Table::Journeys && name != "wire_bucket" => {
                 properties = plain(properties, Encoding::PLAIN);
             }
-            // Rows are in order of time, so that the least and the greatest name of a page are those of every page.
+            // Rows are in time order, so the extreme names of each page are those of all pages.
             (DataType::Dictionary(..), _) => {
                 properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
             }
             _ => {}
         }
-        // Journeys' own numbers stand in nearly the order of time, which the pages' statistics tell.
+        // Journey numbers are nearly in time order, so page statistics suffice.
         let sought = match field.name().as_str() {
             "wire_key" => true,
             "journey" => table != Table::Journeys,
             _ => false,
         };
         if sought && field.metadata().contains_key(ID) {
-            // As large as a row group can need, and no larger.
+            // Sized for a full row group.
             properties = properties
                 .set_column_bloom_filter_enabled(path.clone(), true)
                 .set_column_bloom_filter_max_ndv(path, row_group as u64);
@@ -222,7 +223,7 @@ pub fn properties(table: Table, row_group: usize, about: &[KeyValue]) -> WriterP
     properties.build()
 }
 
-/// What every file says about where its rows come from.
+/// Metadata of every file about the origin of its rows.
 fn described(infos: &[NodeInfo], line: TimeLine) -> Vec<KeyValue> {
     let mut all = vec![KeyValue::new("magscope.schema".to_owned(), SCHEMA_VERSION.to_owned())];
     let utc = line.to_utc_ns.map_or_else(|| "unknown".to_owned(), |ns| ns.to_string());
@@ -240,13 +241,14 @@ fn described(infos: &[NodeInfo], line: TimeLine) -> Vec<KeyValue> {
     all
 }
 
-/// A day since 1970 as `2026-01-31`: the civil calendar (Howard Hinnant, *chrono-compatible low-level date algorithms*).
+/// A day since 1970 as `2026-01-31` in the civil calendar (Howard Hinnant, *chrono-compatible low-level date
+/// algorithms*).
 pub fn date(day: i64) -> String {
     let (year, month, day) = crate::calendar::civil(day);
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// A name as part of a hive path: what is no letter, digit, `.`, `_` or `-` as `%XX`.
+/// A name in a hive path: characters other than letters, digits, `.`, `_` and `-` as `%XX`.
 fn escaped(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {

@@ -5,30 +5,30 @@ use magscope_core::change::HopCount;
 use magscope_core::node::NodeInfo;
 use std::fmt::Write;
 
-/// Raw IPv4 or IPv6: no link layer was seen, so none is made up.
+/// Raw IPv4 or IPv6: no link layer was captured.
 const LINKTYPE_RAW: u16 = 101;
-/// Longest text of an option.
+/// Maximum length of an option's text.
 const LONGEST: usize = 4_000;
 
-/// A packet as it is written.
+/// A packet to be written.
 pub struct Packet<'p> {
     pub interface: u32,
     /// Since 1970 UTC.
     pub ns: u64,
     pub data: &'p [u8],
-    /// Bytes it had on its way.
+    /// Original length, bytes.
     pub original_len: u32,
     pub outbound: bool,
-    /// Number of its journey.
+    /// Journey number.
     pub id: Option<u64>,
     /// The CPU, as the queue.
     pub queue: u32,
-    /// Records lost since the packet before.
+    /// Records lost since the previous packet.
     pub lost: u64,
     pub comments: &'p [String],
 }
 
-/// The section header: what made it, on what.
+/// The section header: program and host.
 pub fn section(out: &mut Vec<u8>, infos: &[NodeInfo]) {
     block(out, 0x0A0D_0D0A, |body| {
         body.extend(0x1A2B_3C4D_u32.to_le_bytes());
@@ -63,7 +63,8 @@ pub fn interface(out: &mut Vec<u8>, name: &str, hop: Hop) {
     });
 }
 
-/// What the kernel counted at the hop of an interface, since the capture began: packets here may be a part of those that passed.
+/// Kernel counters at an interface's hop since the start of the capture: the file may contain only a part of
+/// the packets.
 pub fn statistics(out: &mut Vec<u8>, interface: u32, ns: u64, count: &HopCount) {
     block(out, 5, |body| {
         body.extend(interface.to_le_bytes());
@@ -132,7 +133,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
 
 fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     let mut value = value.get(..LONGEST).unwrap_or(value);
-    // A cut must not leave half a character.
+    // Truncation must not split a character.
     while std::str::from_utf8(value).is_err_and(|error| error.error_len().is_none())
         && !value.is_empty()
         && value.len() > 64
@@ -145,7 +146,7 @@ fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(body);
 }
 
-/// Every part is a multiple of four long, so the whole so far is, too.
+/// Every part has a length that is a multiple of four, so the total has too.
 fn pad(out: &mut Vec<u8>) {
     out.resize(out.len().next_multiple_of(4), 0);
 }

@@ -1,8 +1,8 @@
-//! What a packet says of its journeys.
+//! Packet comments about journeys.
 
 use magscope_core::Journey;
 
-/// What a packet's comment says of a journey: `journey 42: complete in 118234 ns; dev.queue→dev.xmit 3120 ns, …`
+/// Comment on a journey: `journey 42: complete in 118234 ns; dev.queue→dev.xmit 3120 ns, …`
 pub fn comment(journey: &Journey) -> Box<str> {
     use std::fmt::Write;
     let mut text = format!("journey {}: {}", journey.id, journey.verdict);

@@ -1,12 +1,12 @@
-//! The headers of a packet, from what an event and its flow say of it.
+//! Reconstructs the headers of a packet from its event and flow.
 //!
-//! What was not captured is 0, but for two fields in which 0 has a meaning of its own. A TCP window of 0 stops the sender,
-//! and a UDP checksum of 0 is not allowed over IPv6: both have all bits set instead ([`UNKNOWN`]).
+//! Unknown fields are 0, except two fields in which 0 has a special meaning. A TCP window of 0 stops the
+//! sender, and a UDP checksum of 0 is invalid over IPv6: both have all bits set instead ([`UNKNOWN`]).
 
 use magscope_core::{Direction, Event, EventFlags, Flow, Proto};
 use std::net::{IpAddr, SocketAddr};
 
-/// A field that was not captured and may not be 0.
+/// An unknown field that must not be 0.
 const UNKNOWN: [u8; 2] = [0xff; 2];
 /// Bytes of the header of ICMP and of an IPv6 fragment.
 const ICMP_HEADER: u32 = 8;
@@ -14,13 +14,13 @@ const FRAGMENT_HEADER: u32 = 8;
 /// The number of the fragment header (RFC 8200, 4.5).
 const IPV6_FRAGMENT: u8 = 44;
 
-/// Headers, and how many bytes the packet had with its payload (of TCP without options, which were not seen).
+/// Headers, and the original packet length with payload (for TCP without options, which are unknown).
 pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
     let sent = event.hop.direction() == Direction::Tx;
     let (from, to) = if sent { (flow.local, flow.remote) } else { (flow.remote, flow.local) };
     let fragment = event.flags.contains(EventFlags::FRAGMENT);
     let transport = if fragment { Vec::new() } else { transport(event, flow.proto, from, to) };
-    // A first fragment says in `seq` what it carries itself; its `len` is that of the whole datagram.
+    // A first fragment has its own length in `seq`; its `len` is that of the whole datagram.
     let more = event.flags.contains(EventFlags::MORE);
     let unseen = if !fragment && matches!(flow.proto, Proto::ICMP | Proto::ICMPV6) { ICMP_HEADER } else { 0 };
     let carried = if more && !fragment {
@@ -58,7 +58,7 @@ pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
                 let offset = if fragment { event.seq as u16 & 0xfff8 } else { 0 };
                 ip.extend([flow.proto.0, 0]);
                 ip.extend((offset | u16::from(more)).to_be_bytes());
-                // Of the identification the low half was captured.
+                // Only the low half of the identification was captured.
                 ip.extend(u32::from(event.ip_id).to_be_bytes());
             }
             ip
@@ -66,7 +66,7 @@ pub fn of(event: &Event, flow: &Flow) -> (Vec<u8>, u32) {
     };
     let original_len = carried.saturating_add(packet.len() as u32);
     packet.extend(transport);
-    // A packet is never shorter than what is written of it.
+    // A packet is never shorter than its written part.
     let original_len = original_len.max(packet.len() as u32);
     (packet, original_len)
 }
@@ -77,7 +77,8 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
         Proto::TCP => {
             out.extend(from.port().to_be_bytes());
             out.extend(to.port().to_be_bytes());
-            // A SYN takes a number before the first byte, and an event says where its bytes begin.
+            // A SYN uses a sequence number before the first byte, and an event has the number of its first
+            // byte.
             let syn = u32::from(event.tcp_flags & 2 != 0);
             out.extend(event.seq.wrapping_sub(syn).to_be_bytes());
             out.extend(event.detail.to_be_bytes());
@@ -92,7 +93,7 @@ fn transport(event: &Event, proto: Proto, from: SocketAddr, to: SocketAddr) -> V
             out.extend(u16::try_from(event.len.saturating_add(8)).unwrap_or(0).to_be_bytes());
             out.extend(if from.is_ipv6() { UNKNOWN } else { [0; 2] });
         }
-        // Of the others the type is not known.
+        // Other protocols: the type is unknown.
         _ => {}
     }
     out

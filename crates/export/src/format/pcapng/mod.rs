@@ -1,8 +1,8 @@
-//! pcapng (draft-ietf-opsawg-pcapng): packets as they passed hops, one interface a hop, for Wireshark and tshark.
+//! pcapng (draft-ietf-opsawg-pcapng) for Wireshark and tshark: packets at hops, one interface per hop.
 //!
-//! A packet is written with the number of its journey (`epb_packetid`) and with a comment: how the journey ended and how long it took.
-//! That is known only when the journey has ended, so packets wait for it, at most so many; one that is written before has no number.
-//! Written by hand because no crate writes `epb_packetid`.
+//! A packet has the number of its journey (`epb_packetid`) and a comment with verdict and latency. These are
+//! final only at the end of the journey, so a bounded number of packets wait; packets that are written earlier
+//! have no number. The writer is hand-written because no crate supports `epb_packetid`.
 
 mod block;
 mod comment;
@@ -24,16 +24,17 @@ use magscope_core::{Event, Flow, Hop, HopSet, Journey};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 
-/// Packets that wait for their journeys, at most: about 100 bytes each.
+/// Maximum number of packets that wait for their journeys: about 100 bytes each.
 const WAITING: usize = 512 << 10;
-/// Payload that waits with them, bytes at most.
+/// Maximum size of their payload, bytes.
 const WAITING_PAYLOAD: usize = 64 << 20;
-/// Journeys named in the comment of a packet that carries several.
+/// Maximum number of journeys in the comment of a packet.
 const NAMED: usize = 4;
-/// How far apart an event and the same event as its journey tells it can be where a clock was mapped, nanoseconds.
+/// Maximum difference between an event's time and the same time in its journey after clock mapping,
+/// nanoseconds.
 const MAPPED_NS: u64 = 5_000;
 
-/// The hops that see the packets of the wire.
+/// The hops that see packets on the wire.
 pub const WIRE: [Hop; 2] = [Hop::DevXmit, Hop::DevRecv];
 /// The hops that see packets.
 const PACKET_HOPS: [Hop; 10] = [
@@ -49,19 +50,19 @@ const PACKET_HOPS: [Hop; 10] = [
     Hop::UdpRecv,
 ];
 
-/// A packet that waits.
+/// A waiting packet.
 struct Waiting {
     node: u16,
     event: Event,
     flow: Flow,
-    /// The first bytes of its payload, where they were recorded.
+    /// Payload head, if recorded.
     payload: Vec<u8>,
     journeys: Vec<(u64, Box<str>)>,
-    /// Further journeys in the same packet.
+    /// Number of further journeys in the packet.
     more: u32,
 }
 
-/// Where a packet passed: node, hop, CPU and time.
+/// Key of a packet: node, hop, CPU and time.
 type Place = (u16, Hop, u16, u64);
 
 /// Writes pcapng.
@@ -74,7 +75,7 @@ pub struct Pcapng {
     new_flows: Vec<Flow>,
     interfaces: BTreeMap<(u16, u32, Hop), u32>,
     waiting: VecDeque<Waiting>,
-    /// Numbers of waiting packets, counted from the first one ever.
+    /// Sequence numbers of waiting packets.
     places: BTreeMap<Place, u64>,
     gone: u64,
     payload_bytes: usize,
@@ -83,13 +84,13 @@ pub struct Pcapng {
     unnumbered: u64,
     without_flow: u64,
     lost: BTreeMap<u16, u64>,
-    /// What the kernel counted at each hop, last of all.
+    /// The kernel's counters of each hop, written last.
     counts: BTreeMap<(u16, Hop), HopCount>,
     probed: u64,
 }
 
 impl Pcapng {
-    /// Into this file; packets of these hops, as far as hops see packets.
+    /// Packets of these hops, as far as hops see packets.
     pub fn new(
         file: Box<dyn Output>,
         infos: &[NodeInfo],
@@ -172,7 +173,7 @@ impl Pcapng {
         }
     }
 
-    /// The waiting packet that passed there.
+    /// The waiting packet with this key.
     fn place(&self, at: Place) -> Option<u64> {
         if let Some(number) = self.places.get(&at) {
             return Some(*number);
@@ -187,7 +188,7 @@ impl Pcapng {
         near.min_by_key(|((.., known), _)| known.abs_diff(ns)).map(|(_, number)| *number)
     }
 
-    /// Writes the oldest until so many wait.
+    /// Writes the oldest packets until `keep` wait.
     fn drain(&mut self, keep: usize) -> Result<(), ExportError> {
         while self.waiting.len() > keep || self.payload_bytes > WAITING_PAYLOAD {
             let Some(packet) = self.waiting.pop_front() else { break };
@@ -203,7 +204,7 @@ impl Pcapng {
     }
 
     fn packet(&mut self, waiting: &Waiting) -> Result<(), ExportError> {
-        // With a condition on journeys only their packets are asked for.
+        // With a journey filter, only packets of matching journeys are written.
         if self.chosen.filter.is_some() && waiting.journeys.is_empty() {
             return Ok(());
         }

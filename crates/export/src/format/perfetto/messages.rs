@@ -1,4 +1,4 @@
-//! The few messages of `protos/perfetto/trace/` that are needed, declared by hand with the numbers they have there.
+//! The required messages of `protos/perfetto/trace/`, declared by hand with their field numbers.
 
 use prost::Message;
 

@@ -1,7 +1,7 @@
 //! Perfetto's protobuf: opens in ui.perfetto.dev and `trace_processor`.
 //!
-//! A track a node, below it one a hop in stack order, below that one a process; a hit is an instant, joined to the others of its journey by
-//! a flow; samples of TCP connections are counters.
+//! Tracks form a tree: node, hop in stack order, process. A hit is an instant, connected to others of its
+//! journey by a flow; TCP samples are counters.
 
 mod messages;
 
@@ -19,10 +19,10 @@ use prost::Message;
 use std::collections::BTreeSet;
 use std::io::Write;
 
-/// Kinds of tracks of a node that belong to no hop.
+/// Track kinds of a node without a hop.
 const PROBES: u64 = 1 << 32;
 const LEFT_OUT: u64 = 2 << 32;
-/// Tracks remembered as told of; beyond that they are told of again, which viewers take for the same.
+/// Maximum number of described tracks; beyond it descriptions repeat, which viewers accept.
 const MOST_TRACKS: usize = 1 << 18;
 
 /// Writes Perfetto's protobuf.
@@ -42,7 +42,7 @@ impl Perfetto {
 
     fn put(&mut self, packet: TracePacket) -> Result<(), ExportError> {
         self.packets += 1;
-        // A trace is its packets one behind the other, so it can be written as it comes.
+        // A trace is the concatenation of its packets, so it can be streamed.
         Trace { packet: vec![packet] }
             .encode(&mut self.buffer)
             .map_err(|error| ExportError::Format(error.to_string()))?;
@@ -57,7 +57,7 @@ impl Perfetto {
         Ok(())
     }
 
-    /// Tells of a track the first time that it is used.
+    /// Describes a track at its first use.
     fn track(&mut self, uuid: u64, descriptor: impl FnOnce() -> TrackDescriptor) -> Result<u64, ExportError> {
         if !self.tracks.contains(&uuid) {
             if self.tracks.len() >= MOST_TRACKS {
@@ -88,7 +88,7 @@ impl Perfetto {
         })
     }
 
-    /// A track of a node that belongs to no hop.
+    /// A track of a node without a hop.
     fn below(&mut self, mark: &Mark, of: u64, name: &str) -> Result<u64, ExportError> {
         let parent = self.node(mark)?;
         self.track(below(mark, of), || TrackDescriptor {
@@ -98,7 +98,7 @@ impl Perfetto {
         })
     }
 
-    /// A value of a node that belongs to no hop.
+    /// A counter of a node without a hop.
     fn counter_below(
         &mut self,
         mark: &Mark,
@@ -110,7 +110,7 @@ impl Perfetto {
         self.counter(mark.ns, (below(mark, of), parent), name, value)
     }
 
-    /// A value, on the track of this number below another one.
+    /// A counter on the track of this number below another.
     fn counter(
         &mut self,
         ns: i64,
@@ -175,7 +175,7 @@ impl Perfetto {
         let timestamp = u64::try_from(ns).unwrap_or(0);
         if !self.clock {
             self.clock = true;
-            // Viewers count in BOOTTIME; what stands there is UTC, and this says so.
+            // Viewers use BOOTTIME; the times are UTC, and this snapshot equates both.
             let clock = |id| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
             let clock_snapshot = Some(ClockSnapshot { clocks: vec![clock(BOOTTIME), clock(REALTIME)] });
             self.put(TracePacket {
@@ -193,7 +193,7 @@ impl Perfetto {
     }
 }
 
-/// A track's number: node, hop and process; all different, and none 0.
+/// A track's unique, non-zero number from node, hop and process.
 fn uuid(node: u16, hop: u8, process: u32) -> u64 {
     1 << 63 | u64::from(node) << 40 | u64::from(hop) << 32 | u64::from(process)
 }
@@ -264,7 +264,7 @@ impl MarkWriter for Perfetto {
                 let parent = self.hop(mark, Hop::TcpState as u8, Hop::TcpState.name())?;
                 let of = tracks::ends(sample.socket, *ends);
                 for (at, (what, value)) in tracks::loads(sample).into_iter().enumerate() {
-                    // Apart from the others by a bit of its own; sockets count up from 1.
+                    // A separate bit avoids collisions; sockets count from 1.
                     let uuid = 1 << 62
                         | u64::from(mark.node) << 48
                         | (sample.socket << 3 & 0xffff_ffff_fff8)
@@ -290,7 +290,7 @@ impl MarkWriter for Perfetto {
     }
 }
 
-/// The number of a track of a node that belongs to no hop.
+/// The number of a node's track without a hop.
 fn below(mark: &Mark, of: u64) -> u64 {
     1 << 61 | u64::from(mark.node) << 40 | of
 }

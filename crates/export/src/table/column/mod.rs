@@ -1,4 +1,4 @@
-//! Columns that are filled row by row and handed over as arrays: only types that every engine reads.
+//! Column builders that produce arrays of widely supported types.
 
 mod name;
 
@@ -12,23 +12,23 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use std::sync::Arc;
 
-/// The zone of all instants, as an offset: a name would need a table of zones.
+/// Time zone of all instants, as an offset: a name would need a zone database.
 const UTC: &str = "+00:00";
 
-/// A column that is being filled.
+/// A column builder.
 pub trait Column: Default {
-    /// Its name, type and whether it has nulls.
+    /// Name, type and nullability.
     fn field(name: &str) -> Field;
-    /// What was pushed since the last time; leaves it empty.
+    /// Returns the pushed values and resets the builder.
     fn finish(&mut self) -> ArrayRef;
 }
 
-/// Which rows are known. Most columns have no missing ones, and cost a count then.
+/// Validity of rows. A column without nulls costs only a counter.
 #[derive(Debug, Default)]
 struct Known {
-    /// Rows before the first missing one.
+    /// Rows before the first null.
     all: usize,
-    /// From the first missing one on.
+    /// Rows from the first null on.
     rest: Vec<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Known {
         }
     }
 
-    /// What was pushed since the last time, if anything of it is missing.
+    /// Validity since the last call; `None` without nulls.
     fn finish(&mut self) -> Option<NullBuffer> {
         let (all, rest) = (std::mem::take(&mut self.all), taken(&mut self.rest));
         (!rest.is_empty()).then(|| {
@@ -70,15 +70,15 @@ impl Known {
 #[derive(Debug, Default)]
 pub struct Int(Vec<i64>);
 
-/// 64-bit numbers that may be missing.
+/// 64-bit numbers, nullable.
 #[derive(Debug, Default)]
 pub struct MaybeInt(Vec<i64>, Known);
 
-/// A number that names something: text in JSON, whose readers round 64 bits.
+/// An identifier: text in JSON, whose readers round 64-bit numbers.
 #[derive(Debug, Default)]
 pub struct Id(Vec<i64>);
 
-/// The same that may be missing.
+/// An identifier, nullable.
 #[derive(Debug, Default)]
 pub struct MaybeId(MaybeInt);
 
@@ -86,23 +86,23 @@ pub struct MaybeId(MaybeInt);
 #[derive(Debug, Default)]
 pub struct Small(Vec<i32>);
 
-/// Small numbers that may be missing.
+/// Small numbers, nullable.
 #[derive(Debug, Default)]
 pub struct MaybeSmall(Vec<i32>, Known);
 
-/// Microseconds since 1970 UTC, missing where the recording does not know UTC.
+/// Microseconds since 1970 UTC, null if the recording has no UTC.
 #[derive(Debug, Default)]
 pub struct Instant(MaybeInt);
 
-/// Numbers with a fraction that may be missing.
+/// Fractional numbers, nullable.
 #[derive(Debug, Default)]
 pub struct Real(Vec<f64>, Known);
 
-/// Text of which each row has its own.
+/// Text that differs in each row.
 #[derive(Debug, Default)]
 pub struct Text(Vec<String>);
 
-/// Yes or no.
+/// Booleans.
 #[derive(Debug, Default)]
 pub struct Flag(BooleanBuilder);
 
@@ -112,7 +112,7 @@ impl Int {
         self.0.push(signed(value));
     }
 
-    /// Adds a row with a sign.
+    /// Adds a signed value.
     pub fn push_signed(&mut self, value: i64) {
         self.0.push(value);
     }
@@ -130,7 +130,7 @@ impl MaybeInt {
         self.push_signed(value.map(signed));
     }
 
-    /// Adds a row with a sign.
+    /// Adds a signed value.
     #[inline]
     pub fn push_signed(&mut self, value: Option<i64>) {
         self.0.push(value.unwrap_or_default());
@@ -152,7 +152,7 @@ impl MaybeId {
         self.0.push_signed(value.map(id));
     }
 
-    /// Adds rows, missing where they are 0.
+    /// Adds rows; 0 becomes null.
     pub fn extend(&mut self, values: impl Iterator<Item = u64> + Clone) {
         self.0.0.extend(values.clone().map(id));
         self.0.1.extend(values.map(|value| value != 0));
@@ -172,7 +172,7 @@ impl Small {
 }
 
 impl MaybeSmall {
-    /// Adds rows, missing where they are 0.
+    /// Adds rows; 0 becomes null.
     pub fn extend(&mut self, values: impl Iterator<Item = u32> + Clone) {
         self.0.extend(values.clone().map(|value| i32::try_from(value).unwrap_or(i32::MAX)));
         self.1.extend(values.map(|value| value != 0));
@@ -187,13 +187,13 @@ impl MaybeSmall {
 }
 
 impl Instant {
-    /// Adds a row: nanoseconds, cut to microseconds.
+    /// Adds a row: nanoseconds, truncated to microseconds.
     #[inline]
     pub fn push(&mut self, ns: Option<i64>) {
         self.0.push_signed(ns.map(|ns| ns.div_euclid(1_000)));
     }
 
-    /// Adds rows, all of them known or none.
+    /// Adds rows, either all valid or all null.
     pub fn extend(&mut self, ns: impl ExactSizeIterator<Item = i64>, known: bool) {
         self.0.1.repeat(known, ns.len());
         self.0.0.extend(ns.map(|ns| ns.div_euclid(1_000)));
@@ -223,7 +223,7 @@ impl Flag {
     }
 }
 
-/// The low 63 bits: engines without unsigned numbers read them as they are.
+/// The low 63 bits, for engines without unsigned numbers.
 pub const fn id(value: u64) -> i64 {
     (value & (i64::MAX as u64)) as i64
 }
@@ -232,7 +232,7 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// What was pushed, with room left for as much again.
+/// The pushed values; reserves the same capacity again.
 fn taken<T>(values: &mut Vec<T>) -> Vec<T> {
     let room = Vec::with_capacity(values.len());
     std::mem::replace(values, room)
@@ -258,7 +258,7 @@ impl Column for MaybeInt {
     }
 }
 
-/// Key of the metadata of a column that names something.
+/// Metadata key of identifier columns.
 pub const ID: &str = "magscope.id";
 
 impl Column for Id {

@@ -1,4 +1,4 @@
-//! Columns of names: numbers of a dictionary.
+//! Dictionary columns of names.
 
 use super::{Column, Known, taken};
 use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray};
@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Text of which there are few different ones. Arrays that follow each other share their dictionary until it has grown.
+/// Text with few distinct values. Consecutive arrays share their dictionary until it has grown.
 #[derive(Debug, Default)]
 pub struct Name {
     keys: Vec<i32>,
@@ -26,25 +26,25 @@ pub struct Address {
     keys: Map<IpAddr, Key>,
 }
 
-/// Values that a dictionary is kept with; one that has grown larger begins anew.
+/// Maximum size of a shared dictionary; a larger one is restarted.
 const KEPT: usize = 1 << 10;
 
-/// What stands for a name in one column until its rows are handed over; `None` where there is none.
+/// Dictionary key of a name, valid until the rows are taken; `None` for null.
 pub type Key = Option<i32>;
 
 impl Name {
-    /// Adds a row; empty text counts as missing.
+    /// Adds a row; empty text becomes null.
     pub fn push(&mut self, value: &str) {
         let key = self.key(value);
         self.push_key(key);
     }
 
-    /// What stands for a name, to be pushed as often as it is needed.
+    /// Returns a name's key for repeated use.
     pub fn key(&mut self, value: &str) -> Key {
         if value.is_empty() {
             return None;
         }
-        // Rows that follow each other are mostly about the same thing.
+        // Consecutive rows mostly repeat the name.
         if self.values.get(self.last).is_none_or(|last| **last != *value) {
             self.last = self.place(value);
         }
@@ -58,7 +58,7 @@ impl Name {
         self.known.push(key.is_some());
     }
 
-    /// Adds so many rows.
+    /// Adds `rows` equal rows.
     pub fn repeat(&mut self, value: &str, rows: usize) {
         let key = self.key(value);
         self.keys.resize(self.keys.len() + rows, key.unwrap_or_default());
@@ -84,7 +84,7 @@ impl Address {
         self.push_key(key);
     }
 
-    /// What stands for an address.
+    /// Returns an address's key.
     pub fn key(&mut self, address: Option<IpAddr>) -> Key {
         let Address { names, keys } = self;
         address.and_then(|ip| *keys.entry(ip).or_insert_with(|| names.key(&ip.to_string())))
@@ -97,7 +97,7 @@ impl Address {
     }
 }
 
-/// Keys that were asked for, by what they were asked for with.
+/// Cache of keys by source value.
 #[derive(Debug, Default)]
 pub struct Keys<K> {
     known: Map<K, Key>,
@@ -105,7 +105,7 @@ pub struct Keys<K> {
 }
 
 impl<K: Copy + Eq + Hash> Keys<K> {
-    /// The key of `of`, made if it is asked for the first time.
+    /// The key of `of`, created at its first use.
     pub fn get(&mut self, of: K, make: impl FnOnce() -> Key) -> Key {
         if let Some((_, key)) = self.last.filter(|(last, _)| *last == of) {
             return key;
@@ -142,7 +142,7 @@ impl Column for Name {
         if self.values.len() > KEPT {
             *self = Name::default();
         }
-        // Every key was given out with its value, so this is never the plain one.
+        // Every key belongs to a value, so the fallback never occurs.
         DictionaryArray::try_new(keys, values.clone())
             .map_or_else(|_| values as ArrayRef, |array| Arc::new(array) as ArrayRef)
     }

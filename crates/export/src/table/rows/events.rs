@@ -7,7 +7,7 @@ use crate::table::definition::columns;
 use crate::timeline::TimeLine;
 use magscope_core::Event;
 
-/// Column by column: there are as many of these as of all other rows together.
+/// Column by column, because events outnumber all other rows.
 pub fn event_rows(rows: &mut columns::Events, line: TimeLine, names: &mut Names, node: u16, events: &[Event]) {
     let each = || events.iter();
     rows.rows += events.len();

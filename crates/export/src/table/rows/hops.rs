@@ -10,14 +10,14 @@ use magscope_core::context::Context;
 use magscope_core::journey::Rung;
 use magscope_core::{Direction, Hop, Journey, Task};
 
-/// Names of hops as the columns know them until their rows are handed over.
+/// Keys of hop names, valid until the rows are taken.
 #[derive(Default)]
 pub struct Common {
     hops: Keys<u8>,
     from_hops: Keys<u8>,
 }
 
-/// What the hops of one end of a journey have in common.
+/// Common data of the hops at one end of a journey.
 struct End<'j> {
     task: Option<&'j Task>,
     host: Key,
@@ -51,7 +51,7 @@ impl<'j> End<'j> {
     }
 }
 
-/// Why the kernel dropped a copy, at the last of its rungs; else empty.
+/// The kernel's drop reason of a copy, at its last hop; otherwise empty.
 fn dropped_behind(journey: &Journey, rung: &Rung, context: &dyn Context) -> String {
     let copy = journey.copies.iter().find(|copy| rung.copy != 0 && copy.number == rung.copy);
     let copy = copy.filter(|copy| copy.rungs.last() == Some(rung.hop));

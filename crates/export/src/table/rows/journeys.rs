@@ -11,11 +11,11 @@ use magscope_core::hash::Map;
 use magscope_core::journey::Across;
 use magscope_core::{FlowId, Hop, Journey, Proto, Task, Verdict};
 
-/// Ends that are remembered between two batches, and as many threads.
+/// Maximum number of cached ends, and of threads.
 const MOST: usize = 1 << 14;
 
-/// What journeys have in common, as the columns know it until their rows are handed over: there are few ends and threads and many
-/// journeys, and looking up their names is most of what a row costs.
+/// Cached keys, valid until the rows are taken. Many journeys share few ends and threads, and name look-ups
+/// dominate the cost of a row.
 #[derive(Default)]
 pub struct Common {
     ends: Map<(u16, FlowId, u16, FlowId), Ends>,
@@ -23,7 +23,7 @@ pub struct Common {
     readers: Map<(u16, u32), Thread>,
     protos: Keys<Proto>,
     across: Keys<u8>,
-    /// By where the name stands: it is one of a few that do not move.
+    /// By address of the name, which is static.
     verdicts: Keys<usize>,
     hops: Keys<u8>,
 }
@@ -52,7 +52,7 @@ impl Ends {
                 .unwrap_or_default()
         };
         let (tx_names, rx_names) = (place(journey.tx_node, tx), place(journey.rx_node, rx));
-        // A flow may be announced later than its first journey ends.
+        // A flow may be announced after its first journey ends.
         let known = |id: FlowId, flow: Option<&magscope_core::Flow>| id.is_none() || flow.is_some();
         let lasting = known(journey.tx_flow, tx) && known(journey.rx_flow, rx);
         let ends = Ends {
@@ -69,7 +69,7 @@ impl Ends {
     }
 }
 
-/// A thread, as it was called last.
+/// A thread with its last name.
 struct Thread {
     comm: Box<str>,
     cgroup: u64,

@@ -1,4 +1,4 @@
-//! From batches and journeys to rows of the flat tables, in constant memory.
+//! Converts batches and journeys to rows of the flat tables, in constant memory.
 
 mod events;
 mod hops;
@@ -18,34 +18,34 @@ use magscope_core::node::NodeInfo;
 use magscope_core::together::Piece;
 use magscope_core::{Filter, Flow, FlowId, Journey};
 
-/// Rows after which a table is handed over.
+/// Rows per batch.
 const BATCH_ROWS: usize = 16 << 10;
 
-/// What is asked for.
+/// Selection for an export.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
-    /// Which tables; empty: all.
+    /// The tables; empty for all.
     pub tables: Vec<Table>,
-    /// Only these journeys and their hops. The other tables know no journeys and are not concerned.
+    /// Restriction to matching journeys and their hops. Other tables are unaffected.
     pub filter: Option<Filter>,
 }
 
 impl Chosen {
-    /// Whether a table is asked for.
+    /// True if a table is selected.
     pub fn has(&self, table: Table) -> bool {
         self.tables.is_empty() || self.tables.contains(&table)
     }
 
-    /// Whether a journey is asked for.
+    /// True if a journey is selected.
     pub fn wants(&self, journey: &Journey, context: &dyn Context) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.matches(journey, context))
     }
 }
 
-/// Where finished rows go: the table, the node they belong to, and the rows.
+/// Consumer of finished rows: table, node, rows.
 pub type Out<'o> = dyn FnMut(Table, u16, RecordBatch) -> Result<(), ExportError> + 'o;
 
-/// What rows of a table have in common, so that it is looked up once a batch.
+/// Cached keys of a table, looked up once per batch.
 #[derive(Default)]
 struct Common {
     hops: hops::Common,
@@ -70,8 +70,8 @@ struct Node {
     cells: columns::Cells,
 }
 
-/// Makes rows of batches and journeys. Rows of a table come in the order of the recording: events of a node by time but for late ones,
-/// journeys in the order they ended.
+/// Converts batches and journeys to rows, in recording order. A node's events are in time order except late
+/// ones, journeys in order of their ends.
 pub struct Rows {
     chosen: Chosen,
     line: TimeLine,
@@ -81,7 +81,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of these nodes.
+    /// Rows of these nodes.
     pub fn new(infos: &[NodeInfo], line: TimeLine, chosen: Chosen) -> Self {
         Rows {
             chosen,
@@ -92,7 +92,7 @@ impl Rows {
         }
     }
 
-    /// Adds a piece; what is full goes to `out`.
+    /// Adds a piece; full batches go to `out`.
     pub fn piece(&mut self, piece: &Piece<'_>, out: &mut Out<'_>) -> Result<(), ExportError> {
         match piece {
             Piece::Batch(node, batch) => {
@@ -109,7 +109,7 @@ impl Rows {
         }
     }
 
-    /// Hands over what is left.
+    /// Emits the rest.
     pub fn finish(&mut self, out: &mut Out<'_>) -> Result<(), ExportError> {
         self.flush_batches(1, out)?;
         self.flush_journeys(1, out)
@@ -132,7 +132,7 @@ impl Rows {
     fn flush_journeys(&mut self, at_least: usize, out: &mut Out<'_>) -> Result<(), ExportError> {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             if node.hops.rows >= at_least {
-                // Keys are those of the columns that end here.
+                // Keys are invalid after the columns are taken.
                 node.common.hops = hops::Common::default();
                 out(Table::Hops, at as u16, node.hops.finish()?)?;
             }
@@ -198,7 +198,7 @@ impl Rows {
             hops::hop_rows(nodes, *line, names, journey, context, key);
         }
         if chosen.has(Table::Journeys) {
-            // A journey stands with its sender, or where it was seen.
+            // A journey belongs to its sender's node, or to the only one that saw it.
             let node = if journey.tx_flow.is_none() { journey.rx_node } else { journey.tx_node };
             if let Some(tables) = nodes.get_mut(usize::from(node)) {
                 let Node { journeys, common, .. } = tables;
@@ -216,7 +216,7 @@ fn some_u32(n: u32) -> Option<u32> {
     Some(n).filter(|n| *n != 0)
 }
 
-/// `tcp` without a new string for the usual ones.
+/// The protocol name, without allocation for common ones.
 pub(in crate::table) fn proto(proto: magscope_core::Proto) -> std::borrow::Cow<'static, str> {
     use magscope_core::Proto;
     match proto {

@@ -1,4 +1,4 @@
-//! Rows of what is told beside events: flows, states, losses, clocks, custom probes, payload and counters.
+//! Rows of the tables other than events: flows, states, losses, clocks, custom probes, payload and counters.
 
 use super::{proto, some_id, some_u32};
 use crate::names::Names;

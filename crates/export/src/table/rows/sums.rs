@@ -1,4 +1,5 @@
-//! Rows of what the kernel added up itself: a row a sum, and a row a cell of those of times, so that percentiles are a running sum.
+//! Rows of the kernel's sums: one row per sum, and one per bucket of times, so that percentiles are a running
+//! sum.
 
 use super::{proto, some_id};
 use crate::names::Names;
@@ -57,7 +58,7 @@ pub fn sum_row(rows: &mut columns::Sums, line: TimeLine, names: &mut Names, node
     rows.bytes.push((from.is_none() && sum.of != Sum::Begun).then_some(sum.sum));
 }
 
-/// Adds a row a cell. What is no cell of any time has no bounds; it is told all the same.
+/// Adds one row per bucket. An invalid bucket has no bounds but is kept.
 pub fn cell_rows(rows: &mut columns::Cells, line: TimeLine, host: &str, sum: &Synthesis) {
     let Sum::Since(from) = sum.of else { return };
     rows.rows += sum.cells.len();
