@@ -1,5 +1,5 @@
-//! The screen with the real binary on a pseudo-terminal: how soon the first picture of ten million events is there, what a
-//! frame takes on the line, and what the program costs while nothing changes.
+//! The screen of the real binary on a pseudo-terminal: time to the first picture of ten million events, bytes
+//! per frame, and cost when idle.
 //!
 //! `cargo bench --workspace --bench screen`.
 #![allow(missing_docs)]
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const EVENTS: u64 = 10_000_000;
-/// How a frame begins (synchronised update).
+/// First bytes of a frame (synchronised update).
 const FRAME: &[u8] = b"\x1b[?2026h";
 
 fn main() {
@@ -43,7 +43,7 @@ fn record(session: &Path) {
     println!("{} events in the recording", summary.events);
 }
 
-/// What came from the terminal, and when first.
+/// Terminal output with times.
 #[derive(Default)]
 struct Line {
     bytes: Vec<u8>,
@@ -70,7 +70,7 @@ fn look(session: &Path, columns: u16, rows: u16) {
         while let Ok(count @ 1..) = reader.read(&mut some) {
             let mut line = seen.lock().expect("no panic");
             line.bytes.extend_from_slice(&some[..count]);
-            // A dot of a lifeline or a shade of the density: the picture, not only what stands around it.
+            // A lifeline dot or a density shade: the picture, as opposed to its frame.
             if line.picture.is_none() && has_picture(&line.bytes) {
                 line.picture = Some(Instant::now());
             }
@@ -79,7 +79,7 @@ fn look(session: &Path, columns: u16, rows: u16) {
     thread::sleep(Duration::from_secs(5));
     report(&line, began, &format!("{columns} × {rows}, playing"));
     writer.write_all(b" ").expect("it listens");
-    // Until the survey of the recording has come to its end.
+    // Until the survey of the recording has ended.
     let mut last = 0;
     while std::mem::replace(&mut last, frames(&line)) != frames(&line) || !is_idle(child.as_ref()) {
         thread::sleep(Duration::from_secs(2));
@@ -119,7 +119,8 @@ fn ticks(child: &dyn Child) -> u64 {
     [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// Whether it sleeps whenever it is looked at, for two seconds. That it gets little of a busy host's CPU does not count.
+/// True if the process sleeps at every check for two seconds. A process that waits for a busy host's CPU is not
+/// idle.
 fn is_idle(child: &dyn Child) -> bool {
     let pid = child.process_id().expect("it runs");
     let sleeps = |_: i32| {

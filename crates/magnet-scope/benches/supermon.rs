@@ -1,7 +1,8 @@
-//! Samples a second of nodes on loopback: Figure 9 of *Scale up your monitoring with Supermon* (2002), on one machine. Each node is a mon of
-//! its own (`--no-capture`), and the client asks for everything, again and again, as the article's did. `cargo bench --bench supermon`
+//! Samples per second of nodes on loopback: Figure 9 of *Scale up your monitoring with Supermon* (2002), on one
+//! machine. Each node is a mon (`--no-capture`), and the client requests all fields continuously, as in the
+//! article. `cargo bench --bench supermon`
 //!
-//! One machine stands for all nodes here, so that what is measured is what all of them cost together.
+//! One machine runs all nodes, so the result is their total cost.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -9,12 +10,12 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long each is asked.
+/// Measurement time of each.
 const ASKED: Duration = Duration::from_secs(5);
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A mon or a supermon, ended when it goes.
+/// A mon or a supermon, ended on drop.
 struct Answers {
     child: Child,
     at: String,
@@ -58,7 +59,7 @@ impl Drop for Answers {
     }
 }
 
-/// Asks until so many nodes are there, and then as often as it can: samples a second, and bytes of one.
+/// Waits for `nodes` nodes, then requests samples continuously: samples per second, and bytes of one.
 fn rate(at: &str, nodes: usize) -> Result<(f64, usize)> {
     let mut stream = BufReader::new(TcpStream::connect(at)?);
     stream.get_ref().set_nodelay(true)?;

@@ -1,7 +1,8 @@
-//! A minute of real events, at least a million a second, from the kernel's hooks to the disk: is one lost?
+//! Loss test: one minute of real events, at least a million a second, from the kernel's hooks to the disk.
 //!
-//! One thread sends datagrams to itself on one CPU, paced to the rate asked for, with every hop attached; the drain and
-//! the recorder have what is left of the machine. Ends with the account: hits in the kernel = recorded + lost.
+//! One thread sends datagrams to itself on one CPU at the requested rate, with every hop attached. The drain
+//! and the recorder use the rest of the machine. The final balance must hold: hits in the kernel = recorded +
+//! lost.
 //!
 //! `cargo bench -p magnet-scope --bench sustained [-- SECONDS [EVENTS_PER_S]]`, as root.
 #![allow(missing_docs)]
@@ -25,7 +26,7 @@ fn traffic(socket: &UdpSocket, per_second: f64, stop: &AtomicBool) -> u64 {
     rustix::thread::sched_setaffinity(None, &cpus).expect("pin");
     let (start, mut sent, mut buffer) = (Instant::now(), 0u64, [0u8; 64]);
     while !stop.load(Ordering::Relaxed) {
-        // in bursts of a millisecond, as fast as the stack goes within one
+        // bursts of one millisecond, each at full speed
         while (sent as f64) < start.elapsed().as_secs_f64() * per_second {
             socket.send(&buffer).expect("send");
             socket.recv(&mut buffer).expect("recv");

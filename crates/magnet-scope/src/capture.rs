@@ -1,4 +1,4 @@
-//! Starting a capture: check privileges, attach, give the privileges away.
+//! Start of a capture: privilege check, attachment, drop of privileges.
 
 use crate::cli::{CaptureArgs, StampClock};
 use crate::control::server::Bound;
@@ -18,12 +18,12 @@ use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, cost, defau
 use magscope_probe::{Setting, Watermark};
 use std::time::Duration;
 
-/// Enough for a steady median, and done before anyone wonders where the picture is.
+/// Enough for a steady median, and fast enough for the start.
 const MEASURING_ROUNDS: usize = 5;
-/// Attaching at functions takes longer than all else; a rougher figure does where that is slow.
+/// Attachment at functions dominates the time; a coarser figure suffices on slow machines.
 const MEASURING_AT_MOST: Duration = Duration::from_millis(500);
 
-/// Fails early, before anything is made or attached, where capabilities are missing. `what` is the subcommand.
+/// Fails early if capabilities are missing, before anything is created or attached. `what` is the subcommand.
 pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
     let mut needed = vec![privileges::CAPTURE];
     if enters_namespaces {
@@ -32,29 +32,29 @@ pub fn check_privileges(what: &str, enters_namespaces: bool) -> Result<()> {
     privileges::require(what, &needed)
 }
 
-/// What nobody has to ask for.
+/// Defaults of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
-    /// These hops.
+    /// Default hops.
     pub hops: HopSet,
-    /// This part of the machine at most, and whose time is counted beside the probes'.
+    /// Default overhead budget, as share of the machine.
     pub budget: Option<f64>,
-    /// See [`Reader`].
+    /// Processor time that counts in addition to the probes; see [`Reader`].
     pub reader: Reader,
 }
 
 impl Usual {
-    /// These hops, and no budget.
+    /// These hops without a budget.
     pub const fn of(hops: HopSet) -> Self {
         Usual { hops, budget: None, reader: Reader::Process }
     }
 }
 
-/// A capture, and what keeps it to its budget, where it has one.
+/// A capture, and its governor if it has a budget.
 pub struct Started {
     /// The capture.
     pub capture: Capture,
-    /// What is to be asked now and then.
+    /// To be called periodically.
     pub governor: Option<Governor>,
 }
 
@@ -69,14 +69,14 @@ pub fn start(args: &CaptureArgs, namespaces: Namespaces) -> Result<Started> {
     start_with(args, namespaces, Usual::of(default_hops()))
 }
 
-/// Attaches the probes, where these are what nobody has to ask for.
+/// Attaches the probes with these defaults.
 pub fn start_with(args: &CaptureArgs, namespaces: Namespaces, usual: Usual) -> Result<Started> {
     let governor = governor(args, usual, namespaces.every)?;
     let capture = attach(args, namespaces, usual.hops)?;
     Ok(Started { capture, governor })
 }
 
-/// What keeps a capture to its budget: it weighs what a hit costs before anything is attached.
+/// The governor of a capture. It measures the cost of a hit before the attachment.
 fn governor(args: &CaptureArgs, usual: Usual, every_netns: bool) -> Result<Option<Governor>> {
     let budget = match args.max_overhead {
         Some(Budget::Off) => None,
@@ -99,7 +99,7 @@ fn governor(args: &CaptureArgs, usual: Usual, every_netns: bool) -> Result<Optio
     }
 }
 
-/// What the thread that weighs does with its privileges.
+/// Drops the privileges of the measuring thread.
 fn give_up() -> std::io::Result<()> {
     #[cfg(feature = "gui")]
     privileges::become_the_caller().map_err(std::io::Error::other)?;
@@ -163,13 +163,13 @@ fn attach(args: &CaptureArgs, namespaces: Namespaces, default: HopSet) -> Result
     Ok(capture)
 }
 
-/// What is kept of the payload, hop by hop.
+/// Payload bytes per hop.
 fn snap(setting: &Setting) -> Vec<(Hop, u32)> {
     let Setting::Snap(hops, bytes) = setting else { return Vec::new() };
     hops.iter().map(|hop| (hop, *bytes)).collect()
 }
 
-/// The filter that was asked for, with the container's.
+/// The requested filter combined with the container's.
 pub fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
     let container = args.container.as_ref().map(|name| {
         let field = if name.contains('/') { Field::Cgroup } else { Field::Container };
@@ -181,8 +181,8 @@ pub fn filter(args: &CaptureArgs) -> Option<CaptureFilter> {
     }
 }
 
-/// Measures what one hit of these hops costs here, nanoseconds: a fraction of a second, in a namespace made for it.
-/// Nothing where that cannot be made or the figure drowns in noise: the screen then says that it was not measured.
+/// Measures the cost of one hit of these hops, nanoseconds, in a new namespace, for a fraction of a second.
+/// `None` if that fails or noise hides the figure; the screen then shows no figure.
 pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
     let facts = HostFacts::read().ok()?;
     let what = cost::Measurement {
@@ -195,7 +195,7 @@ pub fn measure_hit_ns(args: &CaptureArgs) -> Option<f64> {
     (cost.hit_ns > 0.0).then_some(cost.hit_ns)
 }
 
-/// Makes the socket by which the capture can be changed while it runs. A capture without one is still a capture.
+/// Creates the control socket. The capture also works without one.
 pub fn bind() -> Option<Bound> {
     match Bound::new() {
         Ok(bound) => Some(bound),
@@ -208,7 +208,7 @@ pub fn bind() -> Option<Bound> {
     }
 }
 
-/// Gives every capability away. From here on nothing can be attached, and nothing needs to be.
+/// Drops every capability. Later attachments are impossible and unnecessary.
 pub fn drop_privileges() -> Result<()> {
     privileges::drop_all()?;
     let holding = privileges::threads_with_capabilities();
@@ -218,7 +218,7 @@ pub fn drop_privileges() -> Result<()> {
     Ok(())
 }
 
-/// Of the hops asked for, those that nothing serves.
+/// The requested hops that nothing serves.
 fn missing(coverage: &Coverage, asked: HopSet) -> Vec<&'static str> {
     let asked = coverage.hops.iter().filter(|row| asked.contains(row.hop));
     asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop.name()).collect()

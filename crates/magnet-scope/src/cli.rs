@@ -100,7 +100,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Hands over to the subcommand's file.
+    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Demo(args) => demo::run(&args),
@@ -206,7 +206,7 @@ fn filter(text: &str) -> Result<CaptureFilter, String> {
     CaptureFilter::parse(text).map_err(|error| error.to_string())
 }
 
-/// A custom probe in words.
+/// Parses a custom probe.
 pub fn probe(text: &str) -> Result<CustomProbe, String> {
     text.parse().map_err(|error: magscope_core::custom::BadProbe| error.to_string())
 }

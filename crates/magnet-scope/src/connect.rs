@@ -1,4 +1,4 @@
-//! Agents on other hosts as sources: `--connect HOST,…` and what belongs to it.
+//! Agents on other hosts as sources: `--connect HOST,…` and related options.
 
 use crate::cli::CaptureArgs;
 use crate::failure::{Hint, Usage};
@@ -43,27 +43,27 @@ pub fn address(text: &str) -> Result<Address, String> {
     text.parse().map_err(|error: FleetError| error.to_string())
 }
 
-/// The agents, connected.
+/// The connected agents.
 pub struct Connected {
-    /// Those that are there, in the order they were named.
+    /// Available hosts in the order of the request.
     pub hosts: Vec<Host>,
-    /// Where others come in.
+    /// Discovery of further hosts.
     pub lobby: Lobby,
 }
 
-/// For how long agents are read where no screen says so: so long, or until a signal.
+/// End of reading agents without a screen: a duration or a signal.
 pub struct Until<'s> {
     end: Option<Instant>,
     stop: &'s Stop,
 }
 
 impl<'s> Until<'s> {
-    /// From now on.
+    /// Starts now.
     pub fn new(duration: Option<Duration>, stop: &'s Stop) -> Self {
         Until { end: duration.and_then(|duration| Instant::now().checked_add(duration)), stop }
     }
 
-    /// Ends them where it is time, and says what happened to their connections.
+    /// Ends the sources if due, and prints messages about connections.
     pub fn look(&self, ticker: &Ticker) {
         if self.stop.is_raised() || self.end.is_some_and(|end| Instant::now() >= end) {
             ticker.stop();
@@ -75,12 +75,12 @@ impl<'s> Until<'s> {
 }
 
 impl ConnectArgs {
-    /// Whether any agent is meant.
+    /// True if agents are requested.
     pub fn is_asked(&self) -> bool {
         !self.connect.is_empty() || self.via.is_asked()
     }
 
-    /// Connects with all of them that are there. Nothing of it needs a privilege, so all are given away before.
+    /// Connects to all available agents. No privilege is needed, so all are dropped before.
     pub fn open(&self, capture: &CaptureArgs) -> Result<Connected> {
         capture::drop_privileges()?;
         let terms = self.terms(capture)?;
@@ -102,7 +102,7 @@ impl ConnectArgs {
         Ok(Connected { hosts, lobby })
     }
 
-    /// Who asks; nothing where no agent wants to know.
+    /// Credentials; `None` if no agent requires them.
     pub fn credentials(&self) -> Result<Option<Credentials>> {
         if !self.connect.iter().any(|address| matches!(address, Address::Host { .. })) {
             return Ok(None);
@@ -110,7 +110,7 @@ impl ConnectArgs {
         credentials(self.tls.as_deref(), self.identity.as_deref()).map(Some)
     }
 
-    /// What was said of the capture, as far as an agent does it for one of its clients.
+    /// The capture options that an agent supports per client.
     fn terms(&self, args: &CaptureArgs) -> Result<Terms> {
         let own = |what: &str| {
             let why = "what is captured is the agent's business; change it there with `magnet-scope ctl`";
@@ -136,13 +136,13 @@ impl ConnectArgs {
                 terms.snap = Some(*bytes);
             }
         }
-        // Refused here rather than by every agent in turn.
+        // Refused here rather than by every agent.
         terms.filter().map_err(Usage)?;
         Ok(terms)
     }
 }
 
-/// The certificate that is meant in the folder that is meant.
+/// The selected certificate in the selected folder.
 pub fn credentials(folder: Option<&Path>, identity: Option<&str>) -> Result<Credentials> {
     let folder = match (folder, config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))) {
         (Some(folder), _) => folder.to_owned(),

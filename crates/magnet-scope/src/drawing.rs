@@ -1,4 +1,4 @@
-//! Drawings for files: SVG, and the same as pixels.
+//! Drawings as files: SVG, and PNG from it.
 
 use crate::failure::Usage;
 use crate::{files, output};
@@ -7,10 +7,10 @@ use resvg::{tiny_skia, usvg};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Pixels of a PNG to one of the drawing, so that it stays sharp on dense screens.
+/// PNG pixels per drawing unit, for dense screens.
 const SCALE: f32 = 2.0;
 
-/// What a drawing is written as.
+/// Format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Svg,
@@ -18,7 +18,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the end of the file's name.
+    /// Format by file name extension.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase).as_deref() {
             Some("svg") => Ok(Self::Svg),
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// Makes a drawing as SVG and writes it to a file as the end of its name says.
+/// Makes a drawing as SVG and writes it in the format of the file name.
 pub fn write(path: &Path, draw: impl FnOnce() -> Result<String>) -> Result<()> {
     let could_not = |e: anyhow::Error| output::could_not_write("the plot", path, &format!("{e:#}"));
     let format = Format::of(path)?;
@@ -43,7 +43,7 @@ pub fn write(path: &Path, draw: impl FnOnce() -> Result<String>) -> Result<()> {
     files::write(path, bytes).map_err(could_not)
 }
 
-/// An SVG as pixels. It brings its own letters, so that it looks alike on every host.
+/// Renders an SVG with embedded fonts, so that the result is equal on every host.
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());

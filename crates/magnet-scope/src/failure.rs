@@ -1,13 +1,13 @@
-//! Errors as a person reads them: what failed, on what, the likely cause, the next step.
+//! Errors for users: failure, object, likely cause, next step.
 
 use magscope_core::foreign::clean_lines;
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// What to say next to an error: why it most likely happened and what to do.
+/// Explanation of an error: the likely cause and the remedy.
 ///
-/// Put on an [`anyhow::Error`] with `.context(Hint::new(…))`; the chain below it says what happened in detail.
+/// Attach it to an [`anyhow::Error`] with `.context(Hint::new(…))`; the chain below it has the details.
 #[derive(Debug)]
 pub struct Hint {
     what: String,
@@ -16,7 +16,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// What failed and on what, the likely cause, the next step. Cause and step may be empty.
+    /// Failure with its object, the likely cause, the next step. Cause and step may be empty.
     pub fn new(what: impl Into<String>, likely: impl Into<String>, next: impl Into<String>) -> Self {
         Hint { what: what.into(), likely: likely.into(), next: next.into() }
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Hint {
 
 impl std::error::Error for Hint {}
 
-/// An error in parts: what failed, the causes a line each, what to do next.
+/// The parts of an error: failure, causes one per line, next step.
 pub fn parts(error: &anyhow::Error) -> (String, String, String) {
     let mut why: Vec<String> = Vec::new();
     let mut said = error.to_string();
@@ -50,24 +50,24 @@ pub fn parts(error: &anyhow::Error) -> (String, String, String) {
     (error.to_string(), why.join("\n"), hint.map(|hint| hint.next.clone()).unwrap_or_default())
 }
 
-/// The command line was understood by clap and still makes no sense. Exit code 2.
+/// A valid command line in clap's view with contradictory options. Exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// The user ended it before it was done. Exit code 130, as of a program that a Ctrl-C ended.
+/// The user cancelled the operation. Exit code 130, as after Ctrl-C.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Cancelled(pub String);
 
-/// All has been said, and the exit code is part of the answer.
+/// The output is complete, and the exit code is part of the answer.
 #[derive(Debug, thiserror::Error)]
 #[error("exit code {0}")]
 pub struct Exit(pub u8);
 
-/// Says on stderr what went wrong, and with which code to leave.
+/// Prints an error on stderr and returns the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    // `magnet-scope report | head` is no failure: whoever reads has seen enough.
+    // `magnet-scope report | head` is no failure: the reader has enough.
     if error
         .chain()
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
@@ -78,7 +78,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(*code);
     }
     let mut stderr = io::stderr().lock();
-    // Nothing is left to be done if stderr is gone too.
+    // Nothing can be done if stderr is closed too.
     let _ = stderr.write_all(clean_lines(&render(error)).as_bytes());
     match () {
         () if error.downcast_ref::<Usage>().is_some() => ExitCode::from(2),
@@ -108,7 +108,7 @@ fn render(error: &anyhow::Error) -> String {
     text
 }
 
-/// A labelled line; further lines stand below the first.
+/// A labelled line; further lines are indented.
 fn entry(label: &str, text: &str) -> String {
     format!("  {label} {}\n", text.replace('\n', "\n                "))
 }

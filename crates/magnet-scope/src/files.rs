@@ -1,7 +1,7 @@
-//! Files and directories that this program writes: their owner alone may read them, unless `--mode` says otherwise.
+//! Permissions of written files: private to their owner, unless `--mode` is given.
 //!
-//! Recordings and what is made of them hold addresses and payload. The process has a file creation mask, which no writer in any
-//! crate can forget. What is written over an existing name passes [`create`] or [`refuse_link`].
+//! Recordings and derived files contain addresses and payload. The process has a umask, which covers all
+//! writers in all crates. Writes over an existing name pass [`create`] or [`refuse_link`].
 
 use crate::failure::Hint;
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub const OWNER_ONLY: u32 = 0o600;
 
 static MODE: AtomicU32 = AtomicU32::new(OWNER_ONLY);
 
-/// Sets the rights of all files that are made from here on. Whoever may read a file may enter its directory.
+/// Sets the mode of all new files. Readers of files can also enter directories.
 pub fn set_mode(mode: u32) {
     MODE.store(mode, Relaxed);
     rustix::process::umask(Mode::from_raw_mode(!(mode | ((mode >> 2) & 0o111)) & 0o777));
@@ -30,7 +30,7 @@ pub fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "rights of files are three octal digits: 600 for the owner alone, 640 for its group too, 644 for everybody".to_owned())
 }
 
-/// An error if a name is a symbolic link: what it points at was chosen by somebody else, perhaps.
+/// An error for a symbolic link, whose target may be chosen by another user.
 pub fn refuse_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());
@@ -42,7 +42,7 @@ pub fn refuse_link(path: &Path) -> Result<()> {
     ))
 }
 
-/// Makes a file or empties the one that is there, never through a symbolic link.
+/// Creates or truncates a file, never through a symbolic link.
 pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW);

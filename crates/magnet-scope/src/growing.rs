@@ -1,8 +1,8 @@
-//! A recording that still runs, as a source that waits for more.
+//! A running recording as a source that waits for more.
 //!
-//! The recorder writes whole batches, so each look reads the session anew from where the last one ended; a look costs what came since.
-//! What was handed out is known by the running numbers of each CPU's records, so an event that came late is neither lost nor told
-//! twice.
+//! The recorder writes whole batches, so each poll reads the session from the end of the last one; its cost is
+//! that of the new data. Record numbers per CPU identify delivered records. A late event is therefore neither
+//! lost nor repeated.
 
 use crate::sessions;
 use crate::signals::Stop;
@@ -17,14 +17,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Interval between two polls.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looks at a session with events and without a clock sample, before it is taken for one that has none.
+/// Polls of a session with events and without a clock sample before it counts as one without clocks.
 const LOOKS_FOR_CLOCK: u32 = 30;
-/// How far back a look begins: events can come that much later than others.
+/// Overlap of polls, nanoseconds: maximum delay of late events.
 const BACK_NS: u64 = 1_000_000_000;
 
-/// A session that grows.
+/// A growing session.
 pub struct Growing {
     dir: PathBuf,
     info: NodeInfo,
@@ -32,23 +32,23 @@ pub struct Growing {
     given_up: GivenUp,
     replay: Option<Replay>,
     looked: Option<Instant>,
-    /// The recorder closed it before the look that is being read.
+    /// True if the recorder closed it before the current poll.
     closed: bool,
     seen: Seen,
 }
 
-/// Whether who reads has given up.
+/// True if the reader has given up.
 #[derive(Clone, Debug, Default)]
 pub struct GivenUp(Rc<Cell<bool>>);
 
 impl GivenUp {
-    /// Says whether.
+    /// Sets the flag.
     pub fn set(&self, given_up: bool) {
         self.0.set(given_up);
     }
 }
 
-/// What was handed out.
+/// State of delivered records.
 #[derive(Default)]
 struct Seen {
     events: Records,
@@ -60,7 +60,7 @@ struct Seen {
     clock_ns: Option<u64>,
     change_ns: Option<u64>,
     sum_ns: Option<u64>,
-    /// Of each hop.
+    /// By hop.
     counts_ns: BTreeMap<Hop, Option<u64>>,
 }
 
@@ -69,9 +69,9 @@ struct Seen {
 struct Records(BTreeMap<u16, u32>);
 
 impl Records {
-    /// Whether a record is newer than the last one of its CPU, which it then is.
+    /// True if a record is newer than the last one of its CPU; stores it.
     fn is_new(&mut self, cpu: u16, record: u32) -> bool {
-        // Numbers wrap, so the shorter way round tells which is newer.
+        // Numbers wrap, so the shorter distance decides.
         let new = self.0.get(&cpu).is_none_or(|last| record.wrapping_sub(*last) as i32 > 0);
         if new {
             self.0.insert(cpu, record);
@@ -81,7 +81,7 @@ impl Records {
 }
 
 impl Growing {
-    /// From its beginning, until it is closed or `stop` is raised.
+    /// From the start until the session is closed or `stop` is set.
     pub fn new(dir: PathBuf, stop: Stop) -> Result<Self> {
         let info = Session::open(&dir)?.info().clone();
         let given_up = GivenUp::default();
@@ -97,12 +97,12 @@ impl Growing {
         })
     }
 
-    /// With what its reader gives up.
+    /// The flag for giving up.
     pub fn given_up(&self) -> GivenUp {
         self.given_up.clone()
     }
 
-    /// UTC less the session's clock; waits for the first clock sample, which may be written a moment after the first events.
+    /// UTC minus the session's clock; waits for the first clock sample, which may follow the first events.
     pub fn to_utc_ns(&self) -> Result<Option<i64>> {
         let mut with_events = 0;
         loop {
@@ -161,7 +161,7 @@ impl Source for Growing {
 }
 
 impl Seen {
-    /// Leaves in a batch what was not handed out yet.
+    /// Removes delivered records from a batch.
     fn only_new(&mut self, batch: &mut Batch) {
         let Seen { events, hits, heads, latest_ns, tcp_ns, loss_ns, clock_ns, change_ns, sum_ns, counts_ns } =
             self;
@@ -185,7 +185,7 @@ impl Seen {
         batch.losses.retain(|loss| newer(loss_ns, loss.to_ns));
         batch.clock.retain(|sample| newer(clock_ns, sample.monotonic_ns));
         batch.changes.retain(|change| newer(change_ns, change.to_ns));
-        // all of an interval have its end
+        // all rows of an interval have its end
         let sums_until = *sum_ns;
         batch.synthesis.retain(|sum| sums_until.is_none_or(|last| sum.to_ns > last));
         *sum_ns = batch.synthesis.iter().map(|sum| sum.to_ns).max().max(sums_until);

@@ -1,9 +1,9 @@
-//! What every health line has: how much comes in a second, and what that takes of a CPU.
+//! Common part of all health lines: record rate and processor time.
 
 use crate::screen::cpu_time;
 use std::time::{Duration, Instant};
 
-/// When the next line is due, and what it is reckoned from.
+/// Schedule of the lines, and the last counters.
 pub struct Pulse {
     every: Duration,
     said: Instant,
@@ -11,26 +11,26 @@ pub struct Pulse {
     cpu: Duration,
 }
 
-/// Since the line before.
+/// Rates since the previous line.
 pub struct Beat {
     /// Records a second.
     pub rate: f64,
-    /// Per cent of a CPU, all threads together.
+    /// Per cent of a CPU, all threads.
     pub busy: f64,
 }
 
 impl Pulse {
-    /// Begins now.
+    /// Starts now.
     pub fn new(every: Duration) -> Self {
         Pulse { every, said: Instant::now(), records: 0, cpu: cpu_time() }
     }
 
-    /// Whether it is time.
+    /// True if a line is due.
     pub fn is_due(&self) -> bool {
         self.said.elapsed() >= self.every
     }
 
-    /// What came since, where so many records have come in all.
+    /// Rates since the last call, from the total number of records.
     pub fn beat(&mut self, records: u64) -> Beat {
         let (secs, cpu) = (self.said.elapsed().as_secs_f64().max(1e-9), cpu_time());
         let rate = records.saturating_sub(self.records) as f64 / secs;

@@ -1,4 +1,4 @@
-//! What is to be said of several recordings together: whose clock stands how, what joined, and what did not and why.
+//! Summary of several recordings: clock relations, joined connections, and failures with reasons.
 
 use magscope_core::align::Alignment;
 use magscope_core::clock::pair::Recorded;
@@ -10,26 +10,26 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Connections listed, those with the most journeys first.
+/// Maximum number of connections listed, those with the most journeys first.
 const MOST_PAIRINGS: usize = 20;
 
 /// Several recordings together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Joint {
-    /// In the order they were given; the first one's clock is everybody's.
+    /// In the given order; the first one's clock is the common one.
     recordings: Vec<Recording>,
-    /// All are of one boot of one host.
+    /// True if all are of one boot of one host.
     one_clock: bool,
     /// Each pair of clocks.
     clocks: Vec<Clocks>,
-    /// Which of them contradict each other.
+    /// Message about contradictory clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     contradiction: Option<String>,
-    /// What the join did.
+    /// Counters of the join.
     join: JoinCounters,
     /// Connections with the most journeys.
     connections: Vec<Pairing>,
-    /// Connections that are not listed.
+    /// Number of unlisted connections.
     other_connections: u64,
 }
 
@@ -39,35 +39,35 @@ struct Recording {
     host: String,
 }
 
-/// How the second's clock stands to the first's.
+/// Relation of the second's clock to the first's.
 #[derive(Clone, Debug, Serialize)]
 struct Clocks {
-    /// Numbers of the recordings, counted from 0.
+    /// Indexes of the recordings, from 0.
     nodes: (u16, u16),
-    /// The instant that the rest is about, on the first's unslewed clock, nanoseconds.
+    /// Time of the other values, on the first's unslewed clock, nanoseconds.
     at_ns: u64,
-    /// What the bound rests on.
+    /// Basis of the bound.
     state: String,
-    /// The second's unslewed clock less the first's, nanoseconds.
+    /// The second's unslewed clock minus the first's, nanoseconds.
     offset_ns: Option<i64>,
-    /// How far from the truth that can be.
+    /// Its error.
     half_width_ns: Option<u64>,
-    /// The bound there: the difference is at least this.
+    /// Lower bound of the difference.
     lower_ns: Option<i64>,
-    /// The difference is at most this.
+    /// Upper bound of the difference.
     upper_ns: Option<i64>,
-    /// How fast that changes, and how far from the truth that can be.
+    /// Drift of the difference, and its error.
     drift_ppm: Option<f64>,
     drift_half_width_ppm: Option<f64>,
     min_round_trip_ns: Option<u64>,
     packets_used: u64,
     packets_rejected: u64,
-    /// What vouches for UTC on the two contradicts their packets, and was dropped.
+    /// True if a UTC source contradicts the packets and was dropped.
     external_refuted: bool,
 }
 
 impl Clocks {
-    /// `None` where nothing is known.
+    /// `None` without information.
     fn of(alignment: &Alignment, nodes: (u16, u16)) -> Option<Self> {
         let (a, b) = nodes;
         let at_ns = alignment.amid_ns(a, b).or_else(|| Some(alignment.clock(a)?.samples().last()?.raw_ns))?;
@@ -115,12 +115,12 @@ impl Joint {
         }
     }
 
-    /// Whether there is anything to say: one recording without translated addresses speaks for itself.
+    /// True if the summary has content: a single recording without translated addresses has none.
     pub fn is_worth_saying(&self) -> bool {
         self.recordings.len() > 1 || self.connections.iter().any(|c| c.translated.is_some())
     }
 
-    /// As text, a line each.
+    /// The summary as text, one item per line.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing into a String cannot fail.
@@ -207,12 +207,12 @@ fn connection_line(text: &mut String, c: &Pairing) {
     text.push('\n');
 }
 
-/// So many of something, in words.
+/// A count with its noun.
 pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
-/// `+3600.000000012 s`: all digits, because it is the small ones that matter.
+/// `+3600.000000012 s`: all digits, because the small ones matter.
 fn signed(ns: i64) -> String {
     let (sign, ns) = (if ns < 0 { '−' } else { '+' }, ns.unsigned_abs());
     format!("{sign}{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)

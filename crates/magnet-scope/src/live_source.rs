@@ -1,4 +1,4 @@
-//! A live capture with its ends: a time, a signal, and the demo's hosts.
+//! A live capture with its end conditions: a duration, a signal, and the demo's hosts.
 
 use crate::capture::Started;
 use crate::control::server::{Bound, Questions};
@@ -14,11 +14,11 @@ use magscope_probe::{Capture, ProbeError};
 use magscope_scope::Budget;
 use std::time::{Duration, Instant};
 
-/// A capture that detaches after a time or at a signal, and then gives what is still in the rings.
+/// A capture that detaches after a duration or at a signal, then delivers the rest of the rings.
 pub struct Live {
     capture: Capture,
     governor: Option<Governor>,
-    /// The demo's hosts, which have to live as long as they are captured.
+    /// The demo's hosts, which must outlive the capture.
     hosts: Option<Hosts>,
     end: Option<Instant>,
     stop: Stop,
@@ -28,36 +28,36 @@ pub struct Live {
 }
 
 impl Live {
-    /// Ends a capture after `duration`, if there is one, or when `stop` is raised.
+    /// Ends a capture after `duration`, if given, or when `stop` is set.
     pub fn new(started: impl Into<Started>, duration: Option<Duration>, stop: Stop) -> Self {
-        // A duration beyond what the clock can hold is no end at all.
+        // A duration beyond the clock's range means no end.
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
         let Started { capture, governor } = started.into();
         Live { capture, governor, hosts: None, end, stop, stopped: false, hit_ns: None, questions: None }
     }
 
-    /// The same, answering at its socket. To be called after privileges were given away.
+    /// Adds the control socket. Called after privileges are dropped.
     pub fn with_control(mut self, bound: Option<Bound>) -> Self {
         self.questions = bound.and_then(|bound| bound.listen().ok());
         self
     }
 
-    /// The same, with what a hit was measured to cost.
+    /// Adds the measured cost of a hit.
     pub fn with_cost(mut self, hit_ns: Option<f64>) -> Self {
         self.hit_ns = hit_ns;
         self
     }
 
-    /// Hits of a hop until now that are left out because something they take could not be known.
+    /// Hits of a hop rejected so far because a filter field was unknown.
     ///
     /// # Errors
-    /// What the kernel said where it does not give its counters.
+    /// The kernel's error if its counters are unavailable.
     pub fn undecided(&self, hop: Hop) -> Result<u64, ProbeError> {
         let counters = self.capture.counters()?;
         Ok(counters.hops.iter().filter(|count| count.hop == hop).map(|count| count.undecided).sum())
     }
 
-    /// The same, with hosts that are watched: should one of them end early, the capture fails.
+    /// Adds hosts: if one of them ends early, the capture fails.
     pub fn with_hosts(mut self, hosts: Hosts) -> Self {
         self.hosts = Some(hosts);
         self
@@ -90,7 +90,7 @@ impl Source for Live {
 
 impl Feed for Live {
     fn hits(&self) -> Option<u64> {
-        // those that became records and those that the kernel added up
+        // records, and hits in the kernel's sums
         self.capture.counters().ok().map(|counters| counters.cpus.iter().map(|cpu| cpu.kept).sum())
     }
 

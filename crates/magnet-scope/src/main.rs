@@ -1,7 +1,7 @@
 //! magnet-scope: a software oscilloscope for the Linux network stack.
 //!
-//! One file a subcommand in `commands/`; what they share (privileges, capture, the demo's hosts, values people type)
-//! stands beside it.
+//! `commands/` has one file per subcommand; shared parts (privileges, capture, the demo's hosts, argument
+//! values) are next to it.
 
 mod agent;
 mod capture;

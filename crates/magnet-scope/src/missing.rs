@@ -1,9 +1,9 @@
-//! What rows made of recordings cannot show: what was lost or left out.
+//! Data missing in rows from recordings: losses, filters and samplers.
 
 use crate::joint::counted;
 use magscope_session::Session;
 
-/// In words, a sentence a kind; nothing where recordings have all that happened.
+/// One sentence per kind; empty for complete recordings.
 pub fn of(sessions: &[Session]) -> Vec<String> {
     let (mut filtered, mut sampled, mut lost) = (0_u64, 0_u64, 0_u64);
     for session in sessions {

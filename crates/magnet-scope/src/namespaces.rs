@@ -1,4 +1,4 @@
-//! Network namespaces as people name them: a name of `ip netns`, a process, a path, `all`, `host`.
+//! Network namespaces as users name them: a name of `ip netns`, a process, a path, `all`, `host`.
 
 use crate::failure::{Hint, Usage};
 use anyhow::{Context, Result};
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 
 const NAMED: &str = "/run/netns";
 
-/// Whose traffic to capture.
+/// The namespaces to capture.
 #[derive(Clone, Debug)]
 pub struct Namespaces {
     /// Each once.
     pub targets: Vec<NetnsTarget>,
-    /// Also those that come into being later.
+    /// True for all, including later ones.
     pub every: bool,
 }
 
 impl Namespaces {
-    /// Whether one of them is not the namespace this process is in, so that it has to be entered.
+    /// True if one of them is not the current namespace and must be entered.
     pub fn are_elsewhere(&self) -> bool {
         let here = NetnsTarget::current().map(|here| here.inode).ok();
         self.targets.iter().any(|target| Some(target.inode) != here)
     }
 }
 
-/// Finds what was named; the current namespace if nothing was.
+/// Resolves the names; the default is the current namespace.
 pub fn find(wanted: &[String]) -> Result<Namespaces> {
     let mut targets = Vec::new();
     if wanted.is_empty() {

@@ -1,4 +1,4 @@
-//! Data goes to stdout, everything said about it to stderr.
+//! Output: data on stdout, messages on stderr.
 
 use crate::failure::Hint;
 use anyhow::{Context as _, Result};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-/// Whether a person looks at stdout, so that a screen makes sense.
+/// True if stdout is a terminal, so that a screen is useful.
 pub fn is_screen() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }
@@ -19,7 +19,7 @@ pub fn text(text: &str) -> Result<()> {
 
 /// Writes a value as indented JSON to stdout.
 pub fn json(value: &impl Serialize) -> Result<()> {
-    // serde_json hides a broken pipe inside its own error, so the text is made first.
+    // serde_json wraps a broken pipe in its own error, so the text is made first.
     to_stdout(serde_json::to_string_pretty(value)?.as_bytes(), true)
 }
 
@@ -37,7 +37,7 @@ fn to_stdout(text: &[u8], line: bool) -> Result<()> {
     })
 }
 
-/// Says something to the person at the terminal.
+/// Prints a message for the user.
 pub fn note(message: &str) {
     // A closed stderr is no reason to stop capturing.
     let _ = writeln!(io::stderr().lock(), "magnet-scope: {}", clean_lines(message));

@@ -1,29 +1,29 @@
-//! Capabilities: which are needed, whether they are there, and giving all of them away.
+//! Capabilities: requirements, checks, and their drop.
 //!
-//! Acquire, attach, drop, and only then parse a packet or draw: the kernel side needs capabilities to attach and none
-//! to be drained. Capabilities belong to threads, so [`drop_all`] runs before any worker is started, and
-//! [`threads_with_capabilities`] holds the result against `/proc`.
+//! The order is: acquire, attach, drop, and only then parse packets or draw. The kernel side needs capabilities
+//! for attachment and none for the drain. Capabilities belong to threads, so [`drop_all`] runs before any
+//! worker starts, and [`threads_with_capabilities`] verifies the result in `/proc`.
 
 use crate::failure::Hint;
 use anyhow::{Context, Result};
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 use std::fs;
 
-/// What a capture needs.
+/// Capabilities of a capture.
 pub const CAPTURE: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::BPF, "CAP_BPF", "to load programs"),
     (CapabilitySet::PERFMON, "CAP_PERFMON", "to let them read kernel memory and attach to tracepoints"),
     (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN", "to attach to netfilter"),
 ];
 
-/// What it takes on top to look into other network namespaces, and to make some.
+/// Additional capabilities for other network namespaces and new ones.
 pub const NAMESPACES: &[(CapabilitySet, &str, &str)] =
     &[(CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN", "to make and enter network namespaces")];
 
-/// Fails with the capabilities that are missing and the ways to get them. `what` is the command, as typed.
+/// Fails with the missing capabilities and remedies. `what` is the command as typed.
 pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<()> {
     let held = thread::capabilities(None).context("cannot read this process's capabilities")?.effective;
-    // CAP_SYS_ADMIN is older than the two that were split from it, and still stands for both.
+    // CAP_SYS_ADMIN is older than the two that were split from it, and includes both.
     let stands_for = CapabilitySet::BPF | CapabilitySet::PERFMON;
     let held = if held.contains(CapabilitySet::SYS_ADMIN) { held | stands_for } else { held };
     let missing: Vec<_> =
@@ -48,7 +48,7 @@ pub fn require(what: &str, needed: &[&[(CapabilitySet, &str, &str)]]) -> Result<
     ))
 }
 
-/// This command again, to be typed after `sudo`.
+/// This command line, for use after `sudo`.
 fn as_typed() -> String {
     let quoted = |argument: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
@@ -62,7 +62,7 @@ fn as_typed() -> String {
     std::iter::once("magnet-scope".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Lets programs started from here (`ip`) keep the capabilities of this one, where they come from `setcap`.
+/// Passes this process's file capabilities on to child programs (`ip`).
 pub fn lend_to_children() -> Result<()> {
     let mut sets = thread::capabilities(None)?;
     let lent = sets.permitted & (CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
@@ -74,8 +74,8 @@ pub fn lend_to_children() -> Result<()> {
     Ok(())
 }
 
-/// Becomes the user who called `sudo` or `pkexec`, where it was one of these: what a window is drawn with then has their rights
-/// and no more, and finds their display. To be called before any other thread begins.
+/// Becomes the user of `sudo` or `pkexec`, if used: window libraries then run with that user's rights and
+/// display. Called before any other thread starts.
 #[cfg(feature = "gui")]
 pub fn become_the_caller() -> Result<()> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
@@ -97,7 +97,7 @@ fn become_user(uid: u32, gid: u32) -> rustix::io::Result<()> {
     thread::set_thread_res_uid(uid, uid, uid)
 }
 
-/// Gives away every capability of this thread and of every thread and program it starts from now on, for good.
+/// Drops every capability of this thread and its future threads and programs, permanently.
 pub fn drop_all() -> Result<()> {
     give_away().context("cannot give up capabilities")
 }
@@ -105,7 +105,7 @@ pub fn drop_all() -> Result<()> {
 fn give_away() -> rustix::io::Result<()> {
     thread::set_no_new_privs(true)?;
     thread::clear_ambient_capability_set()?;
-    // Needs CAP_SETPCAP, which a binary with file capabilities has not got; no_new_privs covers that case.
+    // Needs CAP_SETPCAP, which a binary with file capabilities lacks; no_new_privs covers that case.
     for capability in CapabilitySet::all().iter() {
         let _ = thread::remove_capability_from_bounding_set(capability);
     }
@@ -113,7 +113,7 @@ fn give_away() -> rustix::io::Result<()> {
     thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// The names of this process's threads that still hold a capability.
+/// Names of this process's threads with capabilities.
 pub fn threads_with_capabilities() -> Vec<String> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         return Vec::new();
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn dropping_leaves_nothing_in_this_thread_and_its_children() {
-        // Capabilities belong to the thread, so the test's other threads keep theirs.
+        // Capabilities belong to the thread, so the test's other threads are unaffected.
         let seen = std::thread::spawn(|| {
             drop_all().unwrap();
             let child = std::thread::spawn(|| fs::read_to_string("/proc/thread-self/status").unwrap());

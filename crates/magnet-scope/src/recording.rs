@@ -1,7 +1,7 @@
-//! Recording what a source gives, on its way to the report or the screen.
+//! Records a source on its path to the report or the screen.
 //!
-//! The directory is made while the process still has all its rights and written to after it has given them away, so
-//! that a root that may write anywhere does not leave half a recording behind where it then may not.
+//! The directory is created with all privileges and written after their drop. A directory that is not writable
+//! without privileges is thus detected early.
 
 use crate::failure::Hint;
 use crate::screen::Feed;
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A directory that will be recorded into. Removed again if it was made here and nothing was recorded.
+/// A target directory. Removed if it was created here and nothing was recorded.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Makes it, before privileges are given away.
+    /// Creates it before privileges are dropped.
     pub fn prepare(path: &Path) -> Result<Self> {
         files::refuse_link(path)?;
         let made = !path.exists();
@@ -43,12 +43,12 @@ impl Directory {
         Ok(Directory { path: path.to_owned(), made })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes sure that it can be written to without privileges.
+    /// Checks that it is writable without privileges.
     pub fn check(&self) -> Result<()> {
         accessat(CWD, &self.path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).with_context(|| {
             Hint::new(
@@ -71,13 +71,13 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if self.made {
-            // Only ever removes an empty directory.
+            // Removes only an empty directory.
             let _ = fs::remove_dir(&self.path);
         }
     }
 }
 
-/// A source whose batches are recorded as they pass.
+/// A source whose batches are recorded in passing.
 pub struct Recorded<S> {
     inner: S,
     recorder: Recorder,
@@ -85,14 +85,14 @@ pub struct Recorded<S> {
 }
 
 impl<S: Source> Recorded<S> {
-    /// Records what `inner` gives into `directory`. To be called after privileges were given away.
+    /// Records `inner` into `directory`. Called after privileges are dropped.
     pub fn new(inner: S, directory: Directory, options: RecordOptions) -> Result<Self> {
         let name = directory.path.display().to_string();
         let recorder = directory.record(inner.info(), options)?;
         Ok(Recorded { inner, recorder, name })
     }
 
-    /// Ends the recording and says what it came to.
+    /// Ends the recording and prints its summary.
     pub fn close(self) -> Result<()> {
         let (result, status) = self.recorder.finish();
         if result.is_err() && status.lost > 0 {
@@ -115,8 +115,8 @@ impl<S: Source> Source for Recorded<S> {
 
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.inner.next(batch, timeout)?;
-        // A recorder that cannot write any more (a full disk) ends the source: what is there stays good, and whoever
-        // asked for a recording must not believe it goes on.
+        // A failed recorder (full disk) ends the source: recorded data stays valid, and the user must notice
+        // the end.
         self.recorder.append(batch)?;
         Ok(progress)
     }

@@ -1,4 +1,4 @@
-//! One recording or several, opened together and put on one time line.
+//! One or more recordings on one time line.
 
 use crate::cli::PartArgs;
 use crate::failure::Hint;
@@ -25,19 +25,19 @@ pub struct Recordings {
     dirs: Vec<PathBuf>,
     sessions: Vec<Session>,
     infos: Vec<NodeInfo>,
-    /// What part of each is read, on its own clock.
+    /// The selected part of each, on its own clock.
     parts: Vec<(Option<u64>, Option<u64>)>,
     alignment: Alignment,
     utc: UtcMap,
 }
 
 impl Recordings {
-    /// Opens them, and aligns their clocks if they have several.
+    /// Opens them and aligns their clocks.
     pub fn open(dirs: &[PathBuf], part: PartArgs, limits: Limits) -> Result<Self> {
         Self::open_watched(dirs, part, limits, &|_| true)
     }
 
-    /// The same, while `watch` looks at what is read for the clocks; it ends where that says no.
+    /// As [`Self::open`]; `watch` receives the progress of the alignment and returns false to cancel.
     pub fn open_watched(
         dirs: &[PathBuf],
         part: PartArgs,
@@ -63,7 +63,7 @@ impl Recordings {
                 sample.map_or(0, |s| s.realtime_ns.wrapping_sub(s.event_ns() as i64))
             });
             let rough = Unaligned { to_utc_ns: overlapping(&all.sessions, to_utc_ns.collect()) };
-            // All of them, whatever part is shown: the more packets, the tighter the bound.
+            // All data, independent of the shown part: more packets give a narrower bound.
             let replays = all.sessions.iter().map(|session| session.replay(None, None));
             let mut replays: Vec<Watched<'_>> = replays.map(|replay| Watched { replay, watch }).collect();
             let mut sources: Vec<&mut dyn Source> =
@@ -79,17 +79,17 @@ impl Recordings {
         &self.infos
     }
 
-    /// How their clocks stand to each other.
+    /// Relations of their clocks.
     pub fn alignment(&self) -> &Alignment {
         &self.alignment
     }
 
-    /// The map to UTC of the common time line, which is that of the first recording.
+    /// The map to UTC of the common time line, that of the first recording.
     pub fn utc(&self) -> &UtcMap {
         &self.utc
     }
 
-    /// First and last instant of what is shown, on the common time line.
+    /// First and last shown instant on the common time line.
     pub fn extent(&self) -> (u64, u64) {
         let ends = self.sessions.iter().zip(&self.parts).enumerate().filter_map(|(at, (session, part))| {
             let (from_ns, to_ns) = session.extent_ns()?;
@@ -102,7 +102,7 @@ impl Recordings {
         all.map_or((0, 0), |(from_ns, to_ns)| (from_ns, to_ns.max(from_ns)))
     }
 
-    /// Reads all of them side by side, or what of them lies in a stretch of the common time line.
+    /// A merged reader of all, or of a range of the common time line.
     pub fn walker(&self, limits: Limits, stretch: Option<(u64, u64)>) -> Walker<'_> {
         let sources = self.sessions.iter().zip(&self.parts).enumerate().map(|(at, (session, part))| {
             let own = stretch.map(|(from, to)| (self.own_ns(at as u16, from), self.own_ns(at as u16, to)));
@@ -113,9 +113,9 @@ impl Recordings {
         Walker::new(sources.collect(), &self.alignment, limits, Duration::ZERO)
     }
 
-    /// An instant of the common time line on a recording's own clock.
+    /// Converts an instant of the common time line to a recording's own clock.
     fn own_ns(&self, node: u16, at_ns: u64) -> u64 {
-        // The two clocks drift apart by parts in a million: each look is right to a millionth of the one before.
+        // The clocks drift apart by parts per million: each iteration reduces the error by that factor.
         let look = |own: u64, _| {
             let off = (at_ns as i64).wrapping_sub(self.alignment.rough_ns(node, own));
             own.saturating_add_signed(off)
@@ -123,7 +123,7 @@ impl Recordings {
         (0..3).fold(at_ns, look)
     }
 
-    /// How every two clocks stand to each other, for the screen.
+    /// Relations of every pair of clocks, for the screen.
     pub fn clock_pairs(&self) -> Vec<ClockPair> {
         const INSTANTS: u64 = 128;
         let host =
@@ -149,7 +149,7 @@ impl Recordings {
         self.alignment.couples().filter_map(pair).collect()
     }
 
-    /// Reads all of them, side by side.
+    /// Reads all of them, merged.
     pub fn walk(&self, limits: Limits, visit: impl FnMut(Piece<'_>)) -> Result<Walked> {
         let parts = self.sessions.iter().zip(&self.parts);
         let mut replays: Vec<Replay> = parts.map(|(session, (from, to))| session.replay(*from, *to)).collect();
@@ -157,7 +157,7 @@ impl Recordings {
             .map_err(anyhow::Error::from_boxed)
     }
 
-    /// Reads all of them, side by side, while `watch` looks at what is read; it ends where that says no.
+    /// Reads all of them, merged; `watch` receives the progress and returns false to cancel.
     pub fn walk_watched(
         &self,
         limits: Limits,
@@ -173,7 +173,7 @@ impl Recordings {
             .map_err(anyhow::Error::from_boxed)
     }
 
-    /// An error if any of them is damaged. Reads all of every recording. That a recorder was killed is no damage.
+    /// An error if any recording is damaged. Reads all data. The end of a killed recorder is no damage.
     pub fn require_whole(&self) -> Result<()> {
         for (session, dir) in self.sessions.iter().zip(&self.dirs) {
             let damage = session.verify().into_iter().filter(|damage| !damage.unfinished);
@@ -190,7 +190,7 @@ impl Recordings {
         Ok(())
     }
 
-    /// What is damaged in them, in words.
+    /// Descriptions of damage.
     pub fn damage(&self) -> Vec<String> {
         self.sessions.iter().flat_map(|session| session.damage().iter().map(ToString::to_string)).collect()
     }
@@ -200,7 +200,7 @@ impl Recordings {
         self.sessions.iter().map(|session| session.summary().events).sum()
     }
 
-    /// Events in what of them is shown, nearly: as if they came evenly.
+    /// Approximate number of events in the shown part, assuming a uniform rate.
     pub fn events_shown(&self) -> f64 {
         let each = self.sessions.iter().zip(&self.parts).map(|(session, part)| {
             let summary = session.summary();
@@ -212,13 +212,13 @@ impl Recordings {
         each.sum()
     }
 
-    /// UTC less the common time line, nanoseconds, by the first clock sample.
+    /// UTC minus the common time line, nanoseconds, from the first clock sample.
     pub fn to_utc_ns(&self) -> Option<i64> {
         let sample = self.utc.samples().first()?;
         Some(sample.realtime_ns.wrapping_sub(sample.monotonic_ns as i64))
     }
 
-    /// What is to be known of where rows come from: sessions, lost records, damage.
+    /// Metadata of exports: sessions, lost records, damage.
     pub fn about(&self) -> Vec<(String, String)> {
         let mut about = Vec::new();
         for (at, session) in self.sessions.iter().enumerate() {
@@ -237,19 +237,19 @@ impl Recordings {
         about
     }
 
-    /// What rows made of them cannot show, in words.
+    /// Descriptions of missing data.
     pub fn missing(&self) -> Vec<String> {
         missing::of(&self.sessions)
     }
 
-    /// What is to be said of them together.
+    /// The summary of all recordings.
     pub fn joint(&self, walked: &Walked) -> Joint {
         Joint::new(&self.dirs, &self.infos, &self.alignment, walked)
     }
 }
 
-/// Recordings of packets that crossed overlap. Where two do not by their hosts' wall clocks, one of those is wrong by more than a recording is
-/// long: it is then taken to have begun with the first.
+/// Recordings of exchanged packets overlap in time. If two do not overlap by their wall clocks, one clock is
+/// wrong by more than a recording's length; its recording is then assumed to start with the first.
 fn overlapping(sessions: &[Session], mut to_utc_ns: Vec<i64>) -> Vec<i64> {
     let spans: Vec<_> = sessions.iter().map(Session::extent_ns).collect();
     let Some(((first_from, first_to), first)) =
@@ -271,7 +271,7 @@ fn borrowed(replays: &mut [Replay]) -> Vec<&mut dyn Source> {
     replays.iter_mut().map(|replay| replay as &mut dyn Source).collect()
 }
 
-/// A replay that somebody looks at, and that ends where they say so.
+/// A replay with progress and cancellation.
 struct Watched<'w> {
     replay: Replay,
     watch: &'w dyn Fn(&Batch) -> bool,

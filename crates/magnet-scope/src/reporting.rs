@@ -1,4 +1,4 @@
-//! From a source to a report.
+//! Makes a report of a source.
 
 use crate::connect::Until;
 use crate::joint::{Joint, counted};
@@ -19,24 +19,24 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use std::time::Duration;
 
-/// The longest a source may wait: what a signal waits at most before it is seen.
+/// Maximum wait of a source, the maximum delay of a signal.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Columns below which no table fits.
+/// Minimum width of a table, columns.
 const NARROWEST: usize = 50;
-/// Columns where stdout is no terminal.
+/// Width without a terminal, columns.
 const WIDTH: usize = 80;
 
-/// A report, and what the correlators could and could not make use of.
+/// A report with the correlators' counters.
 #[derive(Debug, Serialize)]
 pub struct Findings {
     #[serde(flatten)]
     report: Report,
-    /// Of the first recording, or the only one.
+    /// Of the first or only recording.
     correlator: journey::Counters,
     /// Of the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_correlators: Vec<journey::Counters>,
-    /// What is to be said of several recordings together.
+    /// Summary of several recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<Joint>,
 }
@@ -46,7 +46,7 @@ pub fn walk(source: &mut impl Source, limits: Limits, visit: impl FnMut(Piece<'_
     together::walk(&mut [source], &OneClock, limits, PATIENCE, visit).map_err(anyhow::Error::from_boxed)
 }
 
-/// Says so if journeys were given up on, and what would keep them.
+/// Prints the number of evicted journeys and the remedy, if any.
 pub fn note_evicted(walked: &Walked) {
     let evicted: u64 = walked.counters.iter().map(|counters| counters.evicted).sum();
     if evicted > 0 {
@@ -55,7 +55,7 @@ pub fn note_evicted(walked: &Walked) {
     }
 }
 
-/// Says which of the hops that an argument names no recording has: what it asks of them holds for nothing.
+/// Prints the hops of an argument that no recording has: conditions on them never match.
 pub fn note_unserved(argument: &str, asked: HopSet, infos: &[NodeInfo]) {
     let served = infos.iter().fold(0, |all, info| all | info.coverage.served().0);
     let unserved: Vec<_> = HopSet(asked.0 & !served).iter().map(Hop::name).collect();
@@ -73,7 +73,7 @@ pub fn of(source: &mut impl Source, limits: Limits) -> Result<Findings> {
     Ok(Findings::new(report, walked, None))
 }
 
-/// Reads recordings to their end for a report that was told what else it is to say.
+/// Reads recordings to their end for a configured report.
 pub fn of_all(recordings: &Recordings, limits: Limits, mut report: ReportBuilder) -> Result<Findings> {
     let walked = recordings.walk(limits, |piece| add(&mut report, &piece))?;
     note_evicted(&walked);
@@ -81,7 +81,7 @@ pub fn of_all(recordings: &Recordings, limits: Limits, mut report: ReportBuilder
     Ok(Findings::new(report, walked, joint))
 }
 
-/// Reads agents for so long, or until a signal, and reports on what came.
+/// Reads agents for a duration or until a signal, and reports.
 pub fn of_agents(
     mut followed: Followed,
     limits: Limits,
@@ -125,7 +125,7 @@ impl Findings {
     }
 }
 
-/// Prints it: data, so to stdout.
+/// Prints the report on stdout.
 pub fn print(findings: &Findings, json: bool) -> Result<()> {
     if json {
         return output::json(findings);
@@ -135,7 +135,7 @@ pub fn print(findings: &Findings, json: bool) -> Result<()> {
     output::text(&format!("{}{gap}{}", together.unwrap_or_default(), render_text(&findings.report, width())))
 }
 
-/// Columns of the terminal, or of what stands for one.
+/// Width of the terminal, or the default.
 pub fn width() -> usize {
     tcgetwinsize(std::io::stdout()).map_or(WIDTH, |size| usize::from(size.ws_col).max(NARROWEST))
 }

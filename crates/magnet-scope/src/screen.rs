@@ -1,4 +1,4 @@
-//! The screen: feeds a scope from a source and measures what that costs.
+//! The screen: feeds a scope from a source and measures the cost.
 
 mod follower;
 mod host_cpu;
@@ -28,35 +28,35 @@ use magscope_tui::{Exit, Pump, TuiError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A source that can say how it is doing.
+/// A source with status information.
 pub trait Feed: Source {
     /// Hits of all probes so far, where there are probes.
     fn hits(&self) -> Option<u64> {
         None
     }
 
-    /// How full the fullest ring was when it was last read, 0 to 1.
+    /// Fill ratio of the fullest ring at the last read, 0 to 1.
     fn ring_fill_ratio(&self) -> f64 {
         0.0
     }
 
-    /// What one of them was measured to cost in the kernel, nanoseconds.
+    /// Measured kernel cost of a hit, nanoseconds.
     fn hit_ns(&self) -> Option<f64> {
         None
     }
 
-    /// What it may take of the machine, where that is limited.
+    /// The overhead budget, if any.
     fn budget(&self) -> Option<Budget> {
         None
     }
 
-    /// The recording that runs beside it, if one does.
+    /// The parallel recording, if any.
     fn recording(&self) -> Option<Recording> {
         None
     }
 }
 
-/// What the command line says of the trigger, and where what lies around it is saved.
+/// Trigger options and the target directory.
 #[derive(Default)]
 pub struct Triggered<'a> {
     args: Option<&'a TriggerArgs>,
@@ -64,7 +64,7 @@ pub struct Triggered<'a> {
 }
 
 impl<'a> Triggered<'a> {
-    /// Saves into `kept`, where that is made.
+    /// Saves into `kept`, if given.
     pub const fn new(args: &'a TriggerArgs, kept: Option<Directory>) -> Self {
         Triggered { args: Some(args), kept }
     }
@@ -76,18 +76,18 @@ impl<'a> Triggered<'a> {
         }
     }
 
-    /// Where what lies around it is saved, and how much of the past is held for that.
+    /// Target directory, and memory for pre-trigger data, bytes.
     fn directory(self) -> Option<(Directory, u64)> {
         Some((self.kept?, self.args?.trigger_memory))
     }
 
-    /// What saves what lies around it.
+    /// The buffer of trigger data.
     pub fn keeper(self, info: &magscope_core::node::NodeInfo) -> Option<Keeper> {
         Some(Keeper::new(self.kept?, info, self.args?.trigger_memory))
     }
 }
 
-/// Shows what `feed` gives until it is quit.
+/// Shows `feed` until the user quits.
 pub fn show(
     feed: &mut impl Feed,
     state: State,
@@ -105,31 +105,31 @@ pub fn show(
     end_of(ended)
 }
 
-/// How a screen ended, as the binary says it.
+/// Converts the end of a screen to an error.
 fn end_of(ended: Result<Exit, TuiError>) -> Result<()> {
     match ended {
         Ok(_) => Ok(()),
-        // "The source failed" says nothing that the source's own error does not say better.
+        // The source's own error is more specific than "The source failed".
         Err(TuiError::Source(error)) => Err(anyhow::Error::from_boxed(error)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Feeds a scope from a live source, with all that goes with it: what is kept of triggers, a recording beside it, its cost.
+/// Feeds a scope from a live source, with trigger data, a parallel recording and cost measurement.
 pub struct Feeder<'a, F> {
     feed: &'a mut F,
     batch: Batch,
     meter: Meter,
     host_cpu: HostCpu,
-    /// Saves what lies around triggers.
+    /// Buffer of trigger data.
     keeper: Option<Keeper>,
-    /// The recording that a key began.
+    /// The recording started by a key.
     switch: Switch,
     ticked: Instant,
 }
 
 impl<'a, F: Feed> Feeder<'a, F> {
-    /// Nothing came yet.
+    /// A feeder without data so far.
     pub fn new(feed: &'a mut F, keeper: Option<Keeper>) -> Self {
         let (batch, switch) = (Batch::default(), Switch::default());
         Feeder {
@@ -143,12 +143,12 @@ impl<'a, F: Feed> Feeder<'a, F> {
         }
     }
 
-    /// Waits for what comes next. The scope is not needed for it.
+    /// Waits for the next batch, without access to the scope.
     pub fn wait(&mut self, timeout: Duration) -> Result<Progress, SourceError> {
         self.feed.next(&mut self.batch, timeout)
     }
 
-    /// Gives the scope what came.
+    /// Passes the batch to the scope.
     pub fn give(&mut self, scope: &mut Scope) -> Result<(), SourceError> {
         if let Some(keeper) = &mut self.keeper {
             keeper.hold(&self.batch);
@@ -179,7 +179,7 @@ impl<'a, F: Feed> Feeder<'a, F> {
         Ok(())
     }
 
-    /// Ends the recording beside it, if one runs.
+    /// Ends the parallel recording, if any.
     pub fn end(&mut self, scope: &mut Scope) {
         self.switch.end(scope);
     }
@@ -197,7 +197,7 @@ impl<F: Feed> Pump for Feeder<'_, F> {
     }
 }
 
-/// What the instrument costs, twice a second.
+/// Measures the instrument's cost twice a second.
 struct Meter {
     since: Instant,
     cpu: Duration,

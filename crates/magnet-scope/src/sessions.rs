@@ -1,4 +1,4 @@
-//! Opening recordings, and finding instants in them.
+//! Opens recordings and resolves instants in them.
 
 use crate::cli::PartArgs;
 use crate::failure::Usage;
@@ -11,7 +11,7 @@ use magscope_session::Session;
 use std::path::Path;
 use std::time::Duration;
 
-/// Opens the recording in a directory, and says on stderr what is damaged.
+/// Opens the recording in a directory and prints damage on stderr.
 pub fn open(dir: &Path) -> Result<Session> {
     let session = Session::open(dir)?;
     for damage in session.damage() {
@@ -20,15 +20,15 @@ pub fn open(dir: &Path) -> Result<Session> {
     Ok(session)
 }
 
-/// The map from the recording's clock to UTC: piece by piece, because somebody may have set the clock amid the recording.
+/// The piecewise map from the recording's clock to UTC, because the clock may have been set meanwhile.
 pub fn utc_map(session: &Session) -> UtcMap {
     let mut map = UtcMap::new();
     session.clock_samples().into_iter().for_each(|sample| map.push(sample));
     map
 }
 
-/// What was typed as `--from` and `--to`, on each recording's own clock. With several the first one's is meant, and the others' parts are
-/// found by UTC, as right as the hosts' own clocks were.
+/// `--from` and `--to` on each recording's own clock. Times refer to the first recording; the others' parts are
+/// derived from UTC, with the error of the hosts' clocks.
 pub fn windows(
     sessions: &[Session],
     maps: &[UtcMap],
@@ -46,7 +46,7 @@ pub fn windows(
     Ok(parts)
 }
 
-/// Fails where none of the recordings has anything in its part: nothing would be shown, and nothing said.
+/// Fails if no recording has data in its part, because the output would be empty.
 fn somewhere(sessions: &[Session], parts: &[(Option<u64>, Option<u64>)]) -> Result<()> {
     let extents =
         || sessions.iter().zip(parts).filter_map(|(session, part)| Some((session.extent_ns()?, *part)));
@@ -67,7 +67,7 @@ fn somewhere(sessions: &[Session], parts: &[(Option<u64>, Option<u64>)]) -> Resu
     Err(Usage(text).into())
 }
 
-/// What was typed as `--from` and `--to`, on the recording's own clock.
+/// `--from` and `--to` on the recording's own clock.
 pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<u64>)> {
     let PartArgs { from, to } = part;
     let needs_utc = [from, to].iter().flatten().any(|instant| matches!(instant, Instant::Utc(_)));
@@ -92,7 +92,7 @@ pub fn window(session: &Session, part: PartArgs) -> Result<(Option<u64>, Option<
     Ok((from, to))
 }
 
-/// Turns the map round: the last instant whose UTC is not after `utc`.
+/// Inverts the map: the last instant whose UTC is not after `utc`.
 fn from_utc(map: &UtcMap, utc: i64) -> Result<u64> {
     map.event_ns(utc).ok_or_else(|| {
         let text = "this recording has no clock samples, so times in UTC cannot be found in it; write an offset as in `1.5s`";

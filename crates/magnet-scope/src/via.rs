@@ -1,4 +1,4 @@
-//! Hosts that publish on a bus as sources: `--via URL` and what belongs to it.
+//! Hosts on a bus as sources: `--via URL` and related options.
 
 use crate::connect;
 use crate::failure::Hint;
@@ -28,7 +28,7 @@ pub struct ViaArgs {
     via_creds: Option<PathBuf>,
 }
 
-/// Where a server is, as it was typed: there may be a password in it, so it is never shown.
+/// A server's URL as typed. `Display` is omitted because it may contain a password.
 #[derive(Clone)]
 pub struct Url(String);
 
@@ -47,12 +47,13 @@ impl fmt::Debug for Url {
 }
 
 impl ViaArgs {
-    /// Whether a bus is meant.
+    /// True if a bus is requested.
     pub fn is_asked(&self) -> bool {
         !self.via.is_empty()
     }
 
-    /// The bus, if one is meant: where to begin, and what of it is wanted. `known` tells the certificate, where one is needed.
+    /// The bus subscription, if requested: start position and filters. `known` returns the certificate, if
+    /// needed.
     pub fn wish(
         &self,
         from: From,
@@ -68,7 +69,7 @@ impl ViaArgs {
     }
 }
 
-/// The bus at these places.
+/// The bus at these URLs.
 pub fn via(urls: &[Url], creds: Option<&Path>, known: impl Fn() -> Result<Credentials>) -> Result<Via> {
     let servers =
         urls.iter().map(|Url(url)| url.parse::<Server>().map_err(explain)).collect::<Result<Vec<_>>>()?;

@@ -1,13 +1,13 @@
-//! Text broken at blanks, so that nothing is wider than the terminal.
+//! Text wrapped at blanks to the terminal's width.
 
-/// Writes a line broken at blanks; the lines after the first begin with `indent`. A word that is wider than the terminal
-/// stands alone and whole: it may be something to be copied.
+/// Writes a line wrapped at blanks; continuation lines start with `indent`. A word wider than the terminal
+/// stays whole, because it may be copied.
 pub fn wrap(text: &mut String, line: &str, width: usize, indent: &str) {
     let lead = line.chars().take_while(|c| *c == ' ').count();
     let (first, rest) = line.split_at(lead);
     text.push_str(first);
     let (mut at, mut begun) = (lead, false);
-    // Blanks inside a line are columns and stay; a line that is broken loses those at the break.
+    // Blanks inside a line are columns and stay; a break removes those at its position.
     for word in rest.split_inclusive(' ') {
         let columns = word.trim_end().chars().count();
         if columns > 0 && begun && at + columns > width {

@@ -1,4 +1,4 @@
-//! What an agent publishes, and where.
+//! Options of an agent's publication on a bus.
 
 use super::ListenArgs;
 use crate::connect::explain;
@@ -34,7 +34,7 @@ pub struct BusArgs {
 }
 
 impl BusArgs {
-    /// The bus, if there is to be one. This host is known there by the certificate that viewers know it by.
+    /// The bus, if requested. The host uses the same certificate as towards viewers.
     pub fn via(&self, listen: &ListenArgs) -> Result<Option<Via>> {
         if self.via.is_empty() {
             return Ok(None);
@@ -46,7 +46,7 @@ impl BusArgs {
         via(&self.via, self.via_creds.as_deref(), known).map(Some)
     }
 
-    /// Begins to publish what is in the memory and comes into it.
+    /// Starts to publish the memory.
     pub fn publish(&self, bus: &Via, memory: &Arc<Memory>) -> Result<Publisher> {
         let keep = Keep { bytes: self.via_keep, time: self.via_keep_for };
         let name = self.via_name.as_deref().unwrap_or(&memory.info().host);

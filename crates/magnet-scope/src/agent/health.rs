@@ -1,4 +1,4 @@
-//! The health line: what came, what was lost, what it costs.
+//! The periodic health line: records, losses, cost.
 
 use crate::health::Pulse;
 use crate::joint::counted;
@@ -7,7 +7,7 @@ use magscope_fleet::{BusStatus, Memory};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Says now and then how the agent stands.
+/// Prints the agent's state periodically.
 pub struct Health<'a> {
     memory: &'a Memory,
     bus: Option<Arc<BusStatus>>,
@@ -15,12 +15,12 @@ pub struct Health<'a> {
 }
 
 impl<'a> Health<'a> {
-    /// Begins now. With a bus, where it publishes on one.
+    /// A health line; with the bus state if the agent publishes.
     pub fn new(memory: &'a Memory, bus: Option<Arc<BusStatus>>, every: Duration) -> Self {
         Health { memory, bus, pulse: Pulse::new(every) }
     }
 
-    /// Says it where it is time.
+    /// Prints the line if due.
     pub fn tell(&mut self) {
         if !self.pulse.is_due() {
             return;
@@ -39,13 +39,13 @@ impl<'a> Health<'a> {
         ));
     }
 
-    /// What it came to.
+    /// Prints the final totals.
     pub fn last(&self) {
         let holds = self.memory.holds();
         output::note(&format!("ended: {} records, {} lost{}", holds.came_records, holds.came_lost, self.bus()));
     }
 
-    /// How the bus stands.
+    /// State of the bus.
     fn bus(&self) -> String {
         let Some(bus) = &self.bus else { return String::new() };
         let trouble = bus.trouble().map_or_else(String::new, |trouble| format!(" ({trouble})"));

@@ -1,4 +1,4 @@
-//! Where an agent or a relay listens, and what talks to viewers there.
+//! Listeners of an agent or a relay, and the threads that serve viewers.
 
 use super::Socket;
 use crate::connect::explain;
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Threads that talk to viewers; each stream has one more of its own.
+/// Number of serving threads; each stream has an additional one.
 const TALKERS: usize = 2;
-/// How long viewers have at the end to take what is left.
+/// Time for viewers at the end to receive the rest.
 const PARTING: Duration = Duration::from_secs(2);
 
 /// Where to listen.
@@ -43,24 +43,25 @@ pub struct ListenArgs {
     reader_memory: Option<u64>,
 }
 
-/// Places to listen at, where nobody is let in yet.
+/// Open listeners without clients so far.
 pub struct Doors {
     listeners: Vec<Listen>,
     reader_bytes: u64,
     socket: Socket,
 }
 
-/// What talks to viewers.
+/// The threads that serve viewers.
 pub struct Talker {
     hosts: Arc<Hosts>,
     end: Arc<AtomicBool>,
     thread: JoinHandle<Result<()>>,
-    /// Removed with it.
+    /// Removed on drop.
     _socket: Socket,
 }
 
 impl ListenArgs {
-    /// Makes the places, with a certificate of this kind: `host`, `relay`. To be called before privileges are given away.
+    /// Opens the listeners, with a certificate of this kind: `host`, `relay`. Called before privileges are
+    /// dropped.
     pub fn open(&self, kind: &str) -> Result<Doors> {
         let socket = Socket::bind(self.socket.as_deref())?;
         let mut listeners = self.listeners(kind)?;
@@ -68,7 +69,7 @@ impl ListenArgs {
         Ok(Doors { listeners, reader_bytes: self.reader_memory.unwrap_or(READER_BYTES), socket })
     }
 
-    /// By which certificate this host is known, where it has any.
+    /// The certificate of this host, if any.
     pub fn known_by(&self, kind: &str) -> Result<Option<Credentials>> {
         self.tls.as_ref().map(|tls| self.credentials(tls, kind)).transpose()
     }
@@ -82,7 +83,7 @@ impl ListenArgs {
         Ok(Credentials { folder, identity })
     }
 
-    /// Sockets by TCP. Made while the process may still bind to any port.
+    /// Opens TCP sockets while the process may still bind to any port.
     fn listeners(&self, kind: &str) -> Result<Vec<Listen>> {
         let bind = |at: &SocketAddr| {
             let failed = |error: std::io::Error| {
@@ -99,7 +100,7 @@ impl ListenArgs {
                     "who reads it can make certificates for everybody; keep it where no agent or relay runs";
                 output::note(&format!("warning: {} is the authority's own key: {why}", key.display()));
             }
-            // Said now, and not when the first viewer comes.
+            // Reported now rather than at the first viewer.
             folder.agent(&identity).map_err(explain)?;
             for at in &self.listen {
                 listeners.push(Listen::Tls(bind(at)?, folder.clone(), identity.clone()));
@@ -119,7 +120,7 @@ impl ListenArgs {
 }
 
 impl Doors {
-    /// Begins to let viewers in, from threads of its own.
+    /// Starts to serve viewers in separate threads.
     pub fn serve(self, hosts: Arc<Hosts>) -> Result<Talker> {
         for listen in &self.listeners {
             output::note(&format!("listening at {}", listen.address()));
@@ -145,12 +146,12 @@ impl Doors {
 }
 
 impl Talker {
-    /// Whether it talks no longer, which it should.
+    /// True if serving has ended unexpectedly.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Lets viewers take what is left, as long as that does not take long, and ends.
+    /// Gives viewers a short time to receive the rest, and ends.
     pub fn end(self) -> Result<()> {
         let since = Instant::now();
         while self.hosts.all().iter().any(|memory| memory.readers() > 0) && since.elapsed() < PARTING {

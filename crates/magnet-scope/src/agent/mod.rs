@@ -1,4 +1,4 @@
-//! What agents and relays are made of beside what they keep and the library that serves it.
+//! Parts of agents and relays other than the memory and its server.
 
 mod bus;
 mod health;

@@ -1,4 +1,4 @@
-//! The agent's sockets for this host.
+//! The agent's local sockets.
 
 use crate::connect::explain;
 use crate::control;
@@ -10,15 +10,15 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// The Unix socket, removed when it goes.
+/// A Unix socket, removed on drop.
 pub struct Socket {
-    /// Bound, and nobody is let in yet.
+    /// Bound, without clients so far.
     pub listener: UnixListener,
     path: PathBuf,
 }
 
 impl Socket {
-    /// Makes it at this path, or at its usual place. To be called before privileges are given away.
+    /// Creates the socket at this path, or at the default. Called before privileges are dropped.
     pub fn bind(path: Option<&Path>) -> Result<Self> {
         let path = match (path, control::folders().into_iter().next()) {
             (Some(path), _) => path.to_owned(),
@@ -34,7 +34,7 @@ impl Socket {
         Self::at(path, 0o600)
     }
 
-    /// Makes it at this path, with these rights.
+    /// Creates the socket at this path with this mode.
     pub fn at(path: PathBuf, mode: u32) -> Result<Self> {
         if UnixStream::connect(&path).is_ok() {
             return Err(Hint::error(
@@ -43,11 +43,11 @@ impl Socket {
                 "use that one, or give this one another place (`--socket PATH`, `--sense-socket PATH`)",
             ));
         }
-        // What nobody listens at was left behind by a kill; only a socket is ever removed.
+        // A path without a listener is a leftover of a killed process; only sockets are removed.
         if fs::symlink_metadata(&path).is_ok_and(|meta| meta.file_type().is_socket()) {
             let _ = fs::remove_file(&path);
         }
-        // Nobody but its owner may write to it, not even for the moment before its rights are set.
+        // Restrictive umask, so that the socket is private until its mode is set.
         let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(&path);
         rustix::process::umask(before);

@@ -1,4 +1,4 @@
-//! `magnet-scope agent`: a capture that stands, its last minutes in memory, and viewers that read them.
+//! `magnet-scope agent`: a continuous capture with its last minutes in memory, served to viewers.
 
 use crate::agent::{BusArgs, Health, ListenArgs, Sense, SenseArgs};
 use crate::capture::Usual;
@@ -22,8 +22,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What an agent captures unless it is told otherwise: enough to say where a message was, in six records of a TCP message where the
-/// usual hops make ten. Which datagram a read took only `udp.recv` can tell.
+/// Default hops of an agent: sufficient to locate a message, with six records per TCP message instead of the
+/// usual ten. Only `udp.recv` can identify the datagram of a read.
 const STANDING: [Hop; 11] = [
     Hop::AppSend,
     Hop::TcpSend,
@@ -38,10 +38,10 @@ const STANDING: [Hop; 11] = [
     Hop::SockFull,
 ];
 
-/// What part of the machine it may take unless it is told otherwise. What it does for viewers is theirs, and limited otherwise.
+/// Default budget as share of the machine. Work for viewers is excluded and limited separately.
 const BUDGET: f64 = 0.02;
 
-/// How long the bus has at the end to take what is left.
+/// Time at the end for the bus to receive the rest.
 const PARTING: Duration = Duration::from_secs(3);
 
 /// Arguments of `agent`.
@@ -130,7 +130,7 @@ struct AboutArgs {
     json: bool,
 }
 
-/// Serves, or does what belongs to it.
+/// Serves, or runs a related command.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         None => stand(&args.serve),
@@ -206,7 +206,7 @@ fn text(about: &About) -> String {
     text
 }
 
-/// Captures and serves until a signal, or the end of `--duration`.
+/// Captures and serves until a signal or the end of `--duration`.
 fn stand(args: &ServeArgs) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("agent", namespaces.are_elsewhere())?;
@@ -252,7 +252,7 @@ fn stand(args: &ServeArgs) -> Result<()> {
             break Err(anyhow!("what publishes has ended"));
         }
     };
-    // Viewers get what is left.
+    // Viewers receive the rest.
     drop(writer);
     let published = bus.map_or(Ok(()), |bus| bus.end(PARTING));
     let talked = talker.end();

@@ -1,4 +1,4 @@
-//! `magnet-scope align A B…`: how far the clocks of recordings are apart, how sure that is, and what it rests on.
+//! `magnet-scope align A B…`: clock offsets between recordings, their bounds, and the basis of the bounds.
 
 mod follow;
 mod plot;

@@ -1,5 +1,5 @@
-//! `magnet-scope compare A B`: where the time went in one recording, or in several runs of one thing, and not in the
-//! other.
+//! `magnet-scope compare A B`: significant differences between two recordings, or between several runs of one
+//! workload.
 
 mod text;
 
@@ -96,7 +96,7 @@ mod tests {
         let generator = |seed, events| {
             Generator::new(GeneratorOptions { seed, events, lose_every: 7, ..GeneratorOptions::default() })
         };
-        // From 1 µs an event to 2 µs: everything is slower.
+        // From 1 µs per event to 2 µs: everything is slower.
         let mut slow = Generator::new(GeneratorOptions {
             seed: 3,
             events: 40_000,

@@ -1,4 +1,4 @@
-//! `magnet-scope ctl`: looks at a capture that runs, and changes it.
+//! `magnet-scope ctl`: inspects and changes a running capture.
 
 use crate::control::answer::{Answer, List, Stats};
 use crate::control::client;
@@ -33,7 +33,7 @@ pub struct Args {
     words: Vec<String>,
 }
 
-/// Asks, and says what came back.
+/// Sends the command and prints the answer.
 pub fn run(args: &Args) -> Result<()> {
     let words = args.words.join(" ");
     if words == "list" && args.pid.is_none() && !args.json {
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn list_all() -> Result<()> {
     let mut text = String::new();
     for mut capture in client::running() {
-        // one that ends meanwhile is not running any more
+        // a capture may end meanwhile
         if let Ok(Answer { list: Some(list), .. }) = capture.ask("list") {
             text.push_str(&list_text(capture.pid, &list));
         }
@@ -77,7 +77,7 @@ fn text(pid: u32, answer: &Answer) -> String {
 
 fn list_text(pid: u32, list: &List) -> String {
     let names = |hops: &[Hop]| hops.iter().map(|hop| hop.name()).collect::<Vec<_>>().join(" ");
-    // a command line is the other process's own words
+    // a command line is text of the other process
     let command: String = list.command.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     let mut text = format!("{pid}  {command}\n    on   {}\n    off  {}\n", names(&list.on), names(&list.off));
     if !list.lingering.is_empty() {

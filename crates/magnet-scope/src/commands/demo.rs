@@ -1,4 +1,4 @@
-//! `magnet-scope demo`: two hosts on this machine with real traffic between them, captured.
+//! `magnet-scope demo`: captures real traffic between two hosts on this machine.
 
 use crate::cli::{CaptureArgs, LimitArgs};
 use crate::hosts::Hosts;
@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the demo runs where there is no screen to quit it from.
+/// Duration of the demo without a screen.
 const WITHOUT_A_SCREEN: Duration = Duration::from_secs(10);
 
 /// Arguments of `demo`.
@@ -70,7 +70,7 @@ fn show(feed: &mut impl Feed, on_screen: bool, args: &Args) -> Result<()> {
     }
 }
 
-/// The hosts' namespaces. They have no name in the file system; the open files lead to them.
+/// The hosts' namespaces. They are anonymous and accessible through open files.
 fn namespaces(hosts: &Hosts) -> Result<Namespaces> {
     let mut targets = Vec::new();
     for (name, file) in hosts.namespaces() {

@@ -1,4 +1,4 @@
-//! `magnet-scope doctor`: what this host can capture, what not, why, and what can therefore not be concluded.
+//! `magnet-scope doctor`: capabilities and limits of captures on this host, with reasons and consequences.
 
 use super::hops::{self, Row};
 use crate::wrap::wrap;
@@ -28,7 +28,7 @@ struct Examination {
     hops: Vec<Row>,
     cannot_be_concluded: Vec<Gap>,
     abilities: Vec<AbilityRow>,
-    /// Nothing could be tried, for want of capabilities.
+    /// True if programs could not be loaded for lack of capabilities.
     untried: bool,
 }
 
@@ -70,7 +70,7 @@ struct Gap {
     conclusion: &'static str,
 }
 
-/// Prints the findings. A finding is no failure: the exit code is 0 as long as they could be printed.
+/// Prints the findings. A finding is no failure: the exit code is 0 if the output succeeds.
 pub fn run(args: &Args) -> Result<()> {
     let facts = hops::tried()?;
     let hops = hops::rows(&facts);
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json { output::json(&found) } else { output::text(&text(&found, reporting::width())) }
 }
 
-/// Columns in front of what is said of a check.
+/// Indentation of the text of a check.
 const INDENT: &str = "                  ";
 
 fn text(found: &Examination, width: usize) -> String {
@@ -150,7 +150,7 @@ fn check(what: &'static str, good: bool, found: impl Into<String>, advice: &str)
     Check { what, good, found: found.into(), advice: if good { String::new() } else { advice.to_owned() } }
 }
 
-/// Whether a capture can start: what was loaded decides, not what the kernel should have.
+/// True if a capture can start, judged by loaded programs rather than kernel features.
 fn programs(facts: &HostFacts, rows: &[Row]) -> Check {
     let served: Vec<&Row> = rows.iter().filter(|row| matches!(row.service, Service::Served { .. })).collect();
     let packets = served.iter().any(|row| is_per_packet(row.hop));
@@ -278,7 +278,7 @@ fn demo_tool() -> Check {
     check("iproute2", there, if there { "present" } else { "missing" }, "only `magnet-scope demo` needs it")
 }
 
-/// Other captures cost the same traffic a second time. The demo's hosts have names of their own, and do not show here.
+/// Other captures slow the same traffic again. The demo's hosts have separate names and are not listed.
 fn others() -> Check {
     let own = std::process::id();
     let running: Vec<_> = fs::read_dir("/proc")

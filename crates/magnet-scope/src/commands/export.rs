@@ -1,6 +1,6 @@
-//! `magnet-scope export DIR… --to FORMAT -o OUT`: recordings in the formats that other tools read.
+//! `magnet-scope export DIR… --to FORMAT -o OUT`: recordings in formats of other tools.
 //!
-//! Reads the recordings once, in constant memory. What is written gets its name when it is whole.
+//! The recordings are read once, in constant memory. The output gets its final name when complete.
 
 mod compress;
 pub mod follow;
@@ -133,14 +133,14 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What formats without tables say of [`magscope_core::Synthesis`].
+/// Note of formats that cannot hold [`magscope_core::Synthesis`].
 const ADDED_UP: &str = "sums that the kernel added up are left out: they are in parquet, csv and jsonl";
 
-/// Feeds an export until it fails.
+/// Feeds an export until its first error.
 struct Fed<'e> {
     export: Box<dyn Export + 'e>,
     format: Format,
-    /// Sums of the kernel that the format has no place for.
+    /// Number of kernel sums that the format cannot hold.
     sums: u64,
     error: Option<ExportError>,
 }
@@ -229,7 +229,7 @@ impl Args {
     }
 }
 
-/// Says what was written, for the person at the terminal.
+/// Prints a summary for the user.
 fn say(path: &Path, written: &Written, size: Option<u64>, began: Instant) {
     let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
     let rows = if rows.is_empty() { "nothing".to_owned() } else { rows.join(", ") };

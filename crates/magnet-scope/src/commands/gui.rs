@@ -83,14 +83,14 @@ fn explain(error: GuiError) -> anyhow::Error {
     anyhow::Error::new(error).context(hint)
 }
 
-/// Nothing a window does needs a privilege, and what draws it is a large program of others: it runs as whoever called, with
-/// no capability, and is not loaded before.
+/// A window needs no privileges and uses large libraries. It therefore runs as the calling user, without
+/// capabilities, and is loaded only after the drop.
 fn give_privileges_away() -> Result<()> {
     privileges::become_the_caller()?;
     capture::drop_privileges()
 }
 
-/// Attaches, gives every privilege away, and only then opens the window. The capture stays in this thread.
+/// Attaches, drops all privileges, and then opens the window. The capture stays in this thread.
 fn live(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("gui --live", namespaces.are_elsewhere())?;
@@ -115,7 +115,7 @@ fn live(args: &Args) -> Result<()> {
     magscope_gui::run_beside(args.world(), args.key_map()?, title, scope, feed).map_err(explain)
 }
 
-/// Shows agents' hosts on one time line. They are read in this thread.
+/// Shows the hosts of agents on one time line. This thread reads them.
 fn agents(args: &Args) -> Result<()> {
     give_privileges_away()?;
     let limits = args.limits.limits();

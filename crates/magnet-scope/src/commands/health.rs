@@ -1,4 +1,4 @@
-//! `magnet-scope health`: is the network of this host well? For batch systems, in one line of a script.
+//! `magnet-scope health`: the network health of this host, for batch systems, in one script line.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::{address, credentials, explain};
@@ -21,13 +21,13 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Captured for so long where no agent is there to be asked.
+/// Duration of the capture without an agent.
 const CAPTURED: Duration = Duration::from_secs(10);
-/// What is asked of an agent: the window, and as much as its parts are long.
+/// Requested history of an agent: the window plus the length of its parts.
 const BACK: Duration = Duration::from_secs(65);
-/// An agent that sends nothing for so long will not answer any more.
+/// Timeout for a silent agent.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Ticks of a CPU are a hundredth of a second: over a shorter time they tell little.
+/// CPU ticks are a hundredth of a second, so a shorter measurement is inaccurate.
 const SOFTIRQS: Duration = Duration::from_secs(1);
 
 /// Arguments of `health`.
@@ -116,14 +116,14 @@ fn number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{}` is no number from 0 on", text.chars().take(40).collect::<String>()))
 }
 
-/// What is printed.
+/// The output.
 #[derive(Debug, Serialize)]
 struct Answer {
     healthy: bool,
     hosts: Vec<Health>,
 }
 
-/// Looks, prints, and says by the exit code what came of it.
+/// Checks, prints, and sets the exit code.
 pub fn run(args: &Args) -> Result<()> {
     let answer = look(args).and_then(|hosts| {
         let well = |host: &Health| host.healthy && !(args.strict && host.unknown > 0);
@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Result<()> {
     match answer {
         Ok(true) => Ok(()),
         Ok(false) => Err(Exit(1).into()),
-        // 1 is an answer here.
+        // 1 is a valid answer here.
         Err(error) => {
             failure::report(&error);
             Err(Exit(2).into())
@@ -156,7 +156,7 @@ fn look(args: &Args) -> Result<Vec<Health>> {
     }
 }
 
-/// Captures for a while, with the hops that the checks need.
+/// Captures for a while with the hops of the checks.
 fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<Health> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("health", namespaces.are_elsewhere())?;
@@ -172,7 +172,7 @@ fn capture_here(args: &Args, thresholds: &Thresholds, limits: Limits) -> Result<
     judged(&sensor, thresholds, &softirqs.busiest(SOFTIRQS))
 }
 
-/// Asks an agent, or a relay, for what it has kept of the last minute.
+/// Queries an agent or a relay for the last minute.
 fn ask(args: &Args, address: &Address, thresholds: &Thresholds, limits: Limits) -> Result<Vec<Health>> {
     let given = &args.capture;
     if given.filter.is_some()
@@ -236,7 +236,7 @@ fn judged(
     }
 }
 
-/// A source that ends with what was kept when it was asked.
+/// A source that ends at the time of the request.
 struct Until {
     source: Remote,
     to_ns: u64,
@@ -265,7 +265,7 @@ impl Source for Until {
         let newest = batch.events.last().map(|event| event.time_ns);
         let sampled = batch.clock.last().map(magscope_core::clock::ClockSample::event_ns);
         let watermark = Some(batch.watermark_ns).filter(|ns| *ns != u64::MAX);
-        // What it kept last may have nothing but a reading of its clocks.
+        // The last batch may contain only a clock sample.
         self.ended = [newest, sampled, watermark].into_iter().flatten().any(|ns| ns >= self.to_ns);
         Ok(progress)
     }

@@ -1,4 +1,4 @@
-//! `magnet-scope hops`: the places where an event can be taken, and what serves each on this kernel.
+//! `magnet-scope hops`: the hops, and what serves each on this kernel.
 
 mod bench;
 mod probe;
@@ -31,34 +31,34 @@ pub struct Args {
     json: bool,
 }
 
-/// Columns in front of what does not fit into the line of a hop.
+/// Indentation of continuation lines.
 const INDENT: &str = "                   ";
-/// Rounds of attaching and detaching a hop.
+/// Rounds of attach and detach per hop.
 const ROUNDS: usize = 5;
 
 /// A row of the table.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Which hop.
+    /// The hop.
     pub hop: Hop,
     direction: Direction,
     layer: Layer,
     default: bool,
     once: &'static str,
-    /// What a hit was measured to cost, nanoseconds.
+    /// Measured cost of a hit, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     hit_ns: Option<f64>,
     /// The quartiles of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     hit_quartiles_ns: Option<(f64, f64)>,
-    /// What serves it, whoever asks.
+    /// Its service, independent of privileges.
     #[serde(flatten)]
     pub service: Service,
-    /// Whether its programs were loaded to find out.
+    /// True if its programs were loaded as a test.
     tried: bool,
 }
 
-/// What serves each hop on this host, given every capability: who asks is another question than what the kernel has.
+/// The service of each hop on this host, assuming all capabilities.
 pub fn rows(facts: &HostFacts) -> Vec<Row> {
     let tried = !is_untried(facts);
     let facts = HostFacts { capabilities: u64::MAX, ..facts.clone() };
@@ -81,7 +81,7 @@ pub fn rows(facts: &HostFacts) -> Vec<Row> {
         .collect()
 }
 
-/// The facts, with what does not load where this process can try it.
+/// The facts, with programs that fail to load if this process can test them.
 pub fn tried() -> Result<HostFacts> {
     let facts = HostFacts::read()?;
     if is_untried(&facts) || !facts.btf {
@@ -90,7 +90,7 @@ pub fn tried() -> Result<HostFacts> {
     magscope_probe::tried(&facts).map_err(crate::capture::explain)
 }
 
-/// What is said of abilities that this kernel does not give, a paragraph each.
+/// Text about abilities that this kernel lacks, one paragraph each.
 pub fn left_out(facts: &HostFacts, width: usize) -> String {
     let mut text = String::new();
     for (ability, because) in &facts.left_out {
@@ -103,7 +103,7 @@ pub fn left_out(facts: &HostFacts, width: usize) -> String {
     text
 }
 
-/// The paragraph below a table of which nothing was tried.
+/// Paragraph below an untested table.
 pub fn untried(width: usize) -> String {
     let mut text = String::new();
     let line =
@@ -112,12 +112,12 @@ pub fn untried(width: usize) -> String {
     text
 }
 
-/// Whether what the kernel has could not be tried by this process.
+/// True if this process cannot test the kernel's features.
 pub fn is_untried(facts: &HostFacts) -> bool {
     !facts.missing_capabilities().is_empty()
 }
 
-/// How often a stream pays for a hop.
+/// Frequency of a hop's cost in a stream.
 fn once(hop: Hop) -> &'static str {
     match hop {
         _ if is_per_packet(hop) => "a packet",
@@ -152,7 +152,7 @@ pub fn run(args: &Args) -> Result<()> {
     output::text(&if is_untried(&facts) { format!("{table}\n{}", untried(width)) } else { table })
 }
 
-/// Fails where probes cannot be attached for want of capabilities.
+/// Fails if capabilities for attachment are missing.
 fn may_measure(facts: &HostFacts) -> Result<()> {
     let missing = facts.missing_capabilities();
     if missing.is_empty() {
@@ -166,11 +166,11 @@ fn may_measure(facts: &HostFacts) -> Result<()> {
     Err(anyhow::Error::new(ProbeError::Privileges { missing }).context(hint))
 }
 
-/// Fills in what a hit costs, where the traffic of the measurement passes the hop.
+/// Adds the cost of a hit, if the measurement's traffic hits the hop.
 fn measure(facts: &HostFacts, rows: &mut [Row]) -> Result<()> {
     may_measure(facts)?;
     let served = rows.iter_mut().filter(|row| matches!(row.service, Service::Served { .. }));
-    // the scheduler's own hops are passed by every task: their cost is not a packet's
+    // every task hits the scheduler's hops, so their cost is not per packet
     for row in served.filter(|row| row.hop.layer() != Layer::Sched) {
         if let Some(cost) = cost::measure(facts, [row.hop].into_iter().collect(), ROUNDS)? {
             row.hit_ns = Some(cost.hit_ns);
@@ -180,7 +180,7 @@ fn measure(facts: &HostFacts, rows: &mut [Row]) -> Result<()> {
     Ok(())
 }
 
-/// The rows as text, for a terminal so wide. `*` marks the default set.
+/// The rows as text for a terminal of `width` columns. `*` marks the default set.
 pub fn table(rows: &[Row], width: usize) -> String {
     let measured = rows.iter().any(|row| row.hit_ns.is_some());
     let column = |text: &str| if measured { format!("{text:<19}") } else { String::new() };

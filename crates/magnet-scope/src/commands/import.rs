@@ -1,7 +1,7 @@
-//! `magnet-scope import FILE -o DIR`: a log of another tool as a recording, so that everything here can open it.
+//! `magnet-scope import FILE -o DIR`: converts a log of another tool to a recording.
 //!
-//! `NetLogger`'s ULM and BP lines (our own too), and the binary traces of `MAGNeT`. A recording begins with what is known of its host, so a
-//! log is read twice: first for its names, then for its events.
+//! Supported are `NetLogger`'s ULM and BP lines (including this program's) and binary traces of `MAGNeT`. A
+//! recording starts with its host's description, so a log is read twice: for its names, then for its events.
 
 mod recording;
 
@@ -22,15 +22,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bad lines that are shown.
+/// Maximum number of bad lines shown.
 const SHOWN: u64 = 5;
-/// Events whose names are listed.
+/// Maximum number of event names listed.
 const LISTED: usize = 10;
-/// Events of a batch of a binary trace.
+/// Events per batch of a binary trace.
 const BATCH: usize = 64 << 10;
-/// Largest binary trace: it is read into memory.
+/// Maximum size of a binary trace, which is read into memory, bytes.
 const MOST_BYTES: u64 = 2 << 30;
-/// Longest line.
+/// Maximum length of a line, bytes.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// Arguments of `import`.
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut begin = Vec::new();
     file.by_ref().take(4_096).read_to_end(&mut begin).with_context(|| unreadable(&args.file))?;
     let stop = Stop::on_signals()?;
-    // A log is text; a trace has zeros at its beginning.
+    // A log is text; a trace has zeros at its start.
     if begin.contains(&0) { binary(args, &stop) } else { lines(args, &stop) }
 }
 
@@ -106,7 +106,7 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
             Ok(line) => first.line(&line),
             Err(why) => bad.say(path, number, &why),
         }
-        // Only names are wanted this time.
+        // The first pass needs only names.
         if first.is_full() {
             first.take(true);
         }
@@ -157,7 +157,7 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Says what is known of the clocks of a log's hosts. Where the log does not say, only its owner can.
+/// Reports the clock bound of a log's hosts. If the log has none, the user may supply one.
 fn clocks(several: &mut Several, bound: Option<Duration>) {
     if let (Across::Apart | Across::OneClock, Some(bound)) = (several.across, bound) {
         let half_width_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
@@ -195,7 +195,8 @@ fn unknown(names: &BTreeMap<String, u64>) {
     output::note(&format!("{} {what}: {}", count(all), listed.join(", ")));
 }
 
-/// Calls for every line with its number; bytes that are no UTF-8 become U+FFFD, and too long lines an error.
+/// Calls `take` for every line with its number. Invalid UTF-8 becomes U+FFFD, and a line above the limit is an
+/// error.
 fn each_line(
     path: &Path,
     stop: &Stop,
@@ -222,7 +223,7 @@ fn each_line(
         }
         let line = String::from_utf8_lossy(&bytes);
         let line = line.trim();
-        // Old tools wrote remarks between their lines.
+        // Old tools wrote comment lines.
         if !line.is_empty() && !line.starts_with('#') {
             take(number, Ok(line))?;
         }
@@ -274,7 +275,7 @@ fn binary(args: &Args, stop: &Stop) -> Result<()> {
         let ns = u128::from(record.cycles) * 1_000_000 / u128::from(khz);
         let mut event = Event::at(*hop, u64::try_from(ns).unwrap_or(u64::MAX));
         event.socket = record.id;
-        // A negative size is an error of the call, which moved nothing.
+        // A negative size is an error of the call without data.
         event.len =
             if trace.layout.year == 2001 { record.size.clamp(0, i64::from(u32::MAX)) as u32 } else { 0 };
         (event.cpu, event.tgid) = (record.cpu, record.pid);

@@ -1,4 +1,4 @@
-//! `magnet-scope info DIR`: what a recording holds.
+//! `magnet-scope info DIR`: the content of a recording.
 
 use crate::failure::Hint;
 use crate::{output, sessions};
@@ -26,7 +26,7 @@ pub struct Args {
 
 #[derive(Debug, Serialize)]
 struct Info<'a> {
-    /// Where several are asked about.
+    /// Set for several recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<String>,
     tool: &'a str,
@@ -56,7 +56,7 @@ struct Info<'a> {
     node: &'a NodeInfo,
 }
 
-/// Prints it, a recording after the other. One that cannot be opened or is damaged does not hide the others.
+/// Prints the recordings in turn. One that is unreadable or damaged does not hide the others.
 pub fn run(args: &Args) -> Result<()> {
     let (mut opened, mut failed) = (Vec::new(), Vec::new());
     for dir in &args.dirs {
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
     Err(first)
 }
 
-/// Looks at one recording. Returns the error that its damage is.
+/// Inspects one recording. Returns an error for damage.
 fn look<'a>(args: &Args, dir: &Path, session: &'a Session) -> (Info<'a>, Option<anyhow::Error>) {
     let (summary, meta, utc) = (session.summary(), session.meta(), sessions::utc_map(session));
     let damage = if args.verify { session.verify() } else { session.damage().to_vec() };
@@ -116,8 +116,7 @@ fn look<'a>(args: &Args, dir: &Path, session: &'a Session) -> (Info<'a>, Option<
         counts,
         node: session.info(),
     };
-    // Said above, and to be noticed by a script as well. That one still being recorded, or whose recorder was killed, ends in the middle of
-    // something is no damage.
+    // Printed above, and returned for scripts. An incomplete end of a running or killed recording is no damage.
     let places = damage.iter().filter(|damage| !damage.unfinished).count();
     (info, (args.verify && places > 0).then(|| damaged(dir, places)))
 }
@@ -149,7 +148,7 @@ fn text(info: &Info<'_>) -> String {
     }
     if let Some(duration) = info.duration_ns {
         let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
-        // more than the second between two readings of the clocks
+        // above the second between two clock samples
         let quiet = info.watched_ns.filter(|watched| watched.saturating_sub(duration) > 1_100_000_000);
         let watched = quiet.map_or_else(String::new, |ns| format!(", recorded for {}", seconds(ns)));
         line("duration", seconds(duration) + &watched);

@@ -1,6 +1,7 @@
-//! `magnet-scope journeys DIR`: the slowest journeys of a recording, those that are asked for.
+//! `magnet-scope journeys DIR`: the slowest matching journeys of a recording.
 //!
-//! Reads the recording once and keeps the slowest only, so memory does not grow with the recording.
+//! The recording is read once and only the slowest journeys are stored, so memory does not grow with the
+//! recording.
 
 mod row;
 mod slowest;
@@ -65,19 +66,19 @@ struct Wanted {
     verdict: Option<usize>,
 }
 
-/// How many there were.
+/// Counts of journeys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
-    /// Journeys in all.
+    /// All journeys.
     journeys: u64,
-    /// Those that match.
+    /// Matching journeys.
     matching: u64,
-    /// Those that match and were seen at one hop only, so that nothing was measured.
+    /// Matching journeys with a single hop, which have no latency.
     without_total: u64,
 }
 
 /// Number of the kind of verdict with a name that clap has checked.
-#[allow(clippy::needless_pass_by_value)] // as clap calls it
+#[allow(clippy::needless_pass_by_value)] // signature of clap
 fn kind(name: String) -> usize {
     Verdict::NAMES.iter().position(|known| *known == name).unwrap_or_default()
 }
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let joint = Some(recordings.joint(&walked)).filter(Joint::is_worth_saying).map(|joint| joint.text());
     if args.json {
-        // The array is data; what it is a part of is said beside it.
+        // The array is data; notes go to stderr.
         joint.iter().flat_map(|text| text.lines()).for_each(output::note);
         output::note(&text::summary(&rows, counts));
         return output::json(&rows);
@@ -110,7 +111,7 @@ pub fn run(args: &Args) -> Result<()> {
     output::text(&joint.map_or_else(|| table.clone(), |joint| format!("{joint}\n{table}")))
 }
 
-/// Keeps those that are asked for.
+/// Collects matching journeys.
 struct Collector<'a> {
     wanted: &'a Wanted,
     utc: &'a UtcMap,

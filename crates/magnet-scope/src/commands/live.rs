@@ -1,4 +1,4 @@
-//! `magnet-scope` and `magnet-scope live`: this host's own traffic, on the screen or as a report.
+//! `magnet-scope` and `magnet-scope live`: this host's traffic, on the screen or as a report.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
     let namespaces = namespaces::find(&args.netns.netns)?;
     capture::check_privileges("live", namespaces.are_elsewhere())?;
     let on_screen = output::is_screen() && !args.json;
-    // On the screen signals are the screen's: it has to give the terminal back.
+    // The screen handles signals itself, because it must restore the terminal.
     let stop = if on_screen { Stop::default() } else { Stop::on_signals()? };
     let hit_ns = on_screen.then(|| capture::measure_hit_ns(&args.capture)).flatten();
     let kept = args.trigger.prepare()?;

@@ -1,4 +1,5 @@
-//! `magnet-scope metrics`: what a capture counts and measures, for Prometheus and whatever else reads `OpenMetrics`.
+//! `magnet-scope metrics`: counters and latencies of a capture, for Prometheus and other readers of
+//! `OpenMetrics`.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::connect::ConnectArgs;
@@ -49,14 +50,14 @@ pub struct Args {
 }
 
 impl Args {
-    /// What pushes to a collector, if that is wanted.
+    /// The push to a collector, if configured.
     fn pushing(&self, board: &Arc<Board>) -> Result<Option<Pushing>> {
         let every = self.otlp_every.max(Duration::from_secs(1));
         self.otlp.as_ref().map(|to| Pushing::start(to, every, board.clone())).transpose()
     }
 }
 
-/// The usual hops, and the one that the delay in a device's queue begins with.
+/// The default hops, and the start of the device queue's delay.
 pub fn hops() -> HopSet {
     default_hops().iter().chain([Hop::DevQueue]).collect()
 }

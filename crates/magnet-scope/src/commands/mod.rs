@@ -1,4 +1,4 @@
-//! One file a subcommand.
+//! One file per subcommand.
 
 pub mod agent;
 pub mod align;
@@ -34,7 +34,7 @@ use crate::cli::{Cli, Command};
 use crate::files;
 use anyhow::Result;
 
-/// Runs what the command line asks for.
+/// Runs the requested command.
 pub fn run(cli: Cli) -> Result<()> {
     files::set_mode(cli.mode);
     cli.command.unwrap_or(Command::Live(cli.live)).run()

@@ -1,4 +1,4 @@
-//! `magnet-scope mon`: this node's figures as Supermon's mon answers them, many times a second.
+//! `magnet-scope mon`: figures of this node in the protocol of Supermon's mon, many times per second.
 
 use crate::cli::{CaptureArgs, LimitArgs, NetnsArgs};
 use crate::live_source::Live;
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     sensing::local(live, args.limits.limits(), &board, &|| server.serves())
 }
 
-/// Waits for the end while others are answered.
+/// Waits for the end while requests are served.
 pub fn wait(server: &Answering, duration: Option<Duration>, stop: &Stop) -> Result<()> {
     let end = duration.and_then(|duration| Instant::now().checked_add(duration));
     while !stop.is_raised() && end.is_none_or(|end| Instant::now() < end) {

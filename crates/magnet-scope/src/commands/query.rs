@@ -72,7 +72,7 @@ impl From<Format> for Form {
     }
 }
 
-/// Answers it.
+/// Runs the query.
 pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::on_signals()?;
     let limits = args.limits.limits();
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Why there is no answer.
+/// Reason for an incomplete answer.
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
     #[error(transparent)]
@@ -118,7 +118,7 @@ enum Stopped {
 }
 
 impl Stopped {
-    /// As a person reads it.
+    /// The error for the user.
     fn said(self, output: &Path) -> anyhow::Error {
         match self {
             Stopped::Export(error) => anyhow::Error::new(error).context(target::cannot(output)),

@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
     let drained = drain(&mut watched);
-    // What went wrong first is what is worth telling.
+    // The first error is the relevant one.
     let closed = watched.into_inner().close();
     drained.and(closed)
 }
@@ -136,7 +136,7 @@ fn agents(args: &Args) -> Result<()> {
         let mut threads: Vec<_> = recordings.into_iter().map(spawn).collect();
         let (mut begun, mut ended) = (Ok(()), Ok(()));
         let failed = |_| Err(anyhow!("a recording's thread has failed"));
-        // A host that cannot be recorded any more ends by itself, and the others go on. One that has ended can come again.
+        // A host whose recording fails ends alone. A host that has ended can return.
         while !(threads.is_empty() && (lobby.ticker().is_stopped() || ended.is_err())) {
             std::thread::sleep(Duration::from_millis(50));
             if begun.is_err() {

@@ -1,6 +1,6 @@
-//! `magnet-scope relay`: reads agents, and is one to its own viewers.
+//! `magnet-scope relay`: a client of agents, and an agent for its viewers.
 //!
-//! Many viewers then take each host's stream from its agent once. Relays can stand behind relays.
+//! Many viewers then read each host's stream from its agent once. Relays can be chained.
 
 use crate::agent::ListenArgs;
 use crate::connect::{Until, address, explain};
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
         let mut threads: Vec<_> = writers.into_iter().map(spawn).collect();
         let (mut taken, mut kept) = (Ok(()), Ok(()));
         let failed = |_| Err(anyhow!("a thread that keeps a host has failed"));
-        // One that has ended can come again.
+        // A host that has ended can return.
         while !(lobby.ticker().is_stopped() && threads.is_empty()) {
             std::thread::sleep(Duration::from_millis(50));
             if taken.is_err() || kept.is_err() || talker.has_ended() {
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     result.and(talked)
 }
 
-/// One host more, with its share of the memory.
+/// Adds a host with its share of the memory.
 fn take_in(host: Host, hosts: &Hosts, memory: u64) -> Result<(Host, Writer)> {
     let mut info = host.info().clone();
     hosts.name(&mut info);
@@ -87,7 +87,7 @@ fn take_in(host: Host, hosts: &Hosts, memory: u64) -> Result<(Host, Writer)> {
     Ok((host, writer))
 }
 
-/// Keeps what a host sends, what it is told to have missed with it.
+/// Stores a host's batches, including reported losses.
 fn keep(mut source: Host, mut writer: Writer) -> Result<()> {
     let mut batch = Batch::default();
     while source.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?

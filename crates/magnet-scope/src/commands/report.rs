@@ -1,4 +1,4 @@
-//! `magnet-scope report DIR`: where the time went in a recording.
+//! `magnet-scope report DIR`: latency and blame in a recording.
 
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
 use crate::recordings::Recordings;
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 impl Args {
-    /// Tells a report what it is to say.
+    /// Configures a report.
     fn prepare(&self, report: ReportBuilder) -> ReportBuilder {
         let mut report = report.top_flows(usize::from(self.top));
         if let Some(by) = self.by {

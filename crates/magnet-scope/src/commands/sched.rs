@@ -1,7 +1,7 @@
-//! `magnet-scope sched`: how long switching from one task to another takes, as it is and under load.
+//! `magnet-scope sched`: the duration of context switches, idle and under load.
 //!
-//! Figures 2 and 3 of the paper of 2003: the time a switch takes against time, a line a CPU, on an idle machine and beside a
-//! process that computes without end.
+//! Figures 2 and 3 of the paper of 2003: switch duration over time, a line per CPU, on an idle machine and next
+//! to a busy process.
 
 mod busy;
 mod plot;
@@ -52,25 +52,25 @@ pub struct Args {
     json: bool,
 }
 
-/// More windows than anybody looks at are a slip of the finger.
+/// More windows indicate a typing error.
 const MOST_WINDOWS: u128 = 100_000;
 
-/// One look.
+/// One measurement.
 #[derive(Debug, Serialize)]
 pub struct Phase {
-    /// What it is called.
+    /// Name.
     name: String,
-    /// How long it lasted.
+    /// Duration, seconds.
     seconds: f64,
     /// Tasks that were made.
     forks: u64,
     /// Tasks that ended.
     exits: u64,
-    /// Switches that could not be measured, because the kernel traces nothing of the task that was left.
+    /// Unmeasured switches, because the kernel does not trace the previous task.
     unmeasured: u64,
-    /// A row a CPU.
+    /// One row per CPU.
     cpus: Vec<Row>,
-    /// A row a window and CPU.
+    /// One row per window and CPU.
     windows: Vec<Row>,
 }
 
@@ -117,7 +117,7 @@ fn write(path: &Path, what: &str, contents: &str) -> Result<()> {
     files::write(path, contents).map_err(|e| output::could_not_write(what, path, &format!("{e:#}")))
 }
 
-/// Adds up what comes within the duration.
+/// Sums the events within the duration.
 fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase> {
     let from_ns = monotonic_ns();
     let to_ns = from_ns.saturating_add(u64::try_from(args.duration.as_nanos()).unwrap_or(u64::MAX));
@@ -128,7 +128,7 @@ fn look(live: &mut Live, stop: &Stop, args: &Args, name: String) -> Result<Phase
     let before = live.undecided(Hop::SchedSwitched)?;
     while seen_ns < to_ns && !stop.is_raised() {
         let progress = live.next(&mut batch, Duration::from_millis(100)).map_err(anyhow::Error::from_boxed)?;
-        // what is left over from before, or goes on after, is no part of it
+        // events before or after the measurement are excluded
         let within = |time_ns: u64| (from_ns..to_ns).contains(&time_ns);
         batch.events.iter().filter(|e| within(e.time_ns)).for_each(|event| switches.push(event));
         lost = batch.lost().saturating_add(lost);

@@ -1,4 +1,4 @@
-//! `magnet-scope ship DIR URL`: recordings that lie around, copied to another place.
+//! `magnet-scope ship DIR URL`: uploads existing recordings.
 
 use crate::failure::Hint;
 use crate::joint::counted;
@@ -18,7 +18,7 @@ pub struct Args {
     to: Destination,
 }
 
-/// Ships what has not been shipped there yet.
+/// Uploads the files that have not been uploaded.
 pub fn run(args: &Args) -> Result<()> {
     let shelf = if args.dir.join(magscope_session::META).is_file() {
         Shelf::One(args.dir.clone())

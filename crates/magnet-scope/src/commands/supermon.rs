@@ -1,4 +1,4 @@
-//! `magnet-scope supermon`: asks many mons, and answers as one.
+//! `magnet-scope supermon`: queries many mons and answers as one.
 
 use super::mon::wait;
 use crate::capture;

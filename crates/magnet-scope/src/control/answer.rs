@@ -1,4 +1,4 @@
-//! What a capture answers.
+//! Answers of the control socket.
 
 use super::server::Question;
 use magscope_core::hop::Hop;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 /// An answer, as JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether what was asked for was done.
+    /// True on success.
     pub ok: bool,
-    /// Why not.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What was done, in the words that a session tells it by.
+    /// The executed change, as in the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<String>,
     /// Hops and settings.
@@ -24,18 +24,18 @@ pub struct Answer {
     pub stats: Option<Stats>,
 }
 
-/// Hops and settings in force.
+/// Active hops and settings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct List {
-    /// What is captured: the command line.
+    /// The capture's command line.
     pub command: String,
-    /// Settings that leave events out or bring more along.
+    /// Active filters, samplers and extras.
     pub settings: Vec<String>,
     /// Hops that are on.
     pub on: Vec<Hop>,
     /// Hops that can be switched on.
     pub off: Vec<Hop>,
-    /// Of these, hops that stay attached, because attaching them again would need privileges.
+    /// Those of them that stay attached, because a new attachment would need privileges.
     pub lingering: Vec<Hop>,
 }
 
@@ -44,13 +44,13 @@ pub struct List {
 pub struct Stats {
     /// Records made or lost.
     pub records: u64,
-    /// Of those, lost because a ring was full.
+    /// Records lost for lack of ring space.
     pub lost: u64,
-    /// What became of every hit.
+    /// Outcome counters of hits.
     pub hops: Vec<magscope_core::HopCount>,
 }
 
-/// Answers a question, and does what it asks for.
+/// Executes and answers a question.
 pub fn reply(capture: &mut Capture, question: Question) {
     let answer = answer(capture, &question.text);
     let json = serde_json::to_string(&answer);

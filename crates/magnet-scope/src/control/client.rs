@@ -1,4 +1,4 @@
-//! The other end: finds captures that run, asks one.
+//! Client of the control socket: finds running captures and queries one.
 
 use super::answer::Answer;
 use super::{CAPTURE_PATIENCE, LONGEST_ANSWER, PATIENCE, folders};
@@ -9,15 +9,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// A capture that runs.
+/// A running capture.
 pub struct Running {
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     stream: UnixStream,
 }
 
-/// Every capture that answers at its socket. Sockets that nobody listens at any more are left behind by a kill, and
-/// removed.
+/// Every capture that answers at its socket. Sockets without a listener are leftovers of killed processes and
+/// are removed.
 pub fn running() -> Vec<Running> {
     let entries = folders().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
     let mut found: Vec<Running> = entries.filter_map(|entry| open(entry.path())).collect();
@@ -38,7 +38,7 @@ fn open(path: PathBuf) -> Option<Running> {
     }
 }
 
-/// The one capture that is meant.
+/// The selected capture.
 pub fn find(pid: Option<u32>) -> Result<Running> {
     let mut all = running();
     if let Some(pid) = pid {
@@ -62,7 +62,7 @@ pub fn find(pid: Option<u32>) -> Result<Running> {
 }
 
 impl Running {
-    /// Asks, and waits for the answer.
+    /// Sends a question and waits for the answer.
     pub fn ask(&mut self, question: &str) -> Result<Answer> {
         let pid = self.pid;
         let failed = || {
@@ -81,7 +81,7 @@ impl Running {
             BufReader::new((&self.stream).take(LONGEST_ANSWER)).read_until(b'\n', &mut line)?;
             Ok(line)
         };
-        // as text: a pipe that breaks here is not the reader of our output, who may leave when it likes
+        // as text, so that a broken pipe here is not mistaken for the end of our output's reader
         let line = exchange().map_err(|error| anyhow!("{error}")).with_context(failed)?;
         serde_json::from_slice(&line).map_err(|error| anyhow!("{error}")).with_context(failed)
     }

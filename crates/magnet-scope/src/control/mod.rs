@@ -1,9 +1,10 @@
-//! Talking to a capture that runs: a socket of its owner's, one line a question, one line of JSON an answer.
+//! Control of a running capture: a socket of its owner, with one line per question and one line of JSON per
+//! answer.
 //!
-//! The words of a question are those of a [`magscope_probe::Setting`], and `list` and `stats`. Only the thread that
-//! captures touches the capture: questions wait for it between two batches, and it answers a few each time. Nothing a peer sends
-//! or leaves out holds the capture up, and nothing grows with it: [`peers::MOST`] at a time, a line of at most [`LONGEST_LINE`], a
-//! time-out on both sides.
+//! Questions are [`magscope_probe::Setting`]s in text form, `list` and `stats`. Only the capturing thread
+//! accesses the capture: it answers a few questions between two batches. No peer can block the capture or
+//! exhaust memory: the limits are [`peers::MOST`] peers, [`LONGEST_LINE`] bytes per line, and a timeout on both
+//! sides.
 
 pub mod answer;
 pub mod client;
@@ -13,18 +14,18 @@ pub mod server;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longest question, bytes: the longest filter and some.
+/// Maximum size of a question, bytes: the longest filter plus a margin.
 pub const LONGEST_LINE: u64 = 16 << 10;
-/// Longest answer a client reads, bytes.
+/// Maximum size of an answer, bytes.
 pub const LONGEST_ANSWER: u64 = 1 << 20;
-/// Questions that are answered between two batches, so that asking never keeps a capture from its events.
+/// Maximum number of questions between two batches, so that questions never delay events.
 pub const ANSWERS_A_BATCH: usize = 4;
-/// How long one end waits for the other.
+/// Timeout of one end for the other.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the server waits for the capture, which may be putting a program into the kernel.
+/// Timeout of the server for the capture, which may be loading a program.
 pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where sockets are: root's own place, or the user's where the user captures by capabilities of the file.
+/// Directories of sockets: root's, or the user's if the capture runs with file capabilities.
 pub fn folders() -> Vec<PathBuf> {
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("magnet-scope"));
     let all = PathBuf::from("/run/magnet-scope");

@@ -1,45 +1,45 @@
-//! Who is connected to the control socket: a few at a time, and none for longer than it has something to say.
+//! Connected peers of the control socket, with limits on number and idle time.
 //!
-//! Whoever comes is let in. Where there are too many, the one that has been waited for longest without a whole question has to
-//! go: so nobody who only holds a connection, or types a letter a second, keeps anybody else out. Where all of them wait for
-//! answers, which come within a bounded time, whoever comes waits as well.
+//! Every peer is admitted. At the limit, the peer that is longest without a complete question is disconnected.
+//! Idle or slow peers therefore never block others. If all wait for answers, whose time is bounded, a new peer
+//! waits too.
 
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Peers at a time.
+/// Maximum number of peers.
 pub const MOST: usize = 8;
 
-/// One that is connected.
+/// A connected peer.
 struct Seat {
     number: u64,
     stream: UnixStream,
-    /// It waits for its answer, and may stay for that.
+    /// True while it waits for an answer, and therefore stays connected.
     asked: bool,
 }
 
-/// Those that are connected.
+/// The connected peers.
 #[derive(Clone, Default)]
 pub struct Peers(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     seats: Mutex<Seats>,
-    /// One of them has left, or has its answer.
+    /// Signalled when a peer has left or received its answer.
     room: Condvar,
 }
 
 #[derive(Default)]
 struct Seats {
-    /// Those that came in all.
+    /// Total number of peers.
     came: u64,
-    /// The longest waited for first.
+    /// Longest idle first.
     taken: Vec<Seat>,
 }
 
-/// A place among them, given back when it goes.
+/// A peer's permit, returned on drop.
 pub struct Place {
     peers: Peers,
     number: u64,
@@ -47,17 +47,17 @@ pub struct Place {
 
 impl Peers {
     fn seats(&self) -> MutexGuard<'_, Seats> {
-        // a panic elsewhere leaves no half-made list
+        // a panic elsewhere leaves the list consistent
         self.0.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one in, as soon as there is room.
+    /// Admits a peer as soon as there is room.
     pub fn admit(&self, stream: &UnixStream) -> io::Result<Place> {
         let stream = stream.try_clone()?;
         let mut seats = self.seats();
         while seats.taken.len() >= MOST {
             if let Some(idle) = seats.taken.iter().position(|seat| !seat.asked) {
-                // its thread sees the end of the stream and leaves
+                // its thread sees the end of the stream and returns
                 let _ = seats.taken.remove(idle).stream.shutdown(Shutdown::Both);
             } else {
                 seats = self.0.room.wait(seats).unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Peers {
 }
 
 impl Place {
-    /// Its question is being answered, or has been.
+    /// Sets whether its question is being answered.
     pub fn asked(&self, asked: bool) {
         let mut seats = self.peers.seats();
         if let Some(at) = seats.taken.iter().position(|seat| seat.number == self.number) {

@@ -1,4 +1,4 @@
-//! The capture's end of the control socket.
+//! Server of the control socket.
 
 use super::peers::{Peers, Place};
 use super::{CAPTURE_PATIENCE, LONGEST_LINE, PATIENCE, folders};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Instant;
 
-/// A question, and where its answer goes.
+/// A question, and the channel for its answer.
 pub struct Question {
     /// The line without its end.
     pub text: String,
@@ -18,33 +18,33 @@ pub struct Question {
 }
 
 impl Question {
-    /// Answers it. A peer that is gone is no error.
+    /// Sends the answer. A disconnected peer is no error.
     pub fn answer(self, json: String) {
         let _ = self.answer.send(json);
     }
 }
 
-/// A socket that is bound but that nobody reads from yet. Removed when it goes out of scope.
+/// A bound socket without a reader so far. Removed on drop.
 pub struct Bound {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// The socket, and the questions that came in by it.
+/// The socket and its pending questions.
 pub struct Questions {
     path: PathBuf,
     waiting: Receiver<Question>,
 }
 
 impl Bound {
-    /// Makes the socket, readable and writable by its owner alone. To be called before privileges are given away.
+    /// Creates the socket, private to its owner. Called before privileges are dropped.
     pub fn new() -> io::Result<Self> {
         let folder = folders().into_iter().next().ok_or(io::ErrorKind::NotFound)?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let path = folder.join(format!("{}.sock", std::process::id()));
-        // Under its name there is only a socket that listens: one that does not is taken for left behind, and removed, by whoever looks.
+        // The final name always denotes a listening socket, because clients remove others as leftovers.
         let made = path.with_extension("made");
-        // whoever had this number before is gone
+        // an earlier process with this id has ended
         let _ = fs::remove_file(&made);
         let listener = UnixListener::bind(&made)?;
         let named =
@@ -56,7 +56,7 @@ impl Bound {
         Ok(Bound { listener, path })
     }
 
-    /// Begins to listen, in a thread that has what rights the calling one has: to be called after they were given away.
+    /// Starts to listen in a thread with the caller's rights: called after privileges are dropped.
     pub fn listen(self) -> io::Result<Questions> {
         let listener = self.listener.try_clone()?;
         let (ask, waiting) = sync_channel(1);
@@ -75,7 +75,7 @@ impl Drop for Bound {
 }
 
 impl Questions {
-    /// Those that wait, as they come.
+    /// Pending questions.
     pub fn waiting(&self) -> impl Iterator<Item = Question> + '_ {
         self.waiting.try_iter()
     }
@@ -87,19 +87,19 @@ impl Drop for Questions {
     }
 }
 
-/// Serves peers until the capture is gone, each in a thread of its own.
+/// Serves peers until the capture ends, each in a separate thread.
 fn serve(listener: &UnixListener, ask: &SyncSender<Question>) {
     let peers = Peers::default();
     for peer in listener.incoming() {
         let Ok((place, peer)) = peer.and_then(|peer| Ok((peers.admit(&peer)?, peer))) else {
-            // out of file descriptors, most likely: give them time to come back
+            // mostly out of file descriptors: wait until some are free
             std::thread::sleep(PATIENCE);
             continue;
         };
         let ask = ask.clone();
-        // without a thread there is nobody to talk to; the peer sees its connection end
+        // without a thread the connection is closed
         let _ = std::thread::Builder::new().name("magnet-peer".to_owned()).spawn(move || {
-            // a peer that breaks off, says nothing or too much has itself to blame
+            // a peer's protocol violation concerns only itself
             let _ = converse(&peer, &place, &ask);
         });
     }
@@ -107,7 +107,7 @@ fn serve(listener: &UnixListener, ask: &SyncSender<Question>) {
 
 const SILENT: &str = r#"{"ok":false,"error":"the capture does not answer; is it ending?"}"#;
 
-/// One peer's questions, until it has no more.
+/// Handles a peer's questions until its end.
 fn converse(peer: &UnixStream, place: &Place, ask: &SyncSender<Question>) -> io::Result<()> {
     let other = crate::peer::credentials(peer)?.uid;
     if other != 0 && other != rustix::process::geteuid().as_raw() {
@@ -134,15 +134,15 @@ fn say(mut peer: &UnixStream, json: &str) -> io::Result<()> {
     peer.write_all(b"\n")
 }
 
-/// What a peer sends, line by line: each of bounded length and within a bounded time, however few bytes come at once.
+/// Lines of a peer with limits on length and time, for any fragmentation.
 struct Lines<'a> {
     peer: &'a UnixStream,
-    /// Bytes that came behind the last line.
+    /// Bytes after the last line.
     beyond: Vec<u8>,
 }
 
 impl Lines<'_> {
-    /// The next line without its end; nothing where the peer has no more, says too much, or takes too long.
+    /// The next line without its end; `None` at the end, above the limit or after the timeout.
     fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let end = Instant::now() + PATIENCE;
         loop {

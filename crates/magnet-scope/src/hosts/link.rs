@@ -12,16 +12,16 @@ use std::process::{Command, Stdio};
 pub const SERVER: (&str, &str) = ("10.77.0.2", "fd77::2");
 const CLIENT: (&str, &str) = ("10.77.0.1", "fd77::1");
 
-/// Whether this kernel has IPv6 at all.
+/// True if this kernel has IPv6.
 pub fn has_ipv6() -> bool {
     Path::new("/proc/sys/net/ipv6").exists()
 }
 
-/// Makes the pair and brings it up. Each end is a namespace and a process that lives in it. Leaves this thread in one
-/// of the two.
+/// Creates the pair and brings it up. Each end is a namespace and a process in it. Leaves this thread in one of
+/// the two.
 pub fn join(client: (&Netns, u32), server: (&Netns, u32)) -> Result<()> {
     client.0.enter()?;
-    // Made inside, so that no link ever shows up in the host's own namespace.
+    // Created inside, so that no link appears in the host's own namespace.
     ip(&format!("link add veth0 type veth peer name veth0 netns {}", server.1))?;
     address(CLIENT)?;
     server.0.enter()?;
@@ -32,8 +32,8 @@ fn address((v4, v6): (&str, &str)) -> Result<()> {
     let mut commands = vec!["link set lo up".to_owned(), "link set veth0 up".to_owned()];
     commands.push(format!("addr add {v4}/24 dev veth0"));
     if has_ipv6() {
-        // Duplicate address detection would keep IPv6 waiting for a second, and a host may have IPv6 switched off for
-        // new interfaces. Where these cannot be written `ip` says what does not work.
+        // Duplicate address detection would delay IPv6 by a second, and the host may disable IPv6 for new
+        // interfaces. If these writes fail, `ip` reports the error.
         for (setting, value) in [("disable_ipv6", "0"), ("accept_dad", "0")] {
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/veth0/{setting}"), value);
         }
@@ -42,7 +42,7 @@ fn address((v4, v6): (&str, &str)) -> Result<()> {
     ip(&commands.join("\n"))
 }
 
-/// Runs `ip` commands, one a line, in this thread's namespace.
+/// Runs `ip` commands, one per line, in this thread's namespace.
 fn ip(commands: &str) -> Result<()> {
     let path =
         ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"].into_iter().find(|p| Path::new(p).exists());

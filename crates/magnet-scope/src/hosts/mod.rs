@@ -1,10 +1,8 @@
-//! The demo's two hosts: network namespaces without a name, joined by a veth pair, with a process in each that makes
-//! traffic.
+//! The demo's two hosts: anonymous network namespaces joined by a veth pair, with a traffic process in each.
 //!
-//! The problem is to leave nothing behind on any exit, `kill -9` included. So nothing gets a name in the file
-//! system: the namespaces live by this process's file descriptors and by the two children, the veth pair is made
-//! inside them and dies with them, and the children die with the parent (`PR_SET_PDEATHSIG`, and end of file on
-//! their stdin).
+//! Nothing may remain after any exit, including `kill -9`. Nothing therefore has a name in the file system. The
+//! namespaces exist through this process's file descriptors and the two children, and the veth pair ends with
+//! them. The children end with the parent (`PR_SET_PDEATHSIG`, and end of file on stdin).
 
 mod link;
 mod namespace;
@@ -27,7 +25,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As on the command line and as the namespace is called in reports.
+    /// Name on the command line and of the namespace in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Client => "client",
@@ -36,7 +34,7 @@ impl Role {
     }
 }
 
-/// Both hosts, up and waiting for [`Hosts::go`].
+/// Both hosts, ready for [`Hosts::go`].
 #[derive(Debug)]
 pub struct Hosts {
     client: Host,
@@ -51,10 +49,10 @@ struct Host {
 }
 
 impl Hosts {
-    /// Makes the namespaces, the link and the two processes. Traffic waits for [`Hosts::go`], so that the first
-    /// packet is already captured.
+    /// Creates the namespaces, the link and the two processes. Traffic waits for [`Hosts::go`], so that the
+    /// first packet is captured.
     ///
-    /// To be called from the main thread: children die with the thread that started them.
+    /// Call from the main thread: children end with the thread that started them.
     pub fn start(quiet: bool) -> Result<Self> {
         let home = Netns::current()?;
         let made = Self::make(&home, quiet);
@@ -107,7 +105,7 @@ impl Host {
             .args(["demo-host", "--role", role.name(), "--parent", &std::process::id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A message in the middle of a screen helps nobody; the exit status is reported afterwards.
+            // A message would disturb the screen; the exit status is reported afterwards.
             .stderr(if quiet { Stdio::null() } else { Stdio::inherit() })
             .spawn()
             .with_context(|| format!("cannot start the demo's {}", role.name()))?;
@@ -124,7 +122,7 @@ impl Host {
         let name = self.role.name();
         let stdout = self.process.stdout.as_mut().with_context(|| format!("no way to hear the {name}"))?;
         let mut line = String::new();
-        // Unbuffered beyond the one line: the children say one word at a time and wait in between.
+        // The children send one word at a time and wait in between, so no data is lost in the buffer.
         BufReader::with_capacity(64, stdout).read_line(&mut line)?;
         if line.trim() == word {
             return Ok(());
@@ -141,7 +139,7 @@ impl Host {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for host in [&mut self.client, &mut self.server] {
-            // Ended by its handle, so never another process that has the same number by now.
+            // Ended by its handle, so never another process with a reused id.
             let _ = host.process.kill();
             let _ = host.process.wait();
         }

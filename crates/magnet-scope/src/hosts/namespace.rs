@@ -1,4 +1,4 @@
-//! Network namespaces held by a file descriptor and by nothing else.
+//! Network namespaces held only by a file descriptor.
 
 use anyhow::{Context, Result};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -10,13 +10,13 @@ use std::os::fd::AsFd;
 pub struct Netns(File);
 
 impl Netns {
-    /// The one this thread is in.
+    /// The namespace of this thread.
     pub fn current() -> Result<Self> {
         let path = "/proc/thread-self/ns/net";
         File::open(path).map(Netns).with_context(|| format!("cannot open {path}"))
     }
 
-    /// A new one, which this thread is in from now on.
+    /// A new namespace, which becomes that of this thread.
     pub fn unshare() -> Result<Self> {
         unshare_network().context("cannot make a network namespace")?;
         Self::current()
@@ -36,7 +36,7 @@ impl Netns {
 
 #[allow(unsafe_code)]
 fn unshare_network() -> rustix::io::Result<()> {
-    // SAFETY: what makes `unshare` unsafe is CLONE_FILES, which takes file descriptors away from other threads;
-    // CLONE_NEWNET touches nothing but this thread's view of the network.
+    // SAFETY: `unshare` is unsafe because of CLONE_FILES, which removes file descriptors from other threads;
+    // CLONE_NEWNET affects only this thread's network namespace.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
 }

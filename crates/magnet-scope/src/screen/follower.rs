@@ -1,5 +1,5 @@
-//! Several hosts as one live picture: sender and receiver on one time line, by what is known of their clocks so far. What is followed are
-//! recordings that still run, or agents.
+//! Several hosts as one live picture: sender and receiver on one time line, by the current clock relation.
+//! Sources are running recordings or agents.
 
 use super::keepers::Keepers;
 use super::{Hold, ScreenArgs, Triggered, end_of, save};
@@ -21,33 +21,33 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The longest that one recording may wait for more while the others do.
+/// Maximum wait for one recording while others wait too.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// How often the clocks are shown anew.
+/// Interval of updates of the clock display.
 const CLOCKS: Duration = Duration::from_millis(500);
-/// Instants kept of how wide a bound was.
+/// Maximum number of stored bounds over time.
 const INSTANTS: usize = 256;
 
-/// Hosts to be followed.
+/// Hosts to follow.
 pub struct Followed {
     sources: Vec<Box<dyn Source>>,
     infos: Vec<NodeInfo>,
     online: Online,
-    /// Where others come in.
+    /// Discovery of further hosts.
     lobby: Option<Lobby>,
-    /// What saves of each host what lies around triggers.
+    /// Trigger buffers of the hosts.
     keepers: Keepers,
 }
 
 impl Followed {
-    /// Recordings from their beginnings, until they are closed.
+    /// Running recordings from their start until they are closed.
     pub fn open(dirs: &[PathBuf]) -> Result<Self> {
         let sources = dirs.iter().map(|dir| Growing::new(dir.clone(), Stop::default()));
         let sources = sources.map(|source| source.map(|source| Box::new(source) as Box<dyn Source>));
         Ok(Self::of(sources.collect::<Result<Vec<_>>>()?, None))
     }
 
-    /// Agents, from where they were asked for.
+    /// Agents, from the requested start.
     pub fn connected(connected: Connected) -> Self {
         let sources = connected.hosts.into_iter().map(|host| Box::new(host) as Box<dyn Source>);
         Self::of(sources.collect(), Some(connected.lobby))
@@ -60,24 +60,24 @@ impl Followed {
         Followed { sources, infos, online, lobby, keepers: Keepers::default() }
     }
 
-    /// The same, saving of each host what lies around a trigger, below a directory a host.
+    /// Adds trigger buffers, with one directory per host.
     pub fn saving(mut self, triggered: Triggered<'_>) -> Result<Self> {
         self.keepers = Keepers::of(triggered, &self.infos, &mut self.sources)?;
         Ok(self)
     }
 
-    /// The hosts, each with a name of its own.
+    /// The hosts with unique names.
     pub fn infos(&self) -> &[NodeInfo] {
         &self.infos
     }
 
-    /// What shows them.
+    /// The scope for them.
     pub fn scope(&self, limits: Limits, most_lifelines: usize) -> Scope {
         let options = Options { state: State::Live, limits, most_lifelines, ..Options::default() };
         Scope::of_several(self.infos.clone(), options)
     }
 
-    /// What reads them.
+    /// The merged reader.
     pub fn follower(&mut self, limits: Limits) -> Follower<'_> {
         Follower {
             walker: Walker::live(std::mem::take(&mut self.sources), &self.online, limits, PATIENCE),
@@ -91,15 +91,15 @@ impl Followed {
     }
 }
 
-/// What comes of hosts that are followed.
+/// Output of followed hosts.
 pub enum Came<'a> {
-    /// One host more.
+    /// A new host.
     Host(&'a NodeInfo),
     /// Something of one of them.
     Piece(Piece<'a>),
 }
 
-/// Reads on, and feeds a scope or whoever else looks.
+/// Reads on and feeds a scope or another consumer.
 pub struct Follower<'f> {
     walker: Walker<'f>,
     online: &'f Online,
@@ -107,12 +107,12 @@ pub struct Follower<'f> {
     lobby: Option<&'f Lobby>,
     keepers: &'f mut Keepers,
     told: Option<Instant>,
-    /// How wide the bound of each pair was, by instants of the first's R.
+    /// Bound of each pair over time, by instants of the first's R.
     bounds: BTreeMap<(u16, u16), Vec<(u64, u64)>>,
 }
 
 impl Follower<'_> {
-    /// Reads the next batch of one of them; [`Progress::End`] once all are closed and nobody else can come.
+    /// Reads the next batch of any host; [`Progress::End`] once all are closed and no further host can appear.
     pub fn step(&mut self, visit: &mut dyn FnMut(Came<'_>)) -> Result<Progress, SourceError> {
         while let Some(host) = self.lobby.and_then(Lobby::arrived) {
             let mut info = host.info().clone();
@@ -130,17 +130,17 @@ impl Follower<'_> {
         Ok(progress)
     }
 
-    /// What tells of connections to agents, and ends them.
+    /// The ticker of connections to agents.
     pub fn ticker(&self) -> Option<&Ticker> {
         self.lobby.map(Lobby::ticker)
     }
 
-    /// What was found on the way.
+    /// Results so far.
     pub fn walked(&self) -> Walked {
         self.walker.walked()
     }
 
-    /// Reads for so long what has come; [`Progress::End`] once all of them are closed.
+    /// Reads available data for the duration of a slice; [`Progress::End`] once all are closed.
     pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<Progress, SourceError> {
         let began = Instant::now();
         loop {
@@ -174,7 +174,7 @@ impl Follower<'_> {
         Ok(Progress::More)
     }
 
-    /// Shows how the clocks stand.
+    /// Updates the clock display.
     fn tell(&mut self, scope: &mut dyn Hold) {
         self.told = Some(Instant::now());
         let pairs = self.clocks();
@@ -184,7 +184,7 @@ impl Follower<'_> {
         }
     }
 
-    /// How the clocks of every two of them stand to each other.
+    /// Relations of every pair of clocks.
     pub fn clocks(&mut self) -> Vec<ClockPair> {
         let (infos, bounds) = (&self.infos, &mut self.bounds);
         self.online.look(|all| {
@@ -208,7 +208,7 @@ fn clock_pair(
     {
         bound.push((at_ns, half_width_ns));
         if bound.len() > INSTANTS {
-            // every second one, so that all of the time stays in the picture
+            // every second entry, so that the whole time stays visible
             *bound = bound.iter().copied().step_by(2).collect();
         }
     }

@@ -1,15 +1,16 @@
-//! How busy the host's CPUs are, by `/proc/stat`.
+//! CPU use of the host from `/proc/stat`.
 
 use std::fs;
 
-/// Ticks of all CPUs together since the start of the host.
+/// Ticks of all CPUs since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     idle: u64,
     all: u64,
 }
 
-/// Reads the first line: user, nice, system, idle, iowait, irq, softirq, steal. What follows, guests, is in user already.
+/// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal. Guest times are already in
+/// user.
 fn ticks(stat: &str) -> Option<Ticks> {
     let mut fields = stat.lines().next()?.split_ascii_whitespace();
     if fields.next()? != "cpu" {
@@ -21,22 +22,22 @@ fn ticks(stat: &str) -> Option<Ticks> {
     Some(Ticks { idle, all })
 }
 
-/// What of the time between two readings was not idle; `None` where no tick went by.
+/// Busy fraction between two readings; `None` without a tick.
 fn busy(before: Ticks, now: Ticks) -> Option<f64> {
     let all = now.all.checked_sub(before.all).filter(|ticks| *ticks > 0)?;
-    // Idle ticks can go back by some: the kernel says so itself.
+    // The kernel documents that idle ticks can decrease.
     let idle = now.idle.saturating_sub(before.idle).min(all);
     Some((all - idle) as f64 / all as f64)
 }
 
-/// Reads them again and again.
+/// Reads the ticks repeatedly.
 #[derive(Debug, Default)]
 pub struct HostCpu {
     before: Option<Ticks>,
 }
 
 impl HostCpu {
-    /// The busy part of all CPUs since the last time; `None` the first time, and where nothing can be read.
+    /// Busy fraction of all CPUs since the last call; `None` at the first call or on errors.
     pub fn read(&mut self) -> Option<f64> {
         let now = ticks(&fs::read_to_string("/proc/stat").ok()?)?;
         self.before.replace(now).and_then(|before| busy(before, now))

@@ -1,4 +1,4 @@
-//! A trigger of several hosts: what one of them saw freezes the same window on all, each by its own clock.
+//! A trigger of several hosts: a hit on one host saves the same window on all, each by its own clock.
 
 use super::Triggered;
 use crate::recording::Directory;
@@ -15,27 +15,27 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A keeper a host; none where nothing is to be saved.
+/// One trigger buffer per host; none without a target.
 #[derive(Default)]
 pub struct Keepers {
     all: Vec<Rc<RefCell<Keeper>>>,
     into: Option<Into>,
 }
 
-/// Where to, removed again if nothing was saved; and how much all of them may hold, bytes.
+/// Target directory, removed if nothing was saved; and the total memory, bytes.
 struct Into {
     made: Directory,
     memory: u64,
 }
 
-/// A host whose batches are held as they come, by its own clock.
+/// A host whose batches are buffered on its own clock.
 struct Kept {
     inner: Box<dyn Source>,
     keeper: Rc<RefCell<Keeper>>,
 }
 
 impl Keepers {
-    /// One for each of these sources, which are then held; none where there is no directory to save into.
+    /// Buffers for these sources; none without a target directory.
     pub fn of(
         triggered: Triggered<'_>,
         infos: &[NodeInfo],
@@ -49,7 +49,7 @@ impl Keepers {
         Ok(keepers)
     }
 
-    /// Holds what comes of one host more, whose name no other has.
+    /// Adds a buffer for another host with a unique name.
     pub fn hold(&mut self, info: &NodeInfo, inner: Box<dyn Source>) -> Result<Box<dyn Source>> {
         let Some(Into { made, memory }) = &self.into else { return Ok(inner) };
         let own = Directory::prepare(&below(made.path(), &info.host))?;
@@ -60,7 +60,7 @@ impl Keepers {
         Ok(Box::new(Kept { inner, keeper }))
     }
 
-    /// Saves the window of a trigger on every host; what to say of it, and whether it is bad.
+    /// Saves the window of a trigger on every host; returns a message and an error flag.
     pub fn save(&self, capture: &Capture, online: &Online) -> (String, bool) {
         if self.all.is_empty() {
             return (capture.because.clone(), false);
@@ -83,9 +83,9 @@ impl Keepers {
     }
 }
 
-/// An instant of the picture on a host's own clock: the one that the picture has there.
+/// Converts an instant of the picture to a host's own clock.
 fn own_ns(online: &Online, node: u16, picture_ns: u64) -> u64 {
-    // Both clocks run nearly alike, so that the second step is exact to what is known of them.
+    // The clocks run at nearly equal rates, so the second iteration is exact within the bound.
     let mut own_ns = picture_ns;
     for _ in 0..2 {
         let off_ns = online.rough_ns(node, own_ns).wrapping_sub(picture_ns as i64);
@@ -94,7 +94,7 @@ fn own_ns(online: &Online, node: u16, picture_ns: u64) -> u64 {
     own_ns
 }
 
-/// A host's own directory; its name comes from another machine, so it is no path.
+/// A host's directory; its name is untrusted and must not contain a path.
 pub fn below(dir: &Path, host: &str) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = host.chars().map(plain).take(64).collect();

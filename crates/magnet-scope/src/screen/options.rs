@@ -1,4 +1,4 @@
-//! How the screen looks and listens: arguments over the user's files over what the terminal says of itself.
+//! Screen options: arguments override the user's files, which override the terminal's properties.
 
 use anyhow::{Context, Result};
 use magscope_tui::keys::KeyMap;
@@ -27,7 +27,7 @@ pub struct ScreenArgs {
     no_mouse: bool,
 }
 
-/// The names of themes that are built in.
+/// Names of built-in themes.
 const THEMES: [&str; 3] = ["dark", "light", "high-contrast"];
 
 impl ScreenArgs {
@@ -45,12 +45,12 @@ impl ScreenArgs {
         })
     }
 
-    /// With this key map, and all else as it usually is.
+    /// Defaults with this key map.
     pub fn keys_of(keys: Option<PathBuf>) -> Self {
         ScreenArgs { keys, ..ScreenArgs::default() }
     }
 
-    /// Which key does what.
+    /// The key map.
     pub fn keys(&self) -> Result<KeyMap> {
         self.key_map(config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME")).as_deref())
     }
@@ -74,7 +74,7 @@ impl ScreenArgs {
     }
 }
 
-/// The file that was asked for, which has to be there, or the usual one, which need not.
+/// The requested file, which must exist, or the default one, which is optional.
 fn chosen(asked: Option<&Path>, usual: Option<PathBuf>) -> Result<Option<(PathBuf, String)>> {
     let Some(path) = asked.map(Path::to_owned).or(usual) else { return Ok(None) };
     match fs::read_to_string(&path) {
@@ -84,12 +84,12 @@ fn chosen(asked: Option<&Path>, usual: Option<PathBuf>) -> Result<Option<(PathBu
     }
 }
 
-/// After privileges were given away the home of whoever had them is closed: as good as not there.
+/// After the drop of privileges the former user's home may be inaccessible; this counts as missing.
 const fn not_ours(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
 }
 
-/// Where the user's files are, by the XDG base directory specification: a path that is not absolute does not count.
+/// The user's configuration directory by the XDG base directory specification: relative paths are ignored.
 pub fn config_dir(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let base = xdg.and_then(absolute).or_else(|| Some(home.and_then(absolute)?.join(".config")));

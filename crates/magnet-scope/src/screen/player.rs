@@ -1,7 +1,7 @@
-//! Plays recordings: one or several on one time line.
+//! Plays one or more recordings on one time line.
 //!
-//! All of it is read once, a slice between two key presses, so that the first picture is there at once and the whole comes while
-//! it is looked at; and what is looked at closely is read again, with a little around it for journeys that were under way.
+//! A survey reads everything once, in slices between key presses, so that the first picture appears at once. A
+//! zoomed-in window is read again, with a margin for journeys in flight.
 
 use super::{ScreenArgs, end_of, save};
 use crate::recordings::Recordings;
@@ -16,18 +16,18 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest a slice of reading may take: keys wait for it.
+/// Maximum duration of a slice, which delays keys.
 const SLICE: Duration = Duration::from_millis(15);
-/// Events read for a stretch at most where keys wait for it: a third of a second's work.
+/// Maximum number of events read for a window while keys wait: a third of a second.
 const MOST_READ: usize = 300_000;
-/// And where they do not: what has as many journeys as are read can have so many, with what is around it.
+/// Maximum without waiting keys: enough for the maximum number of journeys and their margin.
 const MOST_READ_BESIDE: usize = 1_500_000;
-/// Read around a stretch at least, nanoseconds.
+/// Minimum margin around a window, nanoseconds.
 const AROUND_NS: u64 = 10_000_000;
-/// And at most.
+/// Maximum margin.
 const MOST_AROUND_NS: u64 = 1_000_000_000;
 
-/// Shows recordings until it is quit.
+/// Shows recordings until the user quits.
 pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenArgs) -> Result<()> {
     let (from_ns, to_ns) = recordings.extent();
     let options = Options {
@@ -43,9 +43,9 @@ pub fn play(recordings: &Recordings, speed: f64, limits: Limits, args: &ScreenAr
     end_of(magscope_tui::run(&mut player, &mut scope, args.options()?))
 }
 
-/// Whoever has the scope: a terminal's loop always, a window's feed for a moment at a time.
+/// Access to the scope: permanent in a terminal, by lock in a window.
 pub trait Hold {
-    /// Holds it while `with` runs.
+    /// Runs `with` with the scope locked.
     fn hold(&mut self, with: &mut dyn FnMut(&mut Scope));
 }
 
@@ -55,24 +55,24 @@ impl Hold for Scope {
     }
 }
 
-/// What plays recordings.
+/// Player of recordings.
 pub struct Player<'r> {
     recordings: &'r Recordings,
     limits: Limits,
-    /// What reads all of it, until it has.
+    /// The survey reader, until its end.
     survey: Option<Walker<'r>>,
     number: u64,
-    /// It reads no further than it has.
+    /// True if the survey is paused.
     idle: bool,
-    /// Events read for a stretch at most.
+    /// Maximum number of events read for a window.
     most_read: usize,
-    /// The scope's revision when it was last asked what it wants: unchanged it wants nothing else.
+    /// The scope's revision at the last query for a window: an unchanged scope has the same answer.
     asked: Option<u64>,
     ticked: Instant,
 }
 
 impl<'r> Player<'r> {
-    /// At the beginning.
+    /// A player at the start.
     pub fn new(recordings: &'r Recordings, limits: Limits) -> Self {
         let survey = Some(recordings.walker(limits, None));
         Player {
@@ -87,12 +87,12 @@ impl<'r> Player<'r> {
         }
     }
 
-    /// The same in a thread of its own, where no key waits for a stretch.
+    /// A player in a separate thread, where no key waits for a window.
     pub fn beside(self) -> Self {
         Player { most_read: MOST_READ_BESIDE, ..self }
     }
 
-    /// Reads on until the slice is over or the end is reached.
+    /// Continues the survey until the end of the slice or of the recording.
     fn read_on(&mut self, scope: &mut dyn Hold, until: Instant) -> Result<(), SourceError> {
         while let Some(survey) = &mut self.survey {
             let progress = survey.step(&mut |piece| match piece {
@@ -110,9 +110,9 @@ impl<'r> Player<'r> {
         Ok(())
     }
 
-    /// Reads a stretch.
+    /// Reads a window.
     fn read(&self, scope: &mut dyn Hold, window: Window) -> Result<(), SourceError> {
-        // A part of its width alone: with all of it on each side, most of what is read would be thrown away.
+        // A fraction of the width: a full width on each side would be mostly wasted.
         let around = ((window.to_ns - window.from_ns) / 4).clamp(AROUND_NS, MOST_AROUND_NS);
         let wide = (window.from_ns.saturating_sub(around), window.to_ns.saturating_add(around));
         let mut walker = self.recordings.walker(self.limits, Some(wide));
@@ -151,7 +151,8 @@ impl<'r> Player<'r> {
         Ok(())
     }
 
-    /// Lets time go on, and reads for at most so long what is to be seen, else on. Whether there was something to read.
+    /// Advances the playback clock, then reads the requested window or the survey for at most a slice. Returns
+    /// true if data was read.
     pub fn turn(&mut self, scope: &mut dyn Hold, slice: Duration) -> Result<bool, SourceError> {
         let began = Instant::now();
         let elapsed_ns = u64::try_from((began - self.ticked).as_nanos())?;
@@ -177,7 +178,7 @@ impl<'r> Player<'r> {
         Ok(true)
     }
 
-    /// Reads no further than it has, or goes on; what is looked at is read either way.
+    /// Pauses or resumes the survey; requested windows are read in both cases.
     pub fn set_idle(&mut self, idle: bool) {
         self.idle = idle;
     }
@@ -188,7 +189,7 @@ impl Pump for Player<'_> {
         if !self.turn(scope, timeout.min(SLICE))? {
             thread::sleep(timeout);
         }
-        // Where the head stands at the end it can still go back, so that a recording never ends for good.
+        // Playback at the end can still go back, so a recording never ends.
         Ok(Progress::More)
     }
 

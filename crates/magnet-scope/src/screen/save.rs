@@ -1,14 +1,14 @@
-//! A picture of the screen as a new file in the directory the program was started in. Nothing is ever overwritten.
+//! Saves screenshots as new files in the start directory, without overwriting.
 
 use jiff::Timestamp;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Names tried before giving up: so many pictures in a second are none a person takes.
+/// Maximum number of names tried: more screenshots in a second are implausible.
 const TRIES: u32 = 100;
 
-/// Writes `contents` to a new file in `dir`, named by the time, and returns its name or why that was not possible.
+/// Writes `contents` to a new file in `dir`, named by the time. Returns its name or the error.
 pub fn save(dir: &Path, ending: &str, contents: &str) -> Result<String, String> {
     let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
     for n in 1..=TRIES {

@@ -8,10 +8,10 @@ use magscope_session::{RecordOptions, Recorder};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Flows and threads remembered, each; both are announced again now and then.
+/// Maximum number of flows, and of threads; announcements repeat.
 const MOST_NAMES: usize = 1 << 16;
 
-/// The recording that runs, if one does, and the names it has to begin with.
+/// The current recording, if any, and the announcements for its start.
 #[derive(Default)]
 pub struct Switch {
     recorder: Option<(String, Recorder)>,
@@ -20,7 +20,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Begins, goes on or ends, as the user of `scope` wants.
+    /// Starts, continues or ends the recording as the user of `scope` requests.
     pub fn pass(&mut self, scope: &mut Scope, info: &NodeInfo, batch: &Batch) {
         self.learn(batch);
         match (&mut self.recorder, scope.wants_recording()) {
@@ -37,7 +37,7 @@ impl Switch {
         }
     }
 
-    /// What runs.
+    /// State of the recording.
     pub fn recording(&self) -> Option<Recording> {
         let (name, recorder) = self.recorder.as_ref()?;
         let status = recorder.status();

@@ -1,4 +1,4 @@
-//! A thread that answers whoever asks, in a runtime of its own: the capture does not know that anybody does.
+//! A thread with its own runtime that answers requests, independent of the capture.
 
 use crate::output;
 use anyhow::{Context, Result};
@@ -7,15 +7,15 @@ use std::net::TcpListener;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// What answers. It ends when it goes.
+/// The answering thread, ended on drop.
 pub struct Answering {
     thread: Option<JoinHandle<()>>,
     end: Option<oneshot::Sender<()>>,
 }
 
 impl Answering {
-    /// Begins to, at this listener: `serve` runs until its second argument says that it is to end. To be called after privileges were
-    /// given away.
+    /// Starts at this listener: `serve` runs until its second argument completes. Called after privileges are
+    /// dropped.
     pub fn start<F>(
         listener: TcpListener,
         serve: impl FnOnce(tokio::net::TcpListener, oneshot::Receiver<()>) -> F + Send + 'static,
@@ -42,7 +42,7 @@ impl Answering {
         Ok(Answering { thread: Some(thread), end: Some(end) })
     }
 
-    /// Whether it answers yet.
+    /// True while requests are answered.
     pub fn serves(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -52,7 +52,7 @@ impl Drop for Answering {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
+            // No receiver remains for an error.
             let _ = thread.join();
         }
     }

@@ -1,25 +1,25 @@
-//! The newest snapshot of a sensor. Who captures puts it there now and then, and never waits for who reads.
+//! The newest snapshot of a sensor. The capturing thread updates it periodically and never waits for readers.
 
 use magscope_sensor::{Own, Sensed, Sensor};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two snapshots.
+/// Interval between two snapshots.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Where the newest snapshot is. Whoever reads holds the lock for as long as it takes to copy a pointer.
+/// The newest snapshot. Readers hold the lock only to copy a pointer.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Arc<Sensed>>);
 
 impl Board {
-    /// The newest there is.
+    /// The newest snapshot.
     pub fn newest(&self) -> Arc<Sensed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn put(&self, sensed: Sensed) {
         let new = Arc::new(sensed);
-        // What was there goes when the lock has been given back.
+        // The old snapshot is dropped after the lock is released.
         let old = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), new);
         drop(old);
     }
@@ -32,26 +32,26 @@ pub struct Publisher<'b> {
 }
 
 impl<'b> Publisher<'b> {
-    /// On this board.
+    /// A publisher for this board.
     pub const fn new(board: &'b Board) -> Self {
         Publisher { board, put: None }
     }
 
-    /// Puts one there where it is time.
+    /// Publishes a snapshot if due.
     pub fn offer(&mut self, sensor: &Sensor) {
         if self.put.is_none_or(|put| put.elapsed() >= PAUSE) {
             self.put(sensor);
         }
     }
 
-    /// Puts one there.
+    /// Publishes a snapshot.
     pub fn put(&mut self, sensor: &Sensor) {
         self.board.put(sensor.sensed(own()));
         self.put = Some(Instant::now());
     }
 }
 
-/// This program, and what it took until now.
+/// This program and its processor time.
 pub fn own() -> Own {
     let cpu_ns = u64::try_from(crate::screen::cpu_time().as_nanos()).unwrap_or(u64::MAX);
     Own { version: env!("CARGO_PKG_VERSION").to_owned(), cpu_ns }

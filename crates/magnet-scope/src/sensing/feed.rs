@@ -14,10 +14,10 @@ use magscope_core::together::Walker;
 use magscope_sensor::Sensor;
 use std::time::Duration;
 
-/// The longest a source may wait: what a signal waits at most before it is seen.
+/// Maximum wait of a source, the maximum delay of a signal.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// This host's capture; `serves` says whether anybody can still ask.
+/// This host's capture; `serves` returns false if requests can no longer be answered.
 pub fn local(source: impl Source, limits: Limits, board: &Board, serves: &dyn Fn() -> bool) -> Result<()> {
     let mut sensor = Sensor::new(std::slice::from_ref(source.info()), false);
     let mut walker = Walker::new(vec![Box::new(source)], &OneClock, limits, PATIENCE);
@@ -33,7 +33,7 @@ pub fn local(source: impl Source, limits: Limits, board: &Board, serves: &dyn Fn
     Ok(())
 }
 
-/// Agents, for so long, or until a signal.
+/// Agents, for a duration or until a signal.
 pub fn agents(
     mut followed: Followed,
     limits: Limits,

@@ -1,7 +1,8 @@
-//! By which names an HTTP server may be asked.
+//! Accepted host names of an HTTP server.
 //!
-//! A web page of somebody else can have its name resolve to this host (DNS rebinding); the browser then asks with that name, and shows the
-//! page the answer. So only the address that was connected to, `localhost` on loopback, and names that an option gives are answered.
+//! A foreign web page can resolve its name to this host (DNS rebinding); the browser then sends requests with
+//! that name and exposes the answers. Accepted are therefore only the connected address, `localhost` on
+//! loopback, and configured names.
 
 use hyper::header::{HOST, HeaderMap};
 use hyper::http::uri::Authority;
@@ -9,7 +10,7 @@ use hyper::{Request, Uri};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Names that an option gives.
+/// Configured names.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedHosts(Arc<Vec<String>>);
 
@@ -19,13 +20,13 @@ impl AllowedHosts {
         AllowedHosts(Arc::new(names.iter().map(|name| plain(name)).collect()))
     }
 
-    /// Whether a request that came to `local` asks for a host that is answered.
+    /// True if the host of a request at `local` is accepted.
     pub fn allow<B>(&self, request: &Request<B>, local: SocketAddr) -> bool {
         let named = named(request.headers()).is_some_and(|host| self.answers(&host, local.ip()));
         named && self.target(request.uri(), local.ip())
     }
 
-    /// A whole URL in the first line counts more than the header.
+    /// An absolute URL in the request line overrides the header.
     fn target(&self, uri: &Uri, local: IpAddr) -> bool {
         uri.authority().is_none_or(|authority| self.answers(&plain(authority.host()), local))
     }
@@ -40,7 +41,7 @@ impl AllowedHosts {
     }
 }
 
-/// The host of the only `Host:` there is.
+/// The host of the only `Host:` header.
 fn named(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all(HOST).iter();
     let (first, None) = (all.next()?, all.next()) else { return None };
@@ -48,7 +49,7 @@ fn named(headers: &HeaderMap) -> Option<String> {
     Some(plain(authority.host()))
 }
 
-/// Without brackets, the dot of a full name, and capitals.
+/// Without brackets and trailing dot, in lower case.
 fn plain(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase()
 }

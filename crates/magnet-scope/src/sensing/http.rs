@@ -1,5 +1,6 @@
-//! Answers `GET /metrics`. Whoever asks is served from the newest snapshot, in a thread of its own, one answer a connection: the capture
-//! does not know that anybody asks, and a client that is slow, silent or too frequent has a bounded number of connections and a bounded time.
+//! Answers `GET /metrics` from the newest snapshot, in a separate thread, with one answer per connection. The
+//! capture is unaffected. Slow, silent or frequent clients have a limited number of connections and limited
+//! time.
 
 use super::answering::Answering;
 use super::board::Board;
@@ -23,21 +24,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Connections at a time, and those of one address. Beyond it the oldest ends: an answer takes milliseconds, and who only holds a
-/// connection keeps nobody out.
+/// Maximum number of connections, in total and per address. Beyond it the oldest is closed: an answer takes
+/// milliseconds, so idle connections block no others.
 const CONNECTIONS: Most = Most { total: 64, each: 32 };
-/// How long a connection may take, from its first byte to its last.
+/// Maximum duration of a connection.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long it may take to say what it wants.
+/// Timeout of a request.
 const ASKING: Duration = Duration::from_secs(5);
-/// Longest request, bytes.
+/// Maximum size of a request, bytes.
 const LONGEST_REQUEST: usize = 16 << 10;
 
-/// The last answers, so that a snapshot is written once in each format however often it is asked for.
+/// Cache of answers: each snapshot is formatted once per format.
 #[derive(Default)]
 struct Answers(Mutex<[Option<Written>; Format::ALL.len()]>);
 
-/// What was written, and of what.
+/// A snapshot and its formatted answer.
 type Written = (Arc<Sensed>, Bytes);
 
 impl Answers {
@@ -61,7 +62,7 @@ impl Answers {
     }
 }
 
-/// Begins to answer there. To be called after privileges were given away.
+/// Starts to answer. Called after privileges are dropped.
 pub fn answer_http(listener: TcpListener, board: Arc<Board>, hosts: AllowedHosts) -> Result<Answering> {
     output::note(&format!("listening at http://{}/metrics", listener.local_addr()?));
     Answering::start(listener, |listener, ended| serve(listener, board, hosts, ended))
@@ -78,7 +79,7 @@ async fn serve(
     loop {
         let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
         let Ok((stream, from)) = accepted else {
-            // No file is left, or it went away again: later there may be.
+            // Out of file descriptors, or the client has disconnected: try again later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -95,7 +96,7 @@ async fn serve(
                 .max_buf_size(LONGEST_REQUEST)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), answer);
-            // What becomes of a connection is its peer's business.
+            // A connection error concerns only its peer.
             let connection = tokio::time::timeout(LONGEST, connection);
             tokio::select! { _ = connection => {}, () = permit.replaced() => {} }
         });

@@ -1,4 +1,4 @@
-//! Answers Supermon's commands, a line each. Clients, lines and every wait are bounded.
+//! Answers Supermon's commands, one line each. Clients, lines and every wait are bounded.
 
 use super::answering::Answering;
 use super::nodes::Nodes;
@@ -13,18 +13,18 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-/// Clients at a time, and those of one address. Beyond it the one that was silent longest ends.
+/// Maximum number of clients, in total and per address. Beyond it the longest silent one is disconnected.
 const CLIENTS: Most = Most { total: 64, each: 32 };
-/// What a browser sends to any port.
+/// First words of a browser's requests.
 const HTTP: [&str; 5] = ["GET ", "POST ", "PUT ", "HEAD ", "OPTIONS "];
-/// Longest command, bytes.
+/// Maximum size of a command, bytes.
 const LONGEST_COMMAND: u64 = 16 << 10;
-/// A client that says nothing for so long has to go.
+/// Idle timeout of a client.
 const SILENCE: Duration = Duration::from_mins(5);
-/// And so has one that does not take its answer.
+/// Timeout for a client that does not read.
 const TAKING: Duration = Duration::from_secs(10);
 
-/// Begins to answer there. To be called after privileges were given away.
+/// Starts to answer. Called after privileges are dropped.
 pub fn answer_lines(listener: TcpListener, nodes: Nodes) -> Result<Answering> {
     output::note(&format!("listening at {}", listener.local_addr()?));
     Answering::start(listener, |listener, ended| serve(listener, Arc::new(nodes), ended))
@@ -36,22 +36,22 @@ async fn serve(listener: tokio::net::TcpListener, nodes: Arc<Nodes>, mut ended: 
     loop {
         let accepted = tokio::select! { came = listener.accept() => came, _ = &mut ended => return };
         let Ok((stream, from)) = accepted else {
-            // No file is left, or it went away again: later there may be.
+            // Out of file descriptors, or the client has disconnected: try again later.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (mut permit, _) = limiter.admit_or_replace(&address_key(from.ip()), CLIENTS);
         let nodes = nodes.clone();
         tokio::spawn(async move {
-            // What becomes of a connection is its peer's business.
+            // A connection error concerns only its peer.
             let _ = client(stream, &nodes, &mut permit).await;
         });
     }
 }
 
-/// One client's commands, until it goes.
+/// Handles a client's commands until its end.
 async fn client(stream: TcpStream, nodes: &Nodes, permit: &mut ConnectionPermit) -> std::io::Result<()> {
-    // Answers are one piece each, and whoever asks waits for them.
+    // Answers are written in one piece, and clients wait for them.
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     let (mut mask, mut line) = (Mask::default(), Vec::new());
@@ -62,13 +62,13 @@ async fn client(stream: TcpStream, nodes: &Nodes, permit: &mut ConnectionPermit)
         let read = tokio::select! {
             read = read => read??,
             () = permit.replaced() => {
-                // Fits into the socket's buffer, or is of no use.
+                // Fits the socket's buffer, or is useless.
                 let _ = stream.get_ref().try_write(format!("{}\n", refusal("too many clients are here")).as_bytes());
                 return Ok(());
             }
         };
         if read == 0 || HTTP.iter().any(|method| line.starts_with(method.as_bytes())) {
-            // A web page could send commands behind its request.
+            // A web page could hide commands in its request.
             return Ok(());
         }
         permit.touch();
@@ -92,7 +92,7 @@ async fn client(stream: TcpStream, nodes: &Nodes, permit: &mut ConnectionPermit)
         answer.push('\n');
         tokio::time::timeout(TAKING, stream.write_all(answer.as_bytes())).await??;
         if !whole {
-            // What follows is the rest of it, and no command.
+            // The rest belongs to the oversized line.
             return Ok(());
         }
     }

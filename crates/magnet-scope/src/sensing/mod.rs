@@ -1,4 +1,4 @@
-//! A capture, or agents, as a sensor that other programs read: what feeds it, where its newest snapshot is, and where it is asked.
+//! A capture or agents as a sensor for other programs: feed, newest snapshot, and servers.
 
 mod answering;
 mod board;

@@ -1,4 +1,4 @@
-//! What a mon or a supermon knows of nodes: its own, or those that it asks.
+//! Nodes of a mon or a supermon: its own host, or queried ones.
 
 use super::board::Board;
 use super::proc::Proc;
@@ -7,11 +7,11 @@ use futures::future::join_all;
 use magscope_sensor::supermon::{Mask, Node, sensed, tell_apart};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where nodes are read.
+/// Source of nodes.
 pub enum Nodes {
-    /// This host's own, from `/proc` and, where a capture runs, from its snapshots.
+    /// This host, from `/proc` and, with a capture, from its snapshots.
     Own(Own),
-    /// Others', each asked when somebody asks here.
+    /// Other hosts, queried on demand.
     Others(Vec<Upstream>),
 }
 
@@ -23,7 +23,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// With its name, and a capture's board if there is one. To be called in the network namespace that is meant.
+    /// A host with this name, and a capture's board if present. Call in the intended network namespace.
     pub fn new(name: String, board: Option<Arc<Board>>) -> Self {
         Own { name, files: Mutex::new(Proc::open()), board }
     }
@@ -43,7 +43,7 @@ impl Own {
 }
 
 impl Nodes {
-    /// Begins to keep up connections, where there are any. To be called where tasks can be started.
+    /// Starts to maintain connections, if any. Call within a runtime.
     pub fn stand(self: Arc<Self>) {
         let Self::Others(others) = &*self else { return };
         for at in 0..others.len() {
@@ -58,7 +58,7 @@ impl Nodes {
         }
     }
 
-    /// How all of them stand; at least what a mask lets through.
+    /// Values of all nodes, at least those in the mask.
     pub async fn read(&self, mask: &Mask) -> Vec<Node> {
         match self {
             Self::Own(own) => vec![own.read(mask)],

@@ -1,5 +1,5 @@
-//! Pushes the newest snapshot to a collector of OpenTelemetry, now and then, from a thread of its own. What a collector that is away does not
-//! get is in the next snapshot as well, because all sums are cumulative.
+//! Pushes the newest snapshot to an OpenTelemetry collector periodically, in a separate thread. Sums are
+//! cumulative, so a failed push loses no data.
 
 use super::board::Board;
 use crate::failure::Usage;
@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 use tonic::transport::{Channel, Endpoint};
 
-/// How long a collector may take to answer.
+/// Timeout of a collector.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a collector takes OTLP over gRPC: on this host, because nobody is asked there who it is.
+/// A collector's address for OTLP over gRPC: on this host only, because the connection is unauthenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector(String);
 
@@ -47,14 +47,14 @@ impl FromStr for Collector {
     }
 }
 
-/// What pushes. At its end it pushes once more.
+/// The pushing thread, with a final push at its end.
 pub struct Pushing {
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Pushing {
-    /// Begins to push what is on the board. To be called after privileges were given away.
+    /// Starts to push. Called after privileges are dropped.
     pub fn start(to: &Collector, every: Duration, board: Arc<Board>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -74,7 +74,7 @@ impl Drop for Pushing {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // Nobody is left who could be told that it failed.
+            // No receiver remains for an error.
             let _ = thread.join();
         }
     }
@@ -83,13 +83,13 @@ impl Drop for Pushing {
 struct Pusher {
     to: String,
     board: Arc<Board>,
-    /// What was told last to be the matter.
+    /// The last reported problem.
     trouble: Option<String>,
 }
 
 impl Pusher {
     async fn run(mut self, endpoint: &Endpoint, every: Duration, mut ended: oneshot::Receiver<()>) {
-        // It connects when it is needed, and again.
+        // Connects on demand and reconnects.
         let mut client = MetricsServiceClient::new(endpoint.connect_lazy());
         let mut ticks = tokio::time::interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -103,7 +103,7 @@ impl Pusher {
         }
     }
 
-    /// Pushes the newest, if there is anything yet.
+    /// Pushes the newest snapshot, if any.
     async fn push(&self, client: &mut MetricsServiceClient<Channel>) -> Result<(), String> {
         let newest = self.board.newest();
         if newest.hosts.is_empty() {
@@ -121,7 +121,7 @@ impl Pusher {
         }
     }
 
-    /// Says what is the matter, and that it is over, once each.
+    /// Reports a problem and its end, once each.
     fn tell(&mut self, trouble: Option<String>) {
         let trouble =
             trouble.map(|text| text.chars().filter(|c| !c.is_control()).take(200).collect::<String>());

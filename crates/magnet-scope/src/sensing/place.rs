@@ -1,4 +1,5 @@
-//! Where programs come and ask. Nobody is asked who they are there, so it is this host's own business unless somebody says otherwise.
+//! Listening addresses for local programs. Clients are unauthenticated, so only loopback is permitted by
+//! default.
 
 use crate::connect::explain;
 use crate::failure::Usage;
@@ -6,7 +7,7 @@ use anyhow::Result;
 use magscope_fleet::FleetError;
 use std::net::{SocketAddr, TcpListener};
 
-/// Binds to an address that is this host's own, or to any if `unprotected`. To be called before privileges are given away.
+/// Binds to a loopback address, or to any if `unprotected`. Called before privileges are dropped.
 pub fn bind(at: SocketAddr, unprotected: bool) -> Result<TcpListener> {
     if !at.ip().is_loopback() && !unprotected {
         let what = format!(

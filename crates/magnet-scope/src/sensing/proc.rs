@@ -1,16 +1,16 @@
-//! What the kernel tells of a node in `/proc`, in Supermon's categories. The files stay open, and each reading is one call.
+//! Figures of a node from `/proc`, in Supermon's categories. The files stay open, and each read is one call.
 
 use magscope_sensor::supermon::{Category, Mask};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Longest that is read of a file: a host with thousands of interrupts or interfaces.
+/// Maximum size read of a file: a host with thousands of interrupts or interfaces.
 const LONGEST: usize = 4 << 20;
 /// The kernel's fixed point for load averages: eleven bits.
 const LOAD_ONE: f64 = 2048.0;
 
-/// Fields of a line of `/proc/stat`.
+/// Fields of a line in `/proc/stat`.
 const CPU: [&str; 8] = ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
 /// Lines of `/proc/vmstat`.
 const PAGING: [&str; 4] = ["pgpgin", "pgpgout", "pswpin", "pswpout"];
@@ -34,7 +34,7 @@ const NET: [&str; 16] = [
     "txcompressed",
 ];
 
-/// Open files, and room for what is in them.
+/// Open files and their read buffer.
 #[derive(Debug)]
 pub struct Proc {
     stat: Option<File>,
@@ -45,20 +45,20 @@ pub struct Proc {
 }
 
 impl Proc {
-    /// Opens them. What cannot be opened is not told.
+    /// Opens the files. Inaccessible ones are left out.
     pub fn open() -> Self {
         let open = |name: &str| File::open(name).ok();
         Proc {
             stat: open("/proc/stat"),
             loadavg: open("/proc/loadavg"),
             vmstat: open("/proc/vmstat"),
-            // Of the namespace of this thread, and it stays that.
+            // The namespace of this thread, permanently.
             net_dev: open("/proc/thread-self/net/dev"),
             text: vec![0; 64 << 10],
         }
     }
 
-    /// What is wanted of it.
+    /// The selected categories.
     pub fn categories(&mut self, mask: &Mask) -> Vec<Category> {
         let mut all = Vec::new();
         let Proc { stat, loadavg, vmstat, net_dev, text } = self;
@@ -82,7 +82,7 @@ impl Proc {
     }
 }
 
-/// Reads a file from its beginning; nothing where that fails.
+/// Reads a file from its start; empty on failure.
 fn read<'t>(file: Option<&File>, text: &'t mut Vec<u8>) -> &'t str {
     let mut length = 0;
     while let Some(file) = file {
@@ -100,7 +100,7 @@ fn read<'t>(file: Option<&File>, text: &'t mut Vec<u8>) -> &'t str {
     std::str::from_utf8(&text[..length]).unwrap_or_default()
 }
 
-/// Now, nanoseconds: UTC, and since the host began.
+/// Current time, nanoseconds: UTC, and since boot.
 fn time() -> Category {
     let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -109,7 +109,7 @@ fn time() -> Category {
     Category::numbers("time", [("timestamp", vec![utc_ns]), ("monotonic", vec![monotonic_ns])])
 }
 
-/// `cpuinfo` in ticks, a value each CPU, and `switch`.
+/// `cpuinfo` in ticks, one value per CPU, and `switch`.
 fn stat_of(text: &str) -> (Option<Category>, Option<Category>) {
     let mut columns: [Vec<u64>; CPU.len()] = Default::default();
     let mut switches = None;
@@ -132,7 +132,7 @@ fn stat_of(text: &str) -> (Option<Category>, Option<Category>) {
     (cpuinfo, switches.map(|n| Category::numbers("switch", [("switch", vec![n])])))
 }
 
-/// `avenrun` in the kernel's fixed point, as Supermon has it: 2048 is one.
+/// `avenrun` in the kernel's fixed point, as in Supermon: 2048 is one.
 fn loadavg_of(text: &str) -> Option<Category> {
     let mut loads = text.split_ascii_whitespace().map(|load| load.parse::<f64>().ok());
     let mut next = || Some((loads.next()??.clamp(0.0, 1e9) * LOAD_ONE).round() as u64);
@@ -158,7 +158,7 @@ fn vmstat_of(text: &str) -> Option<Category> {
 fn net_dev_of(text: &str) -> Category {
     let mut names = Vec::new();
     let mut columns: [Vec<u64>; NET.len()] = Default::default();
-    // A name can have a colon itself, and there is none behind it.
+    // A name may contain a colon; the figures do not.
     for (name, counts) in text.lines().filter_map(|line| line.rsplit_once(':')) {
         let mut counts = counts.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0));
         for column in &mut columns {

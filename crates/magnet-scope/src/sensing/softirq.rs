@@ -1,10 +1,10 @@
-//! How much of their time CPUs spend in softirqs, by `/proc/stat`.
+//! Softirq load of CPUs from `/proc/stat`.
 
 use magscope_sensor::health::Softirq;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Ticks of a CPU since the start of the host.
+/// Ticks of a CPU since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     cpu: u32,
@@ -12,7 +12,7 @@ struct Ticks {
     all: u64,
 }
 
-/// Each CPU's line: user, nice, system, idle, iowait, irq, softirq, steal. What follows, guests, is in user already.
+/// Each CPU's line: user, nice, system, idle, iowait, irq, softirq, steal. Guest times are already in user.
 fn ticks(stat: &str) -> Vec<Ticks> {
     let cpu = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
@@ -24,7 +24,7 @@ fn ticks(stat: &str) -> Vec<Ticks> {
     stat.lines().filter_map(cpu).collect()
 }
 
-/// The CPU that spent the largest share of the time between two readings in softirqs.
+/// The CPU with the largest softirq share between two readings.
 fn busiest(before: &[Ticks], now: &[Ticks]) -> Option<(u32, f64)> {
     let share = |now: &Ticks| {
         let before = before.iter().find(|before| before.cpu == now.cpu)?;
@@ -35,19 +35,19 @@ fn busiest(before: &[Ticks], now: &[Ticks]) -> Option<(u32, f64)> {
     now.iter().filter_map(share).max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// What they have spent since this was made.
+/// Softirq load since its creation.
 pub struct Softirqs {
     since: Instant,
     before: Vec<Ticks>,
 }
 
 impl Softirqs {
-    /// Begins.
+    /// Takes the first reading.
     pub fn new() -> Self {
         Softirqs { since: Instant::now(), before: read() }
     }
 
-    /// The busiest CPU until now, over at least so long; else why that is not known.
+    /// The busiest CPU so far, over at least this time; otherwise the reason for its absence.
     pub fn busiest(&self, at_least: Duration) -> Result<Softirq, String> {
         std::thread::sleep(at_least.saturating_sub(self.since.elapsed()));
         let over_s = self.since.elapsed().as_secs_f64();

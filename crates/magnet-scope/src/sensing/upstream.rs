@@ -1,4 +1,4 @@
-//! A mon, or a supermon, that is asked: one connection, kept up. One that dies is told as down, and tried again until it is back.
+//! A queried mon or supermon with a persistent connection. A failed one is reported as down and retried.
 
 use magscope_sensor::supermon::{Mask, Node, parse};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,32 +6,32 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-/// How long an answer may take, and a connection.
+/// Timeout of an answer and of a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two tries to connect.
+/// Interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Longest answer, bytes: some thousands of nodes.
+/// Maximum size of an answer, bytes: some thousands of nodes.
 const LONGEST_ANSWER: u64 = 16 << 20;
 
-/// One that is asked.
+/// A queried mon.
 pub struct Upstream {
     address: String,
     line: Mutex<Line>,
 }
 
-/// How it stands.
+/// State of the connection.
 struct Line {
     link: Option<Link>,
-    /// The nodes that it told of last.
+    /// Names of the last reported nodes.
     names: Vec<String>,
-    /// Since when there is none, nanoseconds UTC, and why.
+    /// Start of the outage, nanoseconds UTC, and the reason.
     down: (u64, String),
 }
 
-/// A connection that answers.
+/// A working connection.
 struct Link {
     stream: BufReader<TcpStream>,
-    /// The mask that is set there.
+    /// The current mask there.
     mask: Mask,
 }
 
@@ -41,17 +41,17 @@ fn now_ns() -> u64 {
 }
 
 impl Upstream {
-    /// At `HOST:PORT`.
+    /// A mon at `HOST:PORT`.
     pub fn new(address: String) -> Self {
         let down = (now_ns(), "it has not been reached yet".to_owned());
         Upstream { address, line: Mutex::new(Line { link: None, names: Vec::new(), down }) }
     }
 
-    /// Connects whenever there is no connection.
+    /// Reconnects whenever the connection is lost.
     pub async fn stand(&self) {
         loop {
             if self.line.lock().await.link.is_none() {
-                // Not while the line is locked: who asks meanwhile is told that it is down, and does not wait.
+                // Without the lock: concurrent requests see the node as down and do not wait.
                 let tried = tokio::time::timeout(PATIENCE, Link::open(&self.address)).await;
                 let mut line = self.line.lock().await;
                 match tried {
@@ -64,10 +64,10 @@ impl Upstream {
         }
     }
 
-    /// How its nodes stand.
+    /// Current values of its nodes.
     pub async fn read(&self, mask: &Mask) -> Vec<Node> {
         let mut line = self.line.lock().await;
-        // Put back only if it answered in time: else what it says later would be taken for the next answer.
+        // Reused only after a timely answer: a late one would be mistaken for the next.
         if let Some(mut link) = line.link.take() {
             let answered = tokio::time::timeout(PATIENCE, link.ask(mask)).await;
             let answered = answered.unwrap_or_else(|_| Err("it does not answer".to_owned()));
@@ -89,7 +89,7 @@ impl Upstream {
 }
 
 impl Link {
-    /// One that has answered: the kernel takes connections for a program that hangs, too.
+    /// A connection that has answered: the kernel accepts connections for a hanging program, too.
     async fn open(address: &str) -> Result<Self, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -108,7 +108,7 @@ impl Link {
         command += "s\n";
         self.stream.write_all(command.as_bytes()).await.map_err(|error| error.to_string())?;
         if changed {
-            // Taken, or refused: then more comes than was asked for.
+            // Accepted or refused: a refusal has additional lines.
             self.line().await?;
         }
         parse(&self.line().await?).map_err(|bad| bad.to_string())

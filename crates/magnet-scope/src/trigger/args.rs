@@ -53,7 +53,7 @@ fn hold_off(text: &str) -> Result<HoldOff, String> {
 }
 
 impl TriggerArgs {
-    /// Sets a trigger as they say.
+    /// Applies the options to a trigger.
     pub fn set(&self, settings: &mut Settings) {
         let Some(condition) = &self.trigger else { return };
         settings.condition = Some(condition.clone());
@@ -63,13 +63,13 @@ impl TriggerArgs {
         settings.window_ns = u64::try_from(self.trigger_window.as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// Without a screen a trigger does nothing but save.
+    /// Without a screen a trigger is useful only for saving.
     pub fn is_of_use_without_saving(&self) -> Result<(), Usage> {
         let text = "without a screen nothing shows what `--trigger` finds: name a directory to save it in with `--save-on-trigger DIR`";
         if self.trigger.is_some() { Err(Usage(text.to_owned())) } else { Ok(()) }
     }
 
-    /// Makes the directory that triggers are saved into. To be called before privileges are given away.
+    /// Creates the target directory of triggers. Called before privileges are dropped.
     pub fn prepare(&self) -> Result<Option<Directory>> {
         self.save_on_trigger.as_deref().map(Directory::prepare).transpose()
     }

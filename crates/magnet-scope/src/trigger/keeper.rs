@@ -1,4 +1,4 @@
-//! The memory behind the trigger: the newest batches as they came, so that what was before it can be saved too.
+//! Pre-trigger memory: the newest batches, so that data before a trigger can be saved.
 
 use crate::recording::Directory;
 use anyhow::Result;
@@ -10,13 +10,13 @@ use magscope_session::{RecordOptions, Recorder};
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-/// Flows and threads remembered, each; both are announced again now and then.
+/// Maximum number of flows, and of threads; announcements repeat.
 const MOST_NAMES: usize = 1 << 16;
 
-/// Holds batches, and saves what lies around a trigger as a session.
+/// Buffers batches and saves the window of a trigger as a session.
 pub struct Keeper {
     dir: PathBuf,
-    /// Removes the directory again if nothing was saved.
+    /// Removes the directory if nothing was saved.
     _made: Directory,
     info: NodeInfo,
     held: VecDeque<Batch>,
@@ -29,7 +29,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Saves below a directory and holds at most so many bytes.
+    /// Saves below a directory and buffers at most `most_bytes`.
     pub fn new(made: Directory, info: &NodeInfo, most_bytes: u64) -> Self {
         Keeper {
             dir: made.path().to_path_buf(),
@@ -45,12 +45,12 @@ impl Keeper {
         }
     }
 
-    /// From now on it holds at most so many bytes.
+    /// Sets the maximum size.
     pub const fn limit(&mut self, most_bytes: u64) {
         self.most_bytes = most_bytes;
     }
 
-    /// Holds a batch, and lets go of the oldest beyond its memory.
+    /// Buffers a batch and evicts the oldest above the limit.
     pub fn hold(&mut self, batch: &Batch) {
         if self.flows.len() + batch.flows.len() > MOST_NAMES {
             self.flows.clear();
@@ -69,12 +69,12 @@ impl Keeper {
         while self.bytes > self.most_bytes {
             let Some(oldest) = self.held.pop_front() else { return };
             self.bytes -= cost(&oldest);
-            // Its last reading of the clocks is the one before all that is left.
+            // The last evicted clock sample precedes all remaining data.
             self.clock = oldest.clock.last().copied().or(self.clock);
         }
     }
 
-    /// Saves the window of a trigger, and says where to.
+    /// Saves the window of a trigger and returns the path.
     pub fn save(&mut self, capture: &Capture) -> Result<String> {
         self.saved += 1;
         let path = self.free_name();
@@ -123,7 +123,7 @@ impl Keeper {
         Ok(format!("{}: {} events, {}{short}", path.display(), summary.events, capture.because))
     }
 
-    /// A name that no recording has: numbers go on where an earlier run stopped.
+    /// An unused name: numbers continue those of earlier runs.
     fn free_name(&mut self) -> PathBuf {
         let name = |n: u64| self.dir.join(format!("trigger-{n:04}.session"));
         while Path::exists(&name(self.saved)) {
@@ -133,7 +133,7 @@ impl Keeper {
     }
 }
 
-/// Bytes that a batch takes.
+/// Size of a batch, bytes.
 fn cost(batch: &Batch) -> u64 {
     let names = size_of_val(&batch.flows[..]) + batch.tasks.len() * 64;
     let rest = size_of_val(&batch.tcp[..]) + size_of_val(&batch.losses[..]) + size_of_val(&batch.clock[..]);

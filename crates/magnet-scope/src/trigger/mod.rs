@@ -1,5 +1,4 @@
-//! The trigger outside of the screen: its arguments, the memory that holds what was before it, and sources that are watched
-//! without a screen.
+//! The trigger outside of the screen: its options, pre-trigger memory, and sources without a screen.
 
 mod args;
 mod keeper;

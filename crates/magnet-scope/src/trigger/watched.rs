@@ -1,4 +1,4 @@
-//! A source that is watched without a screen.
+//! A source with a trigger and without a screen.
 
 use super::{Keeper, TriggerArgs};
 use crate::output;
@@ -11,18 +11,17 @@ use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::{Options, Scope};
 use std::time::Duration;
 
-/// What holds batches against the trigger, if one is set.
+/// Applies the trigger to batches, if set.
 pub struct Watch(Option<(Box<Scope>, Keeper)>);
 
-/// Holds every batch against the trigger as it passes, and saves what lies around each one.
+/// Applies the trigger to each batch in passing and saves the windows.
 pub struct Watched<S> {
     inner: S,
     watch: Watch,
 }
 
 impl Watch {
-    /// A watch for a node, if there is a directory to save into. An error where what is waited for can never come, or where nothing
-    /// would be done when it does.
+    /// A watch for a node with a target directory. An error if the condition can never match or has no effect.
     pub fn new(made: Option<Directory>, args: &TriggerArgs, limits: Limits, info: &NodeInfo) -> Result<Self> {
         let Some(made) = made else {
             args.is_of_use_without_saving()?;
@@ -42,7 +41,7 @@ impl Watch {
 }
 
 impl<S: Source> Watched<S> {
-    /// What is watched.
+    /// The source.
     pub fn into_inner(self) -> S {
         self.inner
     }

@@ -6,38 +6,38 @@ use magscope_ship::Status;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What it says, since the recorder was started.
+/// Totals since the start of the recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Records that came.
+    /// Records received.
     pub records: u64,
-    /// Records that were lost, wherever.
+    /// Records lost anywhere.
     pub lost: u64,
     /// Segments closed.
     pub closed: u64,
     /// Segments deleted.
     pub deleted: u64,
-    /// Those of them that were to be shipped and had not been.
+    /// Segments deleted before their upload.
     pub unshipped: u64,
 }
 
-/// Says now and then how the recorder stands.
+/// Prints the recorder's state periodically.
 pub struct Health {
     pulse: Pulse,
 }
 
 impl Health {
-    /// Begins now.
+    /// Starts now.
     pub fn new(every: Duration) -> Self {
         Health { pulse: Pulse::new(every) }
     }
 
-    /// Whether it is time.
+    /// True if a line is due.
     pub fn is_due(&self) -> bool {
         self.pulse.is_due()
     }
 
-    /// Says it.
+    /// Prints the line.
     pub fn tell(&mut self, tally: &Tally, shipping: Option<&Status>) {
         let beat = self.pulse.beat(tally.records);
         let trouble = shipping.and_then(|status| status.trouble.as_ref());
@@ -52,7 +52,7 @@ impl Health {
     }
 }
 
-/// What became of the records.
+/// Text about losses and segments.
 pub fn rest(tally: &Tally, shipping: Option<&Status>) -> String {
     let mut text = format!("{} lost; segments: {} closed", tally.lost, tally.closed);
     // Writing into a String cannot fail.

@@ -1,5 +1,4 @@
-//! Recording for months: one recording after the other, limits over all of them, copies elsewhere, and a line now and then that says
-//! what was lost.
+//! Recording for months: a sequence of recordings with total limits, uploads, and a periodic line about losses.
 
 mod health;
 mod names;
@@ -33,18 +32,18 @@ pub struct UnattendedArgs {
     pub health: Option<Duration>,
 }
 
-/// Where to ship to.
+/// Parses an upload destination.
 pub fn destination(text: &str) -> Result<Destination, String> {
     text.parse().map_err(|error: magscope_ship::ShipError| error.to_string())
 }
 
 impl UnattendedArgs {
-    /// Whether any of it is wanted.
+    /// True if any option is set.
     pub fn is_asked_for(&self) -> bool {
         self.rotate.is_some() || self.ship.is_some() || self.health.is_some()
     }
 
-    /// An error where it is wanted: recordings of agents have nothing of it yet.
+    /// An error if any option is set: recordings of agents do not support them yet.
     pub fn not_of_agents(&self) -> Result<()> {
         if self.is_asked_for() {
             let what = "--rotate, --ship and --health are for recordings of this host; of agents' recordings `magnet-scope ship \

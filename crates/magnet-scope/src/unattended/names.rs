@@ -1,4 +1,4 @@
-//! Names of recordings: the time of their beginning, so that their order is that of time.
+//! Names of recordings by start time, so that their order is chronological.
 
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ pub fn fresh(dir: &Path) -> PathBuf {
     let time = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
     let names = std::iter::once(time.clone()).chain((2_u64..).map(|n| format!("{time}-{n}")));
     let mut paths = names.map(|name| dir.join(name));
-    // The numbers do not end before the file system's do.
+    // The numbers exceed the file system's limits.
     paths.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| dir.join(&time))
 }
 
-/// Whether a name is one of these. A recording that someone gave another name is theirs.
+/// True for generated names. A recording renamed by the user is not touched.
 pub fn is_ours(name: &str) -> bool {
     const SHAPE: &[u8] = b"dddd-dd-ddTdd-dd-ddZ";
     let Some((time, number)) = name.as_bytes().split_at_checked(SHAPE.len()) else { return false };

@@ -1,4 +1,5 @@
-//! Limits over all recordings below a directory: the oldest go first. A thread of its own, because deleting takes long.
+//! Limits over all recordings below a directory: the oldest are deleted first, in a separate thread, because
+//! deletion is slow.
 
 use super::names;
 use crate::joint::counted;
@@ -16,35 +17,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// How often it looks.
+/// Interval of checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What there may be.
+/// The limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Below which directory.
+    /// The directory.
     pub dir: PathBuf,
-    /// Bytes of all recordings together.
+    /// Total size of all recordings, bytes.
     pub total: Option<u64>,
-    /// How long a recording is kept after its end.
+    /// Maximum age of a recording after its end.
     pub keep_for: Option<Duration>,
-    /// Where recordings are shipped to: they are kept until they have arrived, unless the bytes do not allow it.
+    /// Upload destination: recordings are not deleted before their upload, unless the size limit requires it.
     pub shipped_to: Option<String>,
 }
 
-/// What was deleted.
+/// Deletion counters.
 #[derive(Debug, Default)]
 pub struct Deleted {
     /// Segments.
     pub segments: AtomicU64,
-    /// Those of them that had not been shipped, and were to be.
+    /// Segments deleted before their upload.
     pub unshipped: AtomicU64,
 }
 
 /// The thread.
 pub struct Retention {
     deleted: Arc<Deleted>,
-    /// Of these one knows that they are being recorded, whatever the file system says.
+    /// Recordings registered as running, independent of file locks.
     running: Arc<Mutex<Vec<PathBuf>>>,
     is_disk_full: Arc<AtomicBool>,
     stop: Option<Sender<()>>,
@@ -52,7 +53,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Begins, and looks at once. The recording in `first` is being written.
+    /// Starts with an immediate check. The recording in `first` is running.
     pub fn start(limits: Limits, first: &Path) -> Result<Self> {
         let deleted = Arc::new(Deleted::default());
         let running = Arc::new(Mutex::new(vec![first.to_path_buf()]));
@@ -77,22 +78,22 @@ impl Retention {
         Ok(Retention { deleted, running, is_disk_full, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Not to be touched, until [`Retention::ended`].
+    /// Protects a recording until [`Retention::ended`].
     pub fn began(&self, dir: &Path) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).push(dir.to_path_buf());
     }
 
-    /// It has been closed.
+    /// Marks a recording as closed.
     pub fn ended(&self, dir: &Path) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|running| running != dir);
     }
 
-    /// While the disk is full, the oldest recording is deleted at each look, where there is a limit on bytes.
+    /// On a full disk with a size limit, each check deletes the oldest recording.
     pub fn set_disk_full(&self, is_full: bool) {
         self.is_disk_full.store(is_full, Relaxed);
     }
 
-    /// What was deleted until now.
+    /// Deletion counters so far.
     pub fn deleted(&self) -> &Deleted {
         &self.deleted
     }
@@ -107,7 +108,7 @@ impl Drop for Retention {
     }
 }
 
-/// A recording that has ended.
+/// A closed recording.
 #[derive(Clone, Copy)]
 struct Ended {
     bytes: u64,
@@ -119,9 +120,9 @@ struct Keeper {
     deleted: Arc<Deleted>,
     running: Arc<Mutex<Vec<PathBuf>>>,
     is_disk_full: Arc<AtomicBool>,
-    /// Measured once: they do not change any more but for the ledger.
+    /// Measured once: only the ledger still changes.
     ended: HashMap<PathBuf, Ended>,
-    /// The last thing that went wrong, which is told once.
+    /// The last error, which is reported once.
     said: Option<String>,
 }
 
@@ -140,7 +141,7 @@ impl Keeper {
     fn tidy(&mut self) -> Result<()> {
         let shelf = Shelf::Below { dir: self.limits.dir.clone(), ours: names::is_ours };
         let lots = shelf.lots()?;
-        // Asked when the list is made: what began before is among them, and what begins later is not in the list.
+        // Read after the listing starts: earlier recordings are included, and later ones are not in the list.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.ended.retain(|dir, _| lots.iter().any(|lot| lot.dir == *dir));
         let (mut total, mut ended) = (0, Vec::new());
@@ -158,7 +159,7 @@ impl Keeper {
             ended.push((lot, measured));
         }
         for (lot, measured) in ended {
-            // One at a look: the writer then says whether there is room.
+            // One per check: the writer then reports the free space.
             let is_for_room = self.limits.total.is_some() && self.is_disk_full.swap(false, Relaxed);
             let is_too_much = self.limits.total.is_some_and(|limit| total > limit) || is_for_room;
             let age = SystemTime::now().duration_since(measured.at).unwrap_or_default();
@@ -195,7 +196,7 @@ impl Keeper {
         }
         remove(LEDGER)?;
         remove("meta.toml.tmp")?;
-        // The last: as long as it is there the recording is one, and can be deleted by whoever comes next.
+        // Deleted last: while present, the directory counts as a recording and a later run can delete it.
         remove(META)?;
         self.ended.remove(&lot.dir);
         self.deleted.segments.fetch_add(segments.len() as u64, Relaxed);
@@ -210,15 +211,15 @@ impl Keeper {
     }
 }
 
-/// Size and end of a recording, by its files.
+/// Size and end of a recording, from its files.
 fn measure(dir: &Path) -> Result<Ended> {
     let mut ended = Ended { bytes: 0, at: SystemTime::UNIX_EPOCH };
     let listed = || format!("cannot list {}", dir.display());
     for entry in fs::read_dir(dir).with_context(listed)? {
-        // A file may go while one looks: the recorder keeps to its own limits.
+        // A file may disappear meanwhile, because the recorder applies its own limits.
         let Ok(found) = entry.with_context(listed)?.metadata() else { continue };
         ended.bytes += found.len();
-        // When it was last written to; reading it or writing the ledger's lines changes little.
+        // Last modification time; reading or ledger writes change it little.
         ended.at = found.modified().map_or(ended.at, |at| at.max(ended.at));
     }
     Ok(ended)

@@ -1,7 +1,7 @@
-//! One capture, one recording after the other.
+//! One capture with a sequence of recordings.
 //!
-//! The capture never stops: between two batches the writer is changed. The new one begins before the old one ends, which a thread
-//! of its own closes, so that nothing waits for a disk.
+//! The capture never stops: the writer changes between two batches. The new recording starts before the old one
+//! ends, and a separate thread closes the old one, so that nothing waits for a disk.
 
 use super::UnattendedArgs;
 use super::health::{Health, Tally, rest};
@@ -23,19 +23,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often something is looked at that needs no event: rotation, health.
+/// Interval of checks for rotation and health.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The pause after a recording that could not be begun; the one before goes on meanwhile.
+/// Pause after a recording failed to start; the previous one continues.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// What waits to be shipped at the end has so long to go.
+/// Maximum time for uploads at the end.
 const FINISH: Duration = Duration::from_mins(1);
 
-/// Where recordings are made: prepared with all rights, used without.
+/// Target directory: prepared with all privileges, used without.
 pub struct Ground {
     directory: Directory,
-    /// Without links and dots: the shipper finds the same recordings by their names.
+    /// Canonical path, so that the uploader finds the same names.
     dir: PathBuf,
 }
 
@@ -48,26 +48,26 @@ impl Ground {
     }
 }
 
-/// The recording that is being written.
+/// The current recording.
 struct Current {
     recorder: Recorder,
     dir: PathBuf,
 }
 
-/// One that is being closed.
+/// A recording that is being closed.
 struct Closing {
     thread: JoinHandle<(Result<Summary, SessionError>, RecorderStatus)>,
     name: String,
 }
 
-/// Who has to know which recordings are being written.
+/// Components that track running recordings.
 struct Links {
     shipper: Option<Arc<Shipper>>,
     retention: Option<Arc<Retention>>,
 }
 
 impl Links {
-    /// It has been closed.
+    /// Reports a recording as closed.
     fn ended(&self, dir: &Path) {
         if let Some(shipper) = &self.shipper {
             shipper.ended(dir);
@@ -78,7 +78,7 @@ impl Links {
     }
 }
 
-/// A source whose batches are recorded as they pass.
+/// A source whose batches are recorded in passing.
 pub struct Series<S> {
     inner: S,
     ground: Ground,
@@ -90,22 +90,22 @@ pub struct Series<S> {
     current: Option<Current>,
     closing: Option<Closing>,
     stream: Stream,
-    /// What came, and of the recordings that are closed the rest.
+    /// Totals of the source and of closed recordings.
     tally: Tally,
-    /// The first recording that could not be closed.
+    /// The error of the first recording that failed to close.
     failed: Option<anyhow::Error>,
     was_disk_full: bool,
     health: Option<Health>,
 }
 
 impl<S: Source> Series<S> {
-    /// Begins the first recording. To be called after privileges were given away.
+    /// Starts the first recording. Called after privileges are dropped.
     pub fn begin(inner: S, ground: Ground, mut options: RecordOptions, args: &UnattendedArgs) -> Result<Self> {
         ground.directory.check()?;
         options.on_full_disk = OnFullDisk::Wait;
         let rotates = args.rotate.is_some();
         if let Some(total) = args.total_limit {
-            // The one that is being written keeps to it by itself, when all others have gone.
+            // The current recording itself obeys the limit when all others are deleted.
             options.size_limit_bytes = Some(options.size_limit_bytes.map_or(total, |limit| limit.min(total)));
         }
         let shipper = args.ship.as_ref().map(|destination| {
@@ -130,7 +130,7 @@ impl<S: Source> Series<S> {
             health: args.health.map(Health::new),
         };
         let first = series.open()?;
-        // Nothing is deleted for the sake of a recording that could not be begun.
+        // Nothing is deleted if the first recording fails to start.
         if rotates && (args.total_limit.is_some() || series.options.keep_for.is_some()) {
             let limits = Limits {
                 dir: series.ground.dir.clone(),
@@ -144,10 +144,10 @@ impl<S: Source> Series<S> {
         Ok(series)
     }
 
-    /// Begins a recording.
+    /// Starts a recording.
     fn open(&mut self) -> Result<Current> {
         let dir = if self.rotate.is_some() { names::fresh(&self.ground.dir) } else { self.ground.dir.clone() };
-        // Told before there is anything: whoever finds the directory knows that it is being written.
+        // Registered before the directory exists, so that it always counts as running.
         let shipped = self.shipper.as_ref().map(|shipper| {
             let shipped = Shipped::default();
             shipper.began(&dir, shipped.clone());
@@ -169,12 +169,12 @@ impl<S: Source> Series<S> {
         Links { shipper: self.shipper.clone(), retention: self.retention.clone() }
     }
 
-    /// Changes the writer where it is time.
+    /// Rotates if due.
     fn turn(&mut self) {
         if self.closing.as_ref().is_some_and(|closing| closing.thread.is_finished()) {
             self.reap();
         }
-        // One that takes longer to close than the next to be made is not overtaken by a third.
+        // A slow close delays the next rotation.
         let is_due = self.next_at.is_some_and(|at| Instant::now() >= at) && self.closing.is_none();
         if !is_due {
             return;
@@ -203,7 +203,7 @@ impl<S: Source> Series<S> {
         };
         match std::thread::Builder::new().name("magscope-close".into()).spawn(close) {
             Ok(thread) => self.closing = Some(Closing { thread, name }),
-            // What was to be run is gone by now, and the recorder in it has closed its recording.
+            // The closure and its recorder were dropped, which closed the recording.
             Err(error) => output::note(&format!("{name} was closed without a thread of its own: {error}")),
         }
     }
@@ -217,7 +217,7 @@ impl<S: Source> Series<S> {
         }
     }
 
-    /// Counts what became of a recording. A recording that could not be closed makes the whole run fail.
+    /// Adds a recording to the totals. One that failed to close makes the run fail.
     fn ended(&mut self, name: &str, result: Result<Summary, SessionError>, status: RecorderStatus) {
         add(&mut self.tally, status);
         match result {
@@ -242,7 +242,7 @@ impl<S: Source> Series<S> {
         output::note(&format!("{name}: {} events in {} bytes, {lost}", summary.events, summary.bytes));
     }
 
-    /// Says when the disk is full and when it has room again, and deletes the oldest recording where a limit allows it.
+    /// Reports a full disk and its end, and lets a limit delete the oldest recording.
     fn look_at_disk(&mut self, is_full: bool) {
         if let Some(retention) = &self.retention {
             retention.set_disk_full(is_full);
@@ -260,7 +260,7 @@ impl<S: Source> Series<S> {
         });
     }
 
-    /// How it stands, all recordings together.
+    /// Totals of all recordings.
     fn tally(&self) -> Tally {
         let mut tally = self.tally.clone();
         if let Some(current) = &self.current {
@@ -279,8 +279,8 @@ impl<S: Source> Series<S> {
         self.tally.lost += batch.lost();
         let Some(current) = &mut self.current else { return Ok(()) };
         let recorder = &mut current.recorder;
-        // A recorder that cannot write any more (a full disk) ends the source: what is there stays good, and whoever
-        // asked for a recording must not believe it goes on.
+        // A failed recorder (full disk) ends the source: recorded data stays valid, and the user must notice
+        // the end.
         self.stream.with(batch, |batch| recorder.append(batch))?;
         let is_full = recorder.status().is_disk_full;
         if let Some(shipper) = &self.shipper {
@@ -294,7 +294,7 @@ impl<S: Source> Series<S> {
         Ok(())
     }
 
-    /// Ends the recording, ships what is left as long as the store takes it, and says what it came to.
+    /// Ends the recording, uploads the rest while the store accepts it, and prints a summary.
     pub fn close(mut self) -> Result<()> {
         self.reap();
         if let Some(Current { recorder, dir }) = self.current.take() {

@@ -1,36 +1,36 @@
-//! What a recording has to be told at its beginning when it is not the first of its capture: it is to be readable alone.
+//! Prefix data for later recordings of a capture, so that each is self-contained.
 
 use magscope_core::clock::ClockSample;
 use magscope_core::{Batch, Change, Hop, HopCount};
 use magscope_session::Announcer;
 use std::collections::BTreeMap;
 
-/// Changes that are kept: people make them, so they are few.
+/// Maximum number of stored changes: few in practice, because users make them.
 const MOST_CHANGES: usize = 1_000;
 
-/// Remembers what the rest of the stream rests on.
+/// Prerequisites of the rest of the stream.
 #[derive(Default)]
 pub struct Stream {
     announcer: Announcer,
-    /// What was changed since the capture began.
+    /// Changes since the start of the capture.
     changes: Vec<Change>,
     clock: Option<ClockSample>,
-    /// Counts of the kernel, which run from the beginning of the capture: the last ones, and those of the beginning of this recording.
+    /// Kernel counters since the start of the capture: the last, and those at the start of this recording.
     counts: BTreeMap<u8, HopCount>,
     counts_before: BTreeMap<u8, HopCount>,
     begins: bool,
 }
 
 impl Stream {
-    /// A recording begins with the next batch.
+    /// Starts a recording with the next batch.
     pub fn begin(&mut self) {
         self.announcer.begin();
         self.counts_before = self.counts.clone();
         self.begins = true;
     }
 
-    /// Hands `to` the batch as the recording is to have it, and leaves it as it was but for flows and tasks: of these it has those
-    /// that are new in this recording.
+    /// Passes the batch to `to` as the recording needs it. Afterwards the batch is unchanged, except that it
+    /// has only the flows and tasks new in this recording.
     pub fn with<T>(&mut self, batch: &mut Batch, to: impl FnOnce(&Batch) -> T) -> T {
         self.announcer.complete(batch);
         let counts = batch.counts.iter().map(|count| self.since_beginning(count)).collect();

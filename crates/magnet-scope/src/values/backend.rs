@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use magscope_core::node::Backend;
 
-/// The kinds that can be asked for. Return trampolines come with `fentry`.
+/// The selectable kinds. Return trampolines belong to `fentry`.
 pub const KINDS: [Backend; 7] = [
     Backend::TpBtf,
     Backend::Fentry,
@@ -14,11 +14,11 @@ pub const KINDS: [Backend; 7] = [
     Backend::Kprobe,
 ];
 
-/// Takes one of the names; a wrong one is answered with all of them and the nearest.
+/// Parser of names; an invalid one is answered with all names and the nearest.
 pub fn parser() -> impl TypedValueParser<Value = Backend> {
     let names = KINDS.map(Backend::name);
     PossibleValuesParser::new(names).map(|name| {
-        // the parser has let nothing else through
+        // the parser accepts nothing else
         KINDS.into_iter().find(|kind| kind.name() == name).unwrap_or(Backend::TpBtf)
     })
 }

@@ -1,31 +1,31 @@
-//! What part of the machine may be taken: `2%`, `0.5%`, or `off` for as much as it takes.
+//! Overhead budgets: `2%`, `0.5%`, or `off` for no limit.
 
 use super::{leading_number, shown};
 
-/// Percent that make sense.
+/// Valid range, per cent.
 const RANGE: std::ops::RangeInclusive<f64> = 0.1..=50.0;
 
 /// A budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Budget {
-    /// None.
+    /// No budget.
     Off,
-    /// So much of all CPUs, and of the busiest one: 0.02 for 2 %.
+    /// Share of all CPUs, and of the busiest one: 0.02 for 2 %.
     Part(f64),
 }
 
-/// What was typed is no budget.
+/// Invalid budget.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadBudget {
-    /// Nothing that could be read.
+    /// Syntax error.
     #[error("`{0}` is no budget; write for instance `2%`, or `off`")]
     Shape(String),
-    /// Too little to see anything, or too much to be a limit.
+    /// Outside of the valid range.
     #[error("`{0}` is out of range; from `0.1%` to `50%`")]
     Range(String),
 }
 
-/// Reads one.
+/// Parses a budget.
 pub fn parse(text: &str) -> Result<Budget, BadBudget> {
     let typed = text.trim();
     if typed == "off" {

@@ -14,43 +14,43 @@ const UNITS: [(&str, f64); 8] = [
     ("d", 86_400.0),
 ];
 const NAMES: [&str; 7] = ["s", "ms", "us", "ns", "m", "h", "d"];
-/// Longer is a slip of the finger: a year.
+/// Maximum, a year; more indicates a typing error.
 const LONGEST_SECS: f64 = 366.0 * 86_400.0;
 
-/// A shorter interval is work without a pause.
+/// Minimum interval; a shorter one would be continuous work.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What was typed is no duration.
+/// Invalid duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDuration {
     /// A number without a unit.
     #[error("`{0}` has no unit; for seconds write `{0}s`")]
     NoUnit(String),
-    /// A unit that does not exist.
+    /// Unknown unit.
     #[error("`{unit}` is no unit of time; the nearest is `{nearest}`, as in `{example}`")]
     Unit {
-        /// What was typed.
+        /// The typed unit.
         unit: String,
-        /// What exists.
+        /// The nearest valid unit.
         nearest: &'static str,
-        /// The whole with the nearest unit.
+        /// The input with the nearest unit.
         example: String,
     },
-    /// Nothing that could be read.
+    /// Syntax error.
     #[error("`{0}` is no duration; write for instance `10s`, `1m30s` or `250ms`")]
     Shape(String),
-    /// More than a year.
+    /// Above a year.
     #[error("`{0}` is longer than a year; the longest is `8784h`")]
     TooLong(String),
-    /// Too short to be repeated.
+    /// Below the minimum interval.
     #[error("`{0}` is too short for an interval; the shortest is `100ms`")]
     TooShort(String),
-    /// Nothing fits into it.
+    /// Zero.
     #[error("`{0}` is no time at all; write for instance `10s`")]
     Zero(String),
 }
 
-/// Reads a duration: numbers with a unit each, added up.
+/// Parses a duration: the sum of numbers with units.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -78,13 +78,13 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
     Ok(Duration::from_nanos((secs * 1e9).round() as u64))
 }
 
-/// Reads the pause between two pieces of work that a capture or a program does again and again: at least 100 ms.
+/// Parses the interval of repeated work: at least 100 ms.
 pub fn interval(text: &str) -> Result<Duration, BadDuration> {
     let time = parse(text)?;
     if time < SHORTEST_INTERVAL { Err(BadDuration::TooShort(shown(text))) } else { Ok(time) }
 }
 
-/// Reads a length of time that divides data: anything but zero.
+/// Parses a duration that divides data: not zero.
 pub fn positive(text: &str) -> Result<Duration, BadDuration> {
     let time = parse(text)?;
     if time.is_zero() { Err(BadDuration::Zero(shown(text))) } else { Ok(time) }
@@ -94,7 +94,7 @@ pub fn positive(text: &str) -> Result<Duration, BadDuration> {
 mod tests {
     use super::*;
 
-    /// Options that take a time and are no interval: a length that may be zero, or a threshold.
+    /// Options with durations that are no intervals: possibly zero, or thresholds.
     const NO_INTERVALS: [&str; 8] = [
         "duration",
         "back",

@@ -3,7 +3,7 @@
 use magscope_core::hop::{Hop, HopSet, UnknownHop};
 use std::str::FromStr;
 
-/// What was typed after `--hops`, not yet resolved against the default set.
+/// The value of `--hops`, not yet resolved against the default set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HopSelection {
     steps: Vec<Step>,
@@ -17,13 +17,13 @@ enum Step {
     Remove(Hop),
 }
 
-/// What was typed is no set of hops.
+/// Invalid set of hops.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHops {
-    /// A name that is no hop.
+    /// Unknown hop.
     #[error(transparent)]
     Unknown(#[from] UnknownHop),
-    /// Nothing was typed.
+    /// Empty input.
     #[error(
         "no hop is named; write `default`, `all`, names as in `dev.xmit,dev.recv`, or changes as in `+tcp.state,-ip.post`"
     )]
@@ -37,7 +37,7 @@ impl FromStr for HopSelection {
         let mut steps = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let changes = item.starts_with(['+', '-']);
-            // A list that begins with a change is a change to the default; one that begins with a name stands alone.
+            // A list that starts with a change modifies the default; one that starts with a name replaces it.
             if steps.is_empty() && changes {
                 steps.push(Step::Default);
             }
@@ -56,7 +56,7 @@ impl FromStr for HopSelection {
 }
 
 impl HopSelection {
-    /// The set, given what `default` stands for. Nothing typed is the default.
+    /// The set, given the default. Empty input is the default.
     pub fn resolve(&self, default: HopSet) -> HopSet {
         if self.steps.is_empty() {
             return default;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// An instant as typed.
+/// A typed instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instant {
     /// After the session's first event.
@@ -14,7 +14,7 @@ pub enum Instant {
     Utc(i64),
 }
 
-/// What was typed is no instant.
+/// Invalid instant.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no instant; write an offset from the start, as in `1.5s`, or a time in UTC, as in `2026-01-31T12:00:00.5Z`"

@@ -1,4 +1,5 @@
-//! What people type: durations, sizes, sets of hops, instants, windows. Every error names the nearest thing that would do.
+//! Argument values: durations, sizes, sets of hops, instants, windows. Every error names the nearest valid
+//! value.
 
 pub mod backend;
 pub mod budget;
@@ -9,14 +10,14 @@ pub mod size;
 pub mod to;
 pub mod window;
 
-/// A number in front of a unit: its text, its value, and what follows it.
+/// A number before a unit: its text, its value, and the rest.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let value: f64 = text[..end].parse().ok()?;
     Some((value, &text[end..]))
 }
 
-/// What was typed, short enough to be shown again.
+/// The input, truncated for messages.
 fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(40).collect();
     if text.chars().nth(40).is_some() {
@@ -25,7 +26,7 @@ fn shown(text: &str) -> String {
     short
 }
 
-/// The entry of `names` that `typed` was most likely meant to be: the longest common beginning, then the shortest.
+/// The entry of `names` nearest to `typed`: the longest common prefix, then the shortest.
 fn nearest<'a>(typed: &str, names: &[&'a str]) -> &'a str {
     let common =
         |name: &str| name.chars().zip(typed.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();

@@ -1,33 +1,33 @@
-//! Sizes in bytes: `512M`, `2G`, `64MiB`. Decimal as on the screens, binary where it says so with an `i`; the same units
-//! as in filters.
+//! Sizes in bytes: `512M`, `2G`, `64MiB`. Decimal by default, binary with an `i`; the units are those of
+//! filters.
 
 use super::{leading_number, nearest, shown};
 use magscope_core::size::UNITS;
 
 const NAMES: [&str; 4] = ["M", "k", "G", "T"];
-/// What a size may be, bytes.
+/// Valid range, bytes.
 const RANGE: std::ops::RangeInclusive<f64> = 1e6..=(1_u64 << 50) as f64;
 
-/// What was typed is no size.
+/// Invalid size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSize {
-    /// A unit that does not exist.
+    /// Unknown unit.
     #[error("`{unit}` is no unit of size; the nearest is `{nearest}`, as in `{example}`")]
     Unit {
-        /// What was typed.
+        /// The typed unit.
         unit: String,
-        /// What exists.
+        /// The nearest valid unit.
         nearest: &'static str,
-        /// The whole with the nearest unit.
+        /// The input with the nearest unit.
         example: String,
     },
-    /// Nothing that could be read.
+    /// Syntax error.
     #[error("`{0}` is no size; write for instance `512M` or `2G`")]
     Shape(String),
-    /// Nothing fits in it, or nothing could hold it.
+    /// Outside of the valid range.
     #[error("`{0}` is out of range; from `1M` to `1024TiB`")]
     Range(String),
-    /// More than the kernel gives to the ring of one CPU.
+    /// Above the kernel's limit for the ring of one CPU.
     #[error("`{0}` is more than the ring of a CPU can have; at most `2GiB`")]
     Ring(String),
 }

@@ -1,5 +1,5 @@
-//! `--to` where something is written: the format, and the instant to end at. No format is called like an instant, so
-//! `--to csv --from 1s --to 2s` says both.
+//! `--to` of exports: the format and the end time. No format name is a valid instant, so `--to csv --from 1s
+//! --to 2s` is unambiguous.
 
 use super::instant::Instant;
 use crate::cli::PartArgs;
@@ -8,12 +8,12 @@ use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::marker::PhantomData;
 
-/// What `--to` said once.
+/// One value of `--to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To<F> {
-    /// What to write.
+    /// The format.
     Format(F),
-    /// Where to end.
+    /// The end time.
     End(Instant),
 }
 
@@ -32,13 +32,13 @@ pub struct ToArgs<F: ValueEnum + Send + Sync + 'static> {
 }
 
 impl<F: ValueEnum + Send + Sync + 'static> ToArgs<F> {
-    /// Nothing was said.
+    /// Empty values.
     #[cfg(feature = "gui")]
     pub const fn nothing() -> Self {
         ToArgs { to: Vec::new(), from: None, until: None }
     }
 
-    /// The format, if one was named, and the part.
+    /// The format, if given, and the part.
     pub fn read(&self) -> Result<(Option<F>, PartArgs), Usage> {
         let (mut format, mut part) = (None, PartArgs { from: self.from, to: self.until });
         for to in &self.to {

@@ -1,15 +1,15 @@
-//! What an average runs over: a number of receives (`1000`) or a time (`2s`).
+//! Averaging windows: a number of receives (`1000`) or a time (`2s`).
 
 use super::{duration, shown};
 use magscope_core::stats::running::Window;
 use std::time::Duration;
 
-/// Receives in a window, at most: each flow keeps them all.
+/// Maximum number of receives in a window: each flow stores them all.
 const MOST_RECEIVES: u32 = 100_000;
-/// Shorter windows of time than this hold nothing.
+/// Minimum time window.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// What was typed is no window.
+/// Invalid window.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadWindow {
     /// Neither a number nor a time.
@@ -20,7 +20,7 @@ pub enum BadWindow {
     Range(String),
 }
 
-/// Reads a window.
+/// Parses a window.
 pub fn parse(text: &str) -> Result<Window, BadWindow> {
     let typed = text.trim();
     if !typed.is_empty() && typed.chars().all(|c| c.is_ascii_digit()) {
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Window, BadWindow> {
     if time < SHORTEST {
         return Err(BadWindow::Range(shown(text)));
     }
-    // At most a year, so it fits.
+    // At most a year, so the cast is lossless.
     Ok(Window::Time(time.as_nanos() as u64))
 }
 

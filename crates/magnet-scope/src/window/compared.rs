@@ -1,4 +1,4 @@
-//! Two recordings, or two sets of recordings on one time line each, against each other.
+//! Comparison of two recordings or sets of recordings.
 
 use crate::failure::Cancelled;
 use crate::recordings::Recordings;

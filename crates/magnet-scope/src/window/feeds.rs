@@ -1,4 +1,4 @@
-//! What brings events to the window's scope, each in a thread of its own.
+//! Feeds of the window's scope, each in its own thread.
 
 use super::trouble;
 use crate::growing::Growing;
@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-/// The longest a slice of reading takes before the clock goes on.
+/// Maximum duration of a slice before the clock advances.
 const SLICE: Duration = Duration::from_millis(10);
-/// Between two looks where nothing is to be read.
+/// Interval between two polls without data.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The window's scope, held for a moment at a time.
+/// The window's scope, locked briefly.
 struct Moments<'s>(&'s Shared);
 
 impl Hold for Moments<'_> {
@@ -35,9 +35,9 @@ fn failed(error: SourceError) -> Trouble {
 
 /// Plays recordings.
 pub struct ReplayFeed {
-    /// What is played.
+    /// The recordings.
     pub recordings: Recordings,
-    /// Of the correlator.
+    /// Limits of the correlator.
     pub limits: Limits,
 }
 
@@ -56,7 +56,7 @@ impl Feed for ReplayFeed {
     }
 }
 
-/// Feeds from a capture, until the window is closed or the capture ends. `keeper` saves what lies around triggers.
+/// Feeds a capture until the window closes or the capture ends. `keeper` saves trigger windows.
 pub fn feed_live(live: &mut impl screen::Feed, keeper: Option<Keeper>, scope: &Shared) -> Result<(), Trouble> {
     let mut feeder = Feeder::new(live, keeper);
     let ended = run(&mut feeder, scope);
@@ -78,9 +78,9 @@ fn run<F: screen::Feed>(feeder: &mut Feeder<'_, F>, scope: &Shared) -> Result<()
     Ok(())
 }
 
-/// Follows a recording that still runs.
+/// Follows a running recording.
 pub struct FollowFeed {
-    /// Which.
+    /// Its directory.
     pub dir: PathBuf,
 }
 
@@ -92,11 +92,11 @@ impl Feed for FollowFeed {
     }
 }
 
-/// Follows several recordings that still run, on one time line.
+/// Follows several running recordings on one time line.
 pub struct FollowAllFeed {
-    /// Which.
+    /// Their directories.
     pub dirs: Vec<PathBuf>,
-    /// Of the correlator.
+    /// Limits of the correlator.
     pub limits: Limits,
 }
 
@@ -120,7 +120,7 @@ pub fn feed_followed(followed: &mut Followed, limits: Limits, scope: &Shared) ->
     Ok(())
 }
 
-/// What it costs is not ours.
+/// A recording has no cost of this process.
 impl screen::Feed for Growing {}
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ pub mod tests {
         }
     }
 
-    /// Hits of a hop in a picture, and how wide the tiles are that they come from.
+    /// Hits of a hop in a picture, and the width of their tiles.
     fn counted(shared: &Shared, hop: Hop) -> (u64, u64) {
         shared.look(|scope| {
             let density = scope.frame().density(1_000);
@@ -206,7 +206,7 @@ pub mod tests {
         let opened = files.open(&[path], &Job::default()).unwrap();
         let shared = Arc::new(Shared::new(opened.scope));
         shared.look(|scope| {
-            // What is played moves the picture.
+            // Playback moves the picture.
             if !scope.frame().view.paused {
                 scope.apply(Action::TogglePause);
             }
@@ -224,7 +224,7 @@ pub mod tests {
         assert!(tile_ns > 0, "all of it is tiles");
         assert_eq!(n, passed(hop, from_ns, to_ns + 1), "of which none is missing");
 
-        // So many that lines would be a wall, and few enough to be read again.
+        // Too many for lifelines, and few enough to be read again.
         let mut span_ns = to_ns - from_ns;
         let overlap = |from_ns: u64, to_ns: u64| {
             let over = |j: &&Journey| {

@@ -1,4 +1,4 @@
-//! Recordings on disk, as the window asks for them.
+//! Recordings on disk, for the window.
 
 use super::compared::compared;
 use super::feeds::{FollowAllFeed, FollowFeed, ReplayFeed};
@@ -22,10 +22,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A recording that was written to so lately still runs.
+/// Maximum time since the last write of a running recording.
 const FRESH: Duration = Duration::from_secs(3);
 
-/// The formats of `magnet-scope export`, those that need no choice of tables first.
+/// The export formats that need no selection of tables.
 const FORMATS: &[Format] = &[
     Format { name: "perfetto", words: "a trace for ui.perfetto.dev", ending: "pftrace" },
     Format { name: "pcapng", words: "packets with their journeys, for Wireshark", ending: "pcapng" },
@@ -39,11 +39,11 @@ const FORMATS: &[Format] = &[
 
 /// Recordings on disk.
 pub struct Files {
-    /// Of the correlator.
+    /// Limits of the correlator.
     pub limits: Limits,
-    /// How fast recordings play at first.
+    /// Initial playback speed.
     pub speed: f64,
-    /// Go on with recordings that still run, whatever their files look like.
+    /// Follow recordings regardless of their files' state.
     pub follow: bool,
 }
 
@@ -114,7 +114,7 @@ impl Files {
         Ok(Opened { title, scope, feed, notes, dirs: dirs.to_vec() })
     }
 
-    /// Whether all of them are still being recorded.
+    /// True if all of them are running.
     fn run_yet(&self, dirs: &[PathBuf]) -> bool {
         let runs = |dir: &PathBuf| {
             let closed = Session::open(dir).is_ok_and(|session| session.summary().closed);
@@ -129,7 +129,7 @@ impl Files {
         })?;
         let first = part.dirs.first().context("nothing is open to export")?;
         let start = Session::open(first)?.extent_ns().map_or(0, |(from_ns, _)| from_ns);
-        // On the common time line, which is that of the first.
+        // On the common time line, that of the first.
         let offset = |ns: u64| Some(Instant::Offset(Duration::from_nanos(ns.saturating_sub(start))));
         let span = PartArgs { from: offset(part.from_ns), to: offset(part.to_ns) };
         let filter = if part.filter.is_empty() { None } else { Some(part.filter.parse()?) };
@@ -144,7 +144,7 @@ fn name(dir: &Path) -> String {
     dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Whether something was written to a directory just now.
+/// True if the directory was written recently.
 fn is_fresh(dir: &Path) -> bool {
     let written = |entry: fs::DirEntry| entry.metadata().and_then(|found| found.modified()).ok();
     let newest = fs::read_dir(dir).into_iter().flatten().flatten().filter_map(written).max();
@@ -259,7 +259,7 @@ mod tests {
         let of = |kind: &str| rows.iter().filter(|row| row["table"] == kind).count();
         assert!(expected > 10, "{expected}");
         assert_eq!(of("journeys"), expected, "{}", &text[..text.len().min(600)]);
-        // It is never written over, and what is cancelled leaves nothing.
+        // Files are never overwritten, and a cancelled export leaves nothing.
         assert!(files.export(&part, format, &to, &Job::default()).is_err());
         let (other, gone) = (dir.path().join("other.jsonl"), Job::default());
         gone.cancel();

@@ -1,4 +1,4 @@
-//! The window's world: what it opens, reads, writes and remembers.
+//! The window's interface to files: opening, reading, writing and settings.
 
 mod compared;
 mod feeds;
@@ -11,7 +11,7 @@ pub use files::Files;
 use crate::failure;
 use magscope_gui::Trouble;
 
-/// An error as a dialog shows it.
+/// An error for a dialog.
 pub fn trouble(error: &anyhow::Error) -> Trouble {
     let (what, why, next) = failure::parts(error);
     Trouble { what, why, next }

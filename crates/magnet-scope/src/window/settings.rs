@@ -1,12 +1,12 @@
-//! Settings of the window: a small file of the user's, replaced as a whole.
+//! Settings of the window: a small user file, replaced atomically.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Larger than it can be; what is larger is none of ours.
+/// Maximum plausible size, bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Where they are: by the XDG base directory specification; `None` where there is no home.
+/// Its path by the XDG base directory specification; `None` without a home.
 pub fn path() -> Option<PathBuf> {
     Some(
         crate::screen::config_dir(std::env::var_os("XDG_CONFIG_HOME"), std::env::var_os("HOME"))?
@@ -14,13 +14,13 @@ pub fn path() -> Option<PathBuf> {
     )
 }
 
-/// What is in the file; empty where there is none, or none that can be read.
+/// Content of the file; empty if missing or unreadable.
 pub fn read(path: &Path) -> String {
     let small = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST_BYTES);
     if small { fs::read_to_string(path).unwrap_or_default() } else { String::new() }
 }
 
-/// Replaces the file. Settings that cannot be kept are not worth a dialog: the window then begins as it does at first.
+/// Replaces the file. A failure is silent: the window then starts with defaults.
 pub fn keep(path: &Path, text: &str) {
     let Some(dir) = path.parent() else { return };
     let partial = dir.join(format!(".window.toml.{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! One client: its requests, its watches, and what it is told without asking.
+//! One client of the socket for programs: its requests, watches and notifications.
 
 use super::caller::{Caller, cgroup, refused};
 use super::desk::Desk;
@@ -17,30 +17,30 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Watches of one client.
+/// Maximum number of watches per client.
 const MOST_WATCHES: usize = 64;
-/// A client that watches nothing has to say something within this time.
+/// Time within which a client must start a watch.
 const BEGIN: Duration = Duration::from_secs(10);
-/// One that watches, is told nothing by itself, and asks nothing for so long, has to go.
+/// Maximum idle time of a client with watches and without notifications.
 const SILENCE: Duration = Duration::from_hours(1);
-/// One that does not take what it is told has to go, too.
+/// Timeout for a client that does not read.
 const TAKING: Duration = Duration::from_secs(10);
-/// Between two answers to one client, so that one that asks without a pause leaves the CPU to others.
+/// Minimum interval between two answers, so that a busy client does not use the whole CPU.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The longest pause between two changes that are told.
+/// Maximum interval of notifications, seconds.
 const LONGEST_PAUSE_S: f64 = 86_400.0;
 
 /// A watch of this client.
 struct Own {
-    /// Its number at the desk.
+    /// Its id in the shared state.
     id: u64,
     places: usize,
-    /// It is of the client's own process, which has to be itself whenever it is told.
+    /// The subject is the client's own process, which is verified at each answer.
     itself: bool,
     push: Option<Pushed>,
 }
 
-/// What is told without asking.
+/// A notification of a watch.
 struct Pushed {
     push: Push,
     told: Option<f64>,
@@ -55,10 +55,10 @@ struct Asker<'a> {
     last: u32,
 }
 
-/// Serves one until it goes.
+/// Serves a client until its end.
 pub fn serve(stream: &UnixStream, seat: Seat, desk: &Desk) {
     let mut asker = Asker { desk, seat, watches: BTreeMap::new(), last: 0 };
-    // What becomes of a connection is its peer's business.
+    // A connection error concerns only its peer.
     let _ = asker.serve(stream);
 }
 
@@ -156,7 +156,7 @@ impl Asker<'_> {
         self.desk.of(own.id, id).ok_or_else(|| no_watch(id))
     }
 
-    /// Tells of what has changed enough, and whose pause is over.
+    /// Sends notifications for changes above the threshold whose interval has passed.
     fn push(&mut self, stream: &UnixStream) -> io::Result<()> {
         let now = Instant::now();
         let due: Vec<u32> = self
@@ -171,7 +171,7 @@ impl Asker<'_> {
             let Some(own) = self.watches.get_mut(&id) else { continue };
             let Some(pushed) = &mut own.push else { continue };
             match asked {
-                // It is told once why there is nothing more.
+                // The reason for the end is sent once.
                 Err(refusal) => say(stream, &Reply::Error(refusal))?,
                 Ok(averages) => {
                     let figure = figure(&averages, pushed.push.of);
@@ -201,7 +201,7 @@ fn no_watch(id: u32) -> Refusal {
     )
 }
 
-/// What of a request can be wrong whoever says it.
+/// Checks a request independent of its client.
 fn check(watching: &Watching) -> Result<(), Refusal> {
     let wrong = |what: String| {
         let next = format!(
@@ -224,13 +224,14 @@ fn check(watching: &Watching) -> Result<(), Refusal> {
     }
 }
 
-/// What is meant, if this caller may ask about it.
+/// The subject, if the client may watch it.
 fn subject(caller: &Caller, what: &What, lines: &mut Lines<'_>) -> Result<Subject, Refusal> {
     match what {
         What::Socket => socket(lines),
         What::Process => caller.itself().map(Subject::Process),
         What::Container => {
-            // A cgroup can hold other users' processes: those of a `sudo`, or of everybody where nothing makes cgroups.
+            // A cgroup can contain other users' processes, such as those of a `sudo`, or all processes without
+            // cgroup management.
             caller.must_be_root("a container")?;
             caller.cgroup().map(Subject::Cgroup)
         }
@@ -257,7 +258,7 @@ fn subject(caller: &Caller, what: &What, lines: &mut Lines<'_>) -> Result<Subjec
     }
 }
 
-/// The socket that was passed. It is closed here.
+/// The passed socket, which is closed here.
 fn socket(lines: &mut Lines<'_>) -> Result<Subject, Refusal> {
     let next = "pass the socket's file descriptor with the line (SCM_RIGHTS): in Python `socket.send_fds`";
     let Some(fd) = lines.fd() else {
@@ -278,7 +279,7 @@ fn socket(lines: &mut Lines<'_>) -> Result<Subject, Refusal> {
     }
 }
 
-/// The figure whose change is told.
+/// The figure for notifications.
 fn figure(averages: &Averages, of: Figure) -> Option<f64> {
     match of {
         Figure::Received => averages.received.get()?.window.bytes_per_s,
@@ -287,7 +288,7 @@ fn figure(averages: &Averages, of: Figure) -> Option<f64> {
     }
 }
 
-/// Whether a figure is now known, no longer known, or another by at least this part.
+/// True if a figure appeared, disappeared, or changed by at least this fraction.
 fn has_changed(told: Option<f64>, now: Option<f64>, change: f64) -> bool {
     match (told, now) {
         (Some(told), Some(now)) => told.to_bits() != now.to_bits() && (now - told).abs() >= change * told.abs(),

@@ -1,8 +1,8 @@
-//! Who a client is, by what the kernel says of it, and what it may ask about.
+//! Identity and rights of a client, from the kernel.
 //!
-//! Everybody may ask about a socket by showing that they hold it, and about themselves. A program is itself as long as it lives and as long
-//! as the kernel lets its user look into it: one that has become another user's by `exec` of a setuid program is not, so what it does
-//! then is not told to whoever holds the connection. Root may ask about everything.
+//! Any user may watch a socket that it can pass, and its own process. The process must be alive, and the kernel
+//! must permit its user to inspect it. A process that executed a setuid program fails this check, so its data
+//! is not revealed to other holders of the connection. Root may watch everything.
 
 use crate::peer;
 use magscope_client::wire::Refusal;
@@ -14,37 +14,37 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Component, Path};
 
-/// What `/proc/self/ns/pid` is called in the initial namespace: `PROC_PID_INIT_INO`.
+/// Target of `/proc/self/ns/pid` in the initial namespace: `PROC_PID_INIT_INO`.
 const INITIAL_PIDS: &str = "pid:[4026531836]";
-/// Where cgroups are.
+/// Mount point of cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// A client's process.
 #[derive(Debug)]
 pub struct Caller {
-    /// Its user when it connected.
+    /// User id at the time of the connection.
     pub uid: u32,
-    /// Its number, where it can be seen from here.
+    /// Process id, if visible here.
     pid: Option<u32>,
-    /// The process itself, which its number alone does not say once it has ended. Linux 6.5.
+    /// A pidfd, because ids are reused. Linux 6.5.
     process: Option<OwnedFd>,
 }
 
 impl Caller {
-    /// Of this connection.
+    /// The client of this connection.
     pub fn of(stream: &UnixStream) -> io::Result<Self> {
         let credentials = peer::credentials(stream)?;
-        // 0 where it is in a namespace that cannot be seen from here.
+        // 0 for a process in an invisible namespace.
         let pid = u32::try_from(credentials.pid).ok().filter(|pid| *pid != 0);
         Ok(Caller { uid: credentials.uid, pid, process: peer::process(stream) })
     }
 
-    /// Whether it may ask about everything.
+    /// True if the client may watch everything.
     pub const fn is_root(&self) -> bool {
         self.uid == 0
     }
 
-    /// Its process, if it may ask about it now.
+    /// Its process id, if the client may watch it now.
     pub fn itself(&self) -> Result<u32, Refusal> {
         let refused = |likely: &str| {
             Err(refused(
@@ -61,9 +61,10 @@ impl Caller {
                 "the agent is in a process namespace of its own, where processes have other numbers",
             );
         }
-        // Of a file, not of the folder: that is the process's own user's also where the kernel protects the process from it.
+        // The owner of a file, not of the directory: the directory belongs to the user even if the kernel
+        // protects the process.
         let owner = fs::metadata(format!("/proc/{pid}/status")).map(|process| process.uid());
-        // Looked at after its owner: who lives now has been the one whose owner that was.
+        // Checked after the owner: a process alive now is the one whose owner was read.
         match &self.process {
             None if self.is_root() => {}
             None => {
@@ -88,7 +89,7 @@ impl Caller {
         cgroup(path)
     }
 
-    /// Root may; nobody else, whatever it asks for, so that the answer says nothing about what there is.
+    /// Only root passes, whatever the request, so that the answer reveals nothing.
     pub fn must_be_root(&self, what: &str) -> Result<(), Refusal> {
         if self.is_root() {
             return Ok(());
@@ -120,7 +121,7 @@ pub fn refused(what: &str, likely: &str, next: &str) -> Refusal {
     Refusal { what: what.to_owned(), likely: likely.to_owned(), next: next.to_owned() }
 }
 
-/// Whether a process has ended: its file descriptor is readable then.
+/// True if a process has ended: its pidfd is then readable.
 fn has_ended(process: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(process, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)

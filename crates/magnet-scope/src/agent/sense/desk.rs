@@ -1,4 +1,4 @@
-//! Where watches are kept: what adds up writes, clients read.
+//! Shared state of watches: the correlating thread writes, clients read.
 
 use magscope_client::wire::{self, Window};
 use magscope_core::node::NodeInfo;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// All averages.
 pub struct Desk {
     averages: Mutex<Averages>,
-    /// Whether anything is watched, so that events are worth handing on.
+    /// True if any watch exists, so that events are needed.
     watched: Arc<AtomicBool>,
 }
 
@@ -25,19 +25,19 @@ impl Desk {
     }
 
     fn averages(&self) -> MutexGuard<'_, Averages> {
-        // A panic elsewhere leaves figures that are wrong by one event at most.
+        // A panic elsewhere leaves figures wrong by one event at most.
         self.averages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what a walk found.
+    /// Processes a piece of a walk.
     pub fn add(&self, piece: &Piece<'_>) {
         self.averages().add(piece);
     }
 
-    /// Begins to watch, from now on. The watch's number and since when.
+    /// Starts a watch. Returns its id and start time.
     pub fn watch(&self, subject: Subject, window: Window) -> Result<(u64, u64), TooMany> {
         let mut averages = self.averages();
-        // First this, then the instant: whatever happens after that instant is captured later still, and is handed on.
+        // The flag is set before the instant is read: later events are captured after both and are passed on.
         self.watched.store(true, Ordering::SeqCst);
         let begun = averages.watch(subject, window, now_ns());
         if averages.is_idle() {
@@ -54,7 +54,7 @@ impl Desk {
         }
     }
 
-    /// How a watch stands, under the number that its client knows.
+    /// Averages of a watch, under the client's number for it.
     pub fn of(&self, id: u64, told: u32) -> Option<wire::Averages> {
         self.averages().of(id, told, now_ns())
     }

@@ -1,4 +1,4 @@
-//! Lines of a client, with the file descriptors that come with them: bounded in length, in number and in time.
+//! Reads a client's lines and file descriptors, with limits on length, number and time.
 
 use magscope_client::wire::{LONGEST_LINE, Reply};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -9,23 +9,23 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// File descriptors that wait for their line.
+/// Maximum number of file descriptors that wait for their line.
 const MOST_FDS: usize = 4;
 
-/// What a client sends.
+/// A client's input.
 pub struct Lines<'a> {
     stream: &'a UnixStream,
     beyond: Vec<u8>,
     fds: VecDeque<OwnedFd>,
 }
 
-/// What came, or not.
+/// Result of a read.
 pub enum Came {
     /// A line without its end.
     Line(Vec<u8>),
-    /// Nothing within the time.
+    /// Timeout.
     Nothing,
-    /// No more will: it has gone, or says too much at once.
+    /// The client has disconnected or exceeded a limit.
     End,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Lines<'a> {
         Lines { stream, beyond: Vec::new(), fds: VecDeque::new() }
     }
 
-    /// The next line, if it is there within this time.
+    /// The next line, or a timeout.
     pub fn next(&mut self, within: Duration) -> io::Result<Came> {
         let end = Instant::now() + within;
         loop {
@@ -81,18 +81,18 @@ impl<'a> Lines<'a> {
         Ok(got.bytes)
     }
 
-    /// The file descriptor that came first of those that nobody took yet.
+    /// The oldest unclaimed file descriptor.
     pub fn fd(&mut self) -> Option<OwnedFd> {
         self.fds.pop_front()
     }
 
-    /// Closes all that nobody took.
+    /// Closes all unclaimed ones.
     pub fn close_fds(&mut self) {
         self.fds.clear();
     }
 }
 
-/// Says something, as a line.
+/// Sends a reply as a line.
 pub fn say(mut stream: &UnixStream, reply: &Reply) -> io::Result<()> {
     let mut line = serde_json::to_vec(reply)?;
     line.push(b'\n');

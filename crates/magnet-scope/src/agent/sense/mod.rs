@@ -1,8 +1,8 @@
-//! The socket at which programs ask about their own traffic, and what stands behind it.
+//! The socket for programs that query their own traffic.
 //!
-//! The capture hands its batches to a thread that correlates and adds up, by a queue that never holds it up; every client has a thread of
-//! its own, because what a client passes may take long to be closed: a socket that lingers, a file of its own file system. So nobody
-//! waits for anybody else's.
+//! The capture passes its batches to a correlating thread through a queue that never blocks it. Every client
+//! has a thread, because the close of a passed descriptor may block: a lingering socket, or a file of the
+//! client's file system. Clients therefore do not delay each other.
 
 mod asker;
 mod caller;
@@ -33,9 +33,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tap::{Tap, tap};
 
-/// The longest that what adds up waits for a batch.
+/// Maximum wait of the correlating thread for a batch.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Journeys under way that it follows: some 50 MB at most.
+/// Maximum number of journeys in flight: some 50 MB.
 const MOST_PIECES: usize = 1 << 17;
 
 /// Where programs ask.
@@ -46,24 +46,24 @@ pub struct SenseArgs {
     sense_socket: Option<PathBuf>,
 }
 
-/// The place, where nobody is let in yet.
+/// The socket without clients so far.
 pub struct Place(Socket);
 
-/// What serves programs.
+/// The threads that serve programs.
 pub struct Sense {
     tap: Tap,
     thread: JoinHandle<()>,
-    /// Removed with it.
+    /// Removed on drop.
     _socket: Socket,
 }
 
 impl SenseArgs {
-    /// Makes the place, if there is to be one. To be called before privileges are given away.
+    /// Opens the socket, if configured. Called before privileges are dropped.
     pub fn open(&self) -> Result<Option<Place>> {
         match &self.sense_socket {
             Some(off) if off == Path::new("off") => Ok(None),
             Some(path) => everybodys(path.clone()).map(Some),
-            // An agent that nobody told to serve programs is none the worse where it cannot.
+            // Without explicit configuration a failure is only reported.
             None => {
                 Ok(usual().map_err(|error| output::note(&format!("programs are not served: {error}"))).ok())
             }
@@ -71,7 +71,7 @@ impl SenseArgs {
     }
 }
 
-/// The usual place: in a folder of its own, since the one with the other sockets is for their owner alone.
+/// The default path, in a separate folder, because the other sockets' folder is private to their owner.
 fn usual() -> Result<Place> {
     let path = PathBuf::from(SOCKET);
     if let Some(folder) = path.parent() {
@@ -81,13 +81,13 @@ fn usual() -> Result<Place> {
     everybodys(path)
 }
 
-/// Whoever comes is asked who it is, and is told of its own alone: so everybody may.
+/// The socket is open to all users: each client is authenticated and receives only its own data.
 fn everybodys(path: PathBuf) -> Result<Place> {
     Socket::at(path, 0o666).map(Place)
 }
 
 impl Place {
-    /// Begins to serve, from threads of its own. To be called after privileges were given away.
+    /// Starts to serve in separate threads. Called after privileges are dropped.
     pub fn serve(self, info: &NodeInfo) -> Result<Sense> {
         let desk = Arc::new(Desk::new(info));
         let (tap, source) = tap(info.clone(), desk.watched().clone());
@@ -109,17 +109,17 @@ impl Place {
     }
 }
 
-/// Lets clients in, a thread each, until the process ends.
+/// Accepts clients, with a thread each, until the process ends.
 fn let_in(listener: &UnixListener, desk: &Arc<Desk>) {
     let seats = Seats::default();
     loop {
         let Ok((stream, _)) = listener.accept() else {
-            // No file is left, or it went away again: later there may be.
+            // Out of file descriptors, or the client has disconnected: try again later.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
         let (seats, desk) = (seats.clone(), desk.clone());
-        // What becomes of a connection is its peer's business, and where no thread is left it is closed.
+        // A connection error concerns only its peer; without a thread the connection is closed.
         if let Ok(seated) = seats.take(&stream) {
             let thread = std::thread::Builder::new().name("magnet-asker".to_owned());
             let _ = thread.spawn(move || asker::serve(&stream, seated, &desk));
@@ -128,12 +128,12 @@ fn let_in(listener: &UnixListener, desk: &Arc<Desk>) {
 }
 
 impl Sense {
-    /// Hands on what came. Never waits.
+    /// Passes on a batch without blocking.
     pub fn offer(&mut self, batch: &Batch) {
         self.tap.offer(batch);
     }
 
-    /// Whether it serves no longer, which it should.
+    /// True if serving has ended unexpectedly.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }

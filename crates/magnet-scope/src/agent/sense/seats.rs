@@ -1,4 +1,4 @@
-//! How many clients there are, in all and of each user: nobody keeps others out.
+//! Limits clients, in total and per user, so that no user blocks others.
 
 use super::caller::Caller;
 use super::lines::say;
@@ -9,41 +9,41 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Clients at a time.
+/// Maximum number of clients.
 const MOST: usize = 96;
-/// And so many of root more.
+/// Additional clients of root.
 const ROOTS: usize = 16;
-/// Clients of one user at a time.
+/// Maximum number of clients per user.
 const MOST_OF_ONE: usize = 16;
-/// Places in the windows of one user together.
+/// Maximum window capacity per user.
 const PLACES_OF_ONE: usize = MOST_PLACES / 4;
 
-/// Those that are here.
+/// The connected clients.
 #[derive(Clone, Default)]
 pub struct Seats(Arc<Mutex<BTreeMap<u32, Taken>>>);
 
-/// What a user has taken.
+/// Resources of a user.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     clients: usize,
     places: usize,
 }
 
-/// A client's place, given back when it goes.
+/// A client's permit, returned on drop.
 pub struct Seat {
     seats: Seats,
-    /// Who sits there.
+    /// The client.
     pub caller: Caller,
     places: usize,
 }
 
 impl Seats {
     fn taken(&self) -> MutexGuard<'_, BTreeMap<u32, Taken>> {
-        // a panic elsewhere leaves no half-made table
+        // a panic elsewhere leaves the table consistent
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets one in, or tells it that there is no room.
+    /// Admits a client, or reports the limit to it.
     pub fn take(&self, stream: &UnixStream) -> io::Result<Seat> {
         let caller = Caller::of(stream)?;
         let mut taken = self.taken();
@@ -52,7 +52,7 @@ impl Seats {
         let room = if caller.is_root() { all < MOST + ROOTS } else { all < MOST && own.clients < MOST_OF_ONE };
         if !room {
             drop(taken);
-            // Fits into the socket's buffer.
+            // The message fits the socket's buffer.
             stream.set_nonblocking(true)?;
             say(stream, &Reply::Error(full(caller.uid)))?;
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -72,7 +72,7 @@ fn full(uid: u32) -> Refusal {
 }
 
 impl Seat {
-    /// Takes so many places of a window; whether there were any left for this user.
+    /// Reserves window capacity; returns false at the user's limit.
     pub fn places(&mut self, places: usize) -> bool {
         let mut taken = self.seats.taken();
         let own = taken.entry(self.caller.uid).or_default();
@@ -84,7 +84,7 @@ impl Seat {
         room
     }
 
-    /// Gives so many of them back.
+    /// Releases window capacity.
     pub fn give_back(&mut self, places: usize) {
         if let Some(own) = self.seats.taken().get_mut(&self.caller.uid) {
             own.places = own.places.saturating_sub(places);

@@ -1,6 +1,6 @@
-//! From the capture to what adds up: a queue that never makes the capture wait.
+//! Queue from the capture to the correlating thread, which never blocks the capture.
 //!
-//! While nobody watches anything, only what later events rest on goes through: names of flows and threads, changes, clocks.
+//! Without watches, only prerequisites of later events pass: names of flows and threads, changes, clocks.
 
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
-/// Batches that wait.
+/// Maximum number of queued batches.
 const MOST_BATCHES: usize = 256;
-/// Events in them: 19 MB.
+/// Maximum number of queued events: 19 MB.
 const MOST_EVENTS: usize = 1 << 18;
 
 /// The capture's end.
@@ -20,18 +20,18 @@ pub struct Tap {
     give: SyncSender<Batch>,
     waiting: Arc<AtomicUsize>,
     watched: Arc<AtomicBool>,
-    /// What found no room since the last that did.
+    /// Data lost since the last queued batch.
     missed: Option<Loss>,
 }
 
-/// The other end.
+/// The reading end.
 pub struct Tapped {
     info: NodeInfo,
     batches: Receiver<Batch>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// Both ends; events go through while `watched` says so.
+/// Both ends; events pass while `watched` is true.
 pub fn tap(info: NodeInfo, watched: Arc<AtomicBool>) -> (Tap, Tapped) {
     let (give, batches) = sync_channel(MOST_BATCHES);
     let waiting = Arc::new(AtomicUsize::new(0));
@@ -39,7 +39,7 @@ pub fn tap(info: NodeInfo, watched: Arc<AtomicBool>) -> (Tap, Tapped) {
     (Tap { give, waiting, watched, missed: None }, tapped)
 }
 
-/// What of a batch other events rest on.
+/// The prerequisites of later events in a batch.
 fn names(batch: &Batch) -> Batch {
     Batch {
         flows: batch.flows.clone(),
@@ -53,13 +53,13 @@ fn names(batch: &Batch) -> Batch {
 }
 
 impl Tap {
-    /// Hands on what came.
+    /// Passes on a batch.
     pub fn offer(&mut self, batch: &Batch) {
         let mut names = names(batch);
         if !self.watched.load(Ordering::SeqCst) {
             self.missed = None;
             if !names.is_empty() {
-                // Without room they are told again in some seconds.
+                // If the queue is full, the announcements repeat in some seconds.
                 let _ = self.give.try_send(names);
             }
             return;
@@ -87,7 +87,7 @@ impl Tap {
         }
     }
 
-    /// Counts what does not go through.
+    /// Counts a lost batch.
     fn miss(&mut self, batch: &Batch) {
         let count = batch.events.len() as u64 + batch.lost();
         let times = batch.events.first().zip(batch.events.last());

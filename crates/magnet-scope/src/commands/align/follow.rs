@@ -1,4 +1,4 @@
-//! `align --follow`: the clocks of recordings that still run, by the packets that have come so far.
+//! `align --follow`: clocks of running recordings, from the packets so far.
 
 use super::Args;
 use super::text::{seconds_apart, who_is_ahead};
@@ -15,29 +15,29 @@ use magscope_core::together::Walker;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// The longest a recording may wait for more, while the others do.
+/// Maximum wait for one recording while others wait too.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Two clocks by now.
+/// The current state of two clocks.
 #[derive(Debug, Serialize)]
 struct Now {
     utc: String,
-    /// Numbers of the recordings, and what their hosts are called.
+    /// Indexes of the recordings and names of their hosts.
     a: u16,
     b: u16,
     hosts: [String; 2],
-    /// What the bound rests on.
+    /// Basis of the bound.
     state: String,
-    /// The instant of the newest packet between the two, R of A, nanoseconds; absent where none bounds them.
+    /// Time of the newest packet between the two, R of A, nanoseconds; absent without a bound.
     at_ns: Option<u64>,
-    /// R of B less R of A there, nanoseconds.
+    /// R of B minus R of A at that time, nanoseconds.
     difference_ns: Option<i64>,
-    /// How far from the truth that can be.
+    /// Error of the difference, nanoseconds.
     half_width_ns: Option<u64>,
     used: u64,
     rejected: u64,
     undecided: u64,
-    /// How often one of the two clocks was found to have stepped.
+    /// Number of detected steps of either clock.
     steps: u64,
 }
 
@@ -88,7 +88,7 @@ impl Now {
         let pair = all.pair(a, b);
         let at_ns = pair.and_then(Live::newest_ns);
         let own = pair.zip(at_ns).and_then(|(pair, at_ns)| pair.estimate_at(at_ns));
-        // Or by way of others.
+        // Or transitively through others.
         let through = || {
             let amid = all.clocks().skip(1).find_map(|other| all.amid_ns(0, other))?;
             let bounds = all.at(amid).ok()?.0.bounds(a.into(), b.into());

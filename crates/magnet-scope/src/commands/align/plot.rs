@@ -1,7 +1,7 @@
-//! The bounds over time, one panel a pair, as an SVG.
+//! The bounds over time as an SVG, one panel per pair.
 //!
-//! Clocks are hours apart and drift by microseconds a second, and bounds are microseconds wide: drawn is the difference less
-//! a straight line through the estimates at both ends.
+//! Clock offsets are hours, drifts are microseconds per second, and bounds are microseconds wide. The plot
+//! therefore shows the difference minus a straight line through the estimates at both ends.
 
 use anyhow::{Result, anyhow};
 use magscope_core::align::Alignment;
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const PANEL: (u32, u32) = (1000, 380);
-/// Instants drawn: a curve has no more to show on so many pixels.
+/// Number of points per curve, the resolution of the plot.
 const INSTANTS: u64 = 1000;
 
 const INK: RGBColor = RGBColor(0x22, 0x2b, 0x36);
@@ -20,7 +20,7 @@ const CERTIFIED: RGBColor = RGBColor(0x2f, 0x6f, 0xb7);
 const MODEL: RGBColor = RGBColor(0x2c, 0x9a, 0x4b);
 const ESTIMATE: RGBColor = RGBColor(0xc4, 0x3b, 0x2b);
 
-/// A curve: seconds since the first packet, nanoseconds off the straight line.
+/// A curve: seconds since the first packet, deviation from the straight line in nanoseconds.
 type Curve = Vec<(f64, f64)>;
 
 #[derive(Default)]
@@ -28,11 +28,11 @@ struct Curves {
     certified: [Curve; 2],
     model: [Curve; 2],
     estimate: Curve,
-    /// Slope of the line that was taken off.
+    /// Slope of the subtracted line.
     ppm: f64,
 }
 
-/// The drawing, or why there is none.
+/// The SVG text, or the reason for its absence.
 pub fn svg(alignment: &Alignment, hosts: &[String]) -> Result<String> {
     let curves_of = |(a, b)| Some(((a, b), curves(alignment.pair(a, b)?)?));
     let panels: Vec<_> = alignment.couples().filter_map(curves_of).collect();
@@ -71,7 +71,7 @@ fn curves(pair: &Recorded) -> Option<Curves> {
         let at = from + since;
         let (certified, known) = (pair.bounds_at(at), pair.known_at(at).bounds);
         for (curves, bounds) in [(&mut curves.certified, certified), (&mut curves.model, known)] {
-            // A band has both edges or none.
+            // A band needs both edges.
             if let (Some(lower), Some(upper)) = (bounds.lower, bounds.upper) {
                 curves[0].push(point(lower));
                 curves[1].push(point(upper));
@@ -82,7 +82,7 @@ fn curves(pair: &Recorded) -> Option<Curves> {
     Some(curves)
 }
 
-/// The unit in which a length of time is read best, and how many nanoseconds it has.
+/// The most readable unit of a duration, and its length in nanoseconds.
 fn unit(ns: f64) -> (&'static str, f64) {
     match ns {
         ns if ns < 2e3 => ("ns", 1.0),

@@ -1,59 +1,59 @@
-//! What is known of each pair of clocks.
+//! Results for each pair of clocks.
 
 use magscope_core::align::Alignment;
 use magscope_core::clock::pair::{Bounds, Constraint, Kind, Recorded, State};
 use serde::Serialize;
 
-/// All pairs, and what they say together.
+/// Results for all pairs, and their combination.
 #[derive(Debug, Serialize)]
 pub struct Table {
     /// Hosts of the recordings, in the order they were given.
     pub hosts: Vec<String>,
-    /// All recordings are of one host since one boot.
+    /// True if all recordings are of one boot of one host.
     pub one_clock: bool,
     pub pairs: Vec<Row>,
-    /// Recordings whose clocks contradict each other, in words.
+    /// Message about recordings with contradictory clocks.
     pub contradiction: Option<String>,
 }
 
-/// Two recordings.
+/// A pair of recordings.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub a: u16,
     pub b: u16,
-    /// What the bounds rest on.
+    /// Basis of the bounds.
     pub state: String,
-    /// The instant that the differences are of, amid the packets of these two: R of A, nanoseconds.
+    /// Time of the differences, in the middle of the packets of these two: R of A, nanoseconds.
     pub at_ns: Option<u64>,
-    /// R of B less R of A, nanoseconds.
+    /// R of B minus R of A, nanoseconds.
     pub difference_ns: Option<i64>,
-    /// Whose R is ahead: the number of a recording; absent where the bounds hold zero and it is not resolvable.
+    /// Index of the recording whose R is ahead; absent if zero is within the bounds.
     pub ahead: Option<u16>,
-    /// The difference is at most so far off, by packets of these two alone.
+    /// Maximum error of the difference, from packets of these two alone.
     pub half_width_ns: Option<u64>,
-    /// The same over time: least, median, 99 in 100, greatest.
+    /// The same over time: minimum, median, 99th percentile, maximum.
     pub half_width_over_time_ns: Option<[u64; 4]>,
-    /// The same while the difference is a straight line over some seconds.
+    /// The same under the model of constant drift over some seconds.
     pub model_half_width_ns: Option<u64>,
-    /// The same with what vouches for UTC on both, where that says more.
+    /// The same with UTC sources on both hosts, if narrower.
     pub external_half_width_ns: Option<u64>,
-    /// What vouches for UTC contradicts the packets, and was dropped.
+    /// True if a UTC source contradicts the packets and was dropped.
     pub external_refuted: bool,
-    /// The same by packets of all recordings together, where that says more.
+    /// The same from packets of all recordings together, if narrower.
     pub together_half_width_ns: Option<u64>,
-    /// On average over the recording.
+    /// Average over the recording.
     pub drift_ppm: Option<f64>,
     pub drift_half_width_ppm: Option<f64>,
     pub quickest_round_trip_ns: Option<u64>,
-    /// The packets that the bounds at that instant rest on.
+    /// The packets that determine the bounds at that time.
     pub limiting: Vec<Limiting>,
     pub used: u64,
     pub rejected: u64,
     pub quarantined: u64,
     pub between_epochs: u64,
-    /// Steps of one of the two clocks.
+    /// Number of clock steps of either host.
     pub steps: u64,
-    /// How often the model was found wrong.
+    /// Number of refutations of the model.
     pub splits: u64,
 }
 
@@ -64,15 +64,15 @@ pub struct Limiting {
     pub from: u16,
     /// Recording of the receiver.
     pub to: u16,
-    /// When it was sent, the sender's `CLOCK_MONOTONIC`, nanoseconds: what tells it among the journeys.
+    /// Send time, the sender's `CLOCK_MONOTONIC`, nanoseconds: identifies the packet among the journeys.
     pub sent_ns: u64,
-    /// What it says by itself: the difference is at most (sent by A) or at least (sent by B) this.
+    /// Bound from this packet: the difference is at most (sent by A) or at least (sent by B) this.
     pub bound_ns: i64,
 }
 
 impl Table {
     pub fn of(alignment: &Alignment, hosts: &[String]) -> Self {
-        // All of them together at an instant amid the packets of the first pair that recording 0 has.
+        // The combination at a time in the middle of the packets of the first pair that includes recording 0.
         let amid = alignment.clocks().skip(1).find_map(|b| alignment.amid_ns(0, b));
         let together = amid.map(|raw_0_ns| alignment.at(raw_0_ns));
         let solution = together.as_ref().and_then(|solved| solved.as_ref().ok());
@@ -87,7 +87,7 @@ impl Table {
     }
 }
 
-/// Instants of a pair at which UTC is held against its packets.
+/// Times of a pair at which UTC is compared with its packets.
 const LOOKS: u64 = 32;
 
 impl Row {
@@ -165,12 +165,12 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const DELAY_NS: u64 = 25_000;
 
-    /// Hosts whose clocks are ahead by so much, and their packets: who, to whom, and what a doctored recording added to the
-    /// receiver's stamps.
+    /// Hosts whose clocks are ahead by these amounts, and their packets: sender, receiver, and a false offset
+    /// in the receiver's stamps.
     struct Hosts {
         ahead_ns: Vec<u64>,
         vouched: Option<u64>,
-        /// How far the wall clock of the second host is wrong, nanoseconds.
+        /// Error of the second host's wall clock, nanoseconds.
         wrong: i64,
     }
 
@@ -227,7 +227,7 @@ mod tests {
         let table = hosts.table(&talks(0));
         assert_eq!((table.pairs.len(), &table.contradiction), (3, &None));
         assert!(table.pairs.iter().all(|row| row.state == "CERTIFIED" && row.ahead == Some(row.b)));
-        // Of one pair every stamp is a millisecond off, as if its recording had another clock.
+        // Every stamp of one pair is a millisecond off, as if its recording used another clock.
         let table = hosts.table(&talks(1_000_000));
         let said = table.contradiction.expect("they contradict each other");
         assert!(["0", "1", "2"].iter().all(|node| said.contains(node)), "{said}");
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn utc_helps_where_packets_do_not_and_never_overrules_them() {
-        // Traffic in one direction, and UTC to within 10 µs on both.
+        // Traffic in one direction, and UTC within 10 µs on both hosts.
         let vouched = Hosts { vouched: Some(10_000), ..Hosts::of(&[0, 7_000_000]) };
         let row = vouched.table(&[(0, 1, 0)]).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.half_width_ns, row.ahead), ("EXTERNAL", None, Some(1)));
@@ -272,13 +272,13 @@ mod tests {
         let row = vouched.table(&[]).pairs.remove(0);
         assert_eq!(row.state, "EXTERNAL");
         assert!(row.difference_ns.is_some_and(|ns| ns.abs_diff(7_000_000) <= 21_000), "{row:?}");
-        // Without anyone who vouches nothing is known.
+        // Without a UTC source nothing is determined.
         let row = Hosts::of(&[0, 7_000_000]).table(&[]).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.difference_ns), ("UNSYNCHRONISED", None));
-        // Packets both ways say more than 10 µs on each.
+        // Packets in both directions give a better bound than 10 µs on each host.
         let row = vouched.table(&both_ways(0, 1, 0)).pairs.remove(0);
         assert_eq!((row.state.as_str(), row.external_refuted), ("CERTIFIED", false));
-        // A host that believes itself right and is a millisecond off is found out.
+        // A host with a wrong UTC bound, a millisecond off, is detected.
         let wrong = Hosts { wrong: 1_000_000, ..vouched };
         let table = wrong.table(&both_ways(0, 1, 0));
         let row = &table.pairs[0];

@@ -1,4 +1,4 @@
-//! The table for a person.
+//! The table as text.
 
 use super::row::{Row, Table};
 use std::fmt::{Display, Write};
@@ -85,7 +85,7 @@ fn pair(text: &mut String, row: &Row) {
     }
 }
 
-/// Who is ahead, if that can be said, and how fast it changes.
+/// The host that is ahead, if resolvable, and the drift.
 fn difference(text: &mut String, row: &Row, ns: i64) {
     let drift = match (row.drift_ppm, row.drift_half_width_ppm) {
         (Some(ppm), Some(half)) if ppm.abs() <= half => {
@@ -98,7 +98,7 @@ fn difference(text: &mut String, row: &Row, ns: i64) {
     let _ = writeln!(text, "     {}{drift}", who_is_ahead(ns, ahead, row.a, row.b));
 }
 
-/// Whose clock is ahead by how much, where that is known: of B, or not.
+/// Text about the host that is ahead: B if `b_is` is true, unresolved if `None`.
 pub(super) fn who_is_ahead(ns: i64, b_is: Option<bool>, a: impl Display, b: impl Display) -> String {
     let by = seconds_apart(ns.unsigned_abs());
     match b_is {
@@ -108,7 +108,7 @@ pub(super) fn who_is_ahead(ns: i64, b_is: Option<bool>, a: impl Display, b: impl
     }
 }
 
-/// A length of time as a person says it.
+/// A duration as text.
 pub(super) fn seconds_apart(ns: u64) -> String {
     span(ns as f64)
 }
@@ -118,7 +118,7 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// A length of time as a person says it.
+/// A duration as text.
 fn span(ns: f64) -> String {
     let (sign, ns) = (if ns < 0.0 { "-" } else { "" }, ns.abs());
     match ns {

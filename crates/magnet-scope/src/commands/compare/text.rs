@@ -1,4 +1,4 @@
-//! A comparison as text: two lines a step, first the figures, then what they come to.
+//! A comparison as text, with two lines per step: the figures, then the conclusion.
 
 use crate::wrap::wrap;
 use magscope_core::compare::{
@@ -7,10 +7,10 @@ use magscope_core::compare::{
 use magscope_scope::format::{count, duration, percent, short_duration};
 use std::fmt::Write;
 
-/// Columns in front of what a step comes to.
+/// Indentation of a conclusion.
 const INDENT: &str = "    ";
 
-/// The comparison for a terminal of so many columns, at least 80. Ends with a line break.
+/// The comparison for a terminal of `width` columns, at least 80. Ends with a line break.
 pub fn render(comparison: &Comparison, width: usize) -> String {
     let width = width.max(80);
     let mut text = String::new();
@@ -80,7 +80,7 @@ fn write_protocol(text: &mut String, protocol: &Protocol, width: usize) {
     wrap(text, &conclusion(protocol), width, INDENT);
 }
 
-/// What to do about it.
+/// Recommendation.
 fn conclusion(protocol: &Protocol) -> String {
     let proto = protocol.proto.to_string().to_uppercase();
     let total = match protocol.total.change {
@@ -123,7 +123,7 @@ fn row(text: &mut String, name: &str, row: &Measured, effect_ns: Option<i64>, wi
     wrap(text, &format!("{INDENT}{}", verdict(row, effect_ns)), width, INDENT);
 }
 
-/// What a person can act on.
+/// The conclusion for a step.
 fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
     let word = match row.change {
         Change::Slower => "slower",
@@ -152,7 +152,7 @@ fn verdict(row: &Measured, effect_ns: Option<i64>) -> String {
     format!("{word}: {}", parts.join(", "))
 }
 
-/// The intervals of the quantiles that have one.
+/// Intervals of the quantiles, if available.
 fn differences(row: &Measured) -> String {
     let each = [("p50", &row.p50), ("p99", &row.p99)];
     let each = each.iter().filter(|(_, quantile)| quantile.change != Change::TooFew);
@@ -174,13 +174,13 @@ fn signed(ns: i64) -> String {
     format!("{sign}{}", short_duration(ns.unsigned_abs()))
 }
 
-/// A ratio to three figures.
+/// A ratio with three digits.
 fn figures(ratio: f64) -> String {
     let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
     format!("{ratio:.digits$}")
 }
 
-/// How journeys ended. What differs is marked.
+/// Verdicts of journeys. Differences are marked.
 fn shares(text: &mut String, shares: &[Share], width: usize) {
     let of = |n: u64, of: u64| percent(n as f64 / of.max(1) as f64);
     let each = shares.iter().map(|share| {

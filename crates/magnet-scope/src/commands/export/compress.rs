@@ -14,7 +14,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What file names end in.
+    /// File name extension.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Zstd => "zst",
@@ -22,7 +22,7 @@ impl Compression {
         }
     }
 
-    /// What is written goes into `file` compressed.
+    /// Wraps `file` with compression.
     pub fn wrap(self, file: Box<dyn Output>) -> io::Result<Box<dyn Output>> {
         Ok(match self {
             Self::Zstd => Box::new(Zstd(zstd::Encoder::new(file, 3)?)),

@@ -1,4 +1,4 @@
-//! `--follow`: a recording that still runs, written as it comes.
+//! `--follow`: exports a running recording continuously.
 
 use super::format::Format;
 use super::{Args, Fed, say, target};
@@ -10,7 +10,7 @@ use magscope_core::source::Source;
 use magscope_export::{Chosen, TimeLine};
 use std::time::Instant;
 
-/// Follows it to its end.
+/// Follows the recording to its end.
 pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, stop: &Stop) -> Result<()> {
     let began = Instant::now();
     let target = target.growing();

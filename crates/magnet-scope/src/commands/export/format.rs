@@ -1,4 +1,4 @@
-//! The formats, and what writes each.
+//! The formats and their writers.
 
 use super::Args;
 use super::target::Target;
@@ -47,7 +47,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a file of this name has.
+    /// The format of a file name extension.
     pub fn of(name: &Path) -> Option<Self> {
         let end = name.extension()?.to_str()?;
         match end {
@@ -57,7 +57,7 @@ impl Format {
         }
     }
 
-    /// Whether it is a directory.
+    /// True if the output is a directory.
     pub fn is_dir(self, chosen: &Chosen, buckets: bool) -> bool {
         match self {
             Self::Parquet if buckets => true,
@@ -67,22 +67,22 @@ impl Format {
         }
     }
 
-    /// Whether rows can be added to it while somebody reads.
+    /// True if rows can be appended for a concurrent reader.
     pub const fn can_follow(self) -> bool {
         matches!(self, Self::Jsonl | Self::Ulm | Self::Bp)
     }
 
-    /// Whether its rows are those of the tables.
+    /// True for formats of table rows.
     pub const fn is_tables(self) -> bool {
         matches!(self, Self::Parquet | Self::Csv | Self::Jsonl)
     }
 
-    /// Whether compressing it again is of use to those who read it.
+    /// True if additional compression is useful to readers.
     pub const fn can_compress(self) -> bool {
         !matches!(self, Self::Parquet | Self::Ctf)
     }
 
-    /// What writes it.
+    /// The writer of the format.
     pub fn writer<'t>(
         self,
         target: &'t Target,
@@ -130,7 +130,7 @@ impl Format {
     }
 }
 
-/// Rows of what was recorded, or of its sums.
+/// Rows of the recorded data, or of its sums.
 fn rows<'t>(
     infos: &[NodeInfo],
     line: TimeLine,
@@ -139,19 +139,19 @@ fn rows<'t>(
     writer: impl TableWriter + 't,
 ) -> Box<dyn Export + 't> {
     match args.every {
-        // At most a year, so it fits.
+        // At most a year, so the cast is lossless.
         Some(every) => Box::new(Periods::new(infos, line, chosen, every.as_nanos() as u64, writer)),
         None => Box::new(Tables::new(infos, line, chosen, writer)),
     }
 }
 
-/// Their names, for a message.
+/// Names of the formats, for a message.
 pub fn names() -> String {
     let names = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     names.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
-/// A number for a trace: the same for the same recordings, so that two exports of them are alike.
+/// A trace id derived from the recordings, so that repeated exports are equal.
 fn uuid(about: &[(String, String)]) -> [u8; 16] {
     let mut uuid = [0_u8; 16];
     for (at, byte) in about.iter().flat_map(|(key, value)| key.bytes().chain(value.bytes())).enumerate() {

@@ -1,9 +1,9 @@
-//! How far an export is: a bar with rate and remaining time, where a person looks at stderr.
+//! Progress of an export: a bar with rate and remaining time on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
-/// A bar, or nothing where stderr is no terminal.
+/// A bar, hidden if stderr is no terminal.
 pub fn bar(events: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

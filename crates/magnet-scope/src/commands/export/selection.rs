@@ -1,4 +1,4 @@
-//! A part of recordings, chosen elsewhere than on the command line.
+//! Export of a part of recordings selected in the window.
 
 use super::format::Format;
 use super::{Args, Fed, target};
@@ -15,8 +15,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Writes a part of recordings as other commands choose it. `watch` is told how much was read, 0 to 1, and says whether it is still
-/// wanted. Returns what was written, in words.
+/// Exports a part of recordings for other commands. `watch` receives the progress, 0 to 1, and returns false to
+/// cancel. Returns a message.
 pub fn write(
     dirs: Vec<PathBuf>,
     part: PartArgs,

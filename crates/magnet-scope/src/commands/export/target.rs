@@ -1,4 +1,4 @@
-//! Where an export goes: under another name until it is whole, then under its own.
+//! Output files of an export, under a temporary name until complete.
 
 use super::compress::Compression;
 use crate::failure::{Hint, Usage};
@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes that wait for a write.
+/// Write buffer, bytes.
 const BUFFER: usize = 256 << 10;
 
-/// A file or a directory that comes to be.
+/// A file or directory in progress.
 #[derive(Debug)]
 pub struct Target {
     /// `None`: stdout.
@@ -23,7 +23,7 @@ pub struct Target {
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
-    /// Beside it, so that giving it its name is one step.
+    /// In the same directory, so that the rename is atomic.
     partial: PathBuf,
     is_dir: bool,
     done: bool,
@@ -35,7 +35,7 @@ impl Target {
         Target { place: None, compression }
     }
 
-    /// A file that others read while it grows: it has its name from the beginning.
+    /// A file for concurrent readers, with its final name from the start.
     pub fn growing(mut self) -> Self {
         if let Some(place) = &mut self.place {
             place.partial = place.path.clone();
@@ -44,7 +44,7 @@ impl Target {
         self
     }
 
-    /// A file or directory of this name. It must not exist unless it may be replaced.
+    /// A file or directory of this name. It must not exist unless replacement is permitted.
     pub fn at(path: &Path, is_dir: bool, replace: bool, compression: Option<Compression>) -> Result<Self> {
         let Some(name) = path.file_name() else {
             return Err(Usage(format!("`{}` names no file; give it a name", path.display())).into());
@@ -55,7 +55,7 @@ impl Target {
                 let text = format!("{} exists already; give another name, or --replace", path.display());
                 return Err(Usage(text).into());
             }
-            // Only what an export has made is worth replacing; a directory of something else is worth more.
+            // Only an earlier export may be replaced, not a directory with other content.
             if found.is_dir() != is_dir || is_dir && !is_ours(path) {
                 let text =
                     format!("{} is not what an export of this format makes; give another name", path.display());
@@ -98,7 +98,7 @@ impl Target {
         }
     }
 
-    /// Gives it its name. Returns the bytes it has, where it is no stream.
+    /// Renames the output to its final name. Returns its size in bytes, unless it is a stream.
     pub fn commit(mut self) -> Result<Option<u64>> {
         let Some(place) = &mut self.place else { return Ok(None) };
         if place.done {
@@ -108,7 +108,7 @@ impl Target {
         let old = place
             .path
             .with_file_name(format!("{}.old", place.partial.file_name().unwrap_or_default().to_string_lossy()));
-        // A directory cannot be renamed over another one that has something in it.
+        // A rename cannot replace a directory that is not empty.
         let replaced = place.is_dir && place.path.exists();
         if replaced {
             fs::rename(&place.path, &old).with_context(|| cannot(&place.path))?;
@@ -123,17 +123,17 @@ impl Target {
 }
 
 impl Drop for Place {
-    /// Leaves nothing half behind.
+    /// Removes an incomplete output.
     fn drop(&mut self) {
         if !self.done {
-            // If it cannot be removed either, the error that led here says why.
+            // The original error is more useful than one of the removal.
             let _ =
                 if self.is_dir { fs::remove_dir_all(&self.partial) } else { fs::remove_file(&self.partial) };
         }
     }
 }
 
-/// Whether a directory holds what an export wrote, by the suffixes of its files.
+/// True if a directory contains only files with export extensions.
 fn is_ours(dir: &Path) -> bool {
     let ours = |entry: &fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -143,7 +143,7 @@ fn is_ours(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|entries| entries.flatten().all(|entry| ours(&entry)))
 }
 
-/// Bytes of a file, or of all in a directory.
+/// Size of a file or of all files in a directory, bytes.
 fn size(path: &Path) -> u64 {
     match fs::read_dir(path) {
         Ok(entries) => entries.flatten().map(|entry| size(&entry.path())).sum(),
@@ -151,7 +151,7 @@ fn size(path: &Path) -> u64 {
     }
 }
 
-/// What to say when something cannot be written.
+/// Error for a failed write.
 pub fn cannot(path: &Path) -> Hint {
     Hint::new(
         format!("cannot write {}", path.display()),
@@ -181,7 +181,7 @@ impl Write for Sink {
     }
 }
 
-/// A file as it is.
+/// An uncompressed file.
 struct Plain(BufWriter<Sink>);
 
 impl Write for Plain {
@@ -198,7 +198,7 @@ impl Output for Plain {
     fn close(mut self: Box<Self>) -> io::Result<()> {
         self.0.flush()?;
         match self.0.get_mut() {
-            // What cannot be kept is to be known before the file gets its name.
+            // Write errors must be detected before the rename.
             Sink::File(file) => file.sync_all(),
             Sink::Stdout(_) => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! `magnet-scope hops --bench`: what a hit costs by every kind of probe that can serve its hop here.
+//! `magnet-scope hops --bench`: cost of a hit for every kind of probe that can serve its hop here.
 
 use super::{ROUNDS, may_measure};
 use crate::output;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Longer than any hop takes where attaching is quick; where it is slow (an emulated machine) the rounds are fewer.
+/// Longer than any hop needs with fast attachment; a slow (emulated) machine runs fewer rounds.
 const AT_MOST: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize)]
@@ -41,7 +41,7 @@ pub fn run(facts: &HostFacts, json: bool) -> Result<()> {
     if json { output::json(&rows) } else { output::text(&table(&rows)) }
 }
 
-/// Each kind in turn; those that this kernel lacks, and hops that the traffic does not pass, are left out.
+/// Measures each kind in turn; kinds that this kernel lacks and hops without traffic are omitted.
 fn costs(facts: &HostFacts, hop: Hop) -> Result<Vec<Cell>> {
     let hops: HopSet = [hop].into_iter().collect();
     let mut cells = Vec::new();
@@ -78,12 +78,12 @@ fn table(rows: &[Row]) -> String {
                 || "·".to_owned(),
                 |cell| {
                     let (low, high) = cell.hit_quartiles_ns;
-                    // A hit that costs nothing, or less, is one that was not seen for the noise.
+                    // A cost of zero or less is hidden by noise.
                     let median = if low > 0.0 { format!("{:.0}", cell.hit_ns) } else { "?".to_owned() };
                     format!("{median} ({low:.0} to {high:.0})")
                 },
             );
-            // one that is longer still stands apart
+            // longer cells still have a gap
             let _ = write!(text, " {cell:>21}");
         }
         text.push('\n');

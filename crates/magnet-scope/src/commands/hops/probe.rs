@@ -1,4 +1,5 @@
-//! `magnet-scope hops --probe PLACE`: what a custom probe would read, and what there is to read at its place.
+//! `magnet-scope hops --probe PLACE`: the values that a custom probe would read, and those available at its
+//! place.
 
 use crate::failure::Hint;
 use crate::{output, reporting, wrap::wrap};
@@ -9,19 +10,19 @@ use magscope_probe::custom::{Resolved, Resolver};
 use magscope_probe::{HostFacts, ProbeError};
 use serde::Serialize;
 
-/// A probe as it was understood.
+/// A resolved probe.
 #[derive(Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
     probe: CustomProbe,
-    /// What there is to name, as C declares it.
+    /// Available names as C declarations.
     offered: Vec<String>,
-    /// Whether packets or sockets are seen here, so that a hit can stand with a journey.
+    /// True if the probe sees packets or sockets, so that hits belong to journeys.
     knows_packet: bool,
     knows_socket: bool,
 }
 
-/// Looks each up, and says what was found.
+/// Resolves each probe and prints the result.
 pub fn run(facts: &HostFacts, probes: &[CustomProbe], json: bool) -> Result<()> {
     let resolver = Resolver::new(facts).map_err(|cause| Hint::error(cause, "", "use a kernel with BTF"))?;
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The recording that an import makes: there when it is whole, and not at all otherwise.
+//! The recording of an import: complete, or absent.
 
 use crate::failure::Hint;
 use crate::files;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes that may wait to be written.
+/// Maximum size of queued data, bytes.
 const WAITING: usize = 16 << 20;
 
 /// A recording being made.
@@ -20,7 +20,7 @@ pub struct Recording {
     made: Made,
 }
 
-/// What is to be removed if it does not become whole.
+/// Files to remove if the import fails.
 struct Made {
     dir: PathBuf,
     existed: bool,
@@ -28,11 +28,11 @@ struct Made {
 }
 
 impl Recording {
-    /// Begins it in `dir`, which must not exist yet or be empty.
+    /// Starts the recording in `dir`, which must not exist or be empty.
     pub fn create(dir: &Path, info: &NodeInfo) -> Result<Self> {
         files::refuse_link(dir)?;
         let existed = dir.exists();
-        // What is there is looked at before anything of it could be taken for ours.
+        // Checked before any existing file could be mistaken for new.
         let recorder = match Recorder::create(dir, info, RecordOptions::default()) {
             Ok(recorder) => recorder,
             Err(error) => {
@@ -45,19 +45,19 @@ impl Recording {
         Ok(Recording { recorder: Some(recorder), made })
     }
 
-    /// Hands over a batch when there is room for it: this is no capture, nobody is hurt by waiting.
+    /// Adds a batch and waits for room: unlike a capture, an import may block.
     pub fn append(&mut self, batch: &Batch) -> Result<()> {
         let dir = &self.made.dir;
         let Some(recorder) = &mut self.recorder else { return Ok(()) };
         while recorder.status().queue_bytes > WAITING {
-            // A writer that has failed says so, and makes no room any more.
+            // A failed writer returns its error and frees no more room.
             recorder.append(&Batch::default()).with_context(|| cannot(dir))?;
             std::thread::sleep(Duration::from_millis(1));
         }
         recorder.append(batch).with_context(|| cannot(dir))
     }
 
-    /// Ends it. Returns how many events it has.
+    /// Ends the recording. Returns its number of events.
     pub fn finish(mut self) -> Result<u64> {
         let Some(recorder) = self.recorder.take() else { return Ok(0) };
         let summary = recorder.close().with_context(|| cannot(&self.made.dir))?;
@@ -71,7 +71,7 @@ impl Drop for Made {
         if self.whole {
             return;
         }
-        // If it cannot be removed either, the error that led here says why.
+        // The original error is more useful than one of the removal.
         if self.existed {
             let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
             entries.for_each(|entry| drop(fs::remove_file(entry.path())));

@@ -1,4 +1,4 @@
-//! A journey with the names of everything in it, as it is listed and as it stands in JSON.
+//! A journey with all names, for lists and JSON.
 
 use crate::sessions;
 use magscope_core::beside::Beside;
@@ -19,100 +19,101 @@ pub struct Row {
     /// Protocol.
     #[serde(serialize_with = "as_text")]
     pub proto: Proto,
-    /// Flow of the sender, hexadecimal; zeros if it was not seen.
+    /// Flow of the sender, hexadecimal; zeros if unseen.
     #[serde(serialize_with = "as_text")]
     tx_flow: FlowId,
     /// Flow of the receiver.
     #[serde(serialize_with = "as_text")]
     rx_flow: FlowId,
-    /// From whom to whom.
+    /// Both ends.
     #[serde(flatten)]
     pub way: Way,
-    /// Which bytes.
+    /// Byte range.
     pub range: Range,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
-    /// When it was first seen, RFC 3339; absent if the recording has no clock samples.
+    /// Time of the first hop, RFC 3339; absent without clock samples.
     pub start_utc: Option<String>,
-    /// The same on `CLOCK_MONOTONIC`, nanoseconds.
+    /// The same in `CLOCK_MONOTONIC`, nanoseconds.
     pub start_ns: Option<u64>,
-    /// First hop to last, nanoseconds; absent with fewer than two, and between two clocks of which nothing is known.
+    /// Time from first hop to last, nanoseconds; absent with fewer than two hops, and between two unrelated
+    /// clocks.
     pub total_ns: Option<u64>,
-    /// How far from the truth that can be, because its ends stand on two clocks.
+    /// Error of that time between two clocks.
     #[serde(skip_serializing_if = "is_zero")]
     pub total_half_width_ns: u64,
-    /// What is known of the time between its halves.
+    /// Clock relation between its halves.
     #[serde(flatten)]
     pub across: Across,
     /// Name of the verdict.
     verdict: &'static str,
-    /// The verdict in words.
+    /// The verdict as text.
     pub verdict_text: String,
-    /// What was lost, where that broke it; times on `CLOCK_MONOTONIC` of the recording that lost it.
+    /// The loss that broke it, with times in `CLOCK_MONOTONIC` of the recording with the loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Loss>,
-    /// Times it was sent again.
+    /// Number of retransmissions.
     pub retransmits: u32,
-    /// Its copies, where it was sent several times.
+    /// Its copies, if sent several times.
     pub copies: Vec<Passage>,
-    /// Copies that are not listed.
+    /// Number of unlisted copies.
     #[serde(skip_serializing_if = "is_none_left")]
     copies_left_out: u32,
-    /// Its times may be a neighbour's.
+    /// True if its times may belong to a neighbour.
     pub ambiguous: bool,
-    /// The step that took longest, or the wait between two copies; `dev.done` stands beside the way and is none.
+    /// The longest step, or the wait between two copies, without `dev.done`, which is not on the path.
     pub largest: Option<Step>,
-    /// Every hop it passed, each copy by itself.
+    /// Every hop, for each copy.
     rungs: Vec<Place>,
-    /// The time between neighbouring hops of one copy, and from one copy to the next.
+    /// Times between neighbouring hops of one copy, and between copies.
     latencies: Vec<Step>,
-    /// Custom probes that are shown as hops, and saw its bytes.
+    /// Hits of custom probes on its bytes that are shown as hops.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Passed>,
-    /// The first bytes of its packets, where they were asked for.
+    /// Payload heads, if captured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heads: Vec<Head>,
 }
 
-/// Custom probes and heads that a row has at most.
+/// Maximum number of custom probes and heads per row.
 const MOST_BESIDE: usize = 64;
 
-/// A custom probe that saw its bytes.
+/// A hit of a custom probe on its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Passed {
-    /// What the probe is called.
+    /// Name of the probe.
     pub probe: String,
-    /// The hop that it stands behind.
+    /// The hop after which it is listed.
     pub after: Option<Hop>,
-    /// When, nanoseconds of `CLOCK_MONOTONIC` of the first recording.
+    /// Time, nanoseconds of `CLOCK_MONOTONIC` of the first recording.
     pub time_ns: u64,
     cpu: u16,
-    /// Its values with their names, in the probe's order; absent where one could not be read.
+    /// Values with names, in the probe's order; absent if a read failed.
     values: Vec<(String, Option<i64>)>,
-    /// The same in words.
+    /// The same as text.
     #[serde(skip)]
     pub told: String,
 }
 
-/// The first bytes of one of its packets.
+/// The payload head of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Head {
-    /// Where they were taken.
+    /// The hop.
     pub hop: Hop,
-    /// When.
+    /// The time.
     pub time_ns: u64,
-    /// First byte of the packet's range in sequence numbers; the journey may be a part of it.
+    /// First byte of the packet's range in sequence numbers; the journey may be only a part of it.
     pub seq: u32,
     /// Payload bytes of the packet.
     pub of_bytes: u32,
-    /// Those that were kept.
+    /// The captured bytes.
     pub bytes: Vec<u8>,
-    /// In hexadecimal digits and as text.
+    /// Hexadecimal and text dump.
     #[serde(skip)]
     pub dump: Vec<String>,
 }
 
-/// From whom to whom; empty where it is not known.
+/// Both ends; empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Way {
     /// Sender's address and port.
@@ -136,7 +137,7 @@ pub struct Range {
     pub end: u64,
 }
 
-/// A hop it passed.
+/// A hop of the journey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Place {
     hop: Hop,
@@ -144,33 +145,33 @@ struct Place {
     cpu: u16,
     tgid: u32,
     tid: u32,
-    /// Number of the copy that passed; absent at the sockets' hops and where it was sent once.
+    /// Number of the copy; absent at socket hops and for a single copy.
     #[serde(skip_serializing_if = "is_none_left")]
     copy: u32,
-    /// Taken when the call returned: at no place in the order of time.
+    /// Recorded at the return of a call, and therefore outside of the time order.
     at_return: bool,
 }
 
 /// One copy of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
-    /// Why it was sent, as the kernel told.
+    /// Cause of the transmission, from the kernel.
     pub kind: Resend,
     told_ns: Option<u64>,
-    /// The receiver's hops may be those of another copy.
+    /// True if the receiver's hops may belong to another copy.
     ambiguous: bool,
-    /// Whether the hops of the receiver's socket follow this one.
+    /// True if the hops of the receiver's socket belong to this copy.
     pub ended: bool,
-    /// When the kernel dropped it, and why.
+    /// Time and reason of the kernel's drop.
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drop_name: Option<String>,
-    /// The last hop that it passed.
+    /// Its last hop.
     pub last: Option<Hop>,
-    /// The same in words.
+    /// The same as text.
     #[serde(skip)]
     pub said: String,
 }
@@ -178,25 +179,25 @@ pub struct Passage {
 /// A step between two hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// The hop it left.
+    /// The earlier hop.
     pub from: Hop,
-    /// The hop it reached.
+    /// The later hop.
     pub to: Hop,
-    /// How long it took, nanoseconds.
+    /// Duration, nanoseconds.
     pub ns: u64,
-    /// The time between two copies: waiting for retransmission.
+    /// True for the wait for a retransmission between two copies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waited: bool,
-    /// Between two clocks: how far from the truth that can be, nanoseconds.
+    /// Between two clocks: error, nanoseconds.
     #[serde(skip_serializing_if = "is_zero")]
     pub half_width_ns: u64,
-    /// Between two clocks: whether it can be told from zero.
+    /// Between two clocks: true if distinguishable from zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolvable: Option<bool>,
 }
 
 impl Row {
-    /// Names everything now: what the correlator knows of a flow it may forget later.
+    /// Resolves all names at once, because the correlator may evict a flow later.
     pub fn of(journey: &Journey, known: &dyn Context, utc: &UtcMap, beside: &Beside) -> Self {
         let step = |latency: Latency| {
             let Latency { from, to, ns, half_width_ns, is_wait, .. } = latency;
@@ -307,7 +308,7 @@ impl Passage {
 }
 
 impl Way {
-    /// Looks the two ends up.
+    /// Resolves both ends.
     pub fn of(journey: &Journey, known: &dyn Context) -> Self {
         let (tx, rx) = (known.tx_flow(journey), known.rx_flow(journey));
         let (from, to) = match (tx, rx) {
@@ -347,13 +348,13 @@ impl Way {
         format!("{} → {}", end(&self.sender, &self.from_node), end(&self.reader, &self.to_node))
     }
 
-    /// Both, to be searched.
+    /// Both as text, for searches.
     pub fn line(&self, proto: Proto) -> String {
         format!("{} {}", self.flow(proto), self.processes())
     }
 }
 
-/// A verdict as a person would say it.
+/// Text of a verdict.
 fn words(journey: &Journey, known: &dyn Context) -> String {
     match journey.verdict {
         Verdict::BrokenByEventLoss { gap } => broken(&gap, journey.start_ns()),
@@ -365,7 +366,8 @@ fn words(journey: &Journey, known: &dyn Context) -> String {
     }
 }
 
-/// Which loss broke it: `3 events lost on CPU 1 (ring buffer full), 12 µs after it began, within 3 ms`.
+/// Text of the loss that broke it: `3 events lost on CPU 1 (ring buffer full), 12 µs after it began, within 3
+/// ms`.
 fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
     let events = if gap.count == 1 { "event" } else { "events" };
     let cpu = if gap.cpu == u16::MAX { String::new() } else { format!(" on CPU {}", gap.cpu) };
@@ -378,12 +380,12 @@ fn broken(gap: &Loss, start_ns: Option<u64>) -> String {
     format!("broken: {} {events} lost{cpu} ({}){place}, within {within}", gap.count, gap.cause)
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // signature of serde
 fn is_zero(ns: &u64) -> bool {
     *ns == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+#[allow(clippy::trivially_copy_pass_by_ref)] // signature of serde
 fn is_none_left(number: &u32) -> bool {
     *number == 0
 }

@@ -1,11 +1,11 @@
-//! The slowest of many, in memory for as many as are asked for.
+//! The slowest of many journeys, in bounded memory.
 
 use super::row::Row;
 use magscope_core::Journey;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Slower first; of equals the earlier. A journey without a total comes after all that have one.
+/// Slower first; equal ones by start. Journeys without a latency come last.
 type Key = (Option<u64>, Reverse<u64>);
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Ord for Entry {
 #[derive(Debug)]
 pub struct Slowest {
     most: usize,
-    /// The fastest of them on top, the next to go.
+    /// Heap with the fastest on top, which is evicted next.
     kept: BinaryHeap<Reverse<Entry>>,
 }
 
@@ -47,18 +47,18 @@ fn key(journey: &Journey) -> Key {
 }
 
 impl Slowest {
-    /// Keeps `most` of them.
+    /// Stores at most `most` journeys.
     pub fn new(most: usize) -> Self {
         Slowest { most, kept: BinaryHeap::new() }
     }
 
-    /// Whether this one would be kept, so that nothing is looked up for those that are not.
+    /// True if the journey would be stored; avoids unnecessary look-ups.
     pub fn wants(&self, journey: &Journey) -> bool {
         self.kept.len() < self.most
             || self.kept.peek().is_some_and(|Reverse(fastest)| key(journey) > fastest.key)
     }
 
-    /// Keeps it, and lets the fastest go if there are too many.
+    /// Stores the journey and evicts the fastest above the limit.
     pub fn push(&mut self, journey: &Journey, row: Row) {
         self.kept.push(Reverse(Entry { key: key(journey), row }));
         if self.kept.len() > self.most {

@@ -1,4 +1,4 @@
-//! Journeys as text: two or three lines each, columns that stay where they are, nothing wider than the terminal.
+//! Journeys as text: two or three lines each, in fixed columns, within the terminal's width.
 
 use super::Counts;
 use super::row::Row;
@@ -7,10 +7,10 @@ use magscope_core::journey::{Across, Resend};
 use magscope_scope::format::{bytes, count, duration};
 use std::fmt::Write;
 
-/// Custom probes, and heads of payload, that are printed of a journey.
+/// Maximum number of custom probes and payload heads printed per journey.
 const MOST_BESIDE: usize = 8;
 
-/// Columns in front of what is said below the first line of a journey.
+/// Indentation of further lines of a journey.
 const INDENT: &str = "          ";
 
 /// `20 slowest of 1 234 matching, of 6 808 journeys; 12 have no total`.
@@ -34,7 +34,7 @@ pub fn summary(rows: &[Row], counts: Counts) -> String {
     text
 }
 
-/// The journeys, then how many there were.
+/// The journeys, then their counts.
 pub fn table(rows: &[Row], counts: Counts, width: usize) -> String {
     let mut text = String::new();
     if let Some(first) = rows.first() {
@@ -116,21 +116,21 @@ fn journey(text: &mut String, row: &Row, width: usize) {
     }
 }
 
-/// Why it was sent again, as far as the kernel told: ` (timeout, fast)`.
+/// Causes of retransmissions from the kernel: ` (timeout, fast)`.
 fn reasons(row: &Row) -> String {
     let told = row.copies.iter().map(|copy| copy.kind).filter(|kind| *kind != Resend::Unknown);
     let names: Vec<_> = told.map(Resend::name).collect();
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
-/// How many bytes, and for a stream where in it, in sequence numbers as on the wire.
+/// Number of bytes, and for a stream its range in sequence numbers as on the wire.
 fn size(row: &Row) -> String {
     let amount = bytes(row.bytes);
     let amount = amount.split_whitespace().collect::<Vec<_>>().join(" ");
     if row.proto == Proto::TCP { format!("{amount} from seq {}", row.range.start as u32) } else { amount }
 }
 
-/// Puts as many parts in a line as fit.
+/// Fills lines with parts.
 fn pack(text: &mut String, parts: &[String], width: usize) {
     let mut at = 0;
     for part in parts {

@@ -1,4 +1,4 @@
-//! Walks the recordings for what a scan wants.
+//! Passes over the recordings for the scans of a query.
 
 use crate::recordings::Recordings;
 use magscope_core::Hop;
@@ -10,7 +10,7 @@ use magscope_export::{Chosen, ExportError, TimeLine};
 use magscope_query::{Feed, Out, Want};
 use std::sync::Arc;
 
-/// Of these recordings.
+/// A feed of these recordings.
 pub fn of(recordings: Arc<Recordings>, limits: Limits) -> Feed {
     Arc::new(move |want, out| walk(&recordings, limits, want, out).map_err(|error| format!("{error:#}")))
 }
@@ -35,7 +35,7 @@ fn walk(recordings: &Recordings, limits: Limits, want: &Want, out: &Out) -> anyh
     }
 }
 
-/// Makes rows of pieces.
+/// Converts pieces to rows.
 enum Maker {
     Rows(Box<Rows>),
     Pairs(Box<Pairs>),

@@ -1,4 +1,4 @@
-//! Recording with nobody there: one recording after the other, shipped, with a health line.
+//! Unattended recording: a sequence of recordings with uploads and a health line.
 
 use super::Args;
 use crate::failure::Usage;
@@ -12,7 +12,7 @@ use magscope_core::journey::Limits;
 use magscope_core::source::Source;
 use std::time::Duration;
 
-/// Closed segments are shipped, so they have to close now and then, however little happens.
+/// Only closed segments are uploaded, so segments must close even at low load.
 const SEGMENT_TIME: Duration = Duration::from_mins(10);
 
 /// Records until Ctrl-C or the end of `--duration`.
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<()> {
     let until = if args.capture.duration.is_some() { "" } else { "; Ctrl-C ends it" };
     output::note(&format!("recording into {}{until}", args.output.display()));
     let drained = super::drain(&mut watched);
-    // What went wrong first is what is worth telling.
+    // The first error is the relevant one.
     let closed = watched.into_inner().close();
     drained.and(closed)
 }

@@ -1,4 +1,4 @@
-//! Tasks that compute without end.
+//! Busy tasks.
 
 use anyhow::{Context, Result};
 use std::hint::black_box;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 
-/// Threads in a tight loop, which end with this value.
+/// Threads in a busy loop, ended on drop.
 pub struct Busy {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Busy {
-    /// Starts so many.
+    /// Starts `count` tasks.
     pub fn start(count: u16) -> Result<Self> {
         let mut busy = Busy { end: Arc::default(), threads: Vec::new() };
         for _ in 0..count {
@@ -32,7 +32,7 @@ impl Busy {
         Ok(busy)
     }
 
-    /// What to call them.
+    /// Name for the output.
     pub fn name(&self) -> String {
         match self.threads.len() {
             1 => "one busy task".to_owned(),
@@ -45,7 +45,7 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.end.store(true, Relaxed);
         for thread in self.threads.drain(..) {
-            // it cannot have panicked, and there would be nothing to do about it
+            // the thread cannot have panicked
             let _ = thread.join();
         }
     }

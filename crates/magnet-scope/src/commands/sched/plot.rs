@@ -1,5 +1,5 @@
-//! The time that a switch takes over time, a panel a look, a line a CPU, as an SVG. Drawn is the median of each window: where
-//! the machine is itself a guest, a switch in which its host took the CPU away would hide all others in a mean.
+//! Switch durations over time as an SVG, a panel per measurement, a line per CPU. The plot shows the median of
+//! each window: on a virtual machine, a switch during which the host withdrew the CPU would dominate a mean.
 
 use super::Phase;
 use anyhow::{Result, anyhow};
@@ -7,19 +7,19 @@ use plotters::prelude::*;
 use std::collections::BTreeMap;
 
 const PANEL: (u32, u32) = (1000, 320);
-/// Lines that can still be told apart.
+/// Maximum number of distinguishable lines.
 const MOST_CPUS: usize = 12;
 
-/// Seconds, microseconds; by CPU.
+/// Seconds and microseconds, by CPU.
 type Lines = BTreeMap<u16, Vec<(f64, f64)>>;
 
-/// The drawing, or why there is none.
+/// The SVG text, or the reason for its absence.
 pub fn svg(phases: &[Phase]) -> Result<String> {
     if phases.iter().all(|phase| phase.windows.is_empty()) {
         return Err(anyhow!("no task was switched to, so there is nothing to draw"));
     }
     let lines: Vec<Lines> = phases.iter().map(lines).collect();
-    // one scale for all, or they could not be compared
+    // one scale for all, so that they are comparable
     let highest = lines.iter().flat_map(Lines::values).flatten().map(|(_, y)| *y).fold(0.0, f64::max);
     let mut svg = String::new();
     {

@@ -3,7 +3,7 @@
 use super::Phase;
 use std::fmt::Write;
 
-/// A row a CPU and look.
+/// One row per CPU and measurement.
 pub fn table(phases: &[Phase]) -> String {
     let mut text = String::new();
     for phase in phases {
@@ -35,7 +35,7 @@ pub fn table(phases: &[Phase]) -> String {
     text
 }
 
-/// A line a window, CPU and look.
+/// One line per window, CPU and measurement.
 pub fn csv(phases: &[Phase]) -> String {
     let mut text = "phase,at_s,cpu,switches,mean_ns,p50_ns,p99_ns,max_ns\n".to_owned();
     for phase in phases {

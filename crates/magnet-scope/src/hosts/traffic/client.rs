@@ -29,7 +29,7 @@ fn stream(to: SocketAddr, bytes: usize, every: Duration) -> io::Result<()> {
     }
 }
 
-/// Asks and waits for the answer. The first two bytes of a message are its length.
+/// Sends a request and waits for the answer. The first two bytes of a message are its length.
 fn request(to: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect(to)?;
     stream.set_nodelay(true)?;

@@ -1,6 +1,6 @@
-//! What the demo's two processes do: five flows, each paced, so that two CPUs are far from full.
+//! Traffic of the demo's two processes: five paced flows that leave two CPUs far from saturation.
 //!
-//! | port | what | rate |
+//! | port | traffic | rate |
 //! |---|---|---|
 //! | 5201 | TCP over IPv4, bulk | 256 kB every 20 ms |
 //! | 5202 | TCP over IPv6, request and response | 200 a second, 100 to 1,000 bytes each way |
@@ -26,7 +26,7 @@ const SLOW: u16 = 5203;
 const UDP_V4: u16 = 5204;
 const UDP_V6: u16 = 5205;
 
-/// Plays one host until the parent is gone.
+/// Runs one host until the parent ends.
 pub fn run(role: Role, parent: u32) -> Result<()> {
     die_with(parent)?;
     privileges::drop_all()?;
@@ -37,7 +37,7 @@ pub fn run(role: Role, parent: u32) -> Result<()> {
     say("ready")?;
     let mut parent = io::stdin().lock().lines();
     if parent.next().transpose()?.is_none() {
-        return Ok(()); // the parent thought better of it
+        return Ok(()); // the parent cancelled
     }
     match role {
         Role::Server => {
@@ -46,14 +46,14 @@ pub fn run(role: Role, parent: u32) -> Result<()> {
         }
         Role::Client => client::start()?,
     }
-    // The second rope: end of file is the end, whatever became of the death signal.
+    // Second safeguard: end of file ends the process, independent of the death signal.
     while parent.next().transpose()?.is_some() {}
     Ok(())
 }
 
 fn die_with(parent: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot ask to die with the parent")?;
-    // The parent may have died before the signal was asked for; then this process has another parent by now.
+    // The parent may have ended before the request for the signal; the process then has another parent.
     match getppid() {
         Some(pid) if pid.as_raw_nonzero().get().cast_unsigned() == parent => Ok(()),
         _ => bail!("the process that started this one is gone"),
@@ -66,7 +66,7 @@ fn say(word: &str) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Starts a named thread. Traffic that ends early ends the process, so that the parent can say so.
+/// Starts a named thread. An early end of traffic ends the process, so that the parent reports it.
 fn work(name: &str, body: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<()> {
     let label = name.to_owned();
     thread::Builder::new()
@@ -81,7 +81,7 @@ fn work(name: &str, body: impl FnOnce() -> io::Result<()> + Send + 'static) -> R
     Ok(())
 }
 
-/// The server's address for a port: IPv6 where it is wanted and there.
+/// The server's address for a port: IPv6 if wanted and available.
 fn server_address(port: u16) -> Result<SocketAddr> {
     let v6 = matches!(port, REQUESTS | UDP_V6) && link::has_ipv6();
     let ip: IpAddr = if v6 { link::SERVER.1 } else { link::SERVER.0 }.parse()?;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Ticks at a fixed rate. Ticks that came too late are left out, so that a stall is not followed by a burst.
+/// Ticks at a fixed rate. Late ticks are skipped, so that no burst follows a stall.
 #[derive(Debug)]
 pub struct Pace {
     every: Duration,
@@ -11,7 +11,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The first tick is at once.
+    /// The first tick is immediate.
     pub fn new(every: Duration) -> Self {
         Pace { every, next: Instant::now() }
     }
@@ -28,12 +28,12 @@ impl Pace {
     }
 }
 
-/// Sizes that vary and are the same in every run (xorshift; Marsaglia 2003).
+/// Reproducible varying sizes (xorshift; Marsaglia 2003).
 #[derive(Debug)]
 pub struct Sizes(u32);
 
 impl Sizes {
-    /// A sequence of its own for every seed but 0.
+    /// A distinct sequence for every seed except 0.
     pub const fn new(seed: u32) -> Self {
         Sizes(seed)
     }

@@ -16,14 +16,14 @@ pub fn start() -> Result<()> {
     receive("udp6-reader", UDP_V6)
 }
 
-/// One connection a port is all there is.
+/// One connection per port.
 fn serve(name: &str, port: u16, body: fn(TcpStream) -> io::Result<()>) -> Result<()> {
     let address = server_address(port)?;
     let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     work(name, move || {
         let (stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
-        // A client that is gone is the parent's to notice: it ends the client first, then this process.
+        // The parent handles the client's end: it ends the client first, then this process.
         match body(stream) {
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 Ok(())
@@ -60,7 +60,7 @@ fn respond(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Reads at once, but every half second does something else for 40 ms: the data is there, the reader is not.
+/// Reads promptly, but pauses for 40 ms every half second, with data available and the reader away.
 fn read_slowly(mut stream: TcpStream) -> io::Result<()> {
     let mut buffer = [0; 4096];
     let mut attentive = Instant::now();
