@@ -36,7 +36,7 @@ fn hosts_are_recorded_from_a_third_as_they_record_themselves() {
     let viewer = on(&hosts.names[1], &["record", "--connect", BOTH, "--tls", &tls, "-o", &far_name]);
     assert!(client.says("me reads") && server.says("me reads"));
     traffic(&hosts, Duration::from_millis(3));
-    // Until the last journeys have been told.
+    // Until the last journeys are complete.
     std::thread::sleep(Duration::from_millis(500));
     recorders.into_iter().for_each(RecorderChild::end);
     let ended = viewer.end();
@@ -88,7 +88,7 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
         terminal.text()
     );
     let saved = saved();
-    // The picture has both ends: journeys that left the one host and reached the other, and nothing of any other time.
+    // The picture has both ends: journeys from one host to the other, and nothing from other times.
     let both = journeys(&[&saved[0], &saved[1]]);
     let whole =
         |what: &&String| what.contains("app.send") && what.contains("app.recv") && what.contains("300 bytes");
@@ -98,7 +98,7 @@ fn hosts_are_shown_live_and_a_trigger_of_one_saves_both_ends() {
         assert!(span_ns.is_some_and(|ns| ns <= 310_000_000), "only what was asked for: {span_ns:?}");
     }
 
-    // One of them goes, and comes back: it is said, and the picture goes on.
+    // One agent ends and returns: the outage is reported, and the picture continues.
     client.kill();
     terminal.shows("trying again");
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
@@ -123,7 +123,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     traffic(&hosts, Duration::from_millis(1));
     let recording = || recordings(&far).first().cloned().unwrap_or_default();
     assert!(eventually(|| events(&recording()) > 0));
-    // The line to the server is cut; what it captures meanwhile waits there.
+    // The connection to the server is cut; its agent stores the events meanwhile.
     let link = |state: &str| assert!(wired::ip(&["-n", &hosts.names[1], "link", "set", "r2", state]));
     link("down");
     locally(&hosts, 200);
@@ -132,7 +132,7 @@ fn a_recording_goes_on_when_an_agent_or_the_line_was_away() {
     let came = |bytes| came(&recording(), bytes);
     assert!(eventually(|| came(200) == DATAGRAMS), "{} of {DATAGRAMS}", came(200));
 
-    // The agent dies, and another takes its place.
+    // The agent is killed and replaced.
     server.kill();
     let server = AgentChild::start(&hosts, true, &tls, dir.path(), &[]);
     assert!(server.says("me reads"));
@@ -164,7 +164,7 @@ fn a_relay_is_an_agent_to_its_viewers() {
     let relay = on(&hosts.names[1], &arguments);
     assert!(client.says("hub reads") && server.says("hub reads"), "a relay's certificate is a permission");
     assert!(eventually(|| Path::new(&socket).exists()));
-    // Its viewer needs no network.
+    // A local viewer needs no network.
     let far = dir.path().join("far");
     let (far_name, address) = (far.display().to_string(), format!("unix:{socket}"));
     assert!(eventually(|| run(&["agent", "about", &address]).status.success()));
@@ -217,7 +217,7 @@ fn a_host_that_comes_later_joins_the_picture_the_recording_and_the_relay() {
     terminal.shows(&format!("{SERVER}:7001"));
     terminal.keys("q");
     assert!(terminal.ends());
-    // Until the last journeys have been told.
+    // Until the last journeys are complete.
     std::thread::sleep(Duration::from_millis(500));
     let ended = viewer.end();
     let said = stderr(&ended);
@@ -241,7 +241,7 @@ fn a_viewers_full_disk_is_its_own_affair() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (good, full) = (path("good"), path("full"));
     let viewer = on(&hosts.names[1], &["record", "--connect", SERVER, "--tls", &tls, "-o", &good]);
-    // A mount namespace of its own: the small disk is gone with the shell.
+    // A separate mount namespace: the small disk disappears with the shell.
     let script = "mkdir \"$1\" && mount -t tmpfs -o size=256k tmpfs \"$1\" || exit 77
                   \"$0\" record --connect \"$2\" --tls \"$3\" -o \"$1/far\"; echo \"ended with $?\"";
     let mut shell = Command::new("unshare");
@@ -292,7 +292,7 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     let twice = run_on(&hosts.names[2], &["agent", "--socket", &socket["unix:".len()..]]);
     assert!(!twice.status.success() && stderr(&twice).contains("listens at"), "{}", stderr(&twice));
 
-    // A viewer that was revoked a moment ago.
+    // A newly revoked viewer.
     let ask = || run_on(&hosts.names[1], &["agent", "about", SERVER, "--tls", &tls]);
     let answered = ask();
     assert!(answered.status.success(), "{}", stderr(&answered));
@@ -306,7 +306,7 @@ fn an_agent_answers_its_own_host_and_nobody_else_without_a_certificate() {
     }
     assert!(server.says("is not let in: "), "the agent says so too");
 
-    // Nobody there.
+    // A closed port.
     let silent = run_on(&hosts.names[1], &["agent", "about", CLIENT, "--tls", &tls]);
     assert!(stderr(&silent).contains("no agent listens there"), "{}", stderr(&silent));
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("it runs");
@@ -328,7 +328,7 @@ fn pyarrow_reads_an_agent() {
     let read = || exports::client("pyarrow's Flight client", "pyarrow.flight", "flight.py", &arguments);
     let Some(output) = in_namespace(&hosts.names[1], read) else { return };
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // What it reads is what there is: every datagram passed the server's device, came to its socket, and was read.
+    // The read data is complete: every datagram passed the server's device, reached its socket, and was read.
     assert_eq!(found["datagrams"], DATAGRAMS, "{found}");
     assert_eq!(found["filtered"], DATAGRAMS, "{found}");
     let tables = found["tables"].as_array().expect("names");
@@ -393,7 +393,7 @@ fn an_agent_needs_no_more_than_its_service_gives_it() {
     let mut agent = SERVICE.binary();
     agent.args(["agent", "--socket", &socket, "--duration", "2s"]);
     let agent = agent.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    // Something to see, until it has ended.
+    // Traffic until the end.
     let (ended, own) = (AtomicBool::new(false), UdpSocket::bind("127.0.0.1:0").expect("a port"));
     own.connect(own.local_addr().expect("bound")).expect("itself");
     let output = std::thread::scope(|scope| {

@@ -1,10 +1,10 @@
-//! Arrows between the crates run one way, and `core` stays free of kernel, files and screens.
+//! Dependencies between the crates form a one-way graph, and `core` is free of kernel, files and screens.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// Each crate of the workspace and those it may depend on.
+/// Each crate of the workspace and its permitted dependencies.
 const ARROWS: &[(&str, &[&str])] = &[
     ("magscope-client", &[]),
     ("magscope-core", &[]),
@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What `core` may use of the world: arithmetic and data, nothing that knows a kernel, a file or a screen.
+/// Permitted dependencies of `core`: arithmetic and data, without kernel, file or screen access.
 const CORE_MAY_USE: &[&str] = &["hdrhistogram", "serde", "thiserror"];
 
 /// Ordinary (not dev, not build) dependencies of every crate of the workspace.

@@ -1,5 +1,5 @@
-//! A machine that counts time with something else amid a recording, and that sleeps: packets before, between and after stay on one
-//! time line with another clock, whose bound holds at every instant.
+//! A machine that changes its clock source during a recording and suspends. Packets before, between and after
+//! stay on one time line with another clock, and the bound holds at every instant.
 
 use crate::common::{self, two_clocks};
 
@@ -19,7 +19,7 @@ use two_clocks::{journeys, name_of, wire, with_a_clock_of_its_own};
 
 const SERVER: &str = "10.89.0.2";
 const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
-/// Datagrams and requests of a phase. The lengths of both say which phase.
+/// Datagrams and requests per phase. Their lengths identify the phase.
 const ROUNDS: usize = 120;
 const PHASES: usize = 4;
 const SLEEP_S: u64 = 3;
@@ -31,7 +31,7 @@ const fn bytes(phase: usize) -> usize {
     400 + phase
 }
 
-/// Whether this is the machine, whose clocks may be broken.
+/// True on the machine whose clocks may be broken.
 fn is_guest(test: &str) -> bool {
     let told = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let guest = told.split_ascii_whitespace().any(|word| word == "role=alone");
@@ -65,7 +65,7 @@ fn guest_echoes() {
 fn count_with(clocksource: &str) {
     println!("MACHINE: clocksource {clocksource}");
     fs::write(format!("{CLOCKSOURCES}/current_clocksource"), clocksource).expect("it may be chosen");
-    // The kernel changes it in its own time.
+    // The kernel changes the clock source asynchronously.
     let chosen = || fs::read_to_string(format!("{CLOCKSOURCES}/current_clocksource")).expect("it says so");
     while chosen().trim() != clocksource {
         std::thread::sleep(Duration::from_millis(10));
@@ -107,7 +107,7 @@ fn guest_breaks_its_clocks() {
             stream.write_all(&buffer[..bytes(phase)]).expect("a request");
             stream.read_exact(&mut buffer[..bytes(phase)]).expect("an answer");
         }
-        // Samples of the clocks lie on both sides of what comes.
+        // Clock samples exist on both sides of the phase.
         std::thread::sleep(Duration::from_millis(500));
         match phase {
             0 => count_with(other),
@@ -154,8 +154,8 @@ fn breaks_are_seen(recording: &str) {
     assert!(asleep > 1_000_000_000, "{asleep} ns asleep");
 }
 
-/// By the one clock that both had, every time on the wire is known; with a clock that the second has alone, each is an interval
-/// with that in it.
+/// With a common clock the true wire times are known. With a separate clock for the second recording, each
+/// interval must contain the true time.
 fn the_bound_holds(asks: &str, answers: &str, other: &str) {
     let (one_clock, _) = journeys(&[asks, answers]);
     let truth: HashMap<String, i64> =
@@ -171,7 +171,7 @@ fn the_bound_holds(asks: &str, answers: &str, other: &str) {
         assert_eq!(row["across"], "bounded", "{row}");
         let Some((ns, half_width_ns)) = wire(row) else { continue };
         assert!(half_width_ns > 0 && ns + half_width_ns >= 0, "{row}");
-        // Those of the second have names of its other clock.
+        // Journeys of the second have names with its other clock.
         if let Some(true_ns) = truth.get(&name_of(row)) {
             *compared.entry(length).or_insert(0) += 1;
             assert!((ns - true_ns).abs() <= half_width_ns, "{true_ns} is not {ns} ± {half_width_ns}: {row}");

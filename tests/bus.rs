@@ -1,4 +1,4 @@
-//! Agents that publish on a bus, and viewers that take it from there: a real NATS server between two hosts.
+//! Agents that publish on a bus, and viewers that subscribe: a real NATS server between two hosts.
 
 use crate::common::{self, agents, hosts as wired, talk};
 
@@ -21,11 +21,11 @@ use talk::{
 };
 use wired::{Hosts, RecorderChild, in_namespace};
 
-/// Where the bus is: on the router, as each host sees it.
+/// Addresses of the bus, on the router, from each host.
 const BUS: [&str; 2] = ["tls://10.77.1.1:4222", "tls://10.77.2.1:4222"];
 const CONNECTIONS: usize = 40;
 
-/// A NATS server on the router. A test that fails leaves none running.
+/// A NATS server on the router, ended on drop.
 struct Server {
     child: Child,
     namespace: String,
@@ -34,7 +34,8 @@ struct Server {
 }
 
 impl Server {
-    /// One that lets in who has a certificate of the authority, and keeps what comes below `dir`; nothing where there is no such program.
+    /// A server that accepts certificates of the authority and stores data below `dir`; `None` if the program
+    /// is missing.
     fn start(test: &str, hosts: &Hosts, dir: &Path, tls: &str) -> Option<Self> {
         let made = run(&["agent", "init", tls, "--host", "bus,10.77.1.1,10.77.2.1,127.0.0.1"]);
         assert!(made.status.success(), "{}", stderr(&made));
@@ -66,13 +67,13 @@ impl Server {
         assert!(eventually(ready), "{:?}", fs::read_to_string(&self.log));
     }
 
-    /// Ends it as nothing should.
+    /// Kills the server.
     fn kill(&mut self) {
         self.child.kill().expect("it is there");
         self.child.wait().expect("it ends");
     }
 
-    /// Starts another in its place.
+    /// Starts a replacement.
     fn start_anew(&mut self) {
         fs::remove_file(&self.log).expect("its log");
         self.child = spawn(&self.namespace, &self.configuration, &self.log).expect("it was there");
@@ -104,7 +105,7 @@ fn agent(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> A
     agent
 }
 
-/// A viewer on the router that records what the bus has, and has begun to. Its directory.
+/// A viewer on the router that has started to record the bus. Returns its directory.
 fn viewer(hosts: &Hosts, tls: &str, dir: &Path, name: &str, more: &[&str]) -> (Running, PathBuf) {
     let far = dir.join(name);
     let place = far.display().to_string();
@@ -113,7 +114,7 @@ fn viewer(hosts: &Hosts, tls: &str, dir: &Path, name: &str, more: &[&str]) -> (R
     (on(&hosts.names[1], &arguments), far)
 }
 
-/// Waits until it records so many hosts.
+/// Waits until it records `many` hosts.
 fn records(far: &Path, many: usize) {
     assert!(eventually(|| recordings(far).len() == many), "{:?}", recordings(far));
 }
@@ -128,7 +129,7 @@ fn journeys_of(dirs: &[PathBuf]) -> BTreeMap<String, usize> {
     journeys(&dirs.iter().map(PathBuf::as_path).collect::<Vec<_>>())
 }
 
-/// Packets of an export, by hop: what workers count.
+/// Packets of an export by hop, as workers count them.
 fn packets(dirs: &[PathBuf], out: &Path) -> BTreeMap<String, usize> {
     let mut arguments = vec!["export".to_owned()];
     arguments.extend(dirs.iter().map(|dir| dir.display().to_string()));
@@ -179,7 +180,7 @@ fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
     }
     traffic(&hosts, Duration::from_millis(3));
     connections(&hosts, CONNECTIONS);
-    // Until the last journeys have been told.
+    // Until the last journeys are complete.
     std::thread::sleep(Duration::from_millis(500));
     recorders.into_iter().for_each(RecorderChild::end);
     let near = without_wake_ups(&journeys_of(&own));
@@ -209,7 +210,7 @@ fn what_the_bus_carries_is_what_hosts_record_themselves_whole_and_by_workers() {
     let [all, low, high] = counts;
     assert_eq!(summed([low, high]), all);
     assert!(client.says("; bus: ") && server.says(" 0 missed"), "they say how the bus stands");
-    // Nobody else can be that host meanwhile.
+    // No other agent can use that host name meanwhile.
     let socket = dir.path().join("twin.sock").display().to_string();
     let twin = [
         "agent",
@@ -246,7 +247,7 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     let recording = recordings(&far)[0].clone();
     traffic(&hosts, Duration::from_millis(1));
     assert!(eventually(|| events(&recording) > 0));
-    // It is killed; what is captured meanwhile waits with the agent.
+    // The bus is killed; the agent stores events meanwhile.
     bus.kill();
     assert!(server.says("the bus is away"));
     locally(&hosts, 200);
@@ -256,19 +257,20 @@ fn a_bus_that_was_away_loses_nothing_that_an_agent_still_has() {
     let missed = || info(&recording)["losses"]["missed"].as_u64();
     assert_eq!(missed(), Some(0));
 
-    // Its disk is lost as well, with what of it was not read yet: the agent makes it again what it was.
+    // Its disk with unread data is lost too: the agent recreates the streams.
     bus.kill();
     fs::remove_dir_all(dir.path().join("bus")).expect("its store");
     locally(&hosts, 100);
     bus.start_anew();
-    // Where something was missed, the first that a socket gets can be in doubt, because only their order says which was read.
+    // After a loss, the first datagrams of a socket are ambiguous, because only their order identifies the
+    // reads.
     let all_of = |bytes| {
         let (all, whole) = seen(&recording, bytes);
         all == DATAGRAMS && whole > DATAGRAMS / 2
     };
     assert!(eventually(|| all_of(100)), "{:?}", seen(&recording, 100));
 
-    // The agent is killed, and another takes its place.
+    // The agent is killed and replaced.
     server.kill();
     let server = agent(&hosts, true, &tls, dir.path(), &[]);
     locally(&hosts, 50);
@@ -294,7 +296,7 @@ fn hosts_come_to_a_bus_while_others_are_read() {
     let Some((hosts, dir, tls)) = scene("late") else { return };
     let Some(_bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
     let _client = agent(&hosts, false, &tls, dir.path(), &[]);
-    // One takes whoever comes, the other has been told of whom to wait for.
+    // One viewer takes all hosts, the other waits for named ones.
     let (all, far) = viewer(&hosts, &tls, dir.path(), "far", &[]);
     let (named, waiting) = viewer(&hosts, &tls, dir.path(), "named", &["--hosts", "client,server"]);
     for far in [&far, &waiting] {
@@ -345,7 +347,8 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
         (publisher, writer)
     };
     in_namespace(&hosts.names[1], || {
-        // What was before the first viewer is of the first boot; of the second it takes that boot alone, however far back it asks.
+        // Data before the first viewer belongs to the first boot; the second viewer takes only the second boot,
+        // for any start position.
         let (first, writer) = publish("one", 1_000_000);
         let wish = BusWish {
             via: via.clone(),
@@ -383,7 +386,7 @@ fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
     });
 }
 
-/// Reads until so many events have come, or the source ends; how many that were.
+/// Reads until `events` events have arrived or the source ends; returns their number.
 fn read(host: &mut Host, events: usize) -> usize {
     let (mut batch, mut came) = (Batch::default(), 0);
     let over = eventually(|| {
@@ -405,7 +408,7 @@ fn what_a_bus_forgets_before_it_is_read_is_counted() {
     let Some((hosts, dir, tls)) = scene("small") else { return };
     let Some(_bus) = Server::start(TEST, &hosts, dir.path(), &tls) else { return };
     let server = agent(&hosts, true, &tls, dir.path(), &["--via-keep", "1M", "--filter", "udp"]);
-    // Both from the first thing that was published.
+    // Both start with the first published message.
     let (fast, quick) = viewer(&hosts, &tls, dir.path(), "quick", &["--back", "10m"]);
     let (slow, late) = viewer(&hosts, &tls, dir.path(), "late", &["--back", "10m", "--buckets", "0-63"]);
     for far in [&quick, &late] {
@@ -420,7 +423,7 @@ fn what_a_bus_forgets_before_it_is_read_is_counted() {
     let quick_info = || info(&recordings(&quick)[0]);
     let end_ns = |info: &Value| info["duration_ns"].as_u64().unwrap_or(0);
     let (began_ns, mut exchanges) = (end_ns(&quick_info()), 0);
-    // More than the bus keeps, and in more messages than it has on the way to somebody who has asked for some.
+    // More than the bus's limit, and more messages than it sends ahead to a subscriber.
     while quick_info()["bytes"].as_u64().unwrap_or(0) < 4_000_000
         || end_ns(&quick_info()) < began_ns + 12_000_000_000
     {
@@ -430,13 +433,13 @@ fn what_a_bus_forgets_before_it_is_read_is_counted() {
     }
     slow.signal(Signal::CONT);
     locally(&hosts, 77);
-    // What was read first after something was missed can be in doubt.
+    // The first reads after a loss are ambiguous.
     let last = |far: &Path| seen(&recordings(far)[0], 77);
     let has_come = |far: &Path| last(far).0 == DATAGRAMS && last(far).1 > DATAGRAMS / 2;
     assert!(eventually(|| has_come(&quick) && has_come(&late)), "{:?} {:?}", last(&quick), last(&late));
     let ended = server.end().last().cloned().unwrap_or_default();
     let sent = ended.split_once("; bus: ").and_then(|(_, bus)| bus.split_once(" sent")?.0.parse::<u64>().ok());
-    // Of all that was published each has every record, or knows that it has not. Nothing but events is counted: samples are TCP's.
+    // Each viewer has every published record or reports its loss. Only events are counted: samples are TCP's.
     let total = |far: &Path| {
         let info = info(&recordings(far)[0]);
         let losses: u64 =
@@ -482,9 +485,9 @@ fn who_may_not_use_a_bus_is_told_why() {
         assert!(!said.contains("s3cr3t"), "{said}");
     };
     let hint = ["likely cause:", "next step:"];
-    // Somebody else's authority: this end believes the server as little as that believes this end.
+    // A foreign authority: neither side trusts the other.
     refused(&["--via", BUS[0], "--tls", &other], &["the bus cannot be used", "ertificate", hint[0], hint[1]]);
-    // Our authority, and a certificate of another.
+    // The right authority with a foreign certificate.
     let mixed = dir.path().join("mixed");
     fs::create_dir(&mixed).expect("own directory");
     fs::copy(Path::new(&tls).join("ca.pem"), mixed.join("ca.pem")).expect("it is there");
@@ -493,7 +496,7 @@ fn who_may_not_use_a_bus_is_told_why() {
     }
     let mixed = mixed.display().to_string();
     refused(&["--via", BUS[0], "--tls", &mixed], &["the bus cannot be used", "does not let you in", hint[1]]);
-    // Nobody there; nobody who publishes; no JetStream; and what is no bus at all.
+    // A closed port; no publisher; no JetStream; no NATS server.
     refused(&["--via", "tls://10.77.1.1:4999", "--tls", &tls], &["no NATS server listens there", hint[1]]);
     refused(&["--via", BUS[0], "--tls", &tls], &["no host publishes there", "magnet-scope agent --via"]);
     refused(&["--via", "nats://me:s3cr3t@10.77.1.1:4222"], &["for this host alone", "tls://"]);

@@ -1,4 +1,4 @@
-//! What a user reads when something is wrong, and with which code the program leaves. Needs no privileges.
+//! Error messages and exit codes. Needs no privileges.
 
 use crate::common;
 
@@ -55,7 +55,7 @@ fn a_newer_session_is_refused_by_name_and_number() {
 #[test]
 fn an_ordinary_user_reads_which_capabilities_are_missing_and_how_to_get_them() {
     if !is_root("an ordinary user") {
-        return; // whoever runs this without root sees the message anyway
+        return; // without root the message appears anyway
     }
     let dir = TempDir::new().expect("a directory");
     for (arguments, needed) in [
@@ -81,7 +81,7 @@ fn an_ordinary_user_reads_which_capabilities_are_missing_and_how_to_get_them() {
     }
 }
 
-/// Whether a line is wider than 80 columns. A line without a blank to break at, such as a command, stays whole.
+/// True for lines above 80 columns. A line without a blank, such as a command, stays whole.
 fn is_wide(line: &&str) -> bool {
     line.chars().count() > 80 && line.trim_start().contains(' ')
 }
@@ -92,7 +92,7 @@ fn doctor_and_hops_have_a_row_a_hop_in_text_and_json() {
         let text = run(&[command]);
         assert!(text.status.success(), "{}", stderr(&text));
         assert!(stdout(&text).contains("dev.xmit") && stdout(&text).contains("app.recv"));
-        // Without a terminal there are 80 columns.
+        // Without a terminal the width is 80 columns.
         let text = stdout(&text);
         assert_eq!(text.lines().find(is_wide), None, "{text}");
         let json = run(&[command, "--json"]);

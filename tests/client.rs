@@ -1,4 +1,5 @@
-//! Programs that ask an agent about their own traffic: what they are told is what they counted, and nobody is told of another's.
+//! Programs that query an agent about their own traffic: the answers equal their own counts, and no program
+//! sees another's data.
 
 use crate::common;
 mod languages;
@@ -25,7 +26,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
     let mode = std::fs::metadata(scene.socket()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o666);
     let (mut near, mut far) = pair(scene.namespace());
-    // What went before is not counted.
+    // Earlier data is not counted.
     near.write_all(&[1; 500]).expect("sent");
     far.read_exact(&mut [0; 500]).expect("read");
     let watch =
@@ -47,7 +48,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
     let mut told = None;
     let all = eventually(|| {
         let now = reads.ask().expect("an answer");
-        // Journeys are told a little later than their reads.
+        // Journeys are complete a little later than their reads.
         let there =
             received(&now).is_some_and(|rate| rate.overall.bytes >= bytes) && now.latency.get().is_some();
         told = Some(now);
@@ -56,7 +57,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
     let told = told.expect("it was asked");
     assert!(all, "{told:?}");
     let rate = received(&told).expect("known");
-    // A message may be read in parts; but bytes are bytes.
+    // A message may be read in parts; the number of bytes is exact.
     assert_eq!(rate.overall.bytes, bytes, "{told:?}");
     assert!(rate.overall.calls >= calls && rate.window.calls == 100, "{told:?}");
     if rate.overall.calls == calls {
@@ -64,7 +65,7 @@ fn what_is_told_of_a_socket_is_what_its_program_counted() {
     }
     for span in [rate.window, rate.overall] {
         let is = span.bytes as f64 * 1e9 / (span.to_ns - span.from_ns) as f64;
-        // The last digits of a number depend on how it was printed.
+        // The last digits depend on the formatting.
         let same = span.bytes_per_s.is_some_and(|told| (told - is).abs() <= is * 1e-12);
         assert!(same, "{:?} is not {is}", span.bytes_per_s);
     }
@@ -110,7 +111,7 @@ fn datagrams_a_process_and_what_only_root_may_ask() {
         let mut told = None;
         let there = eventually(|| {
             let now = watched.ask().expect("an answer");
-            // Journeys are told a little later than their reads.
+            // Journeys are complete a little later than their reads.
             let there =
                 received(&now).is_some_and(|rate| rate.overall.calls >= 100) && now.latency.get().is_some();
             told = Some(now);
@@ -140,7 +141,7 @@ fn a_change_is_told_without_asking() {
         far.read_exact(&mut [0; 1000]).expect("read");
     };
     let mut told = Vec::new();
-    // It comes by poll, then again when nothing more comes: to zero.
+    // A notification arrives by poll, and another when traffic stops: the rate is zero.
     assert!(eventually(|| {
         exchange();
         let mut fds = [rustix::event::PollFd::from_borrowed_fd(watched.as_fd(), rustix::event::PollFlags::IN)];
@@ -157,7 +158,7 @@ fn a_change_is_told_without_asking() {
             break;
         }
     }
-    // Asking goes on beside it.
+    // Queries work in parallel.
     assert!(watched.ask().is_ok());
 }
 
@@ -203,7 +204,7 @@ fn an_agent_that_is_killed_leaves_nobody_waiting() {
     let waits = std::thread::spawn(move || watched.next());
     scene.kill();
     assert!(matches!(waits.join().expect("it returns"), Err(Error::Ended)));
-    // A program that the agent was just starting has the agent's sockets a moment longer, until it runs.
+    // A program that the agent is starting holds the agent's sockets until `exec`.
     assert!(eventually(|| matches!(watch.open(), Err(Error::Connect { .. }))));
     let Err(error) = watch.open() else { panic!("nobody is there") };
     assert!(error.to_string().contains("magnet-scope agent"), "{error}");

@@ -1,4 +1,4 @@
-//! `magnet-scope ctl` against captures that run, and what else may come to their control sockets.
+//! `magnet-scope ctl` with running captures, and hostile clients of control sockets.
 
 use crate::common;
 
@@ -14,14 +14,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// One at a time: whoever lists captures clears up the sockets of those that were killed.
+/// Serialises the tests: listing captures removes sockets of killed ones.
 static ALONE: Mutex<()> = Mutex::new(());
 
 pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A capture that runs and answers.
+/// A running capture that answers.
 struct Running {
     child: Option<Child>,
     pid: u32,
@@ -31,7 +31,7 @@ impl Running {
     fn start(arguments: &[&str]) -> Self {
         let child = magnet_scope(arguments).spawn().expect("it starts");
         let running = Running { pid: child.id(), child: Some(child) };
-        // it answers from when it has given its privileges away
+        // it answers after its privileges are dropped
         assert!(eventually(|| running.ctl(&["list"]).is_ok()), "{arguments:?} does not answer");
         running
     }
@@ -46,7 +46,7 @@ impl Running {
         stream
     }
 
-    /// What it says, or how it refuses.
+    /// Its answer, or its refusal.
     fn ctl(&self, words: &[&str]) -> Result<Value, String> {
         let pid = self.pid.to_string();
         let output = run(&[&["ctl", "--json", "--pid", &pid], words].concat());
@@ -57,14 +57,14 @@ impl Running {
         }
     }
 
-    /// As a person sees it.
+    /// Its answer as text.
     fn text(&self, words: &[&str]) -> String {
         let output = run(&[&["ctl", "--pid", &self.pid.to_string()], words].concat());
         assert!(output.status.success(), "{words:?}: {}", stderr(&output));
         stdout(&output)
     }
 
-    /// Ends it as Ctrl-C does; what it said.
+    /// Ends it with SIGINT; returns its output.
     fn end(mut self) -> (String, String) {
         let ended = Command::new("kill").arg("-INT").arg(self.pid.to_string()).status();
         assert!(ended.is_ok_and(|status| status.success()));
@@ -87,7 +87,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }
 
-/// Every word against a capture. `changes` is what a session of it has to tell of.
+/// Sends every command to a capture. `changes` are those expected in its session.
 fn every_word(running: &Running) -> Vec<String> {
     let mut changes = Vec::new();
     let list = |running: &Running| running.ctl(&["list"]).expect("answered")["list"].clone();
@@ -134,7 +134,7 @@ fn every_word(running: &Running) -> Vec<String> {
         assert_eq!(running.ctl(words).expect("done")["done"].as_str(), Some(told));
         changes.push(told.to_owned());
     }
-    // what makes no sense is refused in words, and changes nothing
+    // invalid commands are refused with a message and change nothing
     for (words, says) in [
         (&["filter", "prt 4"][..], "port"),
         (&["enable", "dev.xmitt"], "dev.xmit"),
@@ -156,7 +156,7 @@ fn every_word(running: &Running) -> Vec<String> {
     changes
 }
 
-/// Traffic of this host's own, without end.
+/// Continuous traffic of this host.
 struct Traffic {
     end: std::sync::Arc<std::sync::atomic::AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -187,7 +187,7 @@ impl Drop for Traffic {
     }
 }
 
-/// A session that was closed: nothing lost, and the changes it tells of.
+/// A closed session: checks that nothing was lost, and returns its changes.
 fn recorded(session: &str) -> Vec<String> {
     let output = run(&["info", "--verify", "--json", session]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -228,7 +228,7 @@ fn every_word_works_on_a_live_view_and_on_the_demo() {
     let _traffic = Traffic::start();
     let live = Running::start(&["live", "--duration", "300s"]);
     let demo = Running::start(&["demo", "--duration", "300s"]);
-    // two run: which one is meant has to be said, unless all are asked for
+    // with two captures the pid is required, except for `list`
     let unclear = run(&["ctl", "stats"]);
     assert_eq!(unclear.status.code(), Some(2), "{}", stderr(&unclear));
     assert!(stderr(&unclear).contains("--pid"), "{}", stderr(&unclear));
@@ -254,7 +254,7 @@ fn whoever_is_not_its_owner_gets_nowhere() {
     assert!(stderr(&refused).contains("no capture of yours"), "{}", stderr(&refused));
     let list = as_nobody(&dir, &["ctl", "list"]).output().expect("it starts");
     assert!(stdout(&list).contains("no capture runs"), "{}", stdout(&list));
-    // nor by the socket itself: its folder cannot be entered
+    // nor through the socket itself: its folder is private
     let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])";
     let mut direct = Command::new("python3");
     std::os::unix::process::CommandExt::uid(&mut direct, common::NOBODY);
@@ -279,7 +279,7 @@ fn a_killed_capture_s_socket_is_in_nobody_s_way() {
     child.kill().expect("it runs"); // SIGKILL
     child.wait().expect("it ends");
     assert!(socket.exists(), "nobody could remove it");
-    // What probes hold keeps the kernel busy past the end of the process; until then the socket can still be reached.
+    // The release of probes continues after the end of the process; until then the socket is reachable.
     assert!(eventually(|| UnixStream::connect(&socket).is_err()), "the kernel closes it");
     let asked = run(&["ctl", "--pid", &pid, "stats"]);
     assert_eq!(asked.status.code(), Some(1));
@@ -288,7 +288,7 @@ fn a_killed_capture_s_socket_is_in_nobody_s_way() {
     assert!(!stdout(&run(&["ctl", "list"])).contains(&pid));
 }
 
-/// A whole answer to a whole question.
+/// A complete answer to a question.
 fn ask(stream: &UnixStream, question: &str) -> Option<Value> {
     let mut writer = stream;
     writer.write_all(format!("{question}\n").as_bytes()).ok()?;
@@ -312,7 +312,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
         assert!(stats.is_ok(), "{when}: {stats:?}");
     };
 
-    // nonsense is answered with an error, line by line
+    // invalid lines are answered with errors
     let garbage = running.connect();
     for nonsense in ["\0\u{1b}[2J", "{\"ok\":true}", "filter (((((((", "", "GET / HTTP/1.1"] {
         let answer = ask(&garbage, nonsense).expect("an answer");
@@ -324,7 +324,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
     let _ = bytes.write_all(&noise);
     answers("beside noise");
 
-    // a line without end is cut off, and so is one that comes a letter at a time
+    // a line without end is cut off, and so is a slow one
     let mut endless = running.connect();
     let sent = (0..64).try_for_each(|_| endless.write_all(&vec![b'x'; 65_536]));
     assert!(sent.is_err() || endless.read(&mut [0; 1]).is_ok_and(|n| n == 0), "4 MiB were swallowed");
@@ -333,7 +333,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
         let begin = std::time::Instant::now();
         while begin.elapsed() < Duration::from_mins(1) {
             if (&slow).write_all(b"s").is_err() {
-                return true; // it was cut off
+                return true; // cut off
             }
             std::thread::sleep(Duration::from_millis(300));
         }
@@ -341,7 +341,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
     });
     answers("beside a slow writer");
 
-    // many that say nothing, and many that ask and leave before the answer
+    // many silent peers, and many that disconnect before the answer
     let idle: Vec<UnixStream> = (0..300).map(|_| running.connect()).collect();
     answers("beside 300 that say nothing");
     for _ in 0..100 {
@@ -352,7 +352,7 @@ fn hostile_peers_hold_nothing_up_and_lose_nothing() {
     answers("after 100 that left");
     drop(idle);
 
-    // some that ask without pause, one of which never reads
+    // some that send without pause, one of which never reads
     let mut deaf = running.connect();
     deaf.set_write_timeout(Some(Duration::from_secs(5))).expect("a time-out");
     let flood = std::thread::spawn(move || {

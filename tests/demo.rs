@@ -1,4 +1,4 @@
-//! The demo, end to end: it captures, it gives its privileges away, and it leaves nothing behind.
+//! The demo, end to end: capture, drop of privileges, and no leftovers.
 
 use crate::common::{self, hosts::NAMESPACES};
 
@@ -8,8 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command};
 
-/// Starts a demo and waits until both its hosts are there and have given up their privileges, which is when they are
-/// ready.
+/// Starts a demo and waits until both hosts have dropped their privileges and are ready.
 fn start() -> (Child, Vec<u32>) {
     let child = magnet_scope(&["demo", "--duration", "60s"]).spawn().expect("it starts");
     let mut hosts = Vec::new();
@@ -50,14 +49,14 @@ fn netns(pid: u32) -> Option<u64> {
     fs::metadata(format!("/proc/{pid}/ns/net")).ok().map(|namespace| namespace.ino())
 }
 
-/// Every network namespace that has a process.
+/// Every network namespace with a process.
 fn all_netns() -> BTreeSet<u64> {
     let processes = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
     pids.filter_map(netns).collect()
 }
 
-/// Devices here, and names of network namespaces; not those of the other tests, which come and go.
+/// Devices here, and names of network namespaces, without those of other tests.
 fn links_and_names() -> (BTreeSet<String>, BTreeSet<String>) {
     let names = |dir: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -90,7 +89,7 @@ fn every_thread_gives_every_capability_away() {
         return;
     }
     let (child, hosts) = start();
-    // Traffic runs and threads of all three processes are there; none has got anything back.
+    // During traffic no thread of the three processes has a capability.
     for pid in hosts.iter().chain([&child.id()]) {
         let statuses = statuses(*pid);
         assert!(!statuses.is_empty());
@@ -126,7 +125,7 @@ fn a_kill_9_leaves_nothing_behind() {
 
 #[test]
 fn a_host_whose_parent_is_gone_does_not_start() {
-    // Process 1 is not this test, so the parent named is never the parent found.
+    // Process 1 is not this test, so the given parent is never the actual one.
     let output = run(&["demo-host", "--role", "client", "--parent", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("gone"), "{}", stderr(&output));

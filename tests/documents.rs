@@ -1,4 +1,4 @@
-//! Every command of the documents is run literally, or listed with the reason why not.
+//! Every command in the documents is run literally, or listed with the reason for its omission.
 
 use crate::common::{is_root, skipped, stderr, stdout};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! One recording, and the number of its drops wherever that stands: terminal, window's model, report, journeys, exports, metrics,
-//! health. Packets that the kernel freed in the queues of closed sockets are in none of them.
+//! Consistent drop counts of one recording in all outputs: terminal, window model, report, journeys, exports,
+//! metrics, health. Packets freed in queues of closed sockets are in none of them.
 
 use crate::common::exports::golden;
 use crate::common::{run, stderr};
@@ -19,13 +19,14 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Drops, and packets that were freed in a clean-up.
+/// Drops, and packets freed in a clean-up.
 const DROPPED: u64 = 3;
 const CLEANED_UP: u64 = 9;
 const NO_SOCKET: u32 = 3;
 const QUEUE_PURGE: u32 = 77;
 
-/// The golden `demo` with drops: one datagram that the socket never got, two packets of nobody, and the clean-up of nine sockets.
+/// The golden `demo` with drops: one undelivered datagram, two packets without a socket, and the clean-up of
+/// nine sockets.
 fn recording(dir: &TempDir) -> (String, NodeInfo) {
     let session = Session::open(Path::new(&golden("demo"))).expect("a golden session");
     let (mut replay, mut batch, mut all) = (session.replay(None, None), Batch::default(), Batch::default());

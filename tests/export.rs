@@ -1,4 +1,5 @@
-//! Exports of the golden sessions, read by the tools they are for. A tool that is not there skips its test and says so.
+//! Exports of the golden sessions, read by their target tools. Without a tool its test is skipped with a
+//! message.
 
 use crate::common::{self, exports};
 

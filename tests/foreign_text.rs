@@ -1,4 +1,5 @@
-//! Names in a recording hold escape sequences, line ends and marks of direction: none of them reaches a terminal or a file.
+//! Recordings with escape sequences, line ends and bidirectional marks in names: none reaches a terminal or a
+//! file.
 
 use crate::common::exports::{FORMATS, golden};
 use crate::common::run;
@@ -6,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// As TOML writes it: sets the title, ends the line, C1, marks of direction.
+/// TOML text that sets the title, ends the line, and uses C1 and bidirectional marks.
 const DIRTY: &str = r"\u001b]0;x\u0007\n\r\u009b31m\u202e\u2066";
 
-/// A copy of a golden recording with such text in every string of `meta.toml` that is free text.
+/// A copy of a golden recording with such text in every free-text field of `meta.toml`.
 fn dirty(dir: &TempDir) -> String {
     let to = dir.path().join("dirty");
     fs::create_dir(&to).expect("a directory");
@@ -34,7 +35,7 @@ fn dirty(dir: &TempDir) -> String {
     to.display().to_string()
 }
 
-/// Characters that a terminal obeys. Ends of lines are checked by their number.
+/// Control characters of a terminal. Line ends are checked by number.
 fn unsafe_characters(bytes: &[u8]) -> Vec<char> {
     let text = String::from_utf8_lossy(bytes);
     let is_unsafe = |c: &char| {

@@ -1,5 +1,5 @@
-//! Golden sessions: recordings of real traffic that are committed, and what is read out of them. Any change of meaning
-//! shows as a difference to the snapshots beside them; `tests/golden/README.md` says how one is accepted.
+//! Golden sessions: committed recordings of real traffic with snapshots of the results. Any change of results
+//! is a difference to the snapshots; `tests/golden/README.md` describes how to accept one.
 
 use crate::common;
 
@@ -11,7 +11,8 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden")).join(name)
 }
 
-/// What the binary says about a golden session, as JSON. A damaged one is read with exit code 0 as well, unless that was the question.
+/// JSON output for a golden session. A damaged one also gives exit code 0, unless the command checks for
+/// damage.
 fn read(name: &str, command: &[&str]) -> Value {
     let session = folder(name).join("session").display().to_string();
     let output = run(&[command, &[&session]].concat());
@@ -20,7 +21,7 @@ fn read(name: &str, command: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// One line a journey: enough to see each change of what happened, small enough to be read.
+/// One line per journey: detailed enough to show changes, and short enough to review.
 fn line(journey: &Value) -> String {
     let text = |key: &str| journey[key].as_str().unwrap_or("-").to_owned();
     let rungs = journey["rungs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -39,18 +40,18 @@ fn line(journey: &Value) -> String {
     )
 }
 
-/// Compares what `info`, `report` and `journeys` say with the snapshots.
+/// Compares the output of `info`, `report` and `journeys` with the snapshots.
 fn says_the_same(name: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(folder(name));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     let mut info = read(name, &["info", "--verify", "--json"]);
-    info.as_object_mut().expect("an object").remove("node"); // it stands in the recording as it is here
+    info.as_object_mut().expect("an object").remove("node"); // equal to that in the recording
     let report = read(name, &["report", "--json"]);
     let slowest = read(name, &["journeys", "--slowest", "5", "--json"]);
     let all = read(name, &["journeys", "--slowest", "100000", "--json"]);
-    // of a long recording each thirteenth, because what concerns all of them shows in the report
+    // every thirteenth of a long recording, because general changes show in the report
     let all = all.as_array().expect("journeys");
     let step = if all.len() > 300 { 13 } else { 1 };
     let lines: Vec<String> = all.iter().step_by(step).map(line).collect();
@@ -92,7 +93,8 @@ fn a_damaged_recording_says_the_same() {
     says_the_same("damaged");
 }
 
-/// Beyond the limit the oldest are given up on: counted, named, and with every byte and datagram in some journey.
+/// Above the limit the oldest journeys are evicted: counted, named, and with every byte and datagram in some
+/// journey.
 #[test]
 fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
     let kinds =
@@ -117,7 +119,7 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
     let tight: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let evicted = sum(&tight, "verdicts", "evicted");
     assert!(evicted > 0);
-    // Nothing was sent twice, and what was given up on before it was sent is not taken for that.
+    // Nothing was retransmitted, and early eviction is not mistaken for a retransmission.
     assert_eq!(
         (&tight["correlator"]["resent_after_end_bytes"], sum(&tight, "verdicts", "retransmits")),
         (&Value::from(0), 0)
@@ -141,7 +143,7 @@ fn a_limit_on_journeys_in_flight_gives_up_the_oldest_and_loses_none() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("given up on, because too many were in flight"));
 }
 
-/// What tells one machine from another has no place in the repository.
+/// The repository contains no identification of a machine.
 #[test]
 fn golden_sessions_name_no_machine() {
     for name in ["demo", "retransmissions", "drops", "half", "lost", "damaged"] {

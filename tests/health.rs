@@ -1,4 +1,4 @@
-//! `magnet-scope health`: what is well, what is not and why, and what nobody knows.
+//! `magnet-scope health`: healthy, unhealthy with a reason, and unknown.
 
 use crate::common::{self, agents, hosts as wired};
 
@@ -10,14 +10,14 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use wired::{Hosts, SERVER, in_namespace, ip};
 
-/// What it said of one check of the first host.
+/// One check of the first host.
 fn check(output: &Output, name: &str) -> Value {
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let checks = answer["hosts"][0]["checks"].as_array().expect("checks").iter();
     checks.clone().find(|check| check["name"] == name).expect(name).clone()
 }
 
-/// Megabytes by TCP from the client to the server, who reads all of them.
+/// Sends megabytes by TCP from the client to the server, which reads all.
 fn send(hosts: &Hosts, bytes: usize) {
     let listener = in_namespace(&hosts.names[2], || TcpListener::bind((SERVER, 0)).expect("a port"));
     let at = listener.local_addr().expect("bound");
@@ -35,7 +35,7 @@ fn send(hosts: &Hosts, bytes: usize) {
     assert_eq!(reader.join().expect("it reads"), bytes);
 }
 
-/// Loses packets on the way to the server: by netem, or where the kernel has none, by a rule of the router's that drops by chance.
+/// Loses packets towards the server: by netem, or else by a random drop rule on the router.
 fn lose(hosts: &Hosts) -> bool {
     let router = &hosts.names[1];
     let tc = ["netns", "exec", router, "tc", "qdisc", "add", "dev", "r2", "root", "netem", "loss", "10%"];
@@ -62,11 +62,11 @@ fn an_agent_s_host_is_well_until_packets_are_lost_on_its_way() {
         return;
     }
     let Some((hosts, dir, tls)) = scene("health") else { return };
-    // Segments one by one, so that there are enough of them for chance.
+    // Single segments, so that there are enough for chance.
     assert!(ip(&["-n", &hosts.names[0], "link", "set", "c0", "gso_max_segs", "1"]));
     let client = AgentChild::start(&hosts, false, &tls, dir.path(), &[]);
     let socket = format!("unix:{}", dir.path().join("client.sock").display());
-    // Delays and softirqs depend on what else this machine does.
+    // Delays and softirqs depend on the machine's other load.
     let lax = [
         "--max-lost",
         "100%",
@@ -89,7 +89,7 @@ fn an_agent_s_host_is_well_until_packets_are_lost_on_its_way() {
         run_on(&hosts.names[0], &all)
     };
 
-    // Quiet: well, and delays are not known; which is not well for who is strict.
+    // Without traffic: healthy with unknown delays, which `--strict` rejects.
     let mut quiet = ask(&[]);
     let found = eventually(|| {
         quiet = ask(&[]);

@@ -1,4 +1,5 @@
-//! Attacks on an agent and a relay with real traffic: certificates without a permission, damaged lists of revoked ones, rows of others.
+//! Attacks on an agent and a relay with real traffic: certificates without a permission, damaged revocation
+//! lists, foreign rows.
 
 mod certificates;
 mod revocation;

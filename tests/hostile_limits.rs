@@ -1,4 +1,4 @@
-//! Attacks on what an agent and a relay serve: slow readers that take memory, handshakes that never end, and floods of the log.
+//! Attacks on the resources of an agent and a relay: slow readers, endless handshakes, and log floods.
 
 use crate::common::agents::{run_on, scene};
 use crate::common::hosts::{Hosts, SERVER, in_namespace};
@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tonic::Code;
 
-/// Where the agent and the relay listen, both on the server.
+/// Ports of the agent and the relay, both on the server.
 const PLACES: [(&str, u16); 2] = [("agent", 6246), ("relay", 6247)];
-/// Unfinished handshakes at a time.
+/// Number of concurrent unfinished handshakes.
 const HALF_OPEN: usize = 70;
-/// Slow streams that a guest asks for.
+/// Number of slow streams of a guest.
 const SLOW: usize = 33;
 
 /// A memory cgroup with the limit of the packaged unit.
@@ -31,7 +31,7 @@ struct Cgroup(PathBuf);
 
 impl Cgroup {
     fn new(name: &str, limit: &str) -> Result<Self, String> {
-        // Tests of one process run at the same time.
+        // Tests of one process run concurrently.
         static NTH: AtomicUsize = AtomicUsize::new(0);
         let (old, unified) = (Path::new("/sys/fs/cgroup/memory"), Path::new("/sys/fs/cgroup"));
         let has_memory = fs::read_to_string(unified.join("cgroup.subtree_control"))
@@ -49,7 +49,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// The most memory that was charged, bytes, and how often the kernel killed for want of it.
+    /// Peak memory, bytes, and the number of out-of-memory kills.
     fn peak_and_kills(&self) -> (u64, u64) {
         let read = |name: &str| fs::read_to_string(self.0.join(name)).unwrap_or_default();
         let number = |text: &str| text.trim().parse().ok();
@@ -62,12 +62,12 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Its processes have ended, and the kernel may take a moment to see it.
+        // Its processes have ended, which the kernel may notice a little later.
         eventually(|| fs::remove_dir(&self.0).is_ok());
     }
 }
 
-/// An agent or a relay under attack, in a cgroup where there can be one.
+/// An agent or a relay under attack, in a cgroup if possible.
 struct Victim {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
@@ -79,7 +79,7 @@ impl Victim {
         let limit = Service::named("magnet-scope-agent").value("MemoryMax=");
         let cgroup = Cgroup::new(name, &limit);
         let mut command = Command::new("sh");
-        // Without a cgroup it stays where it is.
+        // Without a cgroup the process stays in its own.
         let procs = cgroup.as_ref().map_or("/dev/null".into(), |cgroup| cgroup.0.join("cgroup.procs"));
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(procs);
         command.arg(env!("CARGO_BIN_EXE_magnet-scope")).args(arguments);
@@ -109,7 +109,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // A test that failed leaves nothing running.
+        // A failed test leaves no process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -130,7 +130,7 @@ fn victims(hosts: &Hosts, dir: &Path, tls: &str) -> [Victim; 2] {
     [agent, relay]
 }
 
-/// What it says of itself to a viewer with TLS, who calls once.
+/// Its description for a viewer with TLS, in one attempt.
 fn about(hosts: &Hosts, port: u16, tls: &str, identity: &str) -> Result<Value, String> {
     let address = format!("{SERVER}:{port}");
     let arguments = ["agent", "about", &address, "--tls", tls, "--identity", identity, "--json"];
@@ -153,7 +153,7 @@ fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
         let ended = AtomicBool::new(false);
         let answers: Vec<_> = std::thread::scope(|scope| {
             scope.spawn(|| {
-                // Each that ends is replaced at once.
+                // Closed connections are replaced at once.
                 let mut silent: Vec<TcpStream> = (0..HALF_OPEN).map(|_| open()).collect();
                 while !ended.load(Ordering::Relaxed) {
                     for stream in &mut silent {
@@ -173,13 +173,13 @@ fn unfinished_handshakes_lock_nobody_out_and_do_not_fill_the_log() {
         assert_eq!(answers, vec![None; 10], "{name}");
         let said = victim.said();
         assert!(said.iter().any(|line| line.contains("handshake")), "{name}: {said:#?}");
-        // Ten lines and a count for each kind of message and each period of ten seconds; the calls themselves take some.
+        // Ten lines and a count per kind of message and period of ten seconds, plus those of the queries.
         assert!(said.len() < 300, "{name}: {} lines", said.len());
     }
     victims.into_iter().rev().for_each(Victim::end);
 }
 
-/// Datagrams within the server without a pause, until it is enough.
+/// Sends datagrams within the server until `enough`.
 fn traffic(hosts: &Hosts, enough: &AtomicBool) {
     let own = in_namespace(&hosts.names[2], || UdpSocket::bind("127.0.0.1:0").expect("a port"));
     own.connect(own.local_addr().expect("bound")).expect("itself");
@@ -189,7 +189,7 @@ fn traffic(hosts: &Hosts, enough: &AtomicBool) {
     }
 }
 
-/// A guest reads journeys from the oldest, as often as it can and slowly; what it was refused with.
+/// A guest reads journeys from the oldest, repeatedly and slowly; returns the refusals.
 fn slow_reads(port: u16, tls: &str, mut during: impl FnMut()) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let address: Address = format!("{SERVER}:{port}").parse().expect("an address");
@@ -210,7 +210,7 @@ fn slow_reads(port: u16, tls: &str, mut during: impl FnMut()) -> Vec<String> {
                 }
             }
         }
-        // One message of each at a time: the agent has more for all of them.
+        // One message of each at a time: the agent has more for all.
         for nth in 0..20 {
             let mut open = Vec::new();
             for mut stream in streams {

@@ -1,4 +1,5 @@
-//! Two hosts recorded apart: with one clock, with clocks of their own, and with an address translator between them.
+//! Two hosts recorded separately: with a common clock, with separate clocks, and with an address translator
+//! between them.
 
 use crate::common::{self, hosts as wired, two_clocks};
 
@@ -13,11 +14,11 @@ use tempfile::TempDir;
 use two_clocks::{clocks_are_sampled, journeys, name_of, play, skewed, wire, with_a_clock_of_its_own};
 use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
-/// Requests over TCP, their length, and that of each answer.
+/// Number and lengths of TCP requests and answers.
 const REQUESTS: usize = 40;
 const REQUEST_BYTES: usize = 300;
 const ANSWER_BYTES: usize = 5000;
-/// Then so much at once.
+/// Size of the final bulk transfer.
 const BULK_BYTES: usize = 300_000;
 const DATAGRAMS: usize = 30;
 const DATAGRAM_BYTES: usize = 400;
@@ -33,7 +34,7 @@ fn echo(mut stream: TcpStream) {
     stream.write_all(b"!").expect("the end");
 }
 
-/// TCP and UDP between the two, every byte of it counted.
+/// Exchanges TCP and UDP, with every byte counted.
 fn talk(hosts: &Hosts) {
     let [client, _, server] = &hosts.names;
     let (listener, udp) = in_namespace(server, || {
@@ -71,12 +72,12 @@ fn talk(hosts: &Hosts) {
     });
 }
 
-/// Records both ends of that talk; the two directories.
+/// Records both ends of that exchange; returns the two directories.
 fn record(hosts: &Hosts, dir: &TempDir) -> (String, String) {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (a, b) = (path("client"), path("server"));
     let recorders = [RecorderChild::start(&hosts.names[0], &a), RecorderChild::start(&hosts.names[2], &b)];
-    // A bound needs two samples of each clock before it and after it.
+    // A bound needs two clock samples before and after it.
     clocks_are_sampled(&a, 2);
     clocks_are_sampled(&b, 2);
     talk(hosts);
@@ -86,7 +87,7 @@ fn record(hosts: &Hosts, dir: &TempDir) -> (String, String) {
     (a, b)
 }
 
-/// Bytes of complete journeys towards a port and from it.
+/// Bytes of complete journeys to and from a port.
 fn complete_bytes(rows: &[Value], proto: &str, port: u16) -> (u64, u64) {
     let at = |end: &Value| end.as_str().is_some_and(|end| end.ends_with(&format!(":{port}")));
     let sum = |end: &str| {
@@ -166,7 +167,7 @@ fn two_recordings_join_on_one_clock_and_on_two() {
         assert_eq!(row["across"], "bounded", "{row}");
         let Some((ns, half_width_ns)) = wire(row) else { continue };
         assert!(ns >= 0 && half_width_ns > 0, "{row}");
-        // The server's own times are others now; the client's journeys have names that are the same.
+        // The server's times are changed; the client's journeys keep their names.
         if let Some(true_ns) = truth.get(&name_of(row)) {
             compared += 1;
             assert!((ns - true_ns).abs() <= half_width_ns, "{true_ns} is not {ns} ± {half_width_ns}: {row}");
@@ -183,7 +184,7 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     let (lower, upper) =
         (clocks["lower_ns"].as_i64().expect("a bound"), clocks["upper_ns"].as_i64().expect("a bound"));
     assert!(lower <= difference && difference <= upper, "{difference} is outside of {clocks}");
-    // TCP and UDP both crossed, and each has its own row.
+    // TCP and UDP both crossed, in separate rows.
     let bounded = |hop: &Value| {
         hop["protocols"].as_array().is_some_and(|rows| {
             rows.len() == 2 && rows.iter().all(|row| row["half_width"]["n"].as_u64() > Some(0))
@@ -193,8 +194,8 @@ fn two_recordings_join_on_one_clock_and_on_two() {
     aligned(&a, &b, &other, &dir);
 }
 
-/// There, in the server, and back again is what the client's own clock says of all three together: what is wrong with one way is wrong
-/// with the other by as much to the other side.
+/// The sum of both directions and the server's time must equal the client's measured round trip. An error of
+/// one direction is the opposite error of the other.
 fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
     let time_ns = |row: &Value, hop: &str| {
         row["rungs"].as_array()?.iter().find(|rung| rung["hop"] == hop)?["time_ns"].as_i64()
@@ -219,12 +220,12 @@ fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
         let ((there_ns, bound_ns), (back_ns, _)) =
             (wire(&there[i]).expect("a wire"), wire(&back[i]).expect("a wire"));
         let rebuilt_ns = there_ns + inside_ns + back_ns;
-        // A delay is never said to be less than nothing, which the sum of both forgives as little as their bound.
+        // A delay is never negative, so the sum has an error up to the bound.
         assert!((rebuilt_ns - measured_ns).abs() <= bound_ns, "{rebuilt_ns} of {measured_ns} ± {bound_ns}");
     }
 }
 
-/// The clocks alone: `align` says of them what was done to them.
+/// `align` reports the applied skew.
 fn aligned(a: &str, b: &str, other: &str, dir: &TempDir) {
     let plot = dir.path().join("bounds.svg").display().to_string();
     let output = run(&["align", "--json", "--plot", &plot, a, other]);
@@ -232,7 +233,7 @@ fn aligned(a: &str, b: &str, other: &str, dir: &TempDir) {
     let table: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let pair = &table["pairs"][0];
     assert_eq!((&pair["state"], &pair["rejected"]), (&Value::from("CERTIFIED"), &Value::from(0)), "{pair}");
-    // An hour and a bit, and 40 ppm of an uptime that is not known here: parts of a second a few hours after boot.
+    // More than an hour, plus 40 ppm of an unknown uptime: fractions of a second a few hours after boot.
     let difference = pair["difference_ns"].as_i64().expect("an estimate");
     assert!(difference > 3_600_000_000_000, "{pair}");
     let half_width = pair["half_width_ns"].as_u64().expect("a bound");
@@ -272,7 +273,7 @@ fn an_address_translation_on_the_way_is_found_and_said() {
     assert!(said.contains("through an address translation: arrives as 10.77.2.1:"), "{said}");
     let (up, down) = ((REQUESTS * REQUEST_BYTES + BULK_BYTES) as u64, (REQUESTS * ANSWER_BYTES + 1) as u64);
     assert_eq!(complete_bytes(&rows, "tcp", 7000), (up, down), "{said}");
-    // The client's datagrams are numbered and join; of the others, what does not says why.
+    // The client's datagrams have identifications and join; for the others the reason is reported.
     let udp: Vec<_> = rows.iter().filter(|row| row["proto"] == "udp").collect();
     assert!(!udp.is_empty());
     let alone = udp.iter().filter(|row| row["verdict"] != "complete").count();

@@ -1,4 +1,4 @@
-//! What is read out of recordings, end to end: the slowest journeys, and the comparison of two.
+//! Results from recordings, end to end: the slowest journeys, and a comparison of two.
 
 use crate::common;
 
@@ -12,7 +12,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Records the demo for 2 s into `name`; its path.
+/// Records the demo for 2 s as `name`; returns the path.
 fn record(dir: &TempDir, name: &str, hops: &str) -> String {
     let path = dir.path().join(name).display().to_string();
     let output = run(&["demo", "--duration", "2s", "--hops", hops, "-o", &path]);
@@ -26,7 +26,7 @@ fn two_recordings_are_listed_and_compared() {
         return;
     }
     let dir = TempDir::new().expect("a directory");
-    // Off where it is on, or the other way round: one hop more in A.
+    // A toggled hop, so that A has one more.
     let (a, b) = (record(&dir, "a", "default,ip.in"), record(&dir, "b", "default,-ip.in"));
     the_slow_reader_is_found(&a);
     what_was_asked_for_is_listed(&a);
@@ -34,8 +34,8 @@ fn two_recordings_are_listed_and_compared() {
     they_are_compared(&a, &b);
 }
 
-/// One reader of the demo sleeps on purpose: its journeys take longer than others, and the largest step is its. A single
-/// journey of another reader can take longer still, where a thread waits for a CPU.
+/// One reader of the demo sleeps deliberately: its journeys are slow, and its step is the largest. A single
+/// journey of another reader may be slower if a thread waits for a CPU.
 fn the_slow_reader_is_found(a: &str) {
     let output = run(&["journeys", a, "--slowest", "5", "--json"]);
     let rows = json(&output);
@@ -84,7 +84,7 @@ fn what_was_asked_for_is_listed(a: &str) {
     assert!(stderr(&wrong).contains("the nearest is `total`"), "{}", stderr(&wrong));
 }
 
-/// What is asked of a hop that was not there holds for nothing, and it is said why.
+/// A condition on an absent hop never matches, and the reason is reported.
 fn what_cannot_be_told_is_said(a: &str, b: &str) {
     let slow = ["--where", "hop(ip.in,app.recv) > 1us"];
     let (told, untold) =
@@ -117,7 +117,7 @@ fn they_are_compared(a: &str, b: &str) {
         warnings[0].as_str().is_some_and(|said| said.starts_with("recordings of A: 1, of B: 1. ")),
         "{warnings:?}"
     );
-    // One recording a side does not show how much recordings of the same thing differ: no verdict and no interval.
+    // One recording per side cannot show the variation between recordings: no verdict and no interval.
     for protocol in same["protocols"].as_array().expect("protocols") {
         let steps = protocol["steps"].as_array().expect("steps").iter();
         for measured in steps.chain([&protocol["total"]]) {
@@ -134,7 +134,7 @@ fn they_are_compared(a: &str, b: &str) {
         let steps = protocol["steps"].as_array().expect("steps");
         assert!(calm(&protocol["total"]) && steps.iter().all(calm), "{protocol}");
     }
-    // The demo talks TCP and UDP; of what else a host says by itself there can be too little to compare.
+    // The demo uses TCP and UDP; background traffic may be insufficient for a comparison.
     for proto in ["tcp", "udp"] {
         let protocol = protocols.iter().find(|protocol| protocol["proto"] == proto).expect(proto);
         assert_eq!(protocol["total"]["change"], "not-shown", "{protocol}");

@@ -1,4 +1,4 @@
-//! A capture that is killed: its recording opens, at most a second of it is missing, it says so, and the kernel keeps nothing.
+//! A killed capture: its recording opens, lacks at most a second and reports so, and the kernel holds nothing.
 
 use crate::common;
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
-/// Ids of the kernel's BPF objects that a process holds, of one kind (`link_id`, `prog_id`).
+/// Ids of BPF objects of one kind (`link_id`, `prog_id`) that a process holds.
 fn held(pid: u32, kind: &str) -> BTreeSet<u32> {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
@@ -50,7 +50,7 @@ fn kill_9_of_a_recording_under_load_costs_at_most_a_second_and_leaves_no_probe()
     let report = run(&["report", &path]);
     assert!(report.status.success(), "{}", stderr(&report));
 
-    // the kernel frees what nobody holds, a moment later
+    // the kernel frees unreferenced objects a little later
     let gone = eventually(|| {
         LinkInfoIter::default().all(|link| !links.contains(&link.id))
             && ProgInfoIter::default().all(|program| !programs.contains(&program.id))

@@ -1,4 +1,4 @@
-//! Three machines with clocks of their own, emulated, that record their ends of real traffic between them.
+//! Three emulated machines with separate clocks record their ends of real traffic between them.
 
 use crate::common;
 mod live;
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 const CLIENT: &str = "10.88.1.2";
 const SERVER: &str = "10.88.2.2";
 const MIRROR: &str = "10.88.3.2";
-/// Requests over TCP, their length, and that of each answer.
+/// Number and lengths of TCP requests and answers.
 const REQUESTS: usize = 300;
 const REQUEST_BYTES: usize = 300;
 const ANSWER_BYTES: usize = 2000;
@@ -33,19 +33,19 @@ const ANSWER_BYTES: usize = 2000;
 const DATAGRAMS: usize = 300;
 const DATAGRAM_BYTES: usize = 400;
 const LIMIT: Option<Duration> = Some(Duration::from_mins(1));
-/// Datagrams that the mirror gets from the client, and the server from the mirror.
+/// Number of datagrams from the client to the mirror, and from the mirror to the server.
 const MORE: usize = 100;
-/// What the last of them begins with.
+/// First byte of the last datagram.
 const LAST: u8 = 255;
-/// Times that the machines may be booted.
+/// Maximum number of boots.
 const ATTEMPTS: u32 = 4;
-/// The client's wall clock is set so far ahead amid the recording.
+/// Step of the client's wall clock during the recording, seconds.
 const STEP_S: i64 = 3600;
-/// Least time from the client's network stack to the server's and back by what netem does, nanoseconds. It draws a delay
-/// from 0.2 and 0.5 ms about its mean.
+/// Minimum round trip between the network stacks due to netem, nanoseconds. Its delays vary by 0.2 and 0.5 ms
+/// around the mean.
 const LEAST_ROUND_TRIP_NS: i64 = 6_300_000;
 
-/// Whether this is one of the machines, whose clocks may be set: their kernels were told which one they are.
+/// True on one of the machines, whose clocks may be set: the kernel command line names the role.
 fn is_guest(role: &str) -> bool {
     let told = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let guest = told.split_ascii_whitespace().any(|word| word == format!("role={role}"));
@@ -90,7 +90,7 @@ fn guest_mirrors() {
     client.join().expect("a client");
 }
 
-/// Answers datagrams until the last one has come.
+/// Answers datagrams until the last one.
 fn echo(address: &str) {
     let udp = UdpSocket::bind((address, 7002)).expect("a port");
     udp.set_read_timeout(LIMIT).expect("a limit");
@@ -101,7 +101,7 @@ fn echo(address: &str) {
     }
 }
 
-/// Sends datagrams, each once the one before is answered; again while the other end boots yet.
+/// Sends datagrams, each after the previous answer, and repeats during the peer's boot.
 fn ask(address: &str) {
     let udp = UdpSocket::bind(("0.0.0.0", 0)).expect("a port");
     udp.connect((address, 7002)).expect("a peer");
@@ -112,7 +112,7 @@ fn ask(address: &str) {
             let sent = udp.send(&[first; DATAGRAM_BYTES]).is_ok();
             sent && udp.recv(&mut [0; DATAGRAM_BYTES]).is_ok()
         };
-        // the end of the last answer may be lost, and who gave it be gone
+        // the last answer may be lost after the peer has ended
         assert!((0..120).any(|n| answered(&n)) || first == LAST, "{address} does not answer");
     }
 }
@@ -132,7 +132,7 @@ fn guest_asks() {
     let mut stream = loop {
         match TcpStream::connect((SERVER, 7000)) {
             Ok(stream) => break stream,
-            Err(_) => std::thread::sleep(Duration::from_millis(100)), // it boots yet
+            Err(_) => std::thread::sleep(Duration::from_millis(100)), // still booting
         }
     };
     stream.set_nodelay(true).expect("a socket");
@@ -142,7 +142,8 @@ fn guest_asks() {
         stream.write_all(&[1; REQUEST_BYTES]).expect("a request");
         stream.read_exact(&mut answer).expect("an answer");
         if i == REQUESTS / 3 {
-            tool("adjtimex", &["-q", "-f", &(-150 * 65536).to_string()]); // the rate of MONOTONIC has a kink of 350 ppm
+            // the rate of MONOTONIC changes by 350 ppm
+            tool("adjtimex", &["-q", "-f", &(-150 * 65536).to_string()]);
         }
         if i == REQUESTS / 2 {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
@@ -174,7 +175,7 @@ fn time_ns(row: &Value, hop: &str) -> Option<i64> {
     row["rungs"].as_array()?.iter().find(|rung| rung["hop"] == hop)?["time_ns"].as_i64()
 }
 
-/// Those of one protocol in one direction, in order of time.
+/// Rows of one protocol in one direction, in time order.
 fn direction<'a>(rows: &'a [Value], proto: &str, to_server: bool) -> Vec<&'a Value> {
     let is = |end: &Value, host: &str| end.as_str().is_some_and(|end| end.starts_with(host));
     let (from, to) = if to_server { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
@@ -186,7 +187,7 @@ fn direction<'a>(rows: &'a [Value], proto: &str, to_server: bool) -> Vec<&'a Val
     rows
 }
 
-/// The step across the wire: how long, and how far from the truth that can be.
+/// The time on the wire and its error.
 fn wire(row: &Value) -> Option<(i64, i64)> {
     let step =
         row["latencies"].as_array()?.iter().find(|s| s["to"] == "dev.recv" && s["from"] == "dev.xmit")?;
@@ -195,8 +196,8 @@ fn wire(row: &Value) -> Option<(i64, i64)> {
 
 #[test]
 fn machines_are_put_on_one_time_line() {
-    // An emulated kernel on a busy host may refuse a probe that an interrupt brings amid another. What was recorded around it is
-    // then in doubt, as the recordings tell, and not every byte can be in a whole journey.
+    // An emulated kernel on a busy host may refuse probe runs during interrupts. The recordings then report
+    // ambiguous data, and not every byte is in a complete journey.
     for attempt in 1..=ATTEMPTS {
         let dir = TempDir::new().expect("a directory");
         if let Err(because) = recorded(dir.path()) {
@@ -212,14 +213,14 @@ fn machines_are_put_on_one_time_line() {
     common::skipped("machines", "in every run their kernels refused runs of a probe");
 }
 
-/// Boots the machines and lets them record; why not, where that cannot be.
+/// Boots the machines and records; or returns the reason for a failure.
 fn recorded(dir: &Path) -> Result<(), String> {
     booted(dir, None)
 }
 
-/// The same, or with agents where there are certificates.
+/// As [`recorded`], or with agents if there are certificates.
 fn booted(dir: &Path, certificates: Option<&Path>) -> Result<(), String> {
-    // Three emulators at a time are enough; what they do to each other the kernels in them tell.
+    // At most three emulators run concurrently; the kernels report mutual disturbance.
     static THREE: Mutex<()> = Mutex::new(());
     let _three = THREE.lock().unwrap_or_else(PoisonError::into_inner);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/machines.sh");
@@ -240,7 +241,7 @@ fn booted(dir: &Path, certificates: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs of probes that a recording says the kernel refused; it lost nothing else.
+/// Refused probe runs in a recording; asserts that there is no other loss.
 fn refused(dir: &Path) -> u64 {
     let losses = json(&["info", "--json", &dir.display().to_string()])["losses"].clone();
     for (cause, count) in losses.as_object().expect("causes") {
@@ -267,25 +268,25 @@ fn the_clocks(client: &str, server: &str) {
         let pair = &table["pairs"][0];
         assert_eq!(pair["state"], "CERTIFIED", "{pair}");
         assert_eq!((&pair["rejected"], &pair["steps"]), (&Value::from(0), &Value::from(0)), "{pair}");
-        // Least, median, 99 in 100, greatest.
+        // Minimum, median, 99th percentile, maximum.
         let half_width_ns = pair["half_width_over_time_ns"][1].as_i64().expect("a bound");
         let round_trip_ns = pair["quickest_round_trip_ns"].as_i64().expect("a round trip");
         println!("± {half_width_ns} ns, quickest round trip {round_trip_ns} ns, {}", pair["drift_ppm"]);
         assert!(round_trip_ns >= LEAST_ROUND_TRIP_NS, "{pair}");
-        // Nearer to one half the more quick packets there are, and emulation on a busy host leaves few of them.
+        // More fast packets bring the ratio closer to one half; a busy emulation host leaves few.
         assert!(half_width_ns * 2 <= round_trip_ns * 3 / 2, "more than 1.5 of half a round trip: {pair}");
-        // What was sent again, because the host was away for long, says nothing.
+        // Retransmissions after a long pause of the host are excluded.
         assert!(pair["used"].as_u64() >= Some((REQUESTS + DATAGRAMS) as u64 * 2 * 9 / 10), "{pair}");
-        // R of both counts the same seconds; what NTP was told concerns MONOTONIC alone. Zero is within the bound, and the estimate, which is
-        // as good as the host is quiet, is nearer to it than to a kink of 350 ppm.
+        // R is the same rate on both; NTP affects only MONOTONIC. Zero is within the bound, and the estimate is
+        // closer to zero than to a change of 350 ppm.
         let ppm = |name: &str| pair[name].as_f64().expect("a drift");
         assert!(ppm("drift_ppm").abs() <= ppm("drift_half_width_ppm"), "{pair}");
         assert!(ppm("drift_ppm").abs() < 150.0, "{pair}");
     }
 }
 
-/// Every packet has an interval for its time on the wire, and none of them is wholly below zero: where the two stamps
-/// contradict each other there is no such step.
+/// Every packet has an interval for its time on the wire, and none is entirely negative: contradictory stamps
+/// give no such step.
 fn no_packet_is_early(rows: &[Value]) {
     let (up, down) = (REQUESTS * REQUEST_BYTES, REQUESTS * ANSWER_BYTES);
     let (up_udp, down_udp) = (DATAGRAMS * DATAGRAM_BYTES, DATAGRAMS * DATAGRAM_BYTES / 2);
@@ -298,7 +299,7 @@ fn no_packet_is_early(rows: &[Value]) {
             seen += row["bytes"].as_u64().expect("a length");
             assert_eq!(row["across"], "bounded", "{row}");
             let (ns, half_width_ns) = wire(row).unwrap_or_else(|| panic!("received before it was sent: {row}"));
-            // netem lies within: the truth is known to be this at least.
+            // netem is on the path: the true time has this minimum.
             let least_ns = if to_server { 800_000 } else { 5_500_000 };
             assert!(half_width_ns > 0 && ns + half_width_ns >= least_ns, "{row}");
         }
@@ -306,8 +307,8 @@ fn no_packet_is_early(rows: &[Value]) {
     }
 }
 
-/// There, in the server, and back again is what the client's own clock says of both together. What is wrong with one way is
-/// wrong with the other by as much to the other side.
+/// The sum of both directions and the server's time must equal the client's round trip. An error of one
+/// direction is the opposite error of the other.
 fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
     let of = |rows, to_server| direction(rows, "udp", to_server).into_iter().cloned().collect::<Vec<_>>();
     let (there, back) = (of(together, true), of(together, false));
@@ -329,11 +330,12 @@ fn round_trips(together: &[Value], client: &[Value], server: &[Value]) {
         worst_ns = worst_ns.max(off_ns);
     }
     println!("round trips rebuilt to within {worst_ns} ns");
-    // Rates of the two MONOTONIC clocks differ by 300 ppm, over some 10 ms; and what the samples of the clocks leave open.
+    // Rates of the two MONOTONIC clocks differ by 300 ppm, over some 10 ms; plus the uncertainty of the clock
+    // samples.
     assert!(worst_ns < 50_000, "{worst_ns}");
 }
 
-/// An hour more on the wall is an hour more in the labels.
+/// A wall clock an hour ahead gives labels an hour ahead.
 fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value]) {
     without_the_step(client, never_set);
     let other = journeys(&[never_set, server]);
@@ -344,7 +346,7 @@ fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value
     for row in together {
         let twin = labels.get(&name(row)).unwrap_or_else(|| panic!("only with the step: {row}"));
         let mut same = (*twin).clone();
-        // A thread that renames itself meanwhile has either name, by which batch its event was read with.
+        // A thread that is renamed meanwhile has either name, depending on the batch.
         for label in ["start_utc", "id", "sender", "reader"] {
             same[label] = row[label].clone();
         }
@@ -363,7 +365,7 @@ fn the_wall_clock(client: &str, server: &str, never_set: &str, together: &[Value
     assert_eq!(table(client), table(never_set));
 }
 
-/// What is known while the recordings are read side by side, as if they came just then, agrees with what hindsight says.
+/// Online results, as if the recordings arrived live, agree with those in hindsight.
 fn as_it_comes(dirs: &[&str]) {
     let sessions: Vec<Session> =
         dirs.iter().map(|dir| Session::open(Path::new(dir)).expect("a recording")).collect();
@@ -372,12 +374,12 @@ fn as_it_comes(dirs: &[&str]) {
     let sources = sessions.iter().map(|session| Box::new(session.replay(None, None)) as Box<dyn Source>);
     let mut walker = Walker::live(sources.collect(), &online, Limits::default(), Duration::ZERO);
     let (mut ratios, mut worst_ns, mut bounded) = (Vec::new(), 0, 0_u64);
-    // At each piece, since how many batches the traffic fills is the machines' affair.
+    // At each piece, because the number of batches depends on the machines.
     let mut visit = |piece: Piece<'_>| {
         if let Piece::Journey(journey, Some(_), _) = piece {
             bounded += u64::from(matches!(journey.across, Across::Bounded { .. }));
         }
-        // As late as is settled by now, on the first one's clock.
+        // The latest settled time, on the first one's clock.
         let Some(at_ns) = online.settled_ns(0).map(|(_, to)| to.saturating_sub(200_000_000)) else {
             return;
         };
@@ -408,7 +410,7 @@ fn as_it_comes(dirs: &[&str]) {
     );
 }
 
-/// What packets say of the clocks of recordings whose hosts had no idea of the time of day.
+/// The alignment from packets alone, for recordings whose hosts had wrong wall clocks.
 fn hindsight(sessions: &[Session]) -> Alignment {
     let mut replays: Vec<_> = sessions.iter().map(|session| session.replay(None, None)).collect();
     let mut sources: Vec<&mut dyn Source> =
@@ -418,8 +420,8 @@ fn hindsight(sessions: &[Session]) -> Alignment {
     together::align(&mut sources, &rough, Limits::default(), Duration::ZERO).expect("a replay never fails")
 }
 
-/// Each pair of three machines by its own packets, and by those of all; and two of them by those that both exchanged with the third
-/// alone.
+/// Each pair of three machines by its own packets and by all packets; and two of them only by packets exchanged
+/// with the third.
 fn three_clocks(client: &str, server: &str, mirror: &str, strangers: &str) {
     let table = json(&["align", "--json", client, server, mirror]);
     assert_eq!(
@@ -448,12 +450,12 @@ fn three_clocks(client: &str, server: &str, mirror: &str, strangers: &str) {
         let bounds = |all: &Alignment| all.at(raw_0_ns).expect("no contradiction").0.bounds(1, 2);
         let (own, through) = (bounds(&own), bounds(&through));
         let (Some(width), Some(wider)) = (own.width_ns(), through.width_ns()) else { continue };
-        // Both hold the truth; more packets never say less.
+        // Both contain the truth; more packets never widen the bound.
         assert!(!own.and(&through).is_empty() && width <= wider, "{own:?} {through:?}");
         seen += 1;
     }
     assert!(seen > 90, "{seen} instants with bounds");
-    // Journeys between those that were strangers to the clocks stand on one line with them as well.
+    // Journeys between hosts without a direct clock relation are on the common line as well.
     let rows = journeys(&[client, server, mirror]);
     let between = |row: &&Value| {
         let is = |end: &Value, host: &str| end.as_str().is_some_and(|end| end.starts_with(host));
@@ -467,7 +469,7 @@ fn three_clocks(client: &str, server: &str, mirror: &str, strangers: &str) {
     }
 }
 
-/// Writes a recording again without what was exchanged with a host.
+/// Rewrites a recording without the traffic with a host.
 fn without(from: &str, host: &str, to: &str) {
     let session = Session::open(Path::new(from)).expect("a recording");
     let host: IpAddr = host.parse().expect("an address");
@@ -484,7 +486,7 @@ fn without(from: &str, host: &str, to: &str) {
     recorder.close().expect("it is written");
 }
 
-/// Writes a recording again as if nobody had set the wall clock.
+/// Rewrites a recording without the step of the wall clock.
 fn without_the_step(from: &str, to: &str) {
     let session = Session::open(Path::new(from)).expect("a recording");
     let mut recorder =

@@ -1,4 +1,4 @@
-//! End to end, with the binary: one program of all these tests, which is linked once.
+//! End-to-end tests of the binary: one program, linked once.
 
 mod agents;
 mod arrows;

@@ -1,4 +1,4 @@
-//! `magnet-scope metrics`, read by a real Prometheus: what it stores is what was sent.
+//! `magnet-scope metrics`, read by a real Prometheus: the stored values equal the sent ones.
 
 use crate::common::{self, agents, exports, hosts as wired, web};
 
@@ -19,7 +19,7 @@ use wired::{CLIENT, SERVER, in_namespace, ip};
 const DATAGRAMS: usize = 137;
 const BYTES: usize = 311;
 
-/// A namespace of its own with nothing but a loopback device, and what is captured there is nobody else's.
+/// A separate namespace with only a loopback device, so that the capture sees only this test.
 struct Alone(String);
 
 impl Alone {
@@ -38,7 +38,7 @@ impl Alone {
         in_namespace(&self.0, || get(local(port), path, headers))
     }
 
-    /// The answer, as soon as there is one.
+    /// The first available answer.
     fn metrics(&self, headers: &str) -> Answer {
         let mut answer = None;
         let there = eventually(|| {
@@ -49,14 +49,14 @@ impl Alone {
         answer.expect("there is one")
     }
 
-    /// A figure as it is told by now.
+    /// Current value of a metric.
     fn figure(&self, series: &str) -> Option<u64> {
         let answer = self.get(9464, "/metrics", "")?;
         let line = answer.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
         line.parse().ok()
     }
 
-    /// Datagrams that are read one by one by a reader that waits for them.
+    /// Datagrams, each read by a waiting reader.
     fn talk(&self) {
         let (own, peer) = in_namespace(&self.0, || {
             let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -81,7 +81,7 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// A program of others that ends with the test.
+/// An external program, ended on drop.
 struct Other(Child);
 
 impl Drop for Other {
@@ -95,7 +95,7 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// A Prometheus in a namespace, with its data below a directory, which keeps native histograms or has them as classic ones alone.
+/// A Prometheus in a namespace with its data directory, with native histograms or only classic ones.
 fn prometheus(namespace: &str, dir: &Path, native: bool) -> Other {
     let config = dir.join("prometheus.yml");
     let text = "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: magnet-scope\n    \
@@ -116,19 +116,19 @@ fn prometheus(namespace: &str, dir: &Path, native: bool) -> Other {
     Other(child)
 }
 
-/// What Prometheus answers to a query of one series.
+/// Prometheus' value for a query of one series.
 fn asked(alone: &Alone, query: &str) -> Option<String> {
     Some(answered(alone, query)?["data"]["result"][0]["value"][1].as_str()?.to_owned())
 }
 
-/// What Prometheus answers to a query.
+/// Prometheus' answer to a query.
 fn answered(alone: &Alone, query: &str) -> Option<Value> {
     let encoded: String = query.bytes().fold(String::new(), |all, byte| all + &format!("%{byte:02x}"));
     let answer = alone.get(9090, &format!("/api/v1/query?query={encoded}"), "")?;
     serde_json::from_str(&answer.body).ok()
 }
 
-/// The expressions of the dashboard, as Grafana would ask them.
+/// The expressions of the dashboard, in the form that Grafana sends.
 fn expressions() -> Vec<String> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana-dashboard.json");
     let dashboard: Value = serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON");
@@ -175,14 +175,14 @@ fn prometheus_stores_what_was_sent() {
         });
         assert!(same, "{series}: {stored:?} is not {count}");
     }
-    // A histogram is one: every datagram was measured from the socket's queue to its reader.
+    // A valid histogram: every datagram was measured from the socket's queue to its reader.
     let bucket = "sum(magnet_scope_hop_latency_seconds_bucket{to=\"app.recv\",le=\"+Inf\"})";
     assert!(eventually(
         || asked(&alone, bucket).is_some_and(|n| n.parse().is_ok_and(|n: usize| n >= DATAGRAMS))
     ));
     let since = asked(&alone, "time() - magnet_scope_started_timestamp_seconds").expect("a time");
     assert!((0.0..600.0).contains(&since.parse::<f64>().expect("a number")), "{since}");
-    // What the dashboard asks is understood, and that of datagrams has an answer.
+    // All dashboard expressions are valid, and those on datagrams return data.
     for expression in expressions() {
         let answer = answered(&alone, &expression).expect("it answers");
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
@@ -193,7 +193,7 @@ fn prometheus_stores_what_was_sent() {
 
     a_prometheus_with_native_histograms_has_them(&alone);
 
-    // Prometheus' own linter has nothing to say of the plain format.
+    // Prometheus' linter has no complaint about the plain format.
     let plain = alone.metrics("Accept: text/plain\r\n");
     assert!(plain.head.contains("text/plain; version=0.0.4"), "{}", plain.head);
     let mut lint = Command::new("promtool");
@@ -207,11 +207,11 @@ fn prometheus_stores_what_was_sent() {
     assert!(ended.status.success(), "{}", stderr(&ended));
 }
 
-/// Every hop pair's times, eight buckets to each doubling, beside counters that are the same as ever.
+/// Every hop pair's times in eight buckets per octave, next to unchanged counters.
 fn a_prometheus_with_native_histograms_has_them(alone: &Alone) {
     let dir = TempDir::new().expect("a directory");
     let prometheus = prometheus(&alone.0, dir.path(), true);
-    // Datagrams are those that were sent; what is asked and answered here passes as segments.
+    // Only the sent datagrams count; HTTP traffic here uses segments.
     let text = alone.get(9464, "/metrics", "").expect("it answers").body;
     let counts = text.lines().filter_map(|line| line.strip_prefix("magnet_scope_hop_latency_seconds_count{"));
     let mut counts = counts.filter_map(|line| line.split_once("} "));
@@ -222,7 +222,7 @@ fn a_prometheus_with_native_histograms_has_them(alone: &Alone) {
     assert!(same, "{:?} is not {count}", asked(alone, &stored));
     let received = "magnet_scope_hop_events_total{hop=\"udp.recv\"}";
     assert_eq!(asked(alone, received), Some(DATAGRAMS.to_string()));
-    // Its median lies where the classic histogram has it, and is told finer.
+    // Its median agrees with the classic histogram at higher resolution.
     let start = format!("magnet_scope_hop_latency_seconds_bucket{{{labels},le=\"");
     let buckets = text.lines().filter_map(|line| line.strip_prefix(&start)?.split_once("\"} "));
     let buckets: Vec<(f64, u64)> = buckets
@@ -240,7 +240,7 @@ fn a_prometheus_with_native_histograms_has_them(alone: &Alone) {
     drop(prometheus);
 }
 
-/// A collector of OpenTelemetry in a namespace, which writes down everything that it gets.
+/// An OpenTelemetry collector in a namespace that logs everything it receives.
 struct Collector {
     other: Option<Other>,
     namespace: String,
@@ -280,7 +280,7 @@ impl Collector {
         self.other = Some(Other(child));
     }
 
-    /// The last value of a figure at a hop, as the collector understood it.
+    /// The last value of a metric at a hop, according to the collector.
     fn value(&self, name: &str, hop: &str) -> Option<u64> {
         let log = fs::read_to_string(&self.log).ok()?;
         let last = log.rsplit_once(&format!("-> Name: {name}\n"))?.1;
@@ -306,7 +306,7 @@ fn a_collector_gets_what_was_sent_also_when_it_was_away() {
     let sensor = on(&alone.0, &["metrics", "--otlp", "http://127.0.0.1:4317", "--otlp-every", "1s"]);
     alone.metrics("");
     alone.talk();
-    // It is away until then.
+    // Absent until then.
     std::thread::sleep(Duration::from_millis(1500));
     collector.start();
     let is = |name: &str, value: usize| {
@@ -320,7 +320,7 @@ fn a_collector_gets_what_was_sent_also_when_it_was_away() {
     {
         assert!(collector.got(words), "{words}");
     }
-    // And again, with another in its place.
+    // And again with a replacement.
     collector.other = None;
     alone.talk();
     std::thread::sleep(Duration::from_millis(1500));
@@ -346,7 +346,7 @@ fn who_asks_badly_is_answered_and_who_says_nothing_is_in_nobody_s_way() {
     let raw = |request: Vec<u8>| {
         in_namespace(&alone.0, || {
             let mut stream = connect(local(9464)).expect("it listens");
-            // It may stop reading before all of it is written.
+            // The server may stop reading before the request is complete.
             let _ = stream.write_all(&request);
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
@@ -363,7 +363,7 @@ fn who_asks_badly_is_answered_and_who_says_nothing_is_in_nobody_s_way() {
         let answer = raw(request);
         assert!(answer.is_empty() || answer.contains(" 4"), "{answer}");
     }
-    // More of them than are served at a time, who connect and say nothing, or never read: events are counted all the same.
+    // More silent clients than the limit: events are still counted.
     let silent: Vec<_> = (0..40)
         .filter_map(|n| {
             in_namespace(&alone.0, || {
@@ -377,7 +377,7 @@ fn who_asks_badly_is_answered_and_who_says_nothing_is_in_nobody_s_way() {
         .collect();
     assert!(!silent.is_empty());
     alone.talk();
-    // Their time passes, and it answers again, with everything.
+    // After their timeout all metrics are available again.
     let series = "magnet_scope_hop_events_total{hop=\"udp.recv\"}";
     assert!(eventually(|| alone.figure(series) == Some(DATAGRAMS as u64)), "{:?}", alone.figure(series));
     assert_eq!(alone.figure("magnet_scope_lost_records_total{cause=\"ring_full\"}"), Some(0));
@@ -405,7 +405,7 @@ fn agents_hosts_have_their_names() {
         sender.send_to(&[7; BYTES], (SERVER, 7001)).expect("sent");
         receiver.recv(&mut [0; 400]).expect("read");
     }
-    // Both are of this machine, so each has a number; which came first is not said.
+    // Both are on this machine, so each has a number, in either order.
     let complete = || -> Option<u64> {
         let answer = in_namespace(router, || get(local(9464), "/metrics", ""))?;
         let lines =

@@ -1,4 +1,4 @@
-//! Whatever numbers a recording has, every command says something of it and none dies of them.
+//! For any numbers in a recording, every command prints a result and does not crash.
 
 use crate::common;
 #[path = "../crates/tui/tests/made_up/mod.rs"]

@@ -1,4 +1,4 @@
-//! Captures that keep to a budget: real probes, a load that is too much for it and one that is not, and figures that stay true.
+//! Captures with a budget: real probes, loads above and below it, and correct figures.
 
 use crate::common::{self, hosts as wired, load};
 
@@ -29,7 +29,7 @@ fn recorded(dir: &Path) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// What the governor did, in its words.
+/// The governor's changes, as text.
 fn steps(dir: &Path) -> Vec<String> {
     let info = recorded(dir).unwrap_or_default();
     let changes = info["changes"].as_array().cloned().unwrap_or_default();
@@ -46,16 +46,16 @@ fn a_capture_that_takes_too_much_steps_down_and_up_again_and_says_so() {
     let dir = tempfile::tempdir().expect("a directory");
     let place = dir.path().join("session");
     let load = Load::start(&hosts.names[0], 50);
-    // Less than a load that keeps a CPU busy takes with any kernel and any build.
+    // A load that saturates a CPU exceeds this for any kernel and build.
     let recorder = recorder(&hosts, &place, "3%");
     assert_eq!(steps(&place), Vec::<String>::new(), "a few datagrams are within the budget");
     load.pace(1_000_000);
     assert!(eventually(|| !steps(&place).is_empty()), "{:?}", recorded(&place));
     load.pace(50);
     let whole = || steps(&place).last().is_some_and(|step| step.starts_with("governor: everything asked for"));
-    // It looks now and then only, and the more patiently the more often it was wrong.
+    // The governor's retries become rarer after each failure.
     assert!((0..4).any(|_| eventually(whole)), "{:?}", steps(&place));
-    // What is whole again is captured again.
+    // Restored hops deliver events again.
     let events = || recorded(&place).map_or(0, |info| info["events"].as_u64().unwrap_or(0));
     let before = events();
     assert!(eventually(|| events() > before + 10));

@@ -1,7 +1,7 @@
-//! What a capture says that leaves out more and more, held against one beside it that takes everything of the same traffic.
+//! A capture with increasing reduction, compared with a complete one of the same traffic.
 //!
-//! The recorder is led down the steps that a budget takes, by `ctl`, while nothing is sent. So which packet belongs to which step is no
-//! question of time: the length of its payload says it, and counts are equal or wrong.
+//! The test steps the recorder through the budget's levels with `ctl` while no traffic runs. The payload length
+//! of a packet identifies its level, so counts are exact.
 
 use crate::common::{self, hosts as wired};
 
@@ -20,17 +20,18 @@ use std::process::Child;
 use std::time::Duration;
 use wired::{in_namespace, ip};
 
-/// Flows of datagrams. Of so many one in sixteen is hardly ever none, and one in four hardly ever far from a quarter.
+/// Number of datagram flows. With these, a sample of one in sixteen is almost never empty, and one in four
+/// almost always near a quarter.
 const FLOWS: usize = 256;
 /// Connections with requests and answers.
 const CONNECTIONS: usize = 16;
-/// Further than this many standard errors from the truth is not chance.
+/// Maximum deviation in standard errors.
 const FAR: f64 = 6.0;
-/// Hops that each datagram passes, and that say its length.
+/// Hops that each datagram passes, with its length.
 const DATAGRAM_HOPS: [Hop; 6] =
     [Hop::AppSend, Hop::IpOut, Hop::DevXmit, Hop::DevRecv, Hop::UdpRecv, Hop::AppRecv];
 
-/// A namespace with nothing but itself in it, that goes with this value.
+/// A namespace without other traffic, removed on drop.
 struct Alone(String);
 
 impl Alone {
@@ -81,7 +82,8 @@ impl Traffic {
         Traffic { namespace: alone.0.clone(), pairs, connections }
     }
 
-    /// One to five datagrams of this length on each flow, and a request as long on each connection; returns when all of it has gone its way.
+    /// One to five datagrams of this length on each flow, and a request on each connection; returns after
+    /// delivery.
     fn send(&self, len: usize) {
         for (at, (near, far)) in self.pairs.iter().enumerate() {
             for _ in 0..datagrams(at) {
@@ -143,7 +145,7 @@ impl Recording {
     }
 }
 
-/// All of a recording.
+/// The content of a recording.
 struct Seen {
     events: Vec<Event>,
     flows: HashMap<FlowId, Flow>,
@@ -153,7 +155,7 @@ struct Seen {
     info: Value,
 }
 
-/// What a flow is chosen by: both directions alike.
+/// Selection key of a flow: equal in both directions.
 type Connection = (u8, SocketAddr, SocketAddr);
 
 impl Seen {
@@ -187,7 +189,7 @@ impl Seen {
         Some((proto.0, *local.min(remote), *local.max(remote)))
     }
 
-    /// How many events with this length each connection had, by hop.
+    /// Events of this length by connection and hop.
     fn of_length(&self, len: usize) -> BTreeMap<Connection, BTreeMap<Hop, u64>> {
         let mut all: BTreeMap<Connection, BTreeMap<Hop, u64>> = BTreeMap::new();
         for event in self.events.iter().filter(|event| event.len as usize == len) {
@@ -203,7 +205,7 @@ impl Seen {
         there.fold((0, 0), |(n, bytes), event| (n + u64::from(event.segs.max(1)), bytes + u64::from(event.len)))
     }
 
-    /// What the kernel counted at a hop, whatever became of it; where nothing was left out, it does not say.
+    /// The kernel's counters at a hop; `None` without rejected events.
     fn counted(&self, hop: Hop) -> Option<[u64; 3]> {
         let rows = self.info["counts"].as_array()?;
         let row = rows.iter().find(|row| row["hop"] == hop.name())?;
@@ -211,7 +213,7 @@ impl Seen {
     }
 }
 
-/// Steps, what `ctl` is told for each, and the length of what is sent then.
+/// Levels: the `ctl` commands for each, and the length of its traffic.
 const STEPS: [(&[&[&str]], usize); 6] = [
     (&[], 101),
     (&[&["detail", "compact"]], 102),
@@ -233,7 +235,7 @@ fn record() -> Option<(Seen, Seen)> {
         }
         traffic.send(len);
     }
-    // While both look on, nothing more is sent: the sockets are closed behind them.
+    // The sockets close after both captures have ended, so that no further packets are seen.
     let seen = (whole.end(), part.end());
     drop(traffic);
     Some(seen)
@@ -253,7 +255,7 @@ fn what_comes_of_a_part_is_true_of_the_whole() {
     counters_miss_nothing(&whole, &part);
 }
 
-/// Where nothing was left out both have each event.
+/// Without rejection both have every event.
 fn everything_came(whole: &Seen, part: &Seen) {
     for len in [101, 102, 106] {
         let all = whole.of_length(len);
@@ -267,7 +269,7 @@ fn everything_came(whole: &Seen, part: &Seen) {
     }
 }
 
-/// Where whole flows were left out, each that came has all that there was of it, at every hop. How many came.
+/// With flow sampling, each accepted flow is complete at every hop. Returns the number of flows.
 fn whole_flows_or_none(whole: &Seen, part: &Seen, len: usize) -> usize {
     let (all, some) = (whole.of_length(len), part.of_length(len));
     assert_eq!(all.len(), FLOWS + CONNECTIONS);
@@ -278,7 +280,7 @@ fn whole_flows_or_none(whole: &Seen, part: &Seen, len: usize) -> usize {
     some.len()
 }
 
-/// Where the kernel added up, its sums are what the other has events of.
+/// The kernel's sums equal sums over the other capture's events.
 fn sums_are_those_of_the_events(whole: &Seen, part: &Seen, len: usize) {
     assert!(part.of_length(len).is_empty(), "no event came");
     for hop in [Hop::DevXmit, Hop::DevRecv] {
@@ -297,12 +299,12 @@ fn sums_are_those_of_the_events(whole: &Seen, part: &Seen, len: usize) {
         for (flow, (n, bytes)) in &packets {
             let (added, added_bytes) = sums.get(flow).copied().unwrap_or_default();
             assert_eq!(added_bytes, *bytes, "{flow} at {hop}");
-            // Bare acknowledgements are packets too, and have no length to know them by.
+            // Bare acknowledgements are packets too, and have no identifying length.
             let is_udp = whole.flows.get(flow).is_some_and(|flow| flow.proto == Proto::UDP);
             assert!(added == *n || !is_udp && added > *n, "{flow} at {hop}: {added} of {n}");
         }
     }
-    // Each datagram's time from hop to hop is in one cell.
+    // Each datagram's time between hops is in one bucket.
     for (from, to) in [(Hop::IpOut, Hop::DevXmit), (Hop::DevXmit, Hop::DevRecv)] {
         let times = part.sums.iter().filter(|sum| sum.hop == to && sum.of == Sum::Since(from));
         let n: u64 = times.flat_map(|sum| &sum.cells).map(|(_, n)| u64::from(*n)).sum();
@@ -314,7 +316,7 @@ fn sums_are_those_of_the_events(whole: &Seen, part: &Seen, len: usize) {
     assert_eq!(hits(Hop::UdpRecv), Some((0..FLOWS).map(datagrams).sum()));
 }
 
-/// What the report says that the flows that came stand for is what there was, but for chance, of which it says how much there is.
+/// The report's estimates agree with the truth within their stated error.
 fn estimates_are_near(whole: &Seen, part: &Seen) {
     let rows = part.report["estimates"].as_array().expect("estimates");
     let of = |row: &Value, name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name} in {row}"));
@@ -340,7 +342,7 @@ fn estimates_are_near(whole: &Seen, part: &Seen) {
     assert!(whole.report["estimates"].is_null(), "nor where nothing was left out");
 }
 
-/// What came, what was sampled out and what was added up is together what there was; and the rates in the report are of that.
+/// Accepted, sampled-out and summed events together equal the truth, and the report's rates use the total.
 fn counters_miss_nothing(whole: &Seen, part: &Seen) {
     assert_eq!(part.changes.len(), 6, "{:?}", part.changes);
     for hop in DATAGRAM_HOPS {

@@ -1,4 +1,4 @@
-//! What is written can be read by its owner alone, whatever the umask; nothing is written through a symbolic link.
+//! Output files are private to their owner for any umask; no output goes through a symbolic link.
 
 use crate::common::exports::{FORMATS, golden};
 use crate::common::{is_root, magnet_scope, stderr};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Runs the binary under the umask of most hosts.
+/// Runs the binary under the usual umask.
 fn run_022(arguments: &[&str]) -> Output {
     let binary = magnet_scope(&[]).get_program().to_owned();
     let script = "umask 022; exec \"$@\"";
     Command::new("sh").args(["-c", script, "sh"]).arg(binary).args(arguments).output().expect("sh runs")
 }
 
-/// Every file and directory below one, itself included.
+/// Every file and directory below a path, including itself.
 fn all_below(path: &Path, found: &mut Vec<PathBuf>) {
     found.push(path.to_owned());
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -34,7 +34,7 @@ fn assert_modes(path: &Path, file: u32, dir: u32) {
     }
 }
 
-/// Commands that write to a place, with the place as `OUT`; without a capture. Plots need clocks that no golden recording has.
+/// Commands that write to `OUT`, without a capture. Plots need clocks that no golden recording has.
 fn writers(log: &str) -> Vec<(String, Vec<String>)> {
     let demo = golden("demo");
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -52,7 +52,7 @@ fn run_writer(line: &[String], out: &str, more: &[&str]) -> Output {
     run_022(&arguments)
 }
 
-/// A log that can be imported.
+/// An importable log.
 fn log(dir: &TempDir) -> String {
     let log = dir.path().join("log.ulm").display().to_string();
     let output = run_022(&["export", &golden("demo"), "--to", "ulm", "-o", &log]);

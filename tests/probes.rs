@@ -1,4 +1,4 @@
-//! Custom probes, end to end: asked for on the command line, recorded, and read back in reports and journeys.
+//! Custom probes, end to end: command line, recording, reports and journeys.
 
 use crate::common;
 
@@ -38,7 +38,7 @@ fn probes_are_recorded_and_shown_as_what_they_are() {
         |hop: &str| report["hops"].as_array().expect("hops").iter().find(|row| row["hop"] == hop).cloned();
     let sent = events("dev.xmit").expect("a row")["events"].as_u64().expect("a number");
     let row = &report["probes"][0];
-    // a custom probe sees what is not IP as well: a few neighbours that ask for addresses
+    // a custom probe also sees packets other than IP: some ARP requests
     let hits = row["hits"].as_u64().expect("a number");
     assert!(hits >= sent && hits < sent + 100, "{hits} hits, {sent} events");
     assert!(row["read"][1]["highest"].as_f64() > row["read"][1]["lowest"].as_f64(), "{row}");
@@ -55,7 +55,7 @@ fn probes_are_recorded_and_shown_as_what_they_are() {
         let rungs = journey["rungs"].as_array().expect("rungs");
         let Some(rung) = rungs.iter().find(|rung| rung["hop"] == "dev.xmit") else { continue };
         let passed = journey["probes"].as_array().unwrap_or_else(|| panic!("a probe passed: {journey}"));
-        // the same tracepoint, so close upon each other
+        // the same tracepoint, so the times are close
         let near = |hit: &&Value| {
             hit["time_ns"]
                 .as_u64()

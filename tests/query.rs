@@ -1,6 +1,6 @@
-//! SQL over recordings: every query of docs/queries.md, and that answers agree with the report.
+//! SQL over recordings: every query of docs/queries.md, and agreement with the report.
 //!
-//! Without the feature `query` there is nothing to ask, and the tests say so.
+//! Without the feature `query` the tests are skipped with a message.
 
 use crate::common::{self, everything as made, exports};
 
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Whether queries can be asked; if not, says which test is skipped.
+/// True if queries are supported; otherwise prints the skipped test.
 fn has_sql(test: &str) -> bool {
     if !cfg!(feature = "query") {
         skipped(test, "it was built without the feature `query`");
@@ -25,12 +25,12 @@ fn has_sql(test: &str) -> bool {
     cfg!(feature = "query")
 }
 
-/// Rows of the answer.
+/// Rows of the result.
 fn ask(sessions: &[&str], sql: &str) -> Vec<Value> {
     ask_of(&sessions.iter().map(|name| golden(name)).collect::<Vec<_>>(), sql)
 }
 
-/// The same of recordings that stand somewhere.
+/// As [`ask`], for recordings at paths.
 fn ask_of(sessions: &[String], sql: &str) -> Vec<Value> {
     let mut arguments = vec!["query"];
     arguments.extend(sessions.iter().map(String::as_str));
@@ -57,7 +57,7 @@ fn every_query_of_the_page_has_an_answer() {
     let dir = TempDir::new().expect("a directory");
     let made = made::everything(&dir);
     for sql in queries {
-        // Each has something to tell of one session at least: in some nothing was lost, in others a hop was off.
+        // Each query has rows for at least one session: some have no losses, others lack a hop.
         assert!(
             ["demo", "retransmissions", "lost"].iter().any(|session| !ask(&[session], sql).is_empty())
                 || !ask_of(&made, sql).is_empty(),
@@ -198,7 +198,7 @@ fn no_query_is_too_deep() {
     }
 }
 
-/// A recording of so many events.
+/// A recording with this many events.
 fn large(dir: &TempDir, events: u64) -> String {
     let session = dir.path().join("large");
     let mut source = Generator::new(GeneratorOptions { events, flows: 16, ..GeneratorOptions::default() });
@@ -222,7 +222,7 @@ fn a_query_that_is_cancelled_ends_and_leaves_nothing() {
     }
     let dir = TempDir::new().expect("a directory");
     let session = large(&dir, 200_000);
-    // Every hop beside every other: hours of work, and no row before the end.
+    // A cross join of all hops: hours of work, without a row before the end.
     let endless = "SELECT count(*) AS n FROM hops a JOIN hops b ON a.latency_ns <> b.latency_ns JOIN hops c ON c.latency_ns <> a.latency_ns";
     let out = dir.path().join("answer.csv");
     let place = out.to_string_lossy().into_owned();
@@ -261,7 +261,7 @@ fn rows_come_while_it_reads_and_in_the_order_of_the_recording() {
     assert_eq!(line(), "journey,ts_ns");
     let first: Vec<String> = (0..100).map(|_| line()).collect();
     drop(lines);
-    // Whoever reads has seen enough; that is no failure.
+    // The reader has enough; this is no failure.
     assert!(child.wait().expect("it ends").success());
     let all = stdout(&run(&["query", &session, sql, "--to", "csv"]));
     assert!(all.lines().skip(1).take(100).eq(first.iter().map(String::as_str)));
@@ -283,7 +283,7 @@ fn what_a_query_keeps_has_a_limit() {
     assert!(stderr(&output).contains("--memory"), "{}", stderr(&output));
     let output = run(&["query", &session, join]);
     assert!(output.status.success(), "{}", stderr(&output));
-    // A sort goes to a temporary file instead, and has the same rows.
+    // A sort spills to a temporary file, with the same rows.
     let sort = "SELECT bytes, journey, hop FROM hops ORDER BY bytes, journey, step";
     let [small, large] =
         ["16MiB", "1GiB"].map(|memory| run(&["query", &session, sort, "--to", "csv", "--memory", memory]));

@@ -1,4 +1,5 @@
-//! Recording, end to end: what is recorded is read back; a full disk and a foreign directory end it cleanly.
+//! Recording, end to end: reading returns the recorded data; a full disk and a foreign directory end it
+//! cleanly.
 
 use crate::common;
 
@@ -29,7 +30,7 @@ fn a_recorded_demo_is_read_back_whole_and_in_part() {
         info["node"]["netns"].as_array().expect("namespaces").iter().map(|n| &n["name"]).collect();
     assert_eq!(names, ["client", "server"]);
 
-    // The same report as while it was recorded, read from the files.
+    // The report from the files equals that of the recording run.
     let report = run(&["report", &session]);
     assert_eq!(stdout(&report), stdout(&output), "{}", stderr(&report));
 
@@ -53,7 +54,7 @@ fn a_full_disk_ends_the_recording_with_an_error_and_keeps_what_is_there() {
         return;
     }
     let dir = TempDir::new().expect("a directory");
-    // A mount namespace of its own: the small disk is gone with the shell.
+    // A separate mount namespace: the small disk disappears with the shell.
     let script = "mount -t tmpfs -o size=256k tmpfs \"$1\" || exit 77
                   \"$0\" demo --duration 60s -o \"$1/session\"; echo \"ended with $?\"
                   \"$0\" info \"$1/session\"";

@@ -1,5 +1,5 @@
-//! The screen on a real pseudo-terminal, with the real binary: keys, mouse, size, suspension, the end; on a recording, and
-//! on the demo's live capture.
+//! The screen of the real binary on a pseudo-terminal: keys, mouse, resize, suspension, exit; with a recording
+//! and with the demo's live capture.
 
 use crate::common::{self, terminal};
 
@@ -14,7 +14,7 @@ const ESC: &str = "\x1b";
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
-/// A recorded session on the screen, played through at once.
+/// A recorded session on the screen, played immediately.
 fn replay(arguments: &[&str], columns: u16, rows: u16) -> (Terminal, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/demo/session");
@@ -62,8 +62,9 @@ fn keys_change_what_is_seen() {
     terminal.keys(":measure");
     terminal.shows("wide screens have them always");
     terminal.keys(ESC);
-    terminal.hides("wide screens have them always"); // escape and a key at once would be Alt and the key
-    // A filter that means nothing is said so, and can be corrected.
+    // escape followed by a key at once would be Alt and the key
+    terminal.hides("wide screens have them always");
+    // An invalid filter is reported and can be corrected.
     terminal.keys("/total > > 1");
     terminal.keys(ENTER);
     terminal.shows("total > > 1");
@@ -87,13 +88,13 @@ fn keys_change_what_is_seen() {
 fn the_mouse_points_and_can_be_given_back() {
     let (mut terminal, _dir) = replay(&[], 120, 40);
     assert_ne!(terminal.screen().mouse_protocol_mode(), vt100::MouseProtocolMode::None);
-    // A press and a release, in columns and rows from 1: on the third view's name.
+    // A press and a release in columns and rows from 1: on the third view's name.
     terminal.keys("\x1b[<0;20;2M\x1b[<0;20;2m");
     terminal.shows("latency ↑ by time");
     terminal.keys("1");
     terminal.shows("app.recv");
     let before = header(&terminal);
-    // Drawn over a quarter of the picture.
+    // Dragged over a quarter of the picture.
     terminal.keys("\x1b[<0;20;10M\x1b[<32;32;10M\x1b[<0;32;10m");
     assert!(eventually(|| header(&terminal) != before), "the drag zoomed nothing: {before}");
     let zoomed = header(&terminal);
@@ -129,7 +130,7 @@ fn a_terminal_of_another_size_is_filled() {
 fn ctrl_z_gives_the_terminal_back_until_it_is_resumed() {
     let dir = tempfile::tempdir().expect("a directory");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/demo/session");
-    // A shell with job control, as a person has: it gets the terminal when its child stops.
+    // A shell with job control, which gets the terminal when its child stops.
     let mut terminal = Terminal::run("bash", &["--norc", "--noprofile", "-i"], dir.path(), 120, 40);
     terminal.keys(&format!("{} replay {golden} --speed 100\r", env!("CARGO_BIN_EXE_magnet-scope")));
     terminal.shows("■ ended");
@@ -169,7 +170,7 @@ fn without_colours_and_without_more_than_ascii() {
     assert!(terminal.ends());
 }
 
-/// A replay whose state is written in ASCII.
+/// A replay with ASCII output of its state.
 fn replay_ended(arguments: &[&str]) -> (Terminal, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/demo/session");
@@ -204,7 +205,7 @@ fn a_users_keys_and_mistakes_in_them() {
 fn nothing_new_is_not_drawn() {
     let (mut terminal, _dir) = replay(&[], 120, 40);
     let pid = terminal.child.process_id().expect("it runs");
-    // Let it come to rest: whatever was still to be drawn is.
+    // Wait until all drawing is finished.
     let rested = eventually(|| {
         let before = terminal.bytes();
         std::thread::sleep(std::time::Duration::from_secs(1));
@@ -215,7 +216,7 @@ fn nothing_new_is_not_drawn() {
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(terminal.bytes(), bytes, "bytes of a picture that did not change");
     let spent = cpu_ticks(pid) - ticks;
-    // How much a machine takes for it is measured, not asserted: see docs/performance.md.
+    // The cost is measured, not asserted: see docs/performance.md.
     eprintln!("idle for 3 s: {spent} ticks of 10 ms");
     terminal.keys("q");
     assert!(terminal.ends());
@@ -288,7 +289,7 @@ fn a_terminal_that_goes_away_takes_everything_along() {
     if !is_root("the end of the terminal") {
         return;
     }
-    // `script` is the terminal here: it can be killed, as a window is closed.
+    // `script` is the terminal here, because it can be killed like a closed window.
     let command = format!("stty cols 120 rows 40; exec {} demo", env!("CARGO_BIN_EXE_magnet-scope"));
     let mut script = Command::new("script");
     script.args(["-qfec", &command, "/dev/null"]).env("TERM", "xterm-256color");

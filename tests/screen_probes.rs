@@ -1,11 +1,11 @@
-//! Custom probes and payload on the screen, from a real capture: recorded and played, and live.
+//! Custom probes and payload on the screen, from a real capture: recorded and replayed, and live.
 
 use crate::common::{self, terminal};
 
 use common::{has_tracefs, is_root, run, stderr};
 use terminal::Terminal;
 
-/// A tracepoint of tracefs at a place in the stack, one without, and a value over time.
+/// A tracefs tracepoint with a hop, one without, and a value over time.
 const PROBES: [&str; 6] = [
     "--probe",
     "tracepoint:net:netif_receive_skb name=came after=dev.recv len",
@@ -15,7 +15,7 @@ const PROBES: [&str; 6] = [
     "tracepoint:net:net_dev_start_xmit name=given as=loadline len",
 ];
 
-/// The first row of the screen that begins with these words.
+/// The first row of the screen that starts with this text.
 fn row(terminal: &Terminal, begins: &str) -> Option<(usize, String)> {
     let text = terminal.text();
     let found = text.lines().enumerate().find(|(_, line)| line.trim_start().starts_with(begins));
@@ -55,7 +55,7 @@ fn a_recording_shows_its_probes_as_lanes_points_loadlines_and_rows() {
     terminal.shows("◇ came");
     terminal.shows("tracepoint:net:");
 
-    // A journey has the hit that saw its bytes, and its payload as it came in.
+    // A journey lists the hit that saw its bytes, and its received payload.
     terminal.keys("4");
     terminal.shows("10.77.0.");
     terminal.keys("\r");
@@ -66,7 +66,7 @@ fn a_recording_shows_its_probes_as_lanes_points_loadlines_and_rows() {
     terminal.keys("\u{1b}");
     terminal.hides("journey #");
 
-    // Its value is a signal to wait for and to compute with; one that is none is told from those there are.
+    // Its value is a signal for triggers and math; an unknown name is reported with the valid ones.
     terminal.keys("1");
     terminal.keys(":trigger came.length > 1\r");
     terminal.shows("no signal is called `came.length`");

@@ -1,4 +1,4 @@
-//! The screen and recordings: several of them on one time line, one begun at a key, and those that a trigger saves.
+//! The screen and recordings: several on one time line, one started by a key, and those saved by a trigger.
 
 use crate::common::{self, hosts as wired, terminal, two_clocks};
 
@@ -14,7 +14,7 @@ use wired::{CLIENT, Hosts, RecorderChild, SERVER, in_namespace};
 
 const DATAGRAMS: usize = 40;
 
-/// Datagrams from the client to the server, every one of which lies there for a while before it is read, and answered.
+/// Datagrams from the client to the server; each is read after a delay and answered.
 fn slowly_read(hosts: &Hosts, wait: Duration) {
     let [client, _, server] = &hosts.names;
     let receiver = in_namespace(server, || UdpSocket::bind((SERVER, 7001)).expect("a port"));
@@ -31,7 +31,7 @@ fn slowly_read(hosts: &Hosts, wait: Duration) {
     }
 }
 
-/// What `info` says of a recording.
+/// The JSON output of `info` for a recording.
 fn info(dir: &Path) -> Value {
     let output = run(&["info", "--json", &dir.display().to_string()]);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -54,7 +54,7 @@ fn two_recordings_are_played_with_the_sender_below_and_the_wire_between() {
     let recorders =
         [RecorderChild::start(&hosts.names[0], &paths[0]), RecorderChild::start(&hosts.names[2], &paths[1])];
     slowly_read(&hosts, Duration::from_millis(3));
-    std::thread::sleep(Duration::from_millis(200)); // the last journeys have their ends
+    std::thread::sleep(Duration::from_millis(200)); // the last journeys are complete
     recorders.into_iter().for_each(RecorderChild::end);
 
     let mut terminal =
@@ -90,7 +90,7 @@ fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
     slowly_read(&hosts, Duration::from_millis(3));
     terminal.keys("4");
     terminal.shows("of which");
-    terminal.shows(&format!("{SERVER}:7001")); // while they run
+    terminal.shows(&format!("{SERVER}:7001")); // during the recording
     let header = terminal.text().lines().next().unwrap_or_default().to_owned();
     assert!(header.contains("one clock"), "both are recorded by one kernel: {header}");
     recorders.into_iter().for_each(RecorderChild::end);
@@ -98,7 +98,7 @@ fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
     terminal.keys("q");
     assert!(terminal.ends());
 
-    // The same again, the second with a clock of its own.
+    // The same, with a separate clock for the second.
     let (another, run_client, run_server) = (path("another"), path("run-client"), path("run-server"));
     with_a_clock_of_its_own(&server, &another);
     std::thread::scope(|scope| {
@@ -113,7 +113,7 @@ fn hosts_that_are_being_recorded_are_followed_on_one_time_line() {
         terminal.shows("CERTIFIED");
         terminal.keys("4");
         terminal.shows(&format!("{SERVER}:7001"));
-        terminal.shows("±"); // what lies between the hosts is an interval
+        terminal.shows("±"); // the time between the hosts is an interval
         terminal.keys("6");
         terminal.shows("it rests on");
         terminal.keys("q");

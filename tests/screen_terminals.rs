@@ -1,4 +1,4 @@
-//! The screen on terminals that have less: fewer colours, a slow line.
+//! The screen on limited terminals: fewer colours, a slow line.
 
 use crate::common::{self, terminal};
 
@@ -17,7 +17,7 @@ fn replay(dir: &Path, environment: &[(&str, &str)], bytes_a_second: Option<u64>)
     Terminal::run_on(binary, &arguments, dir, (120, 40), environment, bytes_a_second)
 }
 
-/// The kinds of colour on the screen, before and behind.
+/// Kinds of foreground and background colours on the screen.
 fn colours(terminal: &Terminal) -> BTreeSet<&'static str> {
     let screen = terminal.screen();
     let (rows, columns) = screen.size();
@@ -53,8 +53,8 @@ fn as_many_colours_are_used_as_the_terminal_has() {
     }
 }
 
-/// A line of 9600 baud takes a second and more for a frame. Frames are then left out and not queued: a key shows within some frames'
-/// time, however many views were asked for before it.
+/// A 9600 baud line needs more than a second per frame. Frames are skipped, not queued: a key takes effect
+/// within some frames, for any number of earlier requests.
 #[test]
 fn a_slow_line_is_not_filled_with_frames_that_are_out_of_date() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -72,7 +72,7 @@ fn a_slow_line_is_not_filled_with_frames_that_are_out_of_date() {
     terminal.shows("the clocks");
     let spent = terminal.bytes() - before;
     eprintln!("after {:?}, {spent} bytes", asked.elapsed());
-    // 361 views drawn whole would be more than a megabyte
+    // 361 complete frames would exceed a megabyte
     assert!(spent < 150_000, "{spent} bytes for a view");
     terminal.keys("q");
     assert!(terminal.ends());

@@ -1,6 +1,6 @@
-//! An agent, and a sensor that reads it, for long under load: memory and files stay what they are, and nothing is lost without being counted.
+//! An agent and its sensor under long load: memory and files are constant, and every loss is counted.
 //!
-//! `MAGNET_SOAK=10m` says how long; it is 20 s unless that is set.
+//! `MAGNET_SOAK=10m` sets the duration; the default is 20 s.
 
 use crate::common::{self, agents, hosts as wired, load, web};
 
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use web::get;
 use wired::{Hosts, in_namespace};
 
-/// A dozen hops make more than 200,000 events a second of them.
+/// With a dozen hops, more than 200,000 events per second.
 const DATAGRAMS_A_SECOND: u64 = 18_000;
-/// What a process may hold on to as its heap settles.
+/// Allowed heap growth of a process.
 const SETTLING: u64 = 16 << 20;
 
 fn asked_for() -> Duration {
@@ -40,7 +40,7 @@ fn holds(process: &Running) -> (u64, usize) {
     (kib << 10, fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").count())
 }
 
-/// A figure that the sensor tells.
+/// A metric of the sensor.
 fn figure(namespace: &str, series: &str) -> Option<u64> {
     let at = SocketAddr::from(([127, 0, 0, 1], 9464));
     let answer = in_namespace(namespace, || get(at, "/metrics", ""))?;
@@ -87,7 +87,7 @@ fn memory_stays_what_it_is_and_every_event_is_there_or_counted() {
         seen.push([&agent, &sensor].map(holds));
     }
     let sent = load.end();
-    // Half of the time is for what is kept to be full; from then on there is nothing more to hold on to.
+    // The memory fills during the first half; afterwards there is no growth.
     let (early, late) = (&seen[seen.len() / 4..seen.len() / 2], &seen[seen.len() / 2..]);
     let most = |of: &[[(u64, usize); 2]], which: usize| {
         of.iter().map(|at| at[which]).fold((0, 0), |most, now| (most.0.max(now.0), most.1.max(now.1)))
@@ -98,7 +98,7 @@ fn memory_stays_what_it_is_and_every_event_is_there_or_counted() {
         assert!(after.0 <= before.0 + before.0 / 10 + SETTLING, "{name}: {before:?} and then {after:?}");
         assert!(after.1 <= before.1 + 8, "{name}: {before:?} and then {after:?}");
     }
-    // Whatever came too late for the sensor is in what it says that it missed.
+    // Late data is included in the sensor's missed count.
     let events = "magnet_scope_hop_events_total{host=";
     let of = |hop: &str| -> Option<u64> {
         let at = SocketAddr::from(([127, 0, 0, 1], 9464));

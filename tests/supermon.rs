@@ -1,4 +1,4 @@
-//! `magnet-scope mon` and `supermon`, read by a reader of s-expressions that is not ours.
+//! `magnet-scope mon` and `supermon`, read by an independent s-expression parser.
 
 use crate::common::{self, hosts as wired};
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use wired::{in_namespace, ip};
 
-/// Reads expressions from stdin, a line each, and writes them as JSON: symbols and texts as strings.
+/// Reads expressions from stdin, one per line, and writes them as JSON, with symbols and texts as strings.
 const READ: &str = r"
 import json, sys, sexpdata
 def plain(value):
@@ -22,7 +22,7 @@ for line in sys.stdin:
     print(json.dumps(plain(sexpdata.loads(line))))
 ";
 
-/// A reader of others; nothing where it is not there.
+/// The external parser; `None` if missing.
 fn reader(test: &str) -> Option<String> {
     let cache = std::env::var("XDG_CACHE_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cache"));
     let python = cache.unwrap_or_default() + "/magnet-scope/clients/bin/python";
@@ -34,7 +34,7 @@ fn reader(test: &str) -> Option<String> {
     None
 }
 
-/// Lines as JSON, by that reader.
+/// Lines as JSON, by that parser.
 fn read(python: &str, lines: &[String]) -> Vec<Value> {
     let mut child = Command::new(python)
         .args(["-c", READ])
@@ -53,14 +53,14 @@ fn read(python: &str, lines: &[String]) -> Vec<Value> {
     all
 }
 
-/// A mon or a supermon that ends with the test.
+/// A mon or a supermon, ended on drop.
 struct Answers {
     child: Child,
     at: SocketAddr,
 }
 
 impl Answers {
-    /// Begins it at a free port, in this namespace.
+    /// Starts it at a free port in this namespace.
     fn start(arguments: &[&str]) -> Self {
         Self::at(arguments, "127.0.0.1:0")
     }
@@ -76,7 +76,7 @@ impl Answers {
             }
             said.push(line);
         };
-        // It goes on talking to somebody.
+        // Its further output must be read.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Answers { child, at }
     }
@@ -116,7 +116,7 @@ impl Client {
     }
 }
 
-/// The nodes of a sample that was read: their names, and whether they are down.
+/// The nodes of a parsed sample: names, and true if down.
 fn nodes(sample: &Value) -> Vec<(String, bool)> {
     assert_eq!(sample[0], "sample");
     let nodes = sample.as_array().expect("a list").iter().skip(1);
@@ -160,7 +160,7 @@ fn a_mon_tells_what_the_kernel_tells_and_keeps_to_a_mask() {
     let [descriptors, all, masked, some, others, unmasked, again, what, quotes] =
         <[Value; 9]>::try_from(read(&python, &lines)).expect("nine");
     assert_eq!(descriptors[0], "descriptors");
-    // What is described is what is told.
+    // The descriptors match the samples.
     let categories = |answer: &Value| -> Vec<String> {
         let node = answer[1].as_array().expect("a node");
         node[2..].iter().map(|category| category[0].as_str().expect("a name").to_owned()).collect()
@@ -186,12 +186,12 @@ fn who_says_too_much_or_comes_too_often_has_to_go() {
     let mut long = mon.client();
     let mut line = vec![b'('; 1 << 20];
     line.push(b'\n');
-    // It may stop reading before all of it is written, and then what it said may be lost.
+    // The server may stop reading before the line is complete, and its answer may be lost.
     let _ = long.0.get_mut().write_all(&line);
     let mut answer = String::new();
     let _ = long.0.read_line(&mut answer);
     assert!(answer.is_empty() || answer.starts_with("(error"), "{answer}");
-    // The one that was silent longest ends, with a reason, and who comes is served.
+    // The longest silent client is disconnected with a reason, and the new one is served.
     let mut clients: Vec<Client> = (0..64).map(|_| mon.client()).collect();
     let mut line = String::new();
     assert!(clients[0].0.read_line(&mut line).is_ok() && line.contains("too many clients"), "{line}");
@@ -231,7 +231,7 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
         assert!(so, "{seen:?} is not {all:?}");
     };
     stands(&[up("a"), up("b"), up("c"), up("a-2")]);
-    // What a mask keeps is kept by everybody in between.
+    // A mask applies through all intermediate supermons.
     let mut masked = top.client();
     masked.ask("(mask (time timestamp))");
     let [sample] = <[Value; 1]>::try_from(read(&python, &[masked.ask("s")])).expect("one");
@@ -242,13 +242,13 @@ fn supermons_stand_behind_supermons_and_a_node_that_dies_comes_back() {
     let [descriptors] = <[Value; 1]>::try_from(read(&python, &[masked.ask("#")])).expect("one");
     assert_eq!(descriptors.as_array().map(Vec::len), Some(5), "{descriptors}");
 
-    // One dies, and is told as down; another takes its place.
+    // A failed mon is reported as down; a replacement takes over.
     let place = b.at.to_string();
     drop(b);
     stands(&[up("a"), down("b"), up("c"), up("a-2")]);
     let b = Answers::at(&["mon", "--no-capture", "--name", "b"], &place);
     stands(&[up("a"), up("b"), up("c"), up("a-2")]);
-    // One hangs: it is down too, and does not hold up the others for good.
+    // A hanging mon is down too, and does not delay the others permanently.
     kill_process(Pid::from_child(&c.child), Signal::STOP).expect("it is there");
     stands(&[up("a"), up("b"), down("c"), up("a-2")]);
     kill_process(Pid::from_child(&c.child), Signal::CONT).expect("it is there");
@@ -286,7 +286,7 @@ fn what_answers_nonsense_is_down_and_the_others_are_not() {
     let mut client = top.client();
     let expected = [("good".to_owned(), false), (at, true)];
     let mut seen = 0;
-    // Again and again, so that each of its answers comes.
+    // Repeated, so that each answer arrives.
     assert!(eventually(|| {
         let now = nodes(&read(&python, &[client.ask("s")])[0]);
         seen += usize::from(now == expected);

@@ -1,5 +1,5 @@
-//! A recorder that nobody sits at: it turns from one recording to the next without losing an event, ships what is closed, keeps to
-//! its limits, goes on where it was killed, and says what it did.
+//! Unattended recording: rotation without lost events, upload of closed segments, limits, continuation after a
+//! kill, and the health line.
 
 mod bucket;
 use crate::common;
@@ -76,7 +76,7 @@ fn who_was_killed_goes_on_where_it_was() {
         assert_eq!(recordings(here.path()).len(), round);
         let now = files(there.path());
         for (name, file) in &arrived {
-            // What tells of the recording is written anew when it has changed; nothing else is.
+            // Only changed metadata is uploaded again.
             assert!(now.get(name) == Some(file) || name.ends_with("meta.toml"), "{name} came twice");
         }
         arrived = now;
@@ -97,7 +97,7 @@ fn who_was_killed_goes_on_where_it_was() {
     }
 }
 
-/// `(name, its golden session)`, oldest first: what is there before the recorder starts.
+/// `(name, its golden session)`, oldest first: recordings from before the recorder's start.
 const OLD: [(&str, &str); 3] =
     [("2020-01-01T00-00-00Z", "demo"), ("2020-01-02T00-00-00Z", "demo"), ("2020-01-02T00-00-00Z-2", "lost")];
 
@@ -111,7 +111,8 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     for (name, golden) in OLD {
         copy_golden(golden, &here.path().join(name));
     }
-    // A recording that somebody gave a name, directories without a recording, a link to one, and a recording with somebody's notes.
+    // A renamed recording, directories without a recording, a link to one, and a recording with additional
+    // files.
     copy_golden("demo", &here.path().join("slow on monday"));
     fs::create_dir(here.path().join("2019-01-01T00-00-00Z")).expect("a directory");
     fs::write(here.path().join("2019-01-01T00-00-00Z/notes"), "mine").expect("a file");
@@ -123,17 +124,17 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     let limit = scene::bytes(&here.path().join(OLD[2].0)) + (900 << 10);
     let away = here.path().join("away").display().to_string();
     let limit = limit.max(1 << 20).to_string();
-    // The three of them take less: nothing goes, not even for its age, because nothing has been shipped.
+    // The three are below the size limit; none is deleted for its age, because nothing was uploaded.
     let roomy =
         ["--rotate", "1h", "--total-limit", &limit, "--keep-for", "1s", "--ship", &away, "--health", "1s"];
     let recorder = Standing::start(&place, here.path(), &roomy, &[]);
-    // By the fourth of these lines they are older than the limit, and have been looked at.
+    // By the fourth of these lines they are above the age limit and were checked.
     assert!(eventually(|| recorder.said().matches("health: ").count() >= 4), "{}", recorder.said());
     assert!(recorder.says("shipping waits"), "{}", recorder.said());
     recorder.kill();
     assert!(OLD.iter().all(|(name, _)| here.path().join(name).join("meta.toml").exists()));
 
-    // A limit that leaves no room is refused before anything is deleted for it.
+    // A limit without room is refused before any deletion.
     let dir = here.path().display().to_string();
     let refused =
         run(&["record", "--netns", place.name(), "-o", &dir, "--rotate", "1h", "--total-limit", "1M"]);
@@ -141,7 +142,7 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
     assert!(stderr(&refused).contains("the least that leaves room"), "{}", stderr(&refused));
     assert!(OLD.iter().all(|(name, _)| here.path().join(name).join("meta.toml").exists()));
 
-    // Now they take too much, as the least limit there can be is a mebibyte.
+    // Now they exceed the minimum limit of one mebibyte.
     for n in 1..=8 {
         copy_golden("demo", &here.path().join(format!("2020-02-0{n}T00-00-00Z")));
     }
@@ -154,7 +155,7 @@ fn limits_delete_the_oldest_recordings_and_nothing_that_is_not_ours() {
         let left = recordings(here.path());
         before.iter().filter(|name| !left.contains(name)).cloned().collect::<Vec<_>>()
     };
-    // A segment each, none of them shipped, and the line says so.
+    // One unshipped segment each, as the line reports.
     let deleted = || format!("{} deleted ({} unshipped)", gone().len(), gone().len());
     assert!(eventually(|| total() <= 1 << 20 && recorder.said().contains(&deleted())), "{}", recorder.said());
     assert!(!gone().is_empty() && before.starts_with(&gone()), "the oldest go: {:?} of {before:?}", gone());
@@ -199,7 +200,7 @@ fn a_full_disk_over_there_is_told_and_what_is_missing_comes_later() {
     let dir = TempDir::new().expect("a directory");
     let session = dir.path().join("session");
     copy_golden("demo", &session);
-    // A mount namespace of its own: the small disk is gone with the shell.
+    // A separate mount namespace: the small disk disappears with the shell.
     let script = "mkdir \"$1/small\" && mount -t tmpfs -o size=64k tmpfs \"$1/small\" || exit 77
                   \"$0\" ship \"$1/session\" \"$1/small\"; echo \"ended with $?\"
                   find \"$1/small\" -name '*.part'
@@ -255,7 +256,7 @@ fn agents_recordings_are_not_shipped_in_silence() {
     assert!(!Path::new("nowhere").exists());
 }
 
-/// Long enough for a busy machine, and never waited for where all goes well.
+/// Sufficient for a busy machine, and normally not reached.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 #[test]
@@ -289,7 +290,7 @@ fn a_bucket_that_is_away_at_first_gets_all_and_gives_it_back() {
     assert_eq!(info(&copy)["events"], sent);
     assert_eq!(info(&copy)["damage"], serde_json::json!([]));
 
-    // By hand, once more, with the ledger and without: nothing is written anew.
+    // Repeated manually, with and without the ledger: nothing is uploaded again.
     for forgotten in [false, true] {
         if forgotten {
             fs::remove_file(original.join("shipped.log")).expect("the ledger");
@@ -313,7 +314,7 @@ fn large_files_go_to_a_bucket_in_parts() {
     let dir = TempDir::new().expect("a directory");
     let session = dir.path().join("session");
     copy_golden("demo", &session);
-    // What is behind the events is no part of the recording, and is shipped as it is.
+    // Bytes after the events are no part of the recording, but are uploaded unchanged.
     let large = session.join("events-0000.arrows");
     let mut bytes = fs::read(&large).expect("events");
     bytes.extend((0..20_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8));

@@ -1,4 +1,4 @@
-//! The real window on a display of its own (Xvfb): two recorded hosts, a live capture, a damaged recording.
+//! The real window on a virtual display (Xvfb): two recorded hosts, a live capture, a damaged recording.
 
 use crate::common::{self, hosts::namespace_name};
 
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Whether the tools are there.
+/// True if the tools are installed.
 fn tools(test: &str) -> bool {
     for tool in ["Xvfb", "xdotool", "import", "identify"] {
         if !Command::new("sh")
@@ -29,7 +29,7 @@ fn tools(test: &str) -> bool {
     true
 }
 
-/// A display that nobody sees.
+/// A virtual display.
 struct Display {
     server: Child,
     name: String,
@@ -54,7 +54,7 @@ impl Display {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// A picture of all of it.
+    /// A screenshot of the display.
     fn shoot(&self, to: &Path) {
         let status = Command::new("import")
             .args(["-window", "root"])
@@ -73,7 +73,7 @@ impl Drop for Display {
     }
 }
 
-/// Colours in a picture: a window in which something is drawn has hundreds.
+/// Number of colours in a picture: a drawn window has hundreds.
 fn colours(picture: &Path) -> usize {
     let output = Command::new("identify").args(["-format", "%k"]).arg(picture).output().expect("identify");
     String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0)
@@ -91,7 +91,7 @@ fn differ(a: &Path, b: &Path) -> f64 {
     text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(f64::MAX)
 }
 
-/// The window, in a directory of its own.
+/// The window, with its own directory.
 struct Gui<'d> {
     child: Child,
     display: &'d Display,
@@ -140,7 +140,7 @@ impl<'d> Gui<'d> {
         std::thread::sleep(Duration::from_millis(200));
     }
 
-    /// A picture, once something is drawn in it.
+    /// A screenshot after the first drawing.
     fn shoot(&mut self, name: &str) -> PathBuf {
         self.shots += 1;
         let to = self.dir.join(format!("{}-{name}.png", self.shots));
@@ -160,7 +160,7 @@ impl<'d> Gui<'d> {
         to
     }
 
-    /// Threads that hold a capability.
+    /// Threads with capabilities.
     fn privileged_threads(&self) -> Vec<String> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
         let statuses = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
@@ -192,7 +192,7 @@ impl Drop for Gui<'_> {
     }
 }
 
-/// Two namespaces with a wire between them, which go with this value.
+/// Two namespaces joined by a wire, removed on drop.
 struct Hosts([String; 2]);
 
 const ADDRESSES: [&str; 2] = ["10.78.1.1", "10.78.1.2"];
@@ -251,7 +251,7 @@ impl Hosts {
         });
     }
 
-    /// Records both while they talk.
+    /// Records both during the exchange.
     fn record(&self, dir: &TempDir) -> [String; 2] {
         let dirs = ["client.session", "server.session"].map(|name| dir.path().join(name).display().to_string());
         let mut recorders: Vec<Child> = self
@@ -335,7 +335,7 @@ fn a_live_capture_has_no_privilege_left() {
     hosts.talk(200);
     let second = gui.shoot("live-later");
     assert!(differ(&first, &second) > 200.0, "time goes on");
-    // Recorded from here on, and no further than the same key.
+    // Recorded from here until the same key.
     let recording = || {
         let entries = fs::read_dir(dir.path()).expect("it is there").flatten();
         entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "session"))

@@ -1,4 +1,4 @@
-//! Programs in C and in Python: they count what they read, and are told the same.
+//! Programs in C and Python: their own counts equal the agent's answers.
 
 use super::scene::Scene;
 use crate::common::{NOBODY, skipped, stderr, stdout};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../client");
 
-/// Whether a program is there.
+/// True if a program is installed.
 pub fn has(program: &str, test: &str) -> bool {
     let there = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let there = there.is_ok_and(|status| status.success());
@@ -18,14 +18,14 @@ pub fn has(program: &str, test: &str) -> bool {
     there
 }
 
-/// The library that C links with, as it was built with this test.
+/// The C library, as built with this test.
 fn library() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let folders = own.ancestors().skip(1).take(2);
     folders.map(|folder| folder.join("libmagscope_client.a")).find(|path| path.exists())
 }
 
-/// Runs a program there as nobody, who can ask about its own.
+/// Runs a program as nobody, who may query its own traffic.
 fn tells(scene: &Scene, command: &mut Command) -> String {
     command.env("MAGNET_SCOPE_SENSE", scene.socket()).stdin(Stdio::null());
     let output = scene.inside(|| command.uid(NOBODY).gid(NOBODY).output().expect("it starts"));
@@ -68,7 +68,7 @@ fn a_program_in_python_is_told_what_it_counted() {
     if !has("python3", test) {
         return;
     }
-    // An ordinary user has to be able to read it.
+    // An ordinary user must be able to read it.
     for (folder, file) in [("python", "magnet_scope.py"), ("examples", "counts.py")] {
         std::fs::copy(Path::new(CLIENT).join(folder).join(file), scene.dir().path().join(file))
             .expect("a copy");

@@ -1,4 +1,4 @@
-//! An agent of a namespace of its own, and traffic there.
+//! An agent in a separate namespace, and traffic there.
 
 use crate::common::hosts::{in_namespace, ip, namespace_name};
 use crate::common::{eventually, is_root, magnet_scope, skipped};
@@ -11,7 +11,7 @@ use std::process::{Child, Output};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// A namespace with nothing but a loopback device, and an agent that captures there.
+/// A namespace with only a loopback device, and an agent that captures there.
 pub struct Scene {
     name: String,
     dir: TempDir,
@@ -30,7 +30,7 @@ impl Scene {
         }
         assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
         let dir = TempDir::new().expect("a directory");
-        // Everybody is to reach the socket in it.
+        // Every user must be able to reach the socket.
         std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("own directory");
         let (own, sense) = (dir.path().join("agent.sock"), dir.path().join("sense.sock"));
         let (own, sense) = (own.display().to_string(), sense.display().to_string());
@@ -58,7 +58,7 @@ impl Scene {
         &self.dir
     }
 
-    /// Where programs ask.
+    /// Path of the socket for programs.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("sense.sock")
     }
@@ -67,7 +67,7 @@ impl Scene {
         in_namespace(&self.name, work)
     }
 
-    /// Whether the agent runs and answers.
+    /// True if the agent runs and answers.
     pub fn is_well(&mut self) -> bool {
         let (near, _far) = pair(&self.name);
         let watched = magscope_client::Watch::socket(&near).at(self.socket()).open();
@@ -75,14 +75,14 @@ impl Scene {
             && watched.is_ok_and(|mut watched| watched.ask().is_ok())
     }
 
-    /// Another agent beside it, to its end.
+    /// Runs a second agent to its end.
     pub fn second(&self, more: &[&str]) -> Output {
         let own = self.dir.path().join("second.sock").display().to_string();
         let arguments = [&["agent", "--socket", &own][..], more].concat();
         in_namespace(&self.name, || magnet_scope(&arguments).output().expect("the binary starts"))
     }
 
-    /// Ends the agent as nothing should.
+    /// Kills the agent.
     pub fn kill(&mut self) {
         self.agent.kill().expect("it is there");
         self.agent.wait().expect("it ends");
@@ -97,7 +97,7 @@ impl Drop for Scene {
     }
 }
 
-/// A connection within a namespace: who connected, who accepted.
+/// A connection within a namespace: client and server socket.
 pub fn pair(namespace: &str) -> (TcpStream, TcpStream) {
     in_namespace(namespace, || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,4 +1,4 @@
-//! What those get who ask about what is not theirs, or who only want to do harm.
+//! Answers to unauthorised or hostile clients.
 
 use super::scene::{Scene, pair};
 use crate::common::{NOBODY, eventually};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Asks as a program that knows the language and nothing else.
+/// A raw client of the protocol.
 struct Raw(BufReader<UnixStream>);
 
 impl Raw {
@@ -48,7 +48,7 @@ impl Raw {
     }
 }
 
-/// What of others a program may want to know, in every way that the language has.
+/// All requests about other processes that the protocol supports.
 fn about_others(pid: u32, cookie: u64, addresses: &[String; 2]) -> Vec<Value> {
     let [local, remote] = addresses;
     [
@@ -64,7 +64,7 @@ fn about_others(pid: u32, cookie: u64, addresses: &[String; 2]) -> Vec<Value> {
     .collect()
 }
 
-/// The program below, as nobody: asks for everything, says a line a question.
+/// A program that runs as nobody: sends every request, one line each.
 const STRANGER: &str = r#"
 import json, socket, sys
 def ask(line, fds=()):
@@ -116,7 +116,7 @@ fn nobody_learns_of_anothers_socket() {
             command.spawn().expect("it starts")
         });
         let mut stdin = child.stdin.take().expect("piped");
-        // Traffic that is another's goes on all the while.
+        // Another process's traffic continues meanwhile.
         (&near).write_all(&[1; 5000]).expect("sent");
         (&far).read_exact(&mut [0; 5000]).expect("read");
         for question in &questions {
@@ -147,7 +147,7 @@ fn nobody_learns_of_anothers_socket() {
         itself["averages"]["received"]["overall"]["bytes"], 10_000,
         "its own, and nobody else's: {itself}"
     );
-    // The same questions, by root.
+    // The same requests by root.
     let told = asked(0);
     let watching = |at: usize| told[at]["watching"]["id"] == 1;
     assert!(watching(0) && watching(1) && watching(5), "{told:?}");
@@ -161,7 +161,8 @@ fn a_process_that_has_ended_or_become_another_users_is_not_told_of() {
     if !super::languages::has("python3", test) {
         return;
     }
-    // It connects as nobody and hands the connection to a child, which asks when its parent has become root's, and when it has ended.
+    // The program connects as nobody and passes the connection to a child. The child sends requests after its
+    // parent has become root's process, and after its end.
     let script = r#"
 import json, os, socket, sys, time
 sense = socket.socket(socket.AF_UNIX); sense.connect(sys.argv[1]); sense.settimeout(30)
@@ -194,7 +195,7 @@ else:
     let mut lines = BufReader::new(parent.stdout.take().expect("piped"));
     let mut text = String::new();
     lines.read_line(&mut text).expect("its child is ready");
-    // It ends, and is gone from the table of processes: then its child asks again.
+    // After the parent was reaped, its child sends another request.
     drop(parent.stdin.take());
     parent.wait().expect("it ends");
     lines.read_to_string(&mut text).expect("what its child was told");
@@ -244,7 +245,7 @@ fn nonsense_is_answered_and_does_no_harm() {
     assert_eq!(raw.ask(socket, Some(near.as_fd()))["watching"]["id"], 1, "after all of that");
     assert_eq!(raw.ask(r#"{"ask":1}"#, None)["averages"]["id"], 1);
     assert_eq!(raw.ask(r#"{"end":1}"#, None), json!({"ended": 1}));
-    // A line without an end, and file descriptors that nobody asked for.
+    // A line without an end, and unexpected file descriptors.
     let endless = Raw::connect(&scene.socket());
     let _ = endless.0.get_ref().write_all(&vec![b'x'; 1 << 16]);
     let mut hoard = Raw::connect(&scene.socket());
@@ -262,7 +263,8 @@ fn who_comes_too_often_keeps_nobody_out() {
     if !super::languages::has("python3", test) {
         return;
     }
-    // One user takes all the connections there are to it, asks without reading, and watches as much as it can.
+    // One user opens the maximum number of connections, sends requests without reading, and watches as much as
+    // possible.
     let script = r#"
 import json, socket, sys
 places, refused = [], 0
@@ -298,12 +300,12 @@ sys.stdin.read()
     BufReader::new(crowd.stdout.take().expect("piped")).read_line(&mut line).expect("it says so");
     let numbers: Vec<usize> = line.split_whitespace().map(|n| n.parse().expect("numbers")).collect();
     assert_eq!(numbers[0], 40 - 16, "{line}");
-    // A quarter of all places, in windows of 10,000: 26, of which 16 were taken on the way in.
+    // A quarter of the capacity in windows of 10,000: 26, of which 16 are already in use.
     assert_eq!(numbers[1], 26 - 16, "{line}");
     assert!(scene.is_well(), "for everybody else");
     drop(crowd.stdin.take());
     assert!(crowd.wait().expect("it ends").success());
-    // And its places are free again.
+    // Its resources are released.
     let (near, _far) = pair(scene.namespace());
     assert!(eventually(|| Watch::socket(&near).at(scene.socket()).open().is_ok()));
 }

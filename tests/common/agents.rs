@@ -1,6 +1,6 @@
-//! Agents on two hosts, and the certificates of all.
+//! Agents on two hosts, and the certificates of all hosts.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use super::hosts::{CLIENT, Hosts, SERVER, in_namespace};
 use super::{eventually, magnet_scope, run, stderr};
@@ -11,7 +11,7 @@ use std::process::{Child, Output};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// Hosts, a directory, and below that the folder with the certificates of all; nothing where there can be no hosts.
+/// Hosts, a directory, and the folder of all certificates below it; `None` if hosts cannot be created.
 pub fn scene(test: &str) -> Option<(Hosts, TempDir, String)> {
     let hosts = Hosts::new(test)?;
     let dir = tempfile::tempdir().expect("a directory");
@@ -29,35 +29,35 @@ fn certificates(dir: &Path) -> String {
     tls
 }
 
-/// The binary, begun on a host. A test that fails leaves nothing running.
+/// The binary, started on a host and ended on drop.
 pub fn on(namespace: &str, arguments: &[&str]) -> Running {
     // Not by `ip netns exec`, which hides the cgroups.
     let child = in_namespace(namespace, || magnet_scope(arguments).spawn().expect("the binary starts"));
     Running(Some(child))
 }
 
-/// A program that runs.
+/// A running program.
 pub struct Running(Option<Child>);
 
 impl Running {
-    /// Ends it as Ctrl-C does; what it said.
+    /// Ends it with SIGINT; returns its output.
     pub fn end(self) -> Output {
         self.signal(Signal::INT);
         self.wait()
     }
 
-    /// Its process.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.0.as_ref().expect("it was started").id()
     }
 
-    /// Stops it, or lets it go on.
+    /// Stops or resumes it.
     pub fn signal(&self, signal: Signal) {
         let child = self.0.as_ref().expect("it was started");
         kill_process(Pid::from_child(child), signal).expect("it is there");
     }
 
-    /// Waits for its end; what it said.
+    /// Waits for its end; returns its output.
     pub fn wait(mut self) -> Output {
         self.0.take().expect("it was started").wait_with_output().expect("it ends")
     }
@@ -84,7 +84,7 @@ pub struct AgentChild {
 }
 
 impl AgentChild {
-    /// The client's or the server's, with more arguments; it listens when this returns.
+    /// The client's or the server's agent with further arguments; it listens on return.
     pub fn start(hosts: &Hosts, server: bool, tls: &str, dir: &Path, more: &[&str]) -> Self {
         let (namespace, name, address) =
             if server { (&hosts.names[2], "server", SERVER) } else { (&hosts.names[0], "client", CLIENT) };
@@ -107,22 +107,22 @@ impl AgentChild {
         agent
     }
 
-    /// Waits until it has said something with these words; whether it has.
+    /// Waits for a message with this text; returns false on timeout.
     pub fn says(&self, words: &str) -> bool {
         eventually(|| self.said.lock().expect("no panic").iter().any(|line| line.contains(words)))
     }
 
-    /// What it has said so far.
+    /// Messages so far.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().expect("no panic").clone()
     }
 
-    /// Its process.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it as a service manager does; what it said.
+    /// Ends it with SIGTERM; returns its messages.
     pub fn end(mut self) -> Vec<String> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it is there");
         assert!(self.child.wait().expect("it ends").success(), "{:?}", self.said);
@@ -130,7 +130,7 @@ impl AgentChild {
         self.said()
     }
 
-    /// Ends it as nothing should.
+    /// Kills it.
     pub fn kill(mut self) {
         self.child.kill().expect("it is there");
         self.child.wait().expect("it ends");
@@ -139,7 +139,7 @@ impl AgentChild {
 
 impl Drop for AgentChild {
     fn drop(&mut self) {
-        // A test that failed leaves nothing running.
+        // A failed test leaves no process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,6 @@
-//! A recording that has everything, made up from the golden `demo`: of two hosts with a clock each, with custom probes, payload heads, a
-//! sampler, lost records, a drop, TCP's state, a super-packet of UDP, and sums of the kernel on both.
+//! A recording with every feature, derived from the golden `demo`: two hosts with separate clocks, custom
+//! probes, payload heads, a sampler, lost records, a drop, TCP state, a UDP super-packet, and kernel sums on
+//! both.
 
 use super::exports::golden;
 use magscope_core::change::HopCount;
@@ -16,20 +17,20 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Bytes of payload that are looked for.
+/// Payload bytes to search for.
 pub const SECRET: &[u8] = b"GET /everything";
-/// Records that are lost on the first host and, a little earlier, on the second.
+/// Lost records on the first host and, a little earlier, on the second.
 pub const LOST: [u64; 2] = [7, 5];
 /// The kernel's reason of the drop.
 pub const REASON: u32 = 6;
-/// What that host's kernel calls it.
+/// Its name in that host's kernel.
 pub const WHY: &str = "tcp_csum";
-/// What the sampler left out, and the filter.
+/// Numbers rejected by the sampler and by the filter.
 pub const LEFT_OUT: [u64; 2] = [90, 6];
 /// The two hosts.
 pub const HOSTS: [&str; 2] = ["node", "elsewhere"];
 
-/// How much the second host's clock is ahead; it runs 40 parts in a million fast.
+/// Skew of the second host's clock: ahead, and 40 parts per million fast.
 fn skewed(ns: u64) -> u64 {
     ns + ns / 25_000 + 3_600_123_456_789
 }
@@ -48,7 +49,7 @@ fn demo() -> (NodeInfo, Batch) {
     (session.info().clone(), all)
 }
 
-/// Writes it; where the two recordings are.
+/// Writes the recordings; returns their paths.
 pub fn everything(dir: &TempDir) -> [String; 2] {
     let (info, all) = demo();
     let server = info.netns.iter().find(|netns| netns.name == "server").expect("the demo's server").netns;
@@ -86,7 +87,7 @@ pub fn everything(dir: &TempDir) -> [String; 2] {
     [write("first", &infos[0], &first), write("second", &infos[1], &second)]
 }
 
-/// Two custom probes with a hit each, payload of a packet, a super-packet, and what a sampler and a filter left out.
+/// Two custom probes with a hit each, payload of a packet, a super-packet, and rejected events.
 fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     for words in [
         "fentry:tcp_rcv_established name=grown after=tcp.recv len=skb->len free=sk->sk_rcvbuf",
@@ -115,7 +116,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
         known,
         values,
     };
-    // The second value of the first could not be read.
+    // The read of the first probe's second value failed.
     batch.hits = vec![hit(0, 0b01, [1448, 0, 0, 0]), hit(1, 0b01, [-3, 0, 0, 0])];
     batch.heads = vec![PayloadHead {
         time_ns: sent.time_ns,
@@ -133,7 +134,7 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     let udp =
         *batch.events.iter().rfind(|e| e.hop == Hop::DevXmit && e.proto == Proto::UDP).expect("a datagram");
     let last = batch.events.last().map_or(0, |event| event.time_ns);
-    // Three datagrams of a thousand bytes, the last of them shorter, that one call with UDP_SEGMENT sent.
+    // Three datagrams of one UDP_SEGMENT call, of a thousand bytes and a shorter last one.
     batch.events.push(Event {
         time_ns: last + 1,
         len: 2_500,
@@ -156,13 +157,13 @@ fn probes(info: &mut NodeInfo, batch: &mut Batch) {
     }];
 }
 
-/// Records are missing amid the events.
+/// A loss in the middle of the events.
 fn lost(batch: &mut Batch, count: u64) {
     let from_ns = batch.events[batch.events.len() / 2].time_ns;
     batch.losses.push(Loss { cpu: 0, from_ns, to_ns: from_ns + 1_000, count, cause: LossCause::RingFull });
 }
 
-/// Two intervals of what the kernel added up, of every kind, `times` as much as the least.
+/// Two intervals of kernel sums of every kind, scaled by `times`.
 fn added_up(batch: &mut Batch, times: u64) {
     let (flow, from_ns) = (batch.flows[0].id, batch.events[0].time_ns);
     let cgroup = batch.tasks[0].cgroup;
@@ -182,7 +183,7 @@ fn added_up(batch: &mut Batch, times: u64) {
     }
 }
 
-/// The last datagram that came is dropped instead of received.
+/// The last datagram is dropped instead of received.
 fn dropped(batch: &mut Batch) {
     let received =
         |e: &Event| e.hop == Hop::UdpRecv && e.proto == Proto::UDP && !e.flags.contains(EventFlags::PEEK);

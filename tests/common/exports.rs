@@ -1,5 +1,5 @@
-//! Golden sessions, exports of them, and the tools that read those.
-#![allow(dead_code)] // each test file uses its part
+//! Golden sessions, their exports, and the tools that read exports.
+#![allow(dead_code)] // each test file uses a part
 
 use super::{run, skipped, stderr, stdout};
 use serde_json::Value;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Sessions with everything a session can have.
+/// Sessions that cover every feature.
 pub const GOLDEN: [&str; 6] = ["demo", "drops", "half", "lost", "retransmissions", "damaged"];
 /// Every format.
 pub const FORMATS: [&str; 10] =
     ["parquet", "csv", "jsonl", "ulm", "bp", "pcapng", "perfetto", "chrome", "ctf", "magnet"];
 
-/// Where a golden session is.
+/// Path of a golden session.
 pub fn golden(name: &str) -> String {
     format!("{}/../../tests/golden/{name}/session", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Exports a golden session and says where to.
+/// Exports a golden session and returns the path.
 pub fn export(dir: &TempDir, session: &str, format: &str, more: &[&str]) -> PathBuf {
     let out = dir.path().join(format!("{session}-{format}"));
     let (session, place) = (golden(session), out.to_string_lossy().into_owned());
@@ -31,20 +31,20 @@ pub fn export(dir: &TempDir, session: &str, format: &str, more: &[&str]) -> Path
     out
 }
 
-/// What `report` says of a golden session.
+/// The JSON report of a golden session.
 pub fn report(session: &str) -> Value {
     let output = run(&["report", &golden(session), "--json"]);
     serde_json::from_slice(&output.stdout).expect("a report")
 }
 
-/// The Python with the clients in it, which scripts/setup.sh makes; or why not.
+/// The Python with the clients, which scripts/setup.sh installs; or the reason for its absence.
 fn python() -> Option<PathBuf> {
     let cache = std::env::var("XDG_CACHE_HOME").map(PathBuf::from).ok();
     let cache = cache.or_else(|| std::env::var("HOME").ok().map(|home| PathBuf::from(home).join(".cache")))?;
     Some(cache.join("magnet-scope/clients/bin/python")).filter(|python| python.exists())
 }
 
-/// The Python with the clients in it, if it has this module; if not, says which test is skipped.
+/// That Python if it has this module; otherwise prints the skipped test.
 pub fn python_with(test: &str, module: &str) -> Option<PathBuf> {
     let Some(python) = python() else {
         skipped(test, "scripts/setup.sh could not install the Python clients");
@@ -58,7 +58,7 @@ pub fn python_with(test: &str, module: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// Runs a script of tests/clients; `None` if its client is not there.
+/// Runs a script of tests/clients; `None` if its client is missing.
 pub fn client(test: &str, module: &str, script: &str, arguments: &[&Path]) -> Option<Output> {
     let python = python_with(test, module)?;
     let script = format!("{}/../../tests/clients/{script}", env!("CARGO_MANIFEST_DIR"));
@@ -67,7 +67,7 @@ pub fn client(test: &str, module: &str, script: &str, arguments: &[&Path]) -> Op
     Some(output)
 }
 
-/// Whether a program is there; if not, says which test is skipped.
+/// True if a program is installed; otherwise prints the skipped test.
 pub fn tool(test: &str, name: &str) -> bool {
     let there = Command::new(name).arg("--version").output().is_ok();
     if !there {
@@ -76,12 +76,12 @@ pub fn tool(test: &str, name: &str) -> bool {
     there
 }
 
-/// How often the bytes of a row of `hops` had been sent before: 0 for the first copy and for hops at the sockets.
+/// Number of earlier transmissions in a row of `hops`: 0 for the first copy and for socket hops.
 pub fn resent(row: &BTreeMap<String, Value>) -> u64 {
     row.get("copy").and_then(Value::as_u64).unwrap_or_default().saturating_sub(1)
 }
 
-/// Rows of a table, by the name of the column.
+/// Rows of a table by column name.
 pub fn table(dir: &TempDir, session: &str, table: &str) -> Vec<BTreeMap<String, Value>> {
     let out = dir.path().join(format!("{session}-{table}.jsonl"));
     if !out.exists() {

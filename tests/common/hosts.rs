@@ -1,6 +1,6 @@
-//! A client and a server with a router between them, in namespaces of their own, and who records them.
+//! A client, a router and a server in separate namespaces, and their recorders.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use super::{eventually, magnet_scope, skipped};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub const CLIENT: &str = "10.77.1.2";
 pub const SERVER: &str = "10.77.2.2";
 
-/// What names of the tests' own namespaces begin with.
+/// Prefix of the tests' namespaces.
 pub const NAMESPACES: &str = "ms-";
 
-/// A name for a network namespace that no other test has.
+/// A unique name for a network namespace.
 pub fn namespace_name(purpose: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     format!("{NAMESPACES}{}-{}-{purpose}", std::process::id(), NUMBER.fetch_add(1, Relaxed))
 }
 
-/// A client, a router and a server: namespaces that go with this value.
+/// A client, a router and a server: namespaces removed on drop.
 pub struct Hosts {
-    /// Of the client, the router, the server.
+    /// Names of client, router, server.
     pub names: [String; 3],
 }
 
@@ -57,7 +57,7 @@ impl Hosts {
         Some(hosts)
     }
 
-    /// Lets the router write its own address over the client's.
+    /// Enables source NAT on the router.
     pub fn translate(&self) -> bool {
         let rules = "table ip nat {\n chain post {\n type nat hook postrouting priority 100\n \
                      oifname \"r2\" masquerade random\n }\n}\n";
@@ -81,7 +81,7 @@ pub fn ip(arguments: &[&str]) -> bool {
     Command::new("ip").args(arguments).stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Runs `work` on a host, in a thread that ends with it.
+/// Runs `work` on a host, in a temporary thread.
 pub fn in_namespace<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
     let file = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! A load of datagrams within a host: as many a second as are asked for.
-#![allow(dead_code)] // each test file uses its part
+//! A datagram load within a host at a given rate.
+#![allow(dead_code)] // each test file uses a part
 
 use super::hosts::in_namespace;
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Flows of the load.
 const FLOWS: usize = 16;
 
-/// Datagrams that are read as they come, one after the other, until it ends.
+/// Datagrams that are sent and read in turn, until drop.
 pub struct Load {
     a_second: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -20,7 +20,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// So many a second, as far as this machine can.
+    /// Starts at this rate, as far as the machine allows.
     pub fn start(namespace: &str, a_second: u64) -> Self {
         let a_second = Arc::new(AtomicU64::new(a_second));
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -59,17 +59,17 @@ impl Load {
         Load { a_second, stop, sent, thread: Some(thread) }
     }
 
-    /// So many a second from now on.
+    /// Changes the rate.
     pub fn pace(&self, a_second: u64) {
         self.a_second.store(a_second, Ordering::Relaxed);
     }
 
-    /// How many there were until now.
+    /// Number of datagrams so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Ends it; how many there were.
+    /// Ends the load; returns the number of datagrams.
     pub fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().expect("once").join().expect("no panic");

@@ -1,5 +1,5 @@
-//! What the end-to-end tests share.
-#![allow(dead_code)] // each test file uses its part
+//! Shared helpers of the end-to-end tests.
+#![allow(dead_code)] // each test file uses a part
 
 pub mod agents;
 pub mod everything;
@@ -21,7 +21,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// User and group of nobody.
+/// User and group id of nobody.
 pub const NOBODY: u32 = 65534;
 
 /// The binary under test, without a terminal.
@@ -31,7 +31,7 @@ pub fn magnet_scope(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs the binary to its end.
 pub fn run(arguments: &[&str]) -> Output {
     magnet_scope(arguments).output().expect("the binary starts")
 }
@@ -44,7 +44,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A copy of the binary that an ordinary user can reach, and a command that runs it as one.
+/// A copy of the binary accessible to an ordinary user, and a command that runs it as one.
 pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
     let copy = dir.path().join("magnet-scope");
     if !copy.exists() {
@@ -57,8 +57,8 @@ pub fn as_nobody(dir: &TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether tracepoints can be looked up here by their names.
-#[allow(dead_code)] // not every test looks one up
+/// True if tracepoints can be looked up by name.
+#[allow(dead_code)] // each test file uses a part
 pub fn has_tracefs(test: &str) -> bool {
     let there = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
     let found = there.iter().any(|events| Path::new(events).is_dir());
@@ -68,8 +68,8 @@ pub fn has_tracefs(test: &str) -> bool {
     found
 }
 
-/// Whether this process may do everything. If not, says which test is skipped, past the test harness's capture; in CI, which has root,
-/// that is a failure.
+/// True for root. Otherwise prints the skipped test past the harness's capture; in CI, which runs as root, this
+/// is a failure.
 pub fn is_root(test: &str) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let effective = field(&status, "CapEff").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
@@ -86,7 +86,7 @@ pub fn is_root(test: &str) -> bool {
 }
 
 pub fn skipped(test: &str, because: &str) {
-    // Not `eprintln!`: the harness would swallow it for a test that passes.
+    // Not `eprintln!`: the harness would hide it for a test that passes.
     let _ = writeln!(std::io::stderr(), "{test}: skipped, because {because}");
 }
 
@@ -95,12 +95,12 @@ pub fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Waits until `holds`, for at most 30 s; whether it did.
+/// Waits until `holds` returns true, at most 30 s; returns its result.
 pub fn eventually(holds: impl FnMut() -> bool) -> bool {
     within(Duration::from_secs(30), holds)
 }
 
-/// Waits until `holds`, for at most this long; whether it did.
+/// Waits until `holds` returns true, at most this long; returns its result.
 pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -112,7 +112,7 @@ pub fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
     holds()
 }
 
-/// The children of a process, by `/proc`.
+/// Children of a process, from `/proc`.
 pub fn children(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_string_lossy().parse::<u32>().ok());
@@ -123,7 +123,7 @@ pub fn children(parent: u32) -> Vec<u32> {
     .collect()
 }
 
-/// Whether a process is there and not just waiting to be reaped by whoever inherited it.
+/// True if a process exists and is no zombie.
 pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     field(&status, "State").is_some_and(|state| !state.starts_with('Z'))

@@ -1,6 +1,6 @@
-//! Units for systemd, held against what systemd and the kernel say of them.
+//! Checks systemd units with systemd and the kernel.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use super::exports;
 use super::stderr;
@@ -12,7 +12,7 @@ use std::process::Command;
 pub struct Service(&'static str);
 
 impl Service {
-    /// The one of this name.
+    /// The unit of this name.
     pub const fn named(name: &'static str) -> Self {
         Service(name)
     }
@@ -26,18 +26,18 @@ impl Service {
         fs::read_to_string(self.path()).expect("the unit")
     }
 
-    /// What stands behind a key: `ExecStart=`.
+    /// The value of a key: `ExecStart=`.
     pub fn value(&self, key: &str) -> String {
         self.text().lines().find_map(|line| line.strip_prefix(key)).expect("a line").to_owned()
     }
 
-    /// Systemd has nothing to say against it.
+    /// `systemd-analyze` reports no problem.
     pub fn is_one_that_systemd_takes(&self) {
         if !exports::tool(self.0, "systemd-analyze") {
             return;
         }
         let dir = tempfile::tempdir().expect("a directory");
-        // Where the binary is here; the manual is not installed.
+        // The local binary; the manual is not installed.
         let unit = self.text().replace("/usr/bin/magnet-scope", env!("CARGO_BIN_EXE_magnet-scope"));
         let unit: String =
             unit.lines().filter(|line| !line.starts_with("Documentation=")).flat_map(|l| [l, "\n"]).collect();
@@ -48,7 +48,7 @@ impl Service {
         assert!(!stderr(&verified).contains(self.0), "{}", stderr(&verified));
     }
 
-    /// The binary with no more capabilities than it gives.
+    /// The binary with only the capabilities of the unit.
     pub fn binary(&self) -> Command {
         let set = self.value("CapabilityBoundingSet=");
         let set: Vec<String> =

@@ -1,5 +1,5 @@
-//! Traffic between two hosts, and what recordings say of it.
-#![allow(dead_code)] // each test file uses its part
+//! Traffic between two hosts, and journeys in recordings.
+#![allow(dead_code)] // each test file uses a part
 
 use super::hosts::{CLIENT, Hosts, SERVER, in_namespace};
 use super::{run, stderr};
@@ -11,15 +11,16 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Datagrams that are exchanged unless it is said otherwise.
+/// Default number of datagrams.
 pub const DATAGRAMS: usize = 60;
 
-/// Datagrams from the client to the server, each read a moment after it has come, and answered.
+/// Sends datagrams from the client to the server; each is read after a delay and answered.
 pub fn traffic(hosts: &Hosts, wait: Duration) {
     Talk::new(hosts).exchange(DATAGRAMS, wait);
 }
 
-/// Two that talk. Their ports are bound once: a program that is started just then can hold one for a moment longer.
+/// Two connected sockets. Their ports are bound once, because a child that is starting can hold a port until
+/// `exec`.
 pub struct Talk {
     sender: UdpSocket,
     receiver: UdpSocket,
@@ -48,7 +49,7 @@ impl Talk {
     }
 }
 
-/// Datagrams of so many bytes within the server, to a reader that sleeps until they come: so it is known which it reads.
+/// Sends datagrams of `bytes` bytes within the server to a sleeping reader, so that each read is unambiguous.
 pub fn locally(hosts: &Hosts, bytes: usize) {
     let server = &hosts.names[2];
     let (own, peer) = in_namespace(server, || {
@@ -68,7 +69,7 @@ pub fn locally(hosts: &Hosts, bytes: usize) {
     reader.join().expect("it reads them all");
 }
 
-/// Journeys of the traffic in recordings together: what became of how many, by which hops on which host.
+/// Counts of journeys in combined recordings, by verdict, hops and hosts.
 pub fn journeys(dirs: &[&Path]) -> BTreeMap<String, usize> {
     let dirs: Vec<String> = dirs.iter().map(|dir| dir.display().to_string()).collect();
     let mut arguments =
@@ -113,17 +114,17 @@ pub fn info(dir: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Events in a recording that runs.
+/// Number of events in a running recording.
 pub fn events(dir: &Path) -> u64 {
     if dir.join("meta.toml").exists() { info(dir)["events"].as_u64().unwrap_or(0) } else { 0 }
 }
 
-/// Whole journeys of so many bytes in a recording.
+/// Number of complete journeys with this size.
 pub fn came(dir: &Path, bytes: u64) -> usize {
     seen(dir, bytes).1
 }
 
-/// Journeys of so many bytes in a recording, and those of them that are whole.
+/// Number of journeys with this size, and of complete ones.
 pub fn seen(dir: &Path, bytes: u64) -> (usize, usize) {
     let filter = format!("bytes = {bytes}");
     let arguments =
@@ -133,7 +134,7 @@ pub fn seen(dir: &Path, bytes: u64) -> (usize, usize) {
     (rows.len(), rows.iter().filter(|row| row["verdict"] == "complete").count())
 }
 
-/// So many connections from the client to the server, each with a message and an answer.
+/// Opens `many` connections from the client to the server, each with a message and an answer.
 pub fn connections(hosts: &Hosts, many: usize) {
     let [client, _, server] = &hosts.names;
     let listener = in_namespace(server, || TcpListener::bind((SERVER, 7002)).expect("a port"));
@@ -142,7 +143,7 @@ pub fn connections(hosts: &Hosts, many: usize) {
             let (mut peer, _) = listener.accept().expect("it comes");
             peer.read_exact(&mut [0; 500]).expect("a message");
             peer.write_all(&[8; 50]).expect("an answer");
-            // Until the other end has closed: who closes first keeps the port.
+            // Until the other end has closed: the first to close keeps the port.
             let _ = peer.read(&mut [0; 1]);
         }
     });

@@ -1,6 +1,6 @@
-//! The binary on a pseudo-terminal, and the screen it draws there.
+//! The binary on a pseudo-terminal with its screen.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use vt100::{Parser, Screen};
 
-/// A program on a terminal of its own.
+/// A program on a pseudo-terminal.
 pub struct Terminal {
     /// The program.
     pub child: Box<dyn Child + Send + Sync>,
@@ -35,7 +35,7 @@ impl Terminal {
         Self::run_on(program, arguments, dir, (columns, rows), &[], None)
     }
 
-    /// The same with more in its environment, and on a line that takes no more than so many bytes a second.
+    /// As [`Self::run`], with additional environment, and a limit on the bytes per second.
     pub fn run_on(
         program: &str,
         arguments: &[&str],
@@ -78,18 +78,18 @@ impl Terminal {
         Terminal { child, master: pty.master, writer, parser, raw }
     }
 
-    /// Types.
+    /// Types keys.
     pub fn keys(&mut self, keys: &str) {
         self.writer.write_all(keys.as_bytes()).and_then(|()| self.writer.flush()).expect("it listens");
     }
 
-    /// Another size.
+    /// Resizes the terminal.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         self.parser.lock().expect("no panic").screen_mut().set_size(rows, columns);
         self.master.resize(size(columns, rows)).expect("a terminal");
     }
 
-    /// What is on the screen.
+    /// The current screen.
     pub fn screen(&self) -> Screen {
         self.parser.lock().expect("no panic").screen().clone()
     }
@@ -99,24 +99,24 @@ impl Terminal {
         self.screen().contents()
     }
 
-    /// Bytes that were written to it so far.
+    /// Number of bytes written to it.
     pub fn bytes(&self) -> usize {
         self.raw.lock().expect("no panic").len()
     }
 
-    /// Waits until the screen holds `words`; fails with what it holds instead.
+    /// Waits until the screen contains `words`; fails with its content otherwise.
     pub fn shows(&self, words: &str) {
         let shown = super::eventually(|| self.text().contains(words));
         assert!(shown, "`{words}` does not come; there is\n{}", self.text());
     }
 
-    /// Waits until the screen holds `words` no longer.
+    /// Waits until the screen no longer contains `words`.
     pub fn hides(&self, words: &str) {
         let hidden = super::eventually(|| !self.text().contains(words));
         assert!(hidden, "`{words}` does not go; there is\n{}", self.text());
     }
 
-    /// Waits for its end; whether it went well.
+    /// Waits for the end; returns true on success.
     pub fn ends(&mut self) -> bool {
         let mut status = None;
         let ended = super::eventually(|| {
@@ -127,8 +127,8 @@ impl Terminal {
         status.is_some_and(|status| status.success())
     }
 
-    /// Waits until the terminal is as a shell wants it: the usual screen, a cursor, no mouse. A program's last words may be read
-    /// after its end is seen.
+    /// Waits until the terminal is restored: main screen, cursor, no mouse. The last output may arrive after
+    /// the program's end.
     pub fn is_given_back(&self) -> bool {
         super::eventually(|| {
             let screen = self.screen();
@@ -141,7 +141,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A test that failed leaves nothing running.
+        // A failed test leaves no process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,7 @@
-//! Two recordings of one host, of which the second is written again as if its host had a clock of its own: the truth is known.
+//! Two recordings of one host, of which the second is rewritten with a skewed clock, so that the true offset is
+//! known.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use super::{eventually, run, stderr};
 use magscope_core::source::{Progress, Source};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 
-/// Every journey of the recordings together, and what is said of them.
+/// All journeys of combined recordings, and the messages.
 pub fn journeys(dirs: &[&str]) -> (Vec<Value>, String) {
     let mut arguments = vec!["journeys", "--json", "--slowest", "100000"];
     arguments.extend(dirs);
@@ -20,7 +21,7 @@ pub fn journeys(dirs: &[&str]) -> (Vec<Value>, String) {
     (rows.as_array().expect("one array").clone(), stderr(&output))
 }
 
-/// What tells one journey from another in both readings.
+/// A key that identifies a journey in both readings.
 pub fn name_of(row: &Value) -> String {
     format!(
         "{} {} {} {} {}",
@@ -28,19 +29,19 @@ pub fn name_of(row: &Value) -> String {
     )
 }
 
-/// The step across the wire: how long, and how far from the truth that can be.
+/// The time on the wire and its error.
 pub fn wire(row: &Value) -> Option<(i64, i64)> {
     let steps = row["latencies"].as_array()?;
     let step = steps.iter().find(|step| step["to"] == "dev.recv" && step["from"] == "dev.xmit")?;
     Some((step["ns"].as_i64()?, step["half_width_ns"].as_i64().unwrap_or(0)))
 }
 
-/// The skew put on the second recording: an hour and a bit ahead, 40 parts in a million fast.
+/// Skew of the second recording: more than an hour ahead, 40 parts per million fast.
 pub fn skewed(ns: u64) -> u64 {
     ns + ns / 25_000 + 3_600_123_456_789
 }
 
-/// Writes a recording again as if its host had a clock of its own.
+/// Rewrites a recording with a skewed clock.
 pub fn with_a_clock_of_its_own(from: &str, to: &str) {
     let session = Session::open(Path::new(from)).expect("a recording");
     let mut info = session.info().clone();
@@ -53,7 +54,7 @@ pub fn with_a_clock_of_its_own(from: &str, to: &str) {
         batch.tcp.iter_mut().for_each(|sample| sample.time_ns = skewed(sample.time_ns));
         for sample in &mut batch.clock {
             (sample.monotonic_ns, sample.raw_ns) = (skewed(sample.monotonic_ns), skewed(sample.raw_ns));
-            sample.realtime_ns += 5_000_000_000; // its idea of the time of day is off as well
+            sample.realtime_ns += 5_000_000_000; // its wall clock is wrong as well
         }
         batch.watermark_ns = skewed(batch.watermark_ns);
         recorder.append(&batch).expect("room");
@@ -61,7 +62,7 @@ pub fn with_a_clock_of_its_own(from: &str, to: &str) {
     recorder.close().expect("it is written");
 }
 
-/// Waits until a recording that runs has so many more samples of its clocks.
+/// Waits until a running recording has `more` further clock samples.
 pub fn clocks_are_sampled(dir: &str, more: usize) {
     let count = || {
         let session = Session::open(Path::new(dir)).expect("a recording");
@@ -79,7 +80,7 @@ pub fn clocks_are_sampled(dir: &str, more: usize) {
     );
 }
 
-/// Writes a recording again as fast as it was made.
+/// Rewrites a recording at its original speed.
 pub fn play(from: &str, to: &str) {
     let session = Session::open(Path::new(from)).expect("a recording");
     let mut recorder =

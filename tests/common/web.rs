@@ -1,12 +1,12 @@
-//! What asks a program by HTTP or by lines, and waits until it is there.
+//! Clients for HTTP and line protocols that wait for the server.
 
-#![allow(dead_code)] // not every test needs all of it
+#![allow(dead_code)] // each test file uses a part
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer by HTTP: status, headers, body.
+/// An HTTP answer: status, headers, body.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -14,7 +14,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// A connection with a limit to every wait.
+/// A connection with timeouts.
 pub fn connect(at: SocketAddr) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&at, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
@@ -22,7 +22,7 @@ pub fn connect(at: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Asks for a path; nothing where nobody answers.
+/// Requests a path; `None` without an answer.
 pub fn get(at: SocketAddr, path: &str, headers: &str) -> Option<Answer> {
     let mut stream = connect(at).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n{headers}\r\n");

@@ -1,5 +1,6 @@
-//! One recording that has everything, in every format, each read by a reader of its own: what `docs/formats.md` promises of custom probes,
-//! payload, sampling, losses, drops and intervals between clocks is there.
+//! One recording with every feature, in every format, each checked by an independent reader. The checks cover
+//! the contents described in `docs/formats.md`: custom probes, payload, sampling, losses, drops and clock
+//! intervals.
 
 use crate::common::everything as made;
 
@@ -57,7 +58,7 @@ impl Made {
     }
 }
 
-/// Whether a latency's two hops stand on two hosts.
+/// True if a latency's two hops are on two hosts.
 fn crosses(from: &str, to: &str) -> bool {
     from == "dev.xmit" && to == "dev.recv"
 }
@@ -82,7 +83,7 @@ fn tables_have_all_of_it() {
     assert_eq!(dropped[0]["drop_name"], WHY);
     let lost: Vec<_> = rows("losses").iter().map(|row| (row["host"].as_str(), row["lost"].as_u64())).collect();
     assert_eq!(lost, [(Some(HOSTS[0]), Some(LOST[0])), (Some(HOSTS[1]), Some(LOST[1]))]);
-    // Both hosts' losses stand on the one line of time, amid the events.
+    // Both hosts' losses are on the common time line, among the events.
     let times = |table: &str| rows(table).iter().filter_map(|row| row["ts_ns"].as_i64()).collect::<Vec<_>>();
     let (least, most) = (times("events").into_iter().min(), times("events").into_iter().max());
     assert!(times("losses").into_iter().all(|ns| Some(ns) >= least && Some(ns) <= most));
@@ -130,7 +131,7 @@ fn tables_have_all_of_it() {
     fs::write(&path, serde_json::to_string(&counted).expect("JSON")).expect("room");
     client("tables_have_all_of_it", "pyarrow, duckdb", "everything.py", &[&made.export("parquet", &[]), &path]);
 
-    // Sums over time say how wide the widest interval was.
+    // Sums over time include the widest interval.
     let periods = made.text("jsonl", &["--every", "1s"]);
     let periods = periods.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
     let received: Vec<Value> =
@@ -141,11 +142,11 @@ fn tables_have_all_of_it() {
     );
 }
 
-/// What the kernel added up on both hosts, on the one line of time.
+/// Kernel sums of both hosts on the common time line.
 fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, Option<i64>)) {
     let text = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
     let number = |row: &Value, name: &str| row[name].as_u64().unwrap_or_default();
-    // Two intervals of six sums on each host, of which the second has three times as much.
+    // Two intervals of six sums per host; the second is three times the first.
     assert_eq!((sums.len(), cells.len()), (24, 16));
     let of = |host: &str, what: &str| -> Vec<&Value> {
         sums.iter().filter(|row| row["host"] == host && row["sum_of"] == what).collect()
@@ -173,7 +174,7 @@ fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, 
             .iter()
             .map(|row| (number(row, "least_ns"), number(row, "most_ns"), number(row, "n")))
             .collect();
-        // A bound that monitors are told ends a cell: 2,400 is with 2,500 and 2,501 is not.
+        // An exported bound ends a bucket: 2,400 is below 2,500, and 2,501 is not.
         let whole = [(896, 927, 90), (2_304, 2_431, 8), (2_501, 2_559, 1), (69_632, 73_727, 1)]
             .map(|(a, b, n)| (a, b, times * n));
         assert_eq!(spans, [whole, whole].concat(), "{host}");
@@ -181,7 +182,7 @@ fn sums_are_there(sums: &[Value], cells: &[Value], (least, most): (Option<i64>, 
     let at = |row: &Value, name: &str| row[name].as_i64();
     for row in sums.iter().chain(cells) {
         assert!(at(row, "ts_ns") >= least && at(row, "ts_ns") < at(row, "to_ns"), "{row}");
-        // An interval ends with the recording, which is the last event's time or a little later.
+        // An interval ends at the end of the recording, at or shortly after the last event.
         assert!(at(row, "to_ns") <= most.map(|ns| ns + 1_000_000_000), "{row}");
     }
 }
@@ -195,7 +196,7 @@ fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     }
 }
 
-/// What was an interval in a log is one in the recording that is made of it, as wide as the widest.
+/// An interval in a log is an interval in the imported recording, as wide as the widest.
 fn still_intervals(back: &str, lines: &[&str], error: &str, format: &str) {
     let widest = lines.iter().filter_map(|line| field(line, error)?.parse().ok()).max();
     let widest: u64 = widest.expect("an interval");
@@ -273,7 +274,7 @@ fn lines_have_all_of_it() {
         assert!(!of("tcp.cwnd").is_empty());
         assert!(!text.contains("everything"), "{format}: payload is in tables and packets only");
 
-        // Our importer takes it, and says what it has no place for.
+        // The importer accepts the log and reports what it cannot represent.
         let log = made.dir.path().join(format!("{format}.log"));
         fs::write(&log, &text).expect("room");
         let back = made.dir.path().join(format!("{format}.back"));
@@ -405,10 +406,10 @@ fn traces_have_all_of_it() {
     ] {
         assert_eq!(text.lines().filter(|line| line.contains(what)).count(), many, "{what}");
     }
-    // What was lost is also where readers of the format look for it.
+    // Losses also appear where readers of the format expect them.
     assert!(stderr(&output).contains("discarded"), "{}", stderr(&output));
 
-    // The dump has no latencies, and the rest.
+    // The dump lacks latencies but has the rest.
     let dump = made.text("magnet", &[]);
     for what in [
         "\tprobe:grown\t",

@@ -1,4 +1,4 @@
-//! A recording that still runs.
+//! A running recording.
 
 use crate::common::{self, run};
 use magscope_core::source::{Progress, Source};
@@ -42,7 +42,7 @@ fn a_recording_that_runs_is_followed_to_its_end() {
     let whole = dir.path().join("whole").to_string_lossy().into_owned();
     assert!(run(&["export", &session, "--to", "ulm", "-o", &whole]).status.success());
     let sorted = |text: String| {
-        // A journey is numbered when it ends, which at the seam may be in another order.
+        // A journey is numbered at its end, whose order may differ at the seam.
         let mut lines: Vec<String> = text
             .lines()
             .map(|l| l.split(' ').filter(|f| !f.starts_with("ID=")).collect::<Vec<_>>().join(" "))

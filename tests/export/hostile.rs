@@ -1,4 +1,4 @@
-//! Names that no process should have.
+//! Hostile process names.
 
 use crate::common::exports::{client, tool};
 use crate::common::{run, stderr, stdout};
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Command names that no process should have, and the same as exports have them.
+/// Hostile command names, and their form in exports.
 const NAMES: [(&str, &str); 8] = [
     ("a\"b'c,d;e", "a\"b'c,d;e"),
     ("tab\tline\nend\r", "tab\u{fffd}line\u{fffd}end\u{fffd}"),
@@ -25,7 +25,7 @@ const NAMES: [(&str, &str); 8] = [
     ("{\"x\":[</script>", "{\"x\":[</script>"),
 ];
 
-/// A session of a generator whose processes have these names.
+/// A generator's session with these process names.
 fn hostile(dir: &TempDir) -> String {
     let mut source = Generator::new(GeneratorOptions {
         events: 20_000,
@@ -60,12 +60,12 @@ fn hostile(dir: &TempDir) -> String {
     session.to_string_lossy().into_owned()
 }
 
-/// A name as the format has it: a spreadsheet computes a CSV cell that begins like a formula, unless an apostrophe stands before it.
+/// A name in a format: CSV adds an apostrophe to text that a spreadsheet would evaluate.
 fn cell(format: &str, name: &str) -> String {
     if format == "csv" && name.starts_with('=') { format!("'{name}") } else { name.to_owned() }
 }
 
-/// Fails on an unsafe character other than those that the format has between its fields and lines.
+/// Fails on an unsafe character other than the format's separators.
 fn assert_safe(format: &str, text: &str, separators: &[char]) {
     let line = text.lines().find(|line| line.contains(|c| is_unsafe(c) && !separators.contains(&c)));
     assert_eq!(line, None, "{format}");

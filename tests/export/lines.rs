@@ -1,4 +1,4 @@
-//! Lines: ULM and BP of `NetLogger`, both ways, and the traces and dumps of `MAGNeT`.
+//! Line formats: ULM and BP of `NetLogger`, in both directions, and traces and dumps of `MAGNeT`.
 
 use crate::common::exports::{GOLDEN, client, export, resent, table};
 use crate::common::{run, stderr, stdout};
@@ -20,7 +20,7 @@ fn netloggers_own_parser_takes_every_line() {
             let Some(output) = client(test, "Pegasus.netlogger", "netlogger.py", &arguments) else { return };
             assert_eq!(stdout(&output).trim(), lines.to_string());
         }
-        // One line a rung of each copy; reports of retransmissions are lines of their own.
+        // One line per hop of each copy; reports of retransmissions have separate lines.
         let text = fs::read_to_string(dir.path().join(format!("{session}-ulm"))).expect("text");
         let hits = text.lines().filter(|line| line.contains(" LVL=Usage ") && line.contains(" MAG.SEQ="));
         let lines = hits.filter(|line| !line.contains(" NL.EVNT=tcp.retransmit "));
@@ -39,7 +39,7 @@ fn by_size(mut numbers: Vec<u64>) -> Vec<u64> {
     numbers
 }
 
-/// The lines of a log in order, without the number of their journey, which is given in the order in which they end.
+/// The lines of a log in order, without journey numbers, which depend on the order of ends.
 fn lines(log: &Path) -> Vec<String> {
     let number = |field: &str| field.starts_with("ID=") || field.starts_with("guid=");
     let text = fs::read_to_string(log).expect("text");

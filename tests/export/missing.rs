@@ -1,4 +1,4 @@
-//! What rows cannot show is said.
+//! Missing data in rows is reported.
 
 use crate::common::exports::golden;
 use crate::common::{run, stderr};

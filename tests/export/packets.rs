@@ -1,4 +1,4 @@
-//! Packets: pcapng beside what tshark and tcpdump see.
+//! pcapng compared with tshark and tcpdump.
 
 use crate::common::exports::{export, table, tool};
 use crate::common::{stderr, stdout};
@@ -54,7 +54,7 @@ fn tshark_reads_the_packets_to_the_nanosecond() {
             assert!(fields[1].ends_with(event["hop"].as_str().expect("a hop")), "{fields:?}");
             match event["proto"].as_str() {
                 Some("tcp") => {
-                    // A SYN takes a number before the first byte.
+                    // A SYN uses a sequence number before the first byte.
                     let syn = event["tcp_flags"].as_u64().map_or(0, |flags| flags >> 1 & 1);
                     let seq = event["seq"].as_u64().map(|seq| seq.wrapping_sub(syn) & 0xffff_ffff);
                     assert_eq!(Some(fields[4]), seq.map(|seq| seq.to_string()).as_deref(), "{fields:?}");

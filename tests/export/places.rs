@@ -1,4 +1,4 @@
-//! Places that do not take what is written: a full disk, a closed pipe, no such directory.
+//! Failing outputs: a full disk, a closed pipe, a missing directory.
 
 use crate::common;
 use crate::common::exports::{FORMATS, golden};
@@ -34,7 +34,7 @@ fn a_full_disk_and_an_unwritable_place_are_said_and_leave_nothing() {
     assert_eq!(fs::read_to_string(&taken).expect("still there"), "mine");
     let output = run(&["export", &session, "--to", "ulm", "-o", &place, "--replace"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    // A directory of something else is never replaced.
+    // A directory with other content is never replaced.
     let output = run(&["export", &session, "--to", "csv", "-o", &dir.path().to_string_lossy(), "--replace"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(taken.exists());
@@ -87,14 +87,14 @@ fn an_import_that_finds_no_room_leaves_nothing() {
     let dir = TempDir::new().expect("a directory");
     let log = dir.path().join("log").to_string_lossy().into_owned();
     assert!(run(&["export", &golden("lost"), "--to", "ulm", "-o", &log]).status.success());
-    // There is something already: it stays.
+    // Existing files stay.
     let occupied = dir.path().join("occupied");
     fs::create_dir(&occupied).expect("room");
     fs::write(occupied.join("mine"), "mine").expect("room");
     let refused = run(&["import", &log, "-o", &occupied.to_string_lossy()]);
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     assert_eq!(fs::read_to_string(occupied.join("mine")).expect("still there"), "mine");
-    // No directory can be made below a file.
+    // No directory can be created below a file.
     let below = dir.path().join("log/session").to_string_lossy().into_owned();
     let refused = run(&["import", &log, "-o", &below]);
     assert_eq!(refused.status.code(), Some(1));

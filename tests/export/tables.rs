@@ -76,14 +76,14 @@ fn sums_over_time_are_those_of_the_hops() {
             let of = |name: &str| -> u64 {
                 periods.iter().filter(|row| row["group_by"] == by).filter_map(|row| row[name].as_u64()).sum()
             };
-            // A journey counts once at a hop, whichever of its copies passed it.
+            // A journey counts once per hop, for any number of copies.
             let rows = hops.iter().filter(|row| by == "hop" || row.contains_key("flow"));
             let place = |row: &BTreeMap<String, Value>| (row["journey"].to_string(), row["hop"].to_string());
             let known: BTreeMap<_, _> = rows.map(|row| (place(row), row)).collect();
             let bytes: u64 = known.values().filter_map(|row| row["bytes"].as_u64()).sum();
             assert_eq!((of("journeys"), of("bytes")), (known.len() as u64, bytes), "{session} {by}");
         }
-        // Means, weighted, are the mean of all; the largest of the largest is the largest.
+        // Weighted means give the total mean; the maximum of maxima is the maximum.
         let of_hops = || periods.iter().filter(|row| row["group_by"] == "hop");
         let ns: Vec<u64> = hops
             .iter()

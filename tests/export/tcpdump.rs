@@ -1,4 +1,4 @@
-//! A capture beside tcpdump's, of the same traffic on the same device: the same packets, at the same times.
+//! A capture compared with tcpdump's of the same traffic on the same device: equal packets at equal times.
 
 use crate::common::exports::tool;
 use crate::common::hosts::namespace_name;
@@ -20,7 +20,7 @@ const THERE: &str = "10.79.1.2";
 const BYTES: usize = 200_000;
 const DATAGRAMS: usize = 100;
 
-/// Two namespaces with a wire between them, which go with this value.
+/// Two namespaces joined by a wire, removed on drop.
 struct Wire {
     names: [String; 2],
 }
@@ -41,7 +41,7 @@ impl Wire {
         Some(wire)
     }
 
-    /// Runs `work` in one of them, in a thread that ends with it.
+    /// Runs `work` in one of them, in a temporary thread.
     fn inside<T: Send>(&self, which: usize, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(Path::new("/run/netns").join(&self.names[which])).expect("the namespace");
         std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ impl Wire {
         })
     }
 
-    /// Bytes over TCP and datagrams, both ways.
+    /// TCP and UDP in both directions.
     fn talk(&self) {
         let limit = Some(Duration::from_secs(30));
         let (listener, there) = self.inside(1, || {
@@ -98,13 +98,13 @@ fn ip(arguments: &[&str]) -> bool {
     Command::new("ip").args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// A child that a Ctrl-C ends.
+/// Ends a child with SIGINT.
 fn end(mut child: Child) {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is there");
     assert!(child.wait().expect("it ends").success());
 }
 
-/// What both captures can know of a packet.
+/// Fields that both captures have.
 const FIELDS: [&str; 15] = [
     "ip.src",
     "ip.dst",
@@ -126,8 +126,8 @@ const FIELDS: [&str; 15] = [
 /// A packet: nanoseconds since 1970, and its fields.
 type Packet = (i128, Vec<String>);
 
-/// The packets of a file by sender, in the order they stand there. The length of a TCP packet is that of its payload: its options were
-/// not captured.
+/// The packets of a file by sender, in file order. The length of a TCP packet is that of its payload: options
+/// were not captured.
 fn packets(file: &Path) -> BTreeMap<String, Vec<Packet>> {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-o", "tcp.desegment_tcp_streams:false", "-r"]).arg(file);
@@ -168,12 +168,12 @@ fn tcpdump_beside_it_sees_the_same_packets() {
     assert!(eventually(|| session.join("meta.toml").exists()), "it records");
     let mut tcpdump = Command::new("ip");
     tcpdump.args(["netns", "exec", &wire.names[0], "tcpdump", "-i", "w0", "-n", "-s", "128", "-B", "32768"]);
-    // Written at once, so that there is a file with a head as soon as it listens.
+    // Unbuffered output, so that a file with a header shows that tcpdump listens.
     tcpdump.args(["-U", "--time-stamp-precision=nano", "-Z", "root", "-w"]).arg(&dumped).arg("ip");
     let tcpdump = tcpdump.stderr(Stdio::null()).spawn().expect("tcpdump starts");
     assert!(eventually(|| dumped.metadata().is_ok_and(|file| file.len() >= 24)), "it listens");
     wire.talk();
-    // Both have what there was when the last packets have been read out of their rings.
+    // Both files are complete when the last packets were read from the rings.
     std::thread::sleep(Duration::from_secs(2));
     end(tcpdump);
     end(recorder);
@@ -187,9 +187,9 @@ fn tcpdump_beside_it_sees_the_same_packets() {
         let ours = &ours[sender];
         let (mut a, mut b): (Vec<_>, Vec<_>) = (theirs.iter().collect(), ours.iter().collect());
         assert!(a.len() > 2 * DATAGRAMS / 2, "{} packets from {sender}", a.len());
-        // Two CPUs may pass packets at once, of one TCP connection too (an acknowledgement goes out where the data was read), and each
-        // capture orders those by when it came by. No two are alike: they have numbers. Of datagrams, each sent when the one before was
-        // answered, the order is certain.
+        // Two CPUs may pass packets concurrently, even of one TCP connection (an acknowledgement leaves where
+        // the data was read), and each capture has its own order. All packets have distinct numbers. Datagrams
+        // have a certain order, because each is sent after the answer to the previous one.
         let order = |packet: &&Packet| {
             let (tcp_port, udp_port) = (&packet.1[8], &packet.1[13]);
             (udp_port.clone(), if tcp_port.is_empty() { Vec::new() } else { packet.1.clone() })
@@ -211,7 +211,7 @@ fn tcpdump_beside_it_sees_the_same_packets() {
     }
     apart_ns.sort_unstable();
     let median = apart_ns[apart_ns.len() / 2];
-    // Both stamp in the same few hundred instructions; a busy host can stop between the two.
+    // Both time stamps lie within a few hundred instructions; a busy host can preempt between the two.
     assert!(median.abs() < 1_000_000, "{median} ns between the two at the median");
     println!(
         "{} packets; ours less tcpdump's: {} to {} ns, median {median} ns",

@@ -22,7 +22,7 @@ fn babeltrace_reads_the_ctf_to_the_nanosecond() {
         assert!(output.status.success(), "{}", stderr(&output));
         let text = stdout(&output);
         let mut seen: Vec<(String, String, String, u64)> = Vec::new();
-        // Events of hops; reports of retransmissions are no rows of `hops`.
+        // Events of hops; reports of retransmissions are not in `hops`.
         let hits =
             text.lines().filter(|line| line.contains("again = ") && !line.contains("] tcp.retransmit: {"));
         for line in hits {
@@ -94,14 +94,14 @@ fn chromes_json_is_json_and_has_every_hop() {
         let events = trace["traceEvents"].as_array().expect("events");
         let hits = events.iter().filter(|e| e["args"]["journey"].is_string() && e["ph"] == "X");
         let again = |e: &Value| e["args"]["sent_again"].as_str().map_or(0, |n| n.parse().expect("a number"));
-        // A report of a retransmission is no row of `hops`.
+        // A report of a retransmission is not in `hops`.
         let is_report = |e: &Value| e["name"].as_str().is_some_and(|name| name.starts_with("tcp.retransmit "));
         let mut seen: Vec<u64> = hits.filter(|e| !is_report(e)).map(again).collect();
         let mut want: Vec<u64> = table(&dir, session, "hops").iter().map(resent).collect();
         seen.sort_unstable();
         want.sort_unstable();
         assert!(seen == want, "{session}: {} and {} events", seen.len(), want.len());
-        // Doubles are exact to a nanosecond here, because they count from the first mark.
+        // Doubles are exact to a nanosecond here, because they are relative to the first mark.
         assert!(events.iter().filter_map(|e| e["ts"].as_f64()).all(|us| us < 1e12));
     }
 }

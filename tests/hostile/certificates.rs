@@ -1,4 +1,4 @@
-//! Certificates of the authority that are no viewer's.
+//! Certificates of the authority that belong to no viewer.
 
 use super::target::{RELAY, Target};
 use crate::common::hosts::SERVER;

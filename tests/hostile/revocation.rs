@@ -1,4 +1,4 @@
-//! Lists of revoked certificates that are none.
+//! Invalid revocation lists.
 
 use super::target::{RELAY, Target};
 use crate::common::hosts::SERVER;

@@ -1,4 +1,4 @@
-//! Rows of other containers' processes, with real traffic of two cgroups.
+//! Rows of foreign containers, with real traffic of two cgroups.
 
 use super::target::{RELAY, Target};
 use crate::common::hosts::{CLIENT, SERVER, in_namespace};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const PORTS: [(&str, u16); 2] = [("own", 7401), ("foreign", 7402)];
 const DATAGRAMS: usize = 50;
 
-/// A cgroup, removed when it goes.
+/// A cgroup, removed on drop.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -33,7 +33,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// What came of the two.
+/// Received data of both owners.
 #[derive(Default, Debug)]
 struct Came {
     payload: [usize; 2],
@@ -55,7 +55,7 @@ impl Came {
     }
 }
 
-/// Reads what is kept at an address with a certificate until `enough`, and for as long as its clock is behind that instant.
+/// Reads an address with a certificate until `enough`, and until its clock has passed that instant.
 fn read(target: &Target, address: &str, identity: &str, until_ns: u64) -> Came {
     let address: Address = address.parse().expect("an address");
     let credentials = Some(Credentials { folder: Folder::new(&target.tls), identity: identity.to_owned() });
@@ -116,7 +116,7 @@ fn nothing_of_a_foreign_container_comes_from_an_agent_or_a_relay() {
     }
     let until_ns = now_ns();
     for address in [SERVER, RELAY] {
-        // The relay has what came since it began, and it has all of it.
+        // The relay has all data since its start.
         let all = read(&target, address, "viewer-me", until_ns);
         assert!(all.payload[0] > 0 && all.payload[1] > 0 && all.rows[1] > 0, "{address}: {all:?}");
         let came = read(&target, address, "viewer-own", until_ns);

@@ -1,4 +1,4 @@
-//! What is attacked: an agent on the server and a relay on the router, each with a folder of its own.
+//! The attacked agent on the server and relay on the router, each with its own folder.
 
 use crate::common::agents::{AgentChild, Running, on, run_on, scene};
 use crate::common::hosts::{Hosts, SERVER};
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Where the relay listens.
+/// Address of the relay.
 pub const RELAY: &str = "10.77.1.1";
 
 pub struct Target {
-    // Both end before their hosts go.
+    // Both end before their hosts.
     pub agent: AgentChild,
     pub _relay: Running,
     pub hosts: Hosts,
@@ -22,7 +22,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Begins both, the agent with more arguments; nothing where there can be no hosts.
+    /// Starts both, the agent with further arguments; `None` if hosts cannot be created.
     pub fn start(test: &str, more: &[&str]) -> Option<Self> {
         let (hosts, dir, tls) = scene(test)?;
         let relay = ["agent", "init", &tls, "--relay", &format!("front,{RELAY}")];
@@ -40,17 +40,17 @@ impl Target {
         Some(target)
     }
 
-    /// Asks the agent or the relay about itself with a certificate of the authority.
+    /// Queries the description of the agent or relay with a certificate of the authority.
     pub fn about(&self, address: &str, identity: &str) -> Output {
         self.about_from(address, &self.tls, identity)
     }
 
-    /// The same with one of another folder.
+    /// As [`Self::about`], with a certificate of another folder.
     pub fn about_from(&self, address: &str, tls: &str, identity: &str) -> Output {
         run_on(&self.hosts.names[0], &["agent", "about", address, "--tls", tls, "--identity", identity])
     }
 
-    /// Nobody with this certificate gets in, and what the attacker sees is an error that names its cause.
+    /// Asserts that this certificate is refused with an error that names the cause.
     pub fn refuses(&self, address: &str, identity: &str) {
         let asked = self.about(address, identity);
         assert!(
@@ -67,7 +67,7 @@ impl Target {
     }
 }
 
-/// A folder with what a host has: the authority's certificate and list, its own certificate and key.
+/// A host's folder: the authority's certificate and list, its own certificate and key.
 fn folder(dir: &Path, name: &str, tls: &str, identity: &str) -> String {
     let own = dir.join(name);
     fs::create_dir(&own).expect("a folder");

@@ -1,4 +1,4 @@
-//! Two of the machines have agents, and the third one watches both as it comes.
+//! Two of the machines have agents, and the third watches both live.
 
 use super::{
     ANSWER_BYTES, CLIENT, DATAGRAMS, REQUEST_BYTES, REQUESTS, SERVER, booted, common, is_guest, journeys,
@@ -19,15 +19,15 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
-/// The machines with agents, where the third one reaches them.
+/// Addresses of the agents, from the third machine.
 const AGENTS: [&str; 2] = ["10.88.1.1:6246", "10.88.2.1:6246"];
-/// Where the third one writes what it has seen live, and records both.
+/// Result file of the third machine, which also records both.
 const SEEN: &str = "/recording/seen.json";
 const FAR: &str = "/recording/far";
-/// Nothing comes any more if nothing has come for so long.
+/// Timeout for further data.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// Waits until the agent here has had a viewer, and that one has gone.
+/// Waits until the local agent's first viewer has disconnected.
 #[test]
 #[ignore = "runs in a machine that has an agent"]
 fn guest_is_watched() {
@@ -48,7 +48,7 @@ fn guest_is_watched() {
     }
 }
 
-/// Shows both live, as a picture would be fed, until all of the traffic was seen, and records both beside it.
+/// Shows both live, as for a picture, until all traffic was seen, and records both in parallel.
 #[test]
 #[ignore = "runs in the machine that watches"]
 fn guest_watches() {
@@ -66,7 +66,7 @@ fn guest_watches() {
     let (hosts, lobby) = loop {
         match Lobby::enter(&wishes, None) {
             Ok((hosts, lobby)) if hosts.len() == 2 => break (hosts, lobby),
-            Ok(_) | Err(FleetError::Connect { likely: Likely::Nobody, .. }) => {} // it boots yet
+            Ok(_) | Err(FleetError::Connect { likely: Likely::Nobody, .. }) => {} // still booting
             Err(error) => panic!("{error}"),
         }
         std::thread::sleep(Duration::from_millis(500));
@@ -81,7 +81,7 @@ fn guest_watches() {
     let sources = hosts.into_iter().map(|host| Box::new(host) as Box<dyn Source>).collect();
     let mut walker = Walker::live(sources, &online, Limits::default(), Duration::from_millis(5));
     let (mut seen, mut newest) = (Seen::default(), Instant::now());
-    // Where a kernel refused a probe not all of it comes.
+    // Refused probe runs make the data incomplete.
     while !seen.is_all() && newest.elapsed() < QUIET {
         let before = seen.datagrams + seen.segments;
         walker.step(&mut |piece| seen.add(&piece)).expect("agents are there");
@@ -92,28 +92,28 @@ fn guest_watches() {
     let pair = online.look(|all| all.state(0, 1));
     assert_eq!(pair, Some(State::Certified));
     std::fs::write(SEEN, serde_json::to_vec(&seen).expect("JSON")).expect("written");
-    // Until the recorder has as much.
+    // Until the recorder has the same data.
     std::thread::sleep(Duration::from_secs(2));
     tool("kill", &["-INT", &recorder.id().to_string()]);
     assert!(recorder.wait().expect("it ends").success());
     drop((walker, lobby));
 }
 
-/// What was seen live of what went between the client's and the server's ends.
+/// Live results for traffic between the client's and the server's ends.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Seen {
-    /// Whole journeys of datagrams and their bytes, and the same of TCP.
+    /// Complete datagram journeys and their bytes, and the same for TCP.
     datagrams: u64,
     datagram_bytes: u64,
     segments: u64,
     stream_bytes: u64,
-    /// Of all of these, how many had an interval between their halves.
+    /// Number of these with an interval between their halves.
     bounded: u64,
-    /// How many stood in the wrong order, or took less than netem alone takes.
+    /// Number with wrong order, or faster than netem's minimum.
     early: u64,
     /// The greatest half width, nanoseconds.
     worst_half_width_ns: u64,
-    /// Records that were told as lost, by cause.
+    /// Lost records by cause.
     lost: BTreeMap<String, u64>,
 }
 
@@ -144,14 +144,14 @@ impl Seen {
             self.segments += 1;
             self.stream_bytes += journey.bytes();
         }
-        // Before packets and clock samples have come both ways nothing is said of the time on the wire.
+        // Before packets and clock samples in both directions the time on the wire is unknown.
         let Across::Bounded { half_width_ns } = journey.across else {
             assert_eq!(journey.across, Across::Apart);
             return;
         };
         self.bounded += 1;
         self.worst_half_width_ns = self.worst_half_width_ns.max(half_width_ns);
-        // netem lies within: the truth is known to be this at least.
+        // netem is on the path: the true time has this minimum.
         let least_ns = if to_server { 800_000 } else { 5_500_000 };
         let wire = journey.latencies().find(|step| step.to == Hop::DevRecv && step.from == Hop::DevXmit);
         let enough = wire.is_some_and(|wire| wire.ns + wire.half_width_ns >= least_ns);
@@ -167,7 +167,7 @@ impl Seen {
 #[test]
 fn machines_are_watched_live() {
     let dir = TempDir::new().expect("a directory");
-    // The machines believe that it is 2024, 2027 and 2031.
+    // The machines' wall clocks show 2024, 2027 and 2031.
     let year = |year: u32| SystemTime::UNIX_EPOCH + Duration::from_hours(24) * (366 * (year - 1970));
     let validity = Validity { from: year(2020), to: year(2040) };
     let folder = Folder::new(dir.path().join("tls"));
@@ -186,7 +186,7 @@ fn machines_are_watched_live() {
         println!("{seen:?}");
         assert_eq!(seen.early, 0, "received before it was sent: {seen:?}");
         assert!(seen.bounded > (seen.datagrams + seen.segments) * 4 / 5, "{seen:?}");
-        // As above: what came around a refused probe is in doubt, and not every byte is in a whole journey.
+        // As above: data around a refused probe is ambiguous, and not every byte is in a complete journey.
         if seen.lost.values().sum::<u64>() > 0 {
             let refused = LossCause::Refused.to_string();
             assert!(seen.lost.keys().all(|cause| *cause == refused), "{seen:?}");
@@ -194,7 +194,7 @@ fn machines_are_watched_live() {
             continue;
         }
         assert!(seen.is_all(), "{seen:?}");
-        // With hindsight, by what was recorded from the third machine meanwhile.
+        // In hindsight, from the recordings of the third machine.
         let far = ["host-1", "host-2"].map(|host| out.join("mirror/far").join(host).display().to_string());
         no_packet_is_early(&journeys(&[&far[0], &far[1]]));
         return;

@@ -1,4 +1,4 @@
-//! A real S3 server on this host (moto), and Amazon's own client for it.
+//! A local S3 server (moto), and Amazon's client.
 
 use crate::common::exports;
 use crate::common::{eventually, magnet_scope};
@@ -12,7 +12,7 @@ pub struct Bucket {
     port: u16,
 }
 
-/// The server, as long as it is wanted.
+/// The server, ended on drop.
 pub struct Server(Child);
 
 impl Drop for Server {
@@ -23,7 +23,7 @@ impl Drop for Server {
 }
 
 impl Bucket {
-    /// A port for it; nobody listens there yet.
+    /// A free port for the server.
     pub fn new(test: &str) -> Option<Self> {
         let python = exports::python_with(test, "boto3, moto.server")?;
         let port =
@@ -44,7 +44,7 @@ impl Bucket {
         server
     }
 
-    /// What a person has in the environment for it.
+    /// Environment variables for the server.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
@@ -56,7 +56,7 @@ impl Bucket {
         ]
     }
 
-    /// Asks Amazon's client.
+    /// Runs Amazon's client.
     pub fn client(&self, what: &str, more: &[&Path]) -> Value {
         let endpoint = format!("http://127.0.0.1:{}", self.port);
         let mut arguments = vec![Path::new(what), Path::new(&endpoint), Path::new("captures")];

@@ -1,4 +1,4 @@
-//! A host that talks to itself, a recorder of it, and what lies in directories.
+//! A host with local traffic, a recorder of it, and directory contents.
 
 use crate::common::exports;
 use crate::common::hosts::{in_namespace, ip, namespace_name};
@@ -15,7 +15,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// A network namespace with two sockets that talk over its loopback.
+/// A network namespace with two sockets that communicate over loopback.
 pub struct Place {
     name: String,
     sender: UdpSocket,
@@ -42,7 +42,7 @@ impl Place {
         &self.name
     }
 
-    /// Sends so many datagrams, each read before the next; each is one event of the recorder.
+    /// Sends datagrams, each read before the next; each is one event of the recorder.
     pub fn exchange(&self, datagrams: u64) -> u64 {
         for _ in 0..datagrams {
             self.sender.send(&[7; 200]).expect("sent");
@@ -58,7 +58,7 @@ impl Drop for Place {
     }
 }
 
-/// A recorder of a place, at the hop that every datagram passes once.
+/// A recorder at a hop that every datagram passes once.
 pub struct Standing {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -66,7 +66,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Starts it and waits until it records.
+    /// Starts the recorder and waits for its start.
     pub fn start(place: &Place, dir: &Path, options: &[&str], environment: &[(&str, String)]) -> Self {
         let dir_name = dir.display().to_string();
         let mut arguments = vec!["record", "--netns", &place.name, "--hops", "dev.recv", "-o", &dir_name];
@@ -93,12 +93,12 @@ impl Standing {
         self.said.lock().expect("no thread has failed").clone()
     }
 
-    /// Whether it says this, sooner or later.
+    /// Waits for a message; returns false on timeout.
     pub fn says(&self, words: &str) -> bool {
         eventually(|| self.said().contains(words))
     }
 
-    /// Ends it as Ctrl-C does; what it has said.
+    /// Ends it with SIGINT; returns its messages.
     pub fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it is there");
         let status = self.child.wait().expect("it ends");
@@ -107,7 +107,7 @@ impl Standing {
         self.said()
     }
 
-    /// Ends it as nothing should.
+    /// Kills it.
     pub fn kill(mut self) {
         self.child.kill().expect("it is there"); // SIGKILL
         self.child.wait().expect("it ends");
@@ -117,7 +117,7 @@ impl Standing {
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        // A test that fails leaves nothing running.
+        // A failed test leaves no process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -147,12 +147,12 @@ pub fn events_below(dir: &Path) -> u64 {
     recordings(dir).iter().map(|name| info(&dir.join(name))["events"].as_u64().expect("a number")).sum()
 }
 
-/// All files below a directory, with what tells whether one was written anew.
+/// All files below a directory, with data that reveals a rewrite.
 pub fn files(dir: &Path) -> BTreeMap<String, (u64, u64, i64, i64)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // It may have become another since the directory was read.
+        // The entry may have changed since the listing.
         let Ok(found) = entry.metadata() else { continue };
         if found.is_dir() {
             all.extend(files(&entry.path()).into_iter().map(|(below, file)| (format!("{name}/{below}"), file)));
@@ -168,7 +168,7 @@ pub fn bytes(dir: &Path) -> u64 {
     listed.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
 }
 
-/// A golden session as a recording of one's own.
+/// A golden session as a writable copy.
 pub fn copy_golden(name: &str, to: &Path) {
     fs::create_dir(to).expect("a directory");
     for entry in fs::read_dir(exports::golden(name)).expect("a golden session") {
@@ -177,7 +177,7 @@ pub fn copy_golden(name: &str, to: &Path) {
     }
 }
 
-/// Holds a recording against its copy below a root, byte by byte. Where the copy is.
+/// Compares a recording with its copy below a root, byte by byte. Returns the copy's path.
 pub fn assert_copy(original: &Path, root: &Path) -> PathBuf {
     let name = original.file_name().expect("a name");
     let hosts = fs::read_dir(root).expect("something was shipped").flatten();
@@ -192,7 +192,7 @@ pub fn assert_copy(original: &Path, root: &Path) -> PathBuf {
     assert!(ours.keys().eq(theirs.keys()), "{:?} {:?}", ours.keys(), theirs.keys());
     for (name, bytes) in &ours {
         if name == "meta.toml" {
-            // Of another version it may be in other words.
+            // Another version may write different text.
             let session = |bytes: &[u8]| {
                 let text = String::from_utf8_lossy(bytes).into_owned();
                 text.lines().find(|line| line.starts_with("session = ")).map(str::to_owned)
