@@ -1,4 +1,4 @@
-//! What a user can ask of a scope. A screen turns keys and clicks into these and nothing else.
+//! User actions on a scope. A front end maps keys and clicks to these actions only.
 
 use crate::channel::Channel;
 use crate::cursor::CursorId;
@@ -23,15 +23,15 @@ pub enum Action {
     // Transport: where in time the picture is, and whether it moves.
     /// Stops the picture, or lets it go on. Measuring never stops.
     TogglePause,
-    /// Goes to an instant and stops there, `CLOCK_MONOTONIC` of the time line.
+    /// Seeks to an instant of the time line (`CLOCK_MONOTONIC`, nanoseconds) and pauses there.
     Seek(u64),
-    /// Goes to a part of all there is, 0 the beginning and 1 the end, and stops there.
+    /// Seeks to a fraction of the time line (0 the beginning, 1 the end) and pauses there.
     SeekPart(f64),
-    /// Goes to the beginning of what is there.
+    /// Seeks to the beginning of the time line.
     SeekStart,
-    /// Goes to the end (live: to now) and follows it from there.
+    /// Seeks to the end (live: to now) and follows it.
     Follow,
-    /// Goes to the next (1) or the previous (−1) journey, and stops there.
+    /// Seeks to the next (1) or the previous (−1) journey and pauses there.
     Step(i8),
     /// Plays at this speed, [`crate::transport::SLOWEST`] to [`crate::transport::FASTEST`] times that of events.
     SetSpeed(f64),
@@ -41,7 +41,7 @@ pub enum Action {
     Slower,
 
     // The time axis.
-    /// More time a division.
+    /// A larger timebase.
     TimebaseCoarser,
     /// Less time a division.
     TimebaseFiner,
@@ -51,7 +51,7 @@ pub enum Action {
     Zoom {
         /// Steps of the timebase, each 1, 2, 5 times a power of ten.
         steps: i32,
-        /// Where the pointer is on the time axis.
+        /// Position of the pointer on the time axis.
         at: f64,
     },
     /// Shows exactly this stretch of time.
@@ -61,11 +61,11 @@ pub enum Action {
         /// Right edge.
         to_ns: u64,
     },
-    /// Goes back to the stretch shown before the last zoom or seek.
+    /// Returns to the stretch shown before the last zoom or seek.
     ZoomBack,
     /// Shows all there is.
     Fit,
-    /// Finds the busiest flow and chooses timebase and vertical scale by one second of data.
+    /// Selects the busiest flow, and sets timebase and vertical scale by one second of data.
     Autoset,
     /// Moves the picture by a division, to later (1) or earlier (−1). Stops it first.
     Pan(i8),
@@ -81,7 +81,7 @@ pub enum Action {
     ToggleChannel(Channel),
     /// Chooses the next loadline (1) or the previous one (−1) for the vertical controls.
     NextChannel(i8),
-    /// More per division (1) or less (−1), in steps of 1, 2, 5.
+    /// Changes the vertical scale: larger (1) or smaller (−1), in steps of 1, 2, 5.
     VerticalScale(i8),
     /// Moves the loadline up (1) or down (−1) by a division.
     VerticalOffset(i8),
@@ -91,31 +91,32 @@ pub enum Action {
     ToggleLog,
 
     // The trigger.
-    /// What it waits for, as text: `hop(dev.recv,app.recv) > 2ms`, `srtt rises 5ms`, `drop`, `verdict = lost`. An error is shown.
+    /// Sets the condition from text: `hop(dev.recv,app.recv) > 2ms`, `srtt rises 5ms`, `drop`, `verdict =
+    /// lost`. An error is shown.
     TriggerText(String),
-    /// What it waits for.
+    /// Sets the condition.
     SetTrigger(Option<Condition>),
     /// Auto, normal or single.
     TriggerMode(Mode),
     /// The next of these.
     NextTriggerMode,
-    /// What is left out after it fired.
+    /// Sets the hold-off.
     SetHoldOff(HoldOff),
-    /// How much of the kept window lies before the trigger, 0 to 100 per cent.
+    /// Part of the captured window before the trigger, 0 to 100 per cent.
     PreTrigger(u8),
-    /// How long a window is kept at every trigger, nanoseconds.
+    /// Length of the captured window, nanoseconds.
     TriggerWindow(u64),
     /// Arms it again, after a single shot or to forget what it waited with.
     Arm,
     /// Fires it now.
     Force,
-    /// Shows what was kept at the next (1) or the previous (−1) trigger.
+    /// Shows the capture of the next (1) or the previous (−1) trigger.
     NextCapture(i8),
-    /// Shows what was kept at the trigger of this [number](crate::trigger::Capture::number).
+    /// Shows the capture with this [number](crate::trigger::Capture::number).
     ShowCapture(u64),
 
     // Cursors.
-    /// Shows both cursors, or none. Shown anew they stand at a quarter and three quarters of the picture.
+    /// Shows or hides both cursors. New cursors are at a quarter and three quarters of the picture.
     ToggleCursors,
     /// Chooses the cursor that moves.
     ChooseCursor(CursorId),
@@ -129,22 +130,22 @@ pub enum Action {
     // Measurements, math, XY, persistence.
     /// Measures over the picture, or between the cursors.
     MeasureOver(Over),
-    /// Draws a computed channel; `None` takes it away.
+    /// Draws a computed channel; `None` removes it.
     SetMath(Option<Math>),
     /// The same as text: `srtt - rttvar`, `rate(retransmits)`, `ratio(cwnd, packets_out)`, `average(srtt, 16)`.
     MathText(String),
-    /// Draws one signal against another; `None` takes it away.
+    /// Draws one signal against another; `None` removes it.
     SetXy(Option<(Channel, Channel)>),
     /// Overlays lifelines as a density.
     SetPersistence(Persistence),
     /// The next of off, 1 s, 10 s, endless.
     NextPersistence,
 
-    // What is looked at.
-    /// Only journeys for which this holds, in the words of `--where`; an empty text lets all through. An error is shown and
+    // Selection.
+    /// Selects the journeys that match a `--where` expression; an empty text selects all. An error is shown and
     /// nothing changes.
     Filter(String),
-    /// Only what has to do with this.
+    /// Selects journeys, flows or hops by a pick.
     Pick(Pick),
     /// Shows the next route between nodes; after the last, all of them.
     NextRoute,
@@ -160,16 +161,16 @@ pub enum Action {
     ChooseJourney(u64),
     /// Selects the journey drawn nearest to an instant at a hop, as a click does.
     SelectAt {
-        /// Where on the time line.
+        /// Instant on the time line.
         time_ns: u64,
-        /// How far from it at most.
+        /// Maximum distance from that instant.
         within_ns: u64,
-        /// In which lane; `None` is any.
+        /// Lane of the click; `None` for any lane.
         hop: Option<Hop>,
     },
     /// Moves the selected row of a room's table up (negative) or down.
     SelectRow(i32),
-    /// Takes what the selected row stands for: filters by its flow, shows its journey, goes to its event.
+    /// Acts on the selected row: filters by its flow, shows its journey or seeks to its event.
     TakeRow,
     /// Orders the table of flows.
     OrderFlows(FlowOrder),
@@ -178,14 +179,14 @@ pub enum Action {
     /// Opens or closes the ladder of the selected journey.
     ToggleInspector,
 
-    // The rest.
-    /// Begins to record what comes, or ends it. Whoever feeds the scope does it: see [`crate::Scope::wants_recording`].
+    // Other actions.
+    /// Starts or stops a recording. The caller carries it out: see [`crate::Scope::wants_recording`].
     ToggleRecording,
     /// Forgets journeys, statistics and totals.
     Clear,
     /// Shows or hides help.
     ToggleHelp,
-    /// Closes what lies on top; with nothing there, undoes the selection.
+    /// Closes the top panel; without one, clears the selection.
     Back,
     /// Ends the program.
     Quit,

@@ -1,22 +1,23 @@
-//! An axis of latencies: logarithmic, cut into classes.
+//! A logarithmic latency axis, divided into classes.
 
-/// See the module.
+/// A logarithmic latency axis.
 #[derive(Clone, Copy, Debug)]
 pub struct LogAxis {
     least: f64,
     factor: f64,
-    /// How many classes it has.
+    /// Number of classes.
     pub classes: usize,
 }
 
 impl LogAxis {
-    /// From the least to the largest of some times, nanoseconds.
+    /// An axis between a least and a largest time, nanoseconds.
     pub fn new(least_ns: u64, most_ns: u64, classes: usize) -> Self {
         let (least, most) = (least_ns.max(1) as f64, most_ns.max(1) as f64 * 1.01);
         LogAxis { least, factor: (most / least).ln() / classes as f64, classes }
     }
 
-    /// Where a time stands: 0 the lower edge of the first class, and the number of classes the upper one of the last.
+    /// Position of a time: 0 is the lower edge of the first class, the number of classes the upper edge of the
+    /// last.
     pub fn place(&self, ns: f64) -> f64 {
         ((ns / self.least).ln() / self.factor).clamp(0.0, self.classes as f64)
     }

@@ -1,13 +1,13 @@
-//! What to blame in words a person would use: those of the model, and who it was.
+//! The blamed step in words: the words of the model, and the thread's name.
 
 use crate::lifeline::{Lifeline, Step};
 use magscope_core::blame::Part;
 pub use magscope_core::blame::{passes, step_words};
 use std::fmt::Write as _;
 
-/// The step to blame and what came with it, without the time: `waiting for a CPU (postgres/2211)`.
+/// The blamed step with its details, without the time: `waiting for a CPU (postgres/2211)`.
 ///
-/// `comm_of` names a thread, where it is known.
+/// `comm_of` gives the name of a thread, if available.
 pub fn blame_words<'a>(line: &Lifeline, step: Step, comm_of: impl FnOnce(u32) -> Option<&'a str>) -> String {
     if step.is_wait {
         return Part::Retransmission.words().to_owned();

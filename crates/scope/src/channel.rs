@@ -1,10 +1,11 @@
-//! Channels: the signals that are drawn as loadlines, measured, triggered on and computed with.
+//! Channels: the signals for loadlines, measurements, triggers and math.
 
 use magscope_core::{Layer, TcpSample};
 use std::fmt;
 use std::str::FromStr;
 
-/// A signal over time. Those of TCP are of one connection: the picked one, or the end of one that sent the most bytes.
+/// A signal over time. TCP channels belong to one connection: the picked one, or the end of one that sent the
+/// most bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Channel {
     /// Congestion window, segments.
@@ -13,7 +14,7 @@ pub enum Channel {
     Ssthresh,
     /// Smoothed round-trip time, nanoseconds.
     Srtt,
-    /// Its variation, nanoseconds.
+    /// Variation of the round-trip time (RTTVAR), nanoseconds.
     Rttvar,
     /// Retransmission time-out, nanoseconds.
     Rto,
@@ -37,13 +38,13 @@ pub enum Channel {
     Events,
     /// Events lost a second.
     Losses,
-    /// The busy part of all the host's CPUs together; live only.
+    /// Utilisation of all the host's CPUs together; live only.
     HostCpu,
     /// CPU time of the instrument over wall time.
     OwnCpu,
-    /// How full the fullest ring was.
+    /// Fill level of the fullest ring buffer.
     RingFill,
-    /// What a custom probe read. Which scope has it: [`crate::Frame::channels`].
+    /// A value that a custom probe read. See [`crate::Frame::channels`] for the channels of a scope.
     Value(ValueName),
 }
 
@@ -58,7 +59,7 @@ impl ValueName {
     /// Bytes of the longest one: two names of 32, and a host where two of them have another probe of this name.
     pub const LONGEST: usize = 80;
 
-    /// Takes a name, if it is one: two words of letters, digits, `_`, `-`, `@` and points, with a point between them.
+    /// Parses a name: two words of letters, digits, `_`, `-`, `@` and points, with a point between them.
     pub fn new(text: &str) -> Option<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '#');
         let (first, rest) = text.split_once('.')?;
@@ -71,7 +72,7 @@ impl ValueName {
         Some(ValueName { bytes, len: text.len() as u8 })
     }
 
-    /// As it is written.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
@@ -84,7 +85,7 @@ impl fmt::Debug for ValueName {
     }
 }
 
-/// What a value is counted in.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Nanoseconds.
@@ -93,7 +94,7 @@ pub enum Unit {
     Bytes,
     /// Bytes a second.
     BytesPerS,
-    /// So many a second.
+    /// Events per second.
     PerS,
     /// Segments, events, journeys.
     Count,
@@ -102,7 +103,7 @@ pub enum Unit {
 }
 
 impl Channel {
-    /// Every channel that each scope has, those of a connection first.
+    /// Every channel that each scope has; those of a connection are first.
     pub const ALL: [Channel; 21] = [
         Self::Cwnd,
         Self::Ssthresh,
@@ -155,7 +156,7 @@ impl Channel {
         }
     }
 
-    /// What it is counted in.
+    /// The unit of this channel.
     pub const fn unit(self) -> Unit {
         match self {
             Self::Srtt | Self::Rttvar | Self::Rto => Unit::Time,
@@ -167,12 +168,13 @@ impl Channel {
         }
     }
 
-    /// Its value in a sample of a connection's state; `None` for what is no property of a connection, or not known.
+    /// The value in a sample of a connection's state. `None` if the channel is no property of a connection, or
+    /// the value is unknown.
     pub fn of_sample(self, sample: &TcpSample) -> Option<f64> {
         let us = |us: u32| f64::from(us) * 1e3;
         Some(match self {
             Self::Cwnd => f64::from(sample.cwnd),
-            // What no loss has set yet is all ones.
+            // All ones: no loss has set the threshold yet.
             Self::Ssthresh => f64::from(Some(sample.ssthresh).filter(|n| *n < i32::MAX as u32)?),
             Self::Srtt => us(sample.srtt_us),
             Self::Rttvar => us(sample.rttvar_us),
@@ -194,7 +196,7 @@ impl Channel {
         })
     }
 
-    /// Whether it is a property of one connection.
+    /// True for a property of one connection.
     pub const fn is_of_connection(self) -> bool {
         !matches!(
             self,
@@ -228,13 +230,13 @@ impl FromStr for Channel {
 
     fn from_str(word: &str) -> Result<Self, UnknownChannel> {
         let known = Self::ALL.into_iter().find(|channel| channel.name() == word);
-        // Whether a probe has that name, a scope knows.
+        // The scope checks whether a probe with this name exists.
         let known = known.or_else(|| ValueName::new(word).map(Self::Value));
         known.ok_or_else(|| UnknownChannel(word.chars().take(32).collect()))
     }
 }
 
-/// How a channel stands on its axis.
+/// Scale and offset of a channel on its axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Vertical {
     /// Units of the channel a division; `None` lets the scope choose, so that the signal fills the height.

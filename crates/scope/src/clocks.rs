@@ -1,4 +1,4 @@
-//! What is known of the nodes' own clocks.
+//! Drift of the nodes' own clocks.
 
 use crate::look::{ClockPair, ClockRow};
 use magscope_core::clock::ClockSample;
@@ -9,24 +9,24 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
-    /// The first since somebody set UTC.
+    /// First sample since the last step of UTC.
     first: Option<ClockSample>,
     last: Option<ClockSample>,
     samples: u64,
 }
 
-/// The clocks of all nodes, and how they stand to each other.
+/// The clocks of all nodes, and the offsets between them.
 #[derive(Debug, Default)]
 pub struct Clocks {
     nodes: Vec<Seen>,
-    /// As the logs say that recordings were made of.
+    /// Clock pairs from the logs that recordings were converted from.
     logs: Vec<ClockPair>,
-    /// As whoever aligned them says, and then as the logs do.
+    /// Clock pairs from the alignment, then those from logs.
     pub pairs: Vec<ClockPair>,
 }
 
 impl Clocks {
-    /// What is known of them before anything is read: only of a recording that was made of a log of several hosts.
+    /// The initial state. Only a recording converted from a log of several hosts has clock pairs here.
     pub fn of(infos: &[NodeInfo]) -> Self {
         let mut clocks = Clocks::default();
         for info in infos {
@@ -35,20 +35,20 @@ impl Clocks {
         clocks
     }
 
-    /// One recording more.
+    /// Adds a recording.
     pub fn join(&mut self, info: &NodeInfo) {
         let log = of_log(info);
         self.pairs.extend(log.clone());
         self.logs.extend(log);
     }
 
-    /// Takes what whoever aligned them says.
+    /// Sets the clock pairs of the alignment.
     pub fn set(&mut self, pairs: Vec<ClockPair>) {
         self.pairs = pairs;
         self.pairs.extend(self.logs.iter().cloned());
     }
 
-    /// Takes a reading.
+    /// Adds a reading.
     pub fn push(&mut self, node: u16, sample: ClockSample) {
         let at = usize::from(node);
         if self.nodes.len() <= at {
@@ -87,7 +87,7 @@ impl Clocks {
     }
 }
 
-/// How the hosts of a log stand to each other, the first and all others: as whoever wrote it knew.
+/// The clock offset between the first host of a log and all others, as the log's writer computed it.
 fn of_log(info: &NodeInfo) -> Option<ClockPair> {
     let several = info.several.as_ref()?;
     let (state, half_width_ns) = match several.across {
@@ -121,7 +121,7 @@ mod tests {
         let rows = clocks.rows(&[NodeInfo::default(), NodeInfo::default()]);
         assert_eq!((rows[0].samples, rows[0].drift_ppm), (0, None));
         assert!((rows[1].drift_ppm.unwrap() - 20.0).abs() < 1e-6);
-        // An hour that somebody sets it ahead is no drift.
+        // A step of UTC by an hour is no drift.
         let set =
             |monotonic_ns, realtime_ns| ClockSample { realtime_steps: 1, ..sample(monotonic_ns, realtime_ns) };
         clocks.push(1, set(2_000_000_000, 3_602_000_000_000));

@@ -1,4 +1,4 @@
-//! Cursors: two instants that are held against each other.
+//! Cursors: two instants to compare.
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,13 +22,13 @@ pub struct Cursors {
 }
 
 impl Cursors {
-    /// From the first to the second, nanoseconds; negative where the second is earlier.
+    /// Time from the first to the second cursor, nanoseconds; negative if the second is earlier.
     pub fn delta_ns(&self) -> i64 {
         let delta = i128::from(self.b_ns) - i128::from(self.a_ns);
         i64::try_from(delta).unwrap_or(if delta < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// What happens once in that time, a second; `None` where both stand at one instant.
+    /// Frequency of one event in that time, per second; `None` if both cursors are at one instant.
     pub fn per_s(&self) -> Option<f64> {
         let ns = self.delta_ns().unsigned_abs();
         (ns > 0).then(|| 1e9 / ns as f64)
@@ -39,7 +39,7 @@ impl Cursors {
         (self.a_ns.min(self.b_ns), self.a_ns.max(self.b_ns))
     }
 
-    /// Where the chosen one stands.
+    /// Position of the chosen cursor.
     pub const fn chosen_ns(&self) -> u64 {
         match self.chosen {
             CursorId::A => self.a_ns,

@@ -1,4 +1,5 @@
-//! Families of protocols: what steps between hops are counted apart by. The hop below one is not the same in each of them.
+//! Families of protocols. Steps between hops are counted per family, since the hop below one differs between
+//! families.
 
 use magscope_core::Proto;
 use std::fmt;
@@ -10,14 +11,14 @@ pub enum Family {
     Tcp,
     /// UDP.
     Udp,
-    /// ICMP and the rest.
+    /// ICMP and other protocols.
     Other,
 }
 
 impl Family {
-    /// How many there are.
+    /// Number of families.
     pub const COUNT: usize = 3;
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; Self::COUNT] = [Self::Tcp, Self::Udp, Self::Other];
 
     /// The family of a protocol.

@@ -1,4 +1,4 @@
-//! The book of flows: what each direction of a connection carried, how long that took, and whose time it was.
+//! The flow table: load, times and blame of each direction of a connection.
 
 use crate::lifeline::Lifeline;
 use crate::look::{FlowOrder, FlowRow, FlowTable, Percentiles, SummedFlow};
@@ -11,12 +11,12 @@ use magscope_core::synthesis::Synthesis;
 use magscope_core::{Direction, Endpoint, FlowId, HopSet, Proto, Verdict};
 use std::collections::HashMap;
 
-/// Flows with a page of their own, about 1.5 kB each: the heaviest, by their time, their bytes and what went wrong; the others are counted
-/// together.
+/// Maximum number of flows with an entry of their own, about 1.5 kB each: the heaviest by time, bytes and
+/// errors. The others are counted together.
 pub const MOST: usize = 4096;
 /// Stretches of the trend.
 const TREND: usize = 24;
-/// How long each is, nanoseconds.
+/// Length of each interval, nanoseconds.
 const TREND_NS: u64 = 500_000_000;
 
 #[derive(Clone, Default)]
@@ -36,7 +36,7 @@ struct Page {
     trend: [(u64, u64); TREND],
 }
 
-/// What a journey that went wrong weighs, nanoseconds and bytes: more than one that was slow.
+/// Weight of a failed journey, nanoseconds and bytes: more than that of a slow one.
 const BAD: u64 = 1_000_000_000;
 
 impl Weighed for Page {
@@ -44,13 +44,13 @@ impl Weighed for Page {
         self.times.sum.saturating_add(self.bytes).saturating_add(self.bad.saturating_mul(BAD))
     }
 
-    // Of those let go only their number is shown.
+    // For evicted flows only the number is shown.
     fn merge(&mut self, other: &Self) {
         self.journeys += other.journeys;
     }
 }
 
-/// What the kernel added up of a flow at one hop, as a page of its own.
+/// The kernel's sums of a flow at one hop, as an entry of its own.
 #[derive(Clone, Default)]
 struct Summed {
     proto: Proto,
@@ -62,7 +62,7 @@ struct Summed {
     lately: Interval,
 }
 
-/// What came of one interval.
+/// Counts of one interval.
 #[derive(Clone, Copy, Default)]
 struct Interval {
     from_ns: u64,
@@ -100,10 +100,10 @@ impl Weighed for Summed {
     }
 }
 
-/// Of which recording, which flow, and whether it sends or receives.
+/// Recording, flow, and true for the sending side.
 type SumKey = (u16, FlowId, bool);
 
-/// See the module.
+/// The flow table.
 pub struct Flows {
     pages: Heaviest<FlowId, Page>,
     sums: Heaviest<SumKey, Summed>,
@@ -199,7 +199,7 @@ impl Flows {
         self.newest_ns = 0;
     }
 
-    /// Every row there is. Packets are counted at a hop of each end; where both are seen, the sender's counts.
+    /// All rows. Packets are counted at one hop of each end; with both ends, the sender's count is used.
     fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries: Vec<Entry<'_>> = self
             .pages
@@ -248,7 +248,7 @@ impl Flows {
         let summed = |entry: &Entry<'_>| entry.summed.map_or(0, |summed| summed.bytes);
         all.sort_by_cached_key(|entry| {
             let own = entry.page.map_or(0, rank);
-            // Of a flow without journeys only this is known.
+            // A flow without journeys has only this.
             let bytes = if order == FlowOrder::Bytes { own.max(summed(entry)) } else { own };
             (std::cmp::Reverse((bytes, summed(entry))), entry.flow)
         });
@@ -271,7 +271,7 @@ impl Flows {
         self.table(order, at + 1, at).rows.last().map(|row| row.flow)
     }
 
-    /// How many there are.
+    /// Number of flows.
     pub fn len(&self) -> usize {
         if self.sums.is_empty() { self.pages.len() } else { self.entries().len() }
     }
@@ -372,7 +372,7 @@ mod tests {
         let heavy: Vec<u64> =
             table.rows.iter().map(|row| row.flow.0).filter(|flow| [1, 2].contains(flow)).collect();
         assert_eq!(heavy.len(), 2, "those that came first and are heavy stay");
-        // One that comes last and is slow has a page, too.
+        // A late, slow flow gets an entry, too.
         flows.journey(&line(20_000, 77_777, 900_000), HopSet::all(), &names);
         assert_eq!(flows.table(FlowOrder::P99, 1, 0).rows[0].flow, FlowId(77_777));
     }

@@ -1,20 +1,20 @@
-//! Numbers as they stand on a screen: three digits, a fixed width, a unit that does not jump.
+//! Formatting of numbers for a screen: three digits, fixed width, stable unit.
 //!
-//! Every function here pads to the same width whatever the value, so that a column stays a column while it changes.
+//! Every function here pads to one width for all values, so that columns do not move.
 
 const DURATION_UNITS: [&str; 4] = ["ns", "µs", "ms", "s "];
 const SI: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
-/// Columns [`duration`] takes.
+/// Width of [`duration`], columns.
 pub const DURATION_WIDTH: usize = 7;
-/// Columns [`rate`] takes.
+/// Width of [`rate`], columns.
 pub const RATE_WIDTH: usize = 8;
-/// Columns [`bit_rate`] takes.
+/// Width of [`bit_rate`], columns.
 pub const BIT_RATE_WIDTH: usize = 9;
-/// Columns [`bytes`] takes.
+/// Width of [`bytes`], columns.
 pub const BYTES_WIDTH: usize = 7;
 
-/// Three digits in four columns: `1.92`, `41.2`, ` 412`. Values of 999.5 and more do not fit; see [`scaled`].
+/// Three digits in four columns: `1.92`, `41.2`, ` 412`. Values from 999.5 do not fit; see [`scaled`].
 fn three_digits(value: f64) -> String {
     if value < 9.995 {
         format!("{value:4.2}")
@@ -25,7 +25,8 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// Divides by 1000 until three digits hold the value; the step says how often, at most `last`.
+/// Divides by 1000 until three digits hold the value. Returns the text and the number of divisions, at most
+/// `last`.
 fn scaled(mut value: f64, last: usize) -> (String, usize) {
     if !value.is_finite() || value < 0.0 {
         value = 0.0;
@@ -47,8 +48,8 @@ pub fn duration(ns: u64) -> String {
     format!("{digits} {}", DURATION_UNITS[step])
 }
 
-/// How fast two clocks drift apart and how far from the truth that can be, parts per million each: `+1.250 ±0.030 ppm`; which of
-/// them runs faster is not to be had where the bound holds zero.
+/// Drift between two clocks and its bound, parts per million: `+1.250 ±0.030 ppm`. With zero inside the bound
+/// the sign is unknown.
 pub fn drift((ppm, half_width): (f64, f64)) -> String {
     let interval = format!("{ppm:+.3} ±{half_width:.3} ppm");
     if ppm.abs() > half_width { interval } else { format!("not resolvable ({interval})") }

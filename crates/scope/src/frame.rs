@@ -1,4 +1,4 @@
-//! A frame: everything a screen draws, in one look. It borrows from the scope and changes nothing.
+//! A frame: everything that a screen draws. It borrows from the scope and changes nothing.
 
 use crate::lane::Lane;
 use crate::lifeline::{Lifeline, Step};
@@ -12,19 +12,19 @@ use crate::view::View;
 use magscope_core::journey::Rung;
 use std::time::Duration;
 
-/// Whether time goes on.
+/// Whether time advances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// Events come as they happen.
+    /// Events arrive as they happen.
     #[default]
     Live,
-    /// Events come from a recording.
+    /// Events are read from a recording.
     Replay,
     /// The source has no more.
     Ended,
 }
 
-/// What stands at the top.
+/// The header at the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The nodes shown, `client → server` or the host.
@@ -33,14 +33,14 @@ pub struct Header {
     pub sender: String,
     /// Name of the receiver's node, empty where there are several.
     pub receiver: String,
-    /// Whether time goes on.
+    /// Whether time advances.
     pub state: State,
-    /// How old the picture is, nanoseconds, where events go on and it stays: it was taken for a journey, and none that is looked at came
-    /// since.
+    /// Age of a held picture while events continue, nanoseconds. The picture was taken for a journey, and no
+    /// newer journey passed the filters.
     pub picture_age_ns: Option<u64>,
-    /// How the clocks stand to each other: `one clock`, `clock ±18 µs CERTIFIED`.
+    /// The clock bound: `one clock`, `clock ±18 µs CERTIFIED`.
     pub clock: String,
-    /// UTC time of day at the left edge of the picture, nanoseconds since midnight, where it is known.
+    /// UTC time of day at the left edge of the picture, nanoseconds since midnight, if available.
     pub origin_utc_ns: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ pub struct Header {
 pub struct Listed<'a> {
     /// The journey.
     pub line: &'a Lifeline,
-    /// Whether it is the selected one.
+    /// True for the selected journey.
     pub selected: bool,
-    /// Whether the picture was taken for it.
+    /// True for the journey that the picture was taken for.
     pub anchor: bool,
-    /// What became of it, in words.
+    /// Its verdict, in words.
     pub verdict: String,
-    /// What to blame, in words, and for how long. `None` where only one event was seen.
+    /// The blamed part in words, and its time. `None` with only one event.
     pub blame: Option<(String, u64)>,
 }
 
@@ -69,37 +69,37 @@ pub struct Footer<'a> {
     /// Journeys a second over the window; `None` also where single events are left out, and with them unknown parts of
     /// journeys.
     pub journeys_per_s: Option<f64>,
-    /// Whether that is an estimate of all there were, because flows are left out.
+    /// True for an estimate, because flows are sampled out.
     pub journeys_estimated: bool,
     /// Journeys that have begun and not ended.
     pub in_flight: usize,
-    /// How long the window is.
+    /// Length of the window.
     pub window: Duration,
-    /// What captures leave out to keep to their budgets, a host each, in words.
+    /// Reduced capture levels by budgets, one text per host.
     pub governed: Vec<String>,
-    /// What comes are the kernel's own sums: there are no journeys, and nobody knows how many there were.
+    /// True if only the kernel's sums arrive: there are no journeys, and their number is unknown.
     pub sums: bool,
-    /// Of some of the time of the picture that is all there is.
+    /// True if part of the picture's time has only sums.
     pub shows_sums: bool,
-    /// What the instrument costs; `None` until it was measured.
+    /// The instrument's overhead; `None` before the first measurement.
     pub overhead: Option<Overhead>,
     /// The recording that runs.
     pub recording: Option<&'a Recording>,
 }
 
-/// A rung of the open ladder, the first hop first.
+/// A level of the open ladder; the first hop is at the top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderRow {
     /// The event.
     pub mark: Rung,
     /// Since the first event.
     pub since_start_ns: i64,
-    /// Since the hop below in the same copy, or since the copy before was seen last: from which, and how long.
+    /// The hop below in the same copy, or the end of the previous copy, with the time since then.
     pub step: Option<Step>,
-    /// Whether this is the step to blame.
+    /// True for the blamed step.
     pub blamed: bool,
-    /// Who: `postgres/2211`; at a packet hop of a journey that was sent several times which copy, and whether the kernel dropped
-    /// it. Else empty where the hop does not know.
+    /// The thread: `postgres/2211`. At a packet hop of a retransmitted journey, which copy, and whether the
+    /// kernel dropped it. Empty otherwise.
     pub who: String,
 }
 
@@ -108,21 +108,21 @@ pub struct LadderRow {
 pub struct Inspector<'a> {
     /// The journey.
     pub line: &'a Lifeline,
-    /// From which node to which, in words.
+    /// Nodes of sender and receiver, in words.
     pub route: String,
-    /// What became of it, in words.
+    /// Its verdict, in words.
     pub verdict: String,
-    /// Its rungs, the first hop first.
+    /// Its levels, the first hop first.
     pub rungs: Vec<LadderRow>,
-    /// What to blame, in words, and for how long.
+    /// The blamed part in words, and its time.
     pub blame: Option<(String, u64)>,
     /// The hits of custom probes that saw its bytes, in order of time.
     pub passes: Vec<PassRow<'a>>,
-    /// What there is of its payload.
+    /// Its payload, if any.
     pub payload: Payload<'a>,
 }
 
-/// What the lanes are to be drawn as.
+/// How to draw the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// The lifelines of the [sweep](Frame::sweep): all that are in the picture are there.
@@ -134,11 +134,11 @@ pub enum Detail {
     Reading,
 }
 
-/// Everything a screen draws. What only one room needs is a method: it is computed when it is asked for.
+/// Everything that a screen draws. Data that only one room needs are methods, computed on demand.
 #[derive(Clone)]
 pub struct Frame<'a> {
     pub(crate) scope: &'a Scope,
-    /// What the user chose.
+    /// The user's view.
     pub view: &'a View,
     /// The line at the top.
     pub header: Header,
@@ -152,13 +152,13 @@ pub struct Frame<'a> {
     pub inspector: Option<Inspector<'a>>,
     /// The counts.
     pub footer: Footer<'a>,
-    /// What the lanes are to be drawn as.
+    /// How to draw the lanes.
     pub detail: Detail,
-    /// Where in time the picture is.
+    /// Position of the picture in time.
     pub transport: Transport,
     /// The time across the wire and how sure it is.
     pub wire: Wire,
-    /// The trigger as it stands.
+    /// State of the trigger.
     pub trigger: TriggerStatus<'a>,
     /// Cursors, if they are shown.
     pub cursors: Option<CursorReading>,

@@ -1,7 +1,7 @@
-//! The horizon: which stretch of the time line the picture shows.
+//! The horizon: the stretch of the time line in the picture.
 //!
-//! It is kept as an instant that stands still at one place of the screen, and a scale. Zooming changes the scale alone, so
-//! that out and in again is exactly where it was; only moving moves the instant.
+//! It is an anchor instant at a fixed place of the screen, and a scale. Zoom changes only the scale, so that
+//! zooming out and in restores the stretch exactly; only a move changes the anchor.
 
 use crate::timebase::Timebase;
 
@@ -21,9 +21,9 @@ pub struct Horizon {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Standing {
     anchor_ns: u64,
-    /// Where the anchor stands: 0 the left edge, [`WHOLE`] the right one.
+    /// Position of the anchor: 0 the left edge, [`WHOLE`] the right edge.
     place: u64,
-    /// What was chosen exactly, and steps of the knob since.
+    /// The chosen timebase, and the steps from it.
     chosen: Timebase,
     steps: i32,
 }
@@ -58,7 +58,7 @@ impl Horizon {
         self.begin_ns().saturating_add(self.timebase().span_ns())
     }
 
-    /// Whether an instant is on the screen.
+    /// True if an instant is on the screen.
     pub fn holds(&self, time_ns: u64) -> bool {
         (self.begin_ns()..=self.end_ns()).contains(&time_ns)
     }
@@ -68,7 +68,7 @@ impl Horizon {
         self.begin_ns().saturating_add_signed((x * self.timebase().span_ns() as f64) as i64)
     }
 
-    /// Where an instant is on the screen, 0 the left edge and 1 the right one; beyond both it goes on.
+    /// Position of an instant on the screen: 0 the left edge, 1 the right edge, linear beyond both.
     pub fn x(&self, time_ns: u64) -> f64 {
         let since = i128::from(time_ns) - i128::from(self.begin_ns());
         since as f64 / self.timebase().span_ns() as f64
@@ -82,7 +82,7 @@ impl Horizon {
             self.at.place = place;
             self.at.anchor_ns = origin_ns.saturating_add(self.at.ahead_ns());
         }
-        // At an end of the knob it stands still, and does not count on.
+        // At an end of the range the steps stop.
         for _ in 0..steps.unsigned_abs().min(100) {
             let now = self.at.timebase();
             let next = self.at.steps + steps.signum();
@@ -127,7 +127,7 @@ impl Horizon {
         self.stand(from_ns, 0.0, Timebase::of_span(to_ns - from_ns));
     }
 
-    /// Remembers this stretch to come back to.
+    /// Saves this stretch to return to it.
     pub fn remember(&mut self) {
         if self.back.last() != Some(&self.at) {
             if self.back.len() >= MOST_BACK {
@@ -137,7 +137,7 @@ impl Horizon {
         }
     }
 
-    /// Goes back to the stretch remembered last. Whether there was one.
+    /// Returns to the last saved stretch. False if there is none.
     pub fn back(&mut self) -> bool {
         let before = self.back.pop();
         self.at = before.unwrap_or(self.at);

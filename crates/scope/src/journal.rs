@@ -1,4 +1,4 @@
-//! The journal: the events as they came, custom probes' hits among them, and the isolated ones apart.
+//! The journal: recent events, hits of custom probes, and isolated events in a list of their own.
 
 use crate::look::PointKind;
 use crate::probes::ProbeId;
@@ -7,13 +7,14 @@ use magscope_core::head::PayloadHead;
 use magscope_core::{Batch, Event, Hop};
 use std::collections::VecDeque;
 
-/// Events and hits kept, the newest; 104 bytes each.
+/// Maximum number of events and hits, the newest; 104 bytes each.
 pub const MOST_EVENTS: usize = 1 << 16;
-/// Hits kept apart, so that events do not push them out: they are what lanes are drawn from where tiles are too coarse.
+/// Maximum number of hits in a list of their own, so that events do not evict them. Lanes use them where tiles
+/// are too coarse.
 pub const MOST_HITS: usize = 1 << 16;
-/// Heads of payload kept, the newest; each has as many bytes as were asked for.
+/// Maximum number of payload heads, the newest; each holds the number of bytes of the capture's setting.
 pub const MOST_HEADS: usize = 1 << 12;
-/// Isolated events kept, the newest; 40 bytes each.
+/// Maximum number of isolated events, the newest; 40 bytes each.
 pub const MOST_MARKS: usize = 1 << 16;
 
 /// An isolated event.
@@ -21,14 +22,14 @@ pub const MOST_MARKS: usize = 1 << 16;
 pub struct Mark {
     /// When.
     pub time_ns: u64,
-    /// What.
+    /// The kind of event.
     pub kind: PointKind,
-    /// Where, if it was at a hop.
+    /// The hop, if any.
     pub hop: Option<Hop>,
 }
 
 impl Mark {
-    /// What an event is by itself, if it is off a packet's path and worth a mark.
+    /// The isolated event for a mark: an event off a packet's path.
     pub fn of(node: u16, event: &Event) -> Option<Self> {
         let (kind, hop) = match event.hop {
             Hop::SkbDrop => (PointKind::Drop { node, reason: event.detail }, None),
@@ -77,7 +78,7 @@ pub struct NodeHit {
     pub hit: ProbeHit,
 }
 
-/// See the module.
+/// The journal.
 #[derive(Debug, Default)]
 pub struct Journal {
     entries: VecDeque<(u16, Entry)>,
@@ -130,7 +131,7 @@ impl Journal {
         keep(&mut self.marks, mark, MOST_MARKS, |mark| mark.time_ns);
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -151,7 +152,7 @@ impl Journal {
         self.entries.get(at)
     }
 
-    /// Since when every hit that came is still there.
+    /// The instant since which the list of hits is complete.
     pub const fn hits_from_ns(&self) -> u64 {
         self.hits_from_ns
     }
@@ -167,12 +168,12 @@ impl Journal {
         self.hits.range(first.min(end)..end)
     }
 
-    /// Since when every head that came is still there.
+    /// The instant since which the list of heads is complete.
     pub const fn heads_from_ns(&self) -> u64 {
         self.heads_from_ns
     }
 
-    /// The heads of payload that are kept, in order of time.
+    /// The payload heads, in order of time.
     pub fn heads(&self) -> impl Iterator<Item = &(u16, PayloadHead)> {
         self.heads.iter()
     }

@@ -1,11 +1,11 @@
-//! A lane: one hop's row on the screen, a custom probe's, or the wire between the two ends.
+//! A lane: the screen row of a hop, of a custom probe, or of the wire between the two ends.
 
 use crate::probes::{Probe, ProbeId, Probes};
 use crate::stats::HopStats;
 use magscope_core::node::Service;
 use magscope_core::{Direction, Hop};
 
-/// What a lane stands for.
+/// What a lane shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A hop.
@@ -21,9 +21,10 @@ pub enum Place {
 pub struct Lane {
     /// Hop, custom probe or wire.
     pub place: Place,
-    /// How the hop is served; for the wire and for custom probes [`Service::Off`]. How these are attached: [`crate::Frame::probe`].
+    /// The hop's service; [`Service::Off`] for the wire and for custom probes. For their attachment see
+    /// [`crate::Frame::probe`].
     pub service: Service,
-    /// Whether any event of the hop was seen, or any hit of the probe.
+    /// True after the first event of the hop or hit of the probe.
     pub seen: bool,
     /// Rates and latencies; `None` where nothing is measured, which is not the same as zero.
     pub stats: Option<HopStats>,
@@ -46,14 +47,14 @@ impl Lane {
         }
     }
 
-    /// Whether something can be measured here.
+    /// True if the hop can be measured.
     pub const fn is_served(&self) -> bool {
         matches!(self.service, Service::Served { .. }) || self.probe().is_some()
     }
 }
 
-/// Every place of the picture, top first: the receiver's hops from the application down, the wire, the sender's, each custom probe
-/// right behind its hop; below all of them those that have no place among them.
+/// Every place of the picture from the top: the receiver's hops from the application down, the wire, the
+/// sender's hops. A custom probe follows its hop; probes without a place are below all of them.
 pub fn places(probes: &Probes) -> impl Iterator<Item = Place> + '_ {
     let path = Hop::path();
     let wire = path.iter().position(|hop| hop.direction() == Direction::Rx).unwrap_or(path.len());
@@ -104,7 +105,7 @@ mod tests {
             let at = names.iter().position(|other| *other == name).unwrap();
             names[at.saturating_sub(2)..=at].to_vec()
         };
-        // Upwards is further on the way, for the receiver as for the sender.
+        // Upwards is further on the path, for the receiver and the sender.
         assert_eq!(around("ip.in"), ["d", "a", "ip.in"]);
         assert_eq!(around("ip.out"), ["ip.post", "b", "ip.out"]);
         assert_eq!(names[..2], ["f", "app.recv"]);

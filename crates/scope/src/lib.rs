@@ -1,42 +1,47 @@
-//! The oscilloscope without a screen: input becomes an [`Action`], an action changes the [`Scope`], a [`Frame`] only
-//! reads it.
+//! The oscilloscope without a screen: input becomes an [`Action`], an action changes the [`Scope`], a [`Frame`]
+//! only reads it.
 //!
-//! Nothing here knows threads, files, the kernel or a screen, and time is the time of events: a recording played back
-//! shows what the live picture showed.
+//! This crate uses no threads, files, kernel or screen. Time is the time of events: a replayed recording shows
+//! the same as the live picture.
 //!
-//! # What a front end sees
+//! # The front end's view
 //!
-//! [`Scope::frame`] is cheap and always current; a front end draws it when [`Scope::revision`] has grown. The fields of a
-//! [`Frame`] are what most rooms need: the [view](View) (what the user chose, and a [message](View::message) for them), the
-//! [lanes](Frame::lanes), the [picture](Frame::sweep), the table below it, the [inspector](Frame::inspector), the
-//! [transport](Frame::transport), the [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the
-//! [cursors](Frame::cursors) and the [footer](Frame::footer). What only one room or panel needs is a method and is computed
-//! when it is asked for: [`Frame::density`], [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`],
-//! [`Frame::heat_map`], [`Frame::sum_map`], [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
-//! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Those that make a picture take the number of columns
-//! there is room for; their work depends on that and not on how much was recorded.
+//! [`Scope::frame`] is cheap and always current; a front end draws it after [`Scope::revision`] has grown. The
+//! fields of a [`Frame`] hold the data of most rooms: the [view](View) (the user's choices, and a
+//! [message](View::message)), the [lanes](Frame::lanes), the [picture](Frame::sweep) and the table below it.
+//! Further fields: the [inspector](Frame::inspector), the [transport](Frame::transport), the
+//! [wire](Frame::wire) with its bound, the [trigger](Frame::trigger), the [cursors](Frame::cursors) and the
+//! [footer](Frame::footer). Data of one room or panel are methods, computed on demand: [`Frame::density`],
+//! [`Frame::points`], [`Frame::loadlines`], [`Frame::minimap`], [`Frame::heat_map`], [`Frame::sum_map`],
+//! [`Frame::flows`], [`Frame::journeys`], [`Frame::events`], [`Frame::clock`], [`Frame::losses`],
+//! [`Frame::measurements`], [`Frame::math`], [`Frame::xy`], [`Frame::persistence`]. Methods for pictures take
+//! the number of columns; their cost depends on that number and not on the length of the recording.
 //!
-//! A custom probe has a lane where [`Lane::probe`] says so: [`Frame::name_of`] names it, [`Frame::hits`] are its points, and [`Frame::stops`]
-//! takes a lifeline through it where the hit saw the journey's bytes. What it reads are [channels](Frame::channels) as all others are.
-//! [`Frame::hit_heats`] are its rows in the room of hops.
+//! A custom probe has a lane with [`Lane::probe`] set: [`Frame::name_of`] names it, [`Frame::hits`] are its
+//! points. [`Frame::stops`] draws a lifeline through it if the hit saw the journey's bytes. Its values are
+//! [channels](Frame::channels) like all others. [`Frame::hit_heats`] are its rows in the room of hops.
 //!
-//! What the kernel added up in place of events has rows of its own there ([`Frame::sum_map`]), never among those of journeys: its times are of packets and
-//! sockets. Numbers that are its are marked where they stand: [`HopStats::summed`], [`look::Measurements::sums`], [`look::FlowRow::summed`],
-//! [`Footer::sums`].
+//! The kernel's sums, which replace events in a synthesis capture, have rows of their own there
+//! ([`Frame::sum_map`]). They are never mixed with those of journeys: their times belong to packets and
+//! sockets. Numbers from sums are marked: [`HopStats::summed`], [`look::Measurements::sums`],
+//! [`look::FlowRow::summed`], [`Footer::sums`].
 //!
-//! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and every field
-//! named `x`, `a`, `b`, `at`). Journeys are named by [`Lifeline::key`]; numbers ([`Lifeline::id`]) are for people.
-//! [`Frame::detail`] says whether to draw lifelines or density.
+//! Positions on the time axis are `f64`: 0 is the left edge of the picture, 1 the right one ([`Sweep::x`] and
+//! every field named `x`, `a`, `b`, `at`). [`Lifeline::key`] identifies a journey; numbers ([`Lifeline::id`])
+//! are for display. [`Frame::detail`] selects lifelines or density.
 //!
 //! # Modules
 //!
-//! - `scope/`: the instrument, one file a concern. Live data pass through `ingest` once. A recording is *surveyed*: everything passes through
-//!   once, into the pyramid and the tables; a stretch whose single journeys are drawn is read again (`Scope::wants`, `Scope::fill`).
-//!   So the cost of a picture does not depend on the length of the recording.
-//! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions, hold-off, windows.
-//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`: measurements, series, tables.
-//! - `probes`, `ties`: custom probes, and which of their hits saw which lifeline's bytes.
-//! - `look/`: the types that a frame returns. `command/`: the one table of commands, keys and questions for every front end.
+//! - `scope/`: the instrument, one file per concern. Live data pass through `ingest` once. A recording is
+//!   *surveyed*: one pass fills the pyramid and the tables; a stretch with single journeys is read again
+//!   (`Scope::wants`, `Scope::fill`). So the cost of a picture does not depend on the length of the recording.
+//! - `pyramid/`: tiles. `horizon`: zoom and pan. `sums/`: the kernel's sums over time. `trigger/`: conditions,
+//!   hold-off, windows.
+//! - `transport`: the playhead. `measure`, `signals`, `persistence`, `flows`, `journal`, `memory`:
+//!   measurements, series, tables.
+//! - `probes`, `ties`: custom probes, and the match between their hits and the bytes of lifelines.
+//! - `look/`: the types that a frame returns. `command/`: the table of commands, keys and prompts for every
+//!   front end.
 
 mod action;
 mod axis;

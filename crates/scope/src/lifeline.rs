@@ -1,4 +1,4 @@
-//! A lifeline: a journey with the names of its ends, as the scope keeps and draws it.
+//! A lifeline: a journey with the names of its ends, for the scope's memory and its pictures.
 
 use crate::names::Seat;
 use magscope_core::journey::{Across, Journey, Latency, Rung};
@@ -9,11 +9,11 @@ use magscope_core::{Endpoint, Hop};
 pub struct Step {
     /// The hop it left.
     pub from: Hop,
-    /// The hop it came to.
+    /// The hop at the end.
     pub to: Hop,
-    /// When it came there.
+    /// Instant at that hop.
     pub at_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub ns: u64,
     /// The time between two copies: waiting for retransmission.
     pub is_wait: bool,
@@ -36,7 +36,7 @@ impl Step {
 pub struct Lifeline {
     /// The journey.
     pub journey: Journey,
-    /// Sender and receiver, where a flow of it is known.
+    /// Sender and receiver, if one of its flows is known.
     pub ends: Option<(Endpoint, Endpoint)>,
     /// Node of the sender, if seen.
     pub from: Option<Seat>,
@@ -50,12 +50,12 @@ impl Lifeline {
         self.journey.id
     }
 
-    /// Whether nothing is known of the time between its sender's half and its receiver's: no line leads from one to the other.
+    /// True if the time between the sender's half and the receiver's half is unknown: no line connects them.
     pub fn is_apart(&self) -> bool {
         self.journey.across == Across::Apart
     }
 
-    /// Its events in path order, but for those taken at return.
+    /// Its events in path order, except those taken at return.
     pub fn marks(&self) -> impl Iterator<Item = Rung> + '_ {
         self.journey.ladder()
     }
@@ -65,34 +65,35 @@ impl Lifeline {
         self.journey.start_ns().unwrap_or(0)
     }
 
-    /// When the last event on the way was.
+    /// Instant of the last event on the path.
     pub fn end_ns(&self) -> u64 {
         self.journey.end_ns().unwrap_or(0).max(self.start_ns())
     }
 
-    /// From the first event to the last, as far as it was seen.
+    /// Time from the first event to the last, as far as the events show.
     pub fn total_ns(&self) -> u64 {
         self.end_ns() - self.start_ns()
     }
 
-    /// Whether the network dropped or lost it: worth red. What lacks events that the instrument lost is not.
+    /// True if the network dropped or lost it. False for a journey that lacks events because the instrument
+    /// lost them.
     pub const fn is_bad(&self) -> bool {
         self.journey.verdict.is_lost()
     }
 
-    /// The steps of the journey in path order, each within one copy. The driver's return is beside the way; pairs in the wrong
-    /// order are left out (see [`Journey::latencies`]).
+    /// The steps of the journey in path order, each within one copy. The driver's return is off the path; pairs
+    /// in the wrong order are left out (see [`Journey::latencies`]).
     pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
         self.journey.latencies().map(|latency| Step::of(&latency))
     }
 
-    /// Every event, in path order and each copy by itself, with the step or the wait for a retransmission that ends there.
+    /// Every event in path order, copy by copy, with the step or the wait for a retransmission that ends there.
     pub fn spans(&self) -> impl Iterator<Item = (Rung, Option<Step>)> + '_ {
         let spans = self.journey.spans().filter(|(rung, _)| !rung.at_return);
         spans.map(|(rung, latency)| (rung, latency.as_ref().map(Step::of)))
     }
 
-    /// The longest step on the way, or the longest wait between two copies: what to blame.
+    /// The blamed step: the longest on the path, or the longest wait between two copies.
     pub fn blame(&self) -> Option<Step> {
         let half = self.journey.ladder().last().is_some_and(|rung| rung.hop == Hop::DevDone);
         let on_the_way = |(rung, _): &(Rung, Option<Step>)| {
@@ -101,13 +102,14 @@ impl Lifeline {
         self.spans().filter(on_the_way).filter_map(|(_, step)| step).max_by_key(|step| step.ns)
     }
 
-    /// The CPU it is told by: the one that received it from the device, which is what steering decides; else the one it began on.
+    /// The CPU for display: the one that received it from the device, which steering decides; otherwise that of
+    /// its first event.
     pub fn cpu(&self) -> Option<u16> {
         let rungs = &self.journey.rungs;
         rungs.cpu(Hop::DevRecv).or_else(|| rungs.cpu(self.marks().next()?.hop))
     }
 
-    /// Whether any of it lies within `[from_ns, to_ns]`.
+    /// True if part of it lies within `[from_ns, to_ns]`.
     pub fn overlaps(&self, from_ns: u64, to_ns: u64) -> bool {
         self.start_ns() <= to_ns && self.end_ns() >= from_ns
     }

@@ -22,7 +22,7 @@ pub enum MathError {
     /// A word is no signal.
     #[error(transparent)]
     Channel(#[from] UnknownChannel),
-    /// Nothing that is understood.
+    /// No valid expression.
     #[error("`{0}` is none of `A - B`, `ratio(A, B)`, `rate(A)`, `average(A, 16)`")]
     Form(String),
 }

@@ -1,4 +1,4 @@
-//! Measurements over a stretch of time: exact from the journeys that are kept, else from the pyramid.
+//! Measurements over a stretch of time: exact from the journeys in memory, otherwise from the pyramid.
 
 use crate::family::Family;
 use crate::lifeline::Lifeline;
@@ -10,7 +10,7 @@ use magscope_core::hop::PATH_HOPS;
 /// Over which stretch of time it is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// What the picture shows.
+    /// The picture.
     #[default]
     View,
     /// Between the cursors; the picture where there are none.
@@ -23,13 +23,14 @@ pub type Below = [[Option<Hop>; PATH_HOPS]; Family::COUNT];
 /// Events that a rate needs where the stretch is shorter than a second.
 const FEWEST: u64 = 10;
 
-/// So much a second; `None` where the stretch is too short for the few events in it: one packet in a picture of 50 µs is no rate.
+/// Rate per second. `None` if the stretch is too short for its few events: one packet in a picture of 50 µs
+/// gives no rate.
 pub fn rate(amount: f64, events: u64, stretch_ns: u64) -> Option<f64> {
     let has_rate = events >= FEWEST || stretch_ns >= 1_000_000_000;
     has_rate.then(|| amount * 1e9 / stretch_ns.max(1) as f64)
 }
 
-/// Every pair of hops that was counted, with the family of protocols and the lane, in path order.
+/// Every counted pair of hops in path order, with its family of protocols and its lane.
 pub fn counted(below: &Below) -> impl Iterator<Item = (Family, (Hop, Hop), Lane)> + '_ {
     Hop::path().iter().enumerate().flat_map(move |(at, to)| {
         let rows = Family::ALL.into_iter().zip(below);
@@ -57,7 +58,7 @@ pub fn percentiles(times: &mut [u64]) -> Percentiles {
     }
 }
 
-/// Instants and how long it took then, nanoseconds.
+/// Instants and durations, nanoseconds.
 type Times = Vec<(u64, u64)>;
 
 /// Mean difference between one time and the next (RFC 3550, without its smoothing), of times in the order of their instants.
@@ -67,8 +68,8 @@ fn jitter(times: &[(u64, u64)]) -> Option<f64> {
     (n > 0).then(|| pairs.sum::<f64>() / n as f64)
 }
 
-/// The whole journey, then every pair of hops that was seen. A journey counts by its beginning, a pair by the instant at its upper
-/// hop; both ends of the stretch belong to it.
+/// The complete journey, then every observed pair of hops. A journey is assigned by its beginning, a pair by
+/// the instant at its upper hop; the stretch includes both ends.
 pub fn exact<'a>(lines: impl Iterator<Item = &'a Lifeline>, from_ns: u64, to_ns: u64) -> Vec<PairReading> {
     let inside = |at_ns: u64| (from_ns..=to_ns).contains(&at_ns);
     let mut whole = Vec::new();
@@ -126,7 +127,7 @@ mod tests {
     use crate::pyramid::Keep;
     use proptest::prelude::*;
 
-    /// When it was sent, how long the wire took, how long the reader.
+    /// Instant of sending, time on the wire, time of the reader.
     type Made = (u64, u64, u64);
 
     proptest! {
@@ -158,7 +159,7 @@ mod tests {
                 sorted.sort_unstable();
                 prop_assert_eq!(reading.times.n, truth.len() as u64);
                 for (part, ns) in [(0.5, reading.times.p50_ns), (0.9, reading.times.p90_ns), (0.99, reading.times.p99_ns)] {
-                    // At least that part is at most the percentile, and no smaller value does as well.
+                    // At least this part is at most the percentile, and no smaller value satisfies that.
                     let needed = (sorted.len() as f64 * part).ceil() as usize;
                     prop_assert!(sorted.iter().filter(|t| **t <= ns).count() >= needed);
                     prop_assert!(sorted.is_empty() || sorted.iter().filter(|t| **t < ns).count() < needed.max(1));

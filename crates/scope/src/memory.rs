@@ -1,17 +1,18 @@
-//! The journeys a scope keeps: the most recent, the slowest of the last half minute, and those that went wrong.
+//! The scope's memory of journeys: the most recent, the slowest of the last half minute, and the failed ones.
 //!
-//! All three are bounded by number, about half a kilobyte each. Only journeys seen to their end can be slow: of the others the end is not known.
+//! All three are bounded by number, about half a kilobyte each. Only journeys with a seen end can be among the
+//! slowest: for others the end is unknown.
 
 use crate::lifeline::Lifeline;
 use std::collections::VecDeque;
 
-/// Recent journeys kept.
+/// Maximum number of recent journeys.
 pub const RECENT: usize = 16_384;
-/// Slowest journeys kept.
+/// Maximum number of slowest journeys.
 pub const SLOWEST: usize = 32;
-/// Dropped and lost journeys kept.
+/// Maximum number of dropped and lost journeys.
 pub const BAD: usize = 64;
-/// How long a slow journey is kept among the slowest, nanoseconds of event time.
+/// Time in the list of the slowest, nanoseconds of event time.
 pub const SLOWEST_FOR_NS: u64 = 30_000_000_000;
 
 /// The journeys a scope keeps.
@@ -23,7 +24,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Keeps a journey. `listed` says whether it may stand among the slowest.
+    /// Stores a journey. `listed` allows it among the slowest.
     pub fn push(&mut self, line: Lifeline, listed: bool) {
         if line.is_bad() {
             if self.bad.len() >= BAD {
@@ -86,7 +87,7 @@ impl Memory {
         self.bad.iter().rev()
     }
 
-    /// Every one of them; some twice.
+    /// All journeys in memory; some occur twice.
     pub fn all(&self) -> impl Iterator<Item = &Lifeline> {
         self.slowest.iter().chain(self.bad()).chain(self.recent())
     }

@@ -1,4 +1,4 @@
-//! What numbers stand for: flows, threads and namespaces of every recording, as they were announced.
+//! Names behind numbers: flows, threads and namespaces of every recording, as announced.
 
 use magscope_core::context::Context;
 use magscope_core::node::NodeInfo;
@@ -17,7 +17,7 @@ pub struct Seat {
     pub netns: u32,
 }
 
-/// What numbers stand for.
+/// Names behind the numbers of all recordings.
 #[derive(Debug, Default)]
 pub struct Names {
     infos: Vec<NodeInfo>,
@@ -27,18 +27,18 @@ pub struct Names {
 }
 
 impl Names {
-    /// For these recordings.
+    /// The names of these recordings.
     pub fn new(infos: Vec<NodeInfo>) -> Self {
         Names { clean_up: infos.iter().map(CleanUp::of).collect(), infos, ..Names::default() }
     }
 
-    /// One recording more.
+    /// Adds a recording.
     pub fn join(&mut self, info: NodeInfo) {
         self.clean_up.push(CleanUp::of(&info));
         self.infos.push(info);
     }
 
-    /// Learns what a batch announces.
+    /// Stores the names that a batch announces.
     pub fn learn(&mut self, node: u16, batch: &Batch) {
         if self.flows.len() + batch.flows.len() > MOST {
             self.flows.clear();
@@ -60,7 +60,7 @@ impl Names {
         self.tasks.get(&(node, tid)).map(|task| task.comm.as_str())
     }
 
-    /// What became of a journey, in words.
+    /// The verdict of a journey, in words.
     pub fn verdict(&self, journey: &Journey) -> String {
         let context: &dyn Context = self;
         context.verdict(journey)
@@ -71,7 +71,7 @@ impl Names {
         self.clean_up.get(usize::from(node))
     }
 
-    /// Whether an event is a packet that the kernel dropped.
+    /// True for a packet that the kernel dropped.
     pub fn is_drop(&self, node: u16, event: &Event) -> bool {
         event.hop == Hop::SkbDrop && !self.clean_up(node).is_some_and(|of| of.is_event(event))
     }
@@ -82,7 +82,7 @@ impl Names {
         context.drop_reason(node, reason)
     }
 
-    /// What a person calls a node; `outside` where nothing is probed.
+    /// Display name of a node; `outside` for one without probes.
     pub fn seat(&self, seat: Option<Seat>) -> String {
         let Some(seat) = seat else { return "outside".to_owned() };
         let context: &dyn Context = self;

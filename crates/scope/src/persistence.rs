@@ -1,24 +1,24 @@
-//! Persistence: lifelines over each other, each from its start, as a density that fades.
+//! Persistence: overlaid lifelines, aligned at their start, as a fading density.
 
 use crate::lifeline::Lifeline;
 use magscope_core::Hop;
 use magscope_core::hop::PATH_HOPS;
 use magscope_core::journey::Rung;
 
-/// Columns the density is kept in.
+/// Columns of the density.
 const COLUMNS: usize = 512;
-/// Weights grow by e to this at most before they are brought down again: far from what an `f32` cannot hold.
+/// Weights grow by e to this power at most before a rescale: far below the limit of an `f32`.
 const MOST_FOLDS: f64 = 32.0;
 
-/// How long what was drawn stays.
+/// Decay of the overlay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
-    /// It does not.
+    /// No persistence.
     #[default]
     Off,
-    /// It fades to 1/e in so many nanoseconds of event time.
+    /// Decay to 1/e in this time, nanoseconds of event time.
     Fade(u64),
-    /// For ever.
+    /// No decay.
     Endless,
 }
 
@@ -37,26 +37,26 @@ impl Persistence {
 
 /// The density of lifelines by hop and time since their start.
 ///
-/// New lines weigh more instead of old ones less: one exponential a line, whatever was drawn before.
+/// New lines get more weight instead of old ones less: one exponential per line, independent of older lines.
 #[derive(Debug)]
 pub struct Overlay {
     how: Persistence,
     span_ns: u64,
     rows: Vec<[f32; COLUMNS]>,
-    /// Where a line weighs 1.
+    /// Instant at which a line weighs 1.
     zero_ns: u64,
     newest_ns: u64,
     lines: u64,
 }
 
 impl Overlay {
-    /// Nothing drawn yet; the right edge is `span_ns` after the start of each line.
+    /// An empty overlay; the right edge is `span_ns` after the start of each line.
     pub fn new(how: Persistence, span_ns: u64) -> Self {
         let rows = vec![[0.0; COLUMNS]; PATH_HOPS];
         Overlay { how, span_ns: span_ns.max(1), rows, zero_ns: 0, newest_ns: 0, lines: 0 }
     }
 
-    /// How long lines stay, and how wide the picture is.
+    /// Decay, and width of the picture.
     pub const fn is_for(&self) -> (Persistence, u64) {
         (self.how, self.span_ns)
     }

@@ -1,14 +1,14 @@
-//! Picks: choosing by pointing instead of by writing a filter.
+//! Picks: selection by click instead of by a filter expression.
 
 use crate::lifeline::Lifeline;
 use crate::names::Names;
 use magscope_core::FlowId;
 use magscope_core::context::Context;
 
-/// What a user points at.
+/// The target of a click.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Nothing: all picks are undone.
+    /// No target: clears all picks.
     Nothing,
     /// A connection: both its directions.
     Flow(FlowId),
@@ -23,7 +23,7 @@ pub enum Pick {
 }
 
 impl Pick {
-    /// Whether a journey has to do with it.
+    /// True if a journey matches the pick.
     pub fn means(&self, line: &Lifeline, names: &Names) -> bool {
         let journey = &line.journey;
         let context: &dyn Context = names;
@@ -45,12 +45,12 @@ impl Pick {
         }
     }
 
-    /// Whether two picks are of one kind, so that the later takes the place of the earlier.
+    /// True if two picks have one kind, so that the later replaces the earlier.
     pub fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// The answers to the picked flow have its ends the other way round.
+    /// The replies to the picked flow have swapped ends.
     fn is_the_other_way(flow: FlowId, line: &Lifeline, names: &Names) -> bool {
         let nodes = 0..names.infos().len().max(1) as u16;
         let known = nodes.into_iter().find_map(|node| names.flow(node, flow));

@@ -1,4 +1,5 @@
-//! Custom probes of all recordings as one list: a probe that several hosts have is one, with one lane and one loadline a value.
+//! Custom probes of all recordings as one list: a probe of several hosts is one entry, with one lane and one
+//! loadline per value.
 
 use crate::channel::{Channel, ValueName};
 use magscope_core::custom::{Attach, CustomProbe, MOST_VALUES, Mark, ProbeHit, ValueKind};
@@ -13,7 +14,7 @@ const HOST: usize = 12;
 pub struct ProbeId(u16);
 
 impl ProbeId {
-    /// Its place in [`crate::Frame::probes`].
+    /// Its index in [`crate::Frame::probes`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -24,13 +25,13 @@ impl ProbeId {
 pub struct Probe {
     /// Which.
     pub id: ProbeId,
-    /// What it is called here: as the person did, with the host where two hosts call different ones so.
+    /// Display name: the user's name, with the host if two hosts use one name for different probes.
     pub name: String,
-    /// What was asked for.
+    /// The probe's definition.
     pub asked: CustomProbe,
     /// The recordings that have it.
     pub nodes: Vec<u16>,
-    /// Hits since the start or the last clear, whatever is looked at.
+    /// Hits since the start or the last clear, independent of filters.
     pub hits: u64,
     /// Hits at which a value could not be read, in the probe's order.
     pub unread: [u64; MOST_VALUES],
@@ -39,23 +40,23 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Whether it has a lane: one in the order of the stack where it was given its place, else one below all of it. What is shown as
-    /// loadlines alone, and has no place, has none.
+    /// True if it has a lane: at its place in the stack, or below the stack without a place. A probe with only
+    /// loadlines and no place has none.
     pub fn has_lane(&self) -> bool {
         self.asked.after.is_some() || self.asked.mark != Mark::Loadline
     }
 
-    /// Whether the process of a hit is the one that was looked at, and not one that an interrupt stopped.
+    /// True if the process of a hit is the probed one, and not one that an interrupt stopped.
     pub const fn knows_process(&self) -> bool {
         self.asked.attach.in_program()
     }
 
-    /// Which way packets go where it stands; `None` where it was given no place.
+    /// Direction of packets at its place; `None` without a place.
     pub fn direction(&self) -> Option<Direction> {
         self.asked.after.map(Hop::direction)
     }
 
-    /// How it is attached, and where: `tracepoint:skb:kfree_skb`.
+    /// Attachment type and target: `tracepoint:skb:kfree_skb`.
     pub fn place(&self) -> String {
         self.asked.place()
     }
@@ -65,7 +66,7 @@ impl Probe {
         self.asked.attach
     }
 
-    /// Its values that can be calculated with, each with its number and its channel.
+    /// Its numeric values, each with its index and its channel.
     pub fn channels(&self) -> impl Iterator<Item = (usize, Channel)> + '_ {
         let values = self.asked.values.iter().enumerate().take(MOST_VALUES);
         let numbers = values.filter(|(_, value)| value.kind != ValueKind::Address);
@@ -82,7 +83,7 @@ impl Probe {
     }
 }
 
-/// A name that came with a recording, without anything that moves a cursor.
+/// A name from a recording without control characters.
 fn plain(name: &str) -> String {
     let name: String = name
         .chars()
@@ -96,7 +97,7 @@ fn plain(name: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Probes {
     all: Vec<Probe>,
-    /// By recording, and there by the number that a hit has.
+    /// By recording, then by the number in a hit.
     of: Vec<Vec<ProbeId>>,
     channels: Vec<(Channel, ProbeId, usize)>,
     /// Hits of probes that no recording has: a damaged one.
@@ -104,7 +105,7 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Those of these recordings.
+    /// The probes of these recordings.
     pub fn new(infos: &[NodeInfo]) -> Self {
         let mut probes = Probes::default();
         for info in infos {
@@ -113,7 +114,7 @@ impl Probes {
         probes
     }
 
-    /// One recording more: those of its probes that no other has come last.
+    /// Adds a recording; probes of no earlier recording are appended.
     pub fn join(&mut self, info: &NodeInfo) {
         let (node, known) = (self.of.len() as u16, self.all.len());
         let own = info.probes.iter().take(256).map(|asked| self.take(node, info, asked)).collect();
@@ -124,7 +125,7 @@ impl Probes {
         self.channels.extend(new);
     }
 
-    /// The number of a probe of a recording: a known one where it is the same.
+    /// The id of a probe of a recording: the existing one for an equal probe.
     fn take(&mut self, node: u16, info: &NodeInfo, asked: &CustomProbe) -> ProbeId {
         let same = |probe: &&mut Probe| probe.asked == *asked && !probe.nodes.contains(&node);
         if let Some(known) = self.all.iter_mut().find(same) {
@@ -152,7 +153,7 @@ impl Probes {
         id
     }
 
-    /// All of them, in the order they were named in.
+    /// All probes, in order of their first appearance.
     pub fn all(&self) -> &[Probe] {
         &self.all
     }
@@ -181,12 +182,12 @@ impl Probes {
         self.all.get(id.index())
     }
 
-    /// Those that stand right behind a hop, in the order of the stack.
+    /// The probes directly behind a hop, in the order of the stack.
     pub fn behind(&self, hop: Hop) -> impl DoubleEndedIterator<Item = &Probe> {
         self.all.iter().filter(move |probe| probe.asked.after == Some(hop))
     }
 
-    /// Those with a lane and without a place.
+    /// The probes with a lane and without a place.
     pub fn beside(&self) -> impl Iterator<Item = &Probe> {
         self.all.iter().filter(|probe| probe.asked.after.is_none() && probe.has_lane())
     }
@@ -196,7 +197,7 @@ impl Probes {
         self.channels.iter().map(|(channel, ..)| *channel)
     }
 
-    /// The probe and the number of the value that a channel stands for.
+    /// The probe and the value index of a channel.
     pub fn value(&self, channel: Channel) -> Option<(ProbeId, usize)> {
         let found = self.channels.iter().find(|(known, ..)| *known == channel);
         found.map(|(_, probe, value)| (*probe, *value))

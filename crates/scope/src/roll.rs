@@ -1,14 +1,14 @@
-//! Roll: at a slow timebase the picture runs like paper under a pen.
+//! Roll mode: at a slow timebase the picture scrolls continuously.
 
 use crate::timebase::Timebase;
 
-/// From this timebase on the picture rolls by itself, nanoseconds a division.
+/// Timebase from which the picture rolls automatically, nanoseconds per division.
 pub(crate) const SLOW_NS: u64 = 100_000_000;
 
-/// Whether the picture rolls with time or stands until the next sweep.
+/// Whether the picture rolls, or holds until the next sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Roll {
-    /// Where the user chose a timebase of 100 ms or more.
+    /// Rolls if the user chose a timebase of 100 ms or more.
     #[default]
     Auto,
     /// Always.
@@ -18,7 +18,7 @@ pub enum Roll {
 }
 
 impl Roll {
-    /// Whether it rolls at this timebase.
+    /// True if the picture rolls at this timebase.
     pub fn is_on(self, timebase: Timebase, chosen: bool) -> bool {
         match self {
             Self::Auto => chosen && timebase.per_division_ns() >= SLOW_NS,

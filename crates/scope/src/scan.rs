@@ -1,7 +1,8 @@
-//! A stretch of a recording, hit by hit: what the lanes are drawn from where tiles are too coarse and lifelines too many.
+//! A stretch of a recording, hit by hit: the source of lanes where tiles are too coarse and lifelines too many.
 //!
-//! Tiles are 65 µs wide at best. On a busy host thousands of journeys lie within a few milliseconds, and a picture of those made of tiles would
-//! be a few blocks. So what was read of the stretch is kept by hop and time, and counted into columns exactly.
+//! Tiles are at least 65 µs wide. On a busy host thousands of journeys lie within a few milliseconds, and tiles
+//! would give only a few blocks. So the hits of the stretch are stored by hop and time, and counted into
+//! columns exactly.
 
 use crate::lifeline::Lifeline;
 use crate::look::Cell;
@@ -16,7 +17,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Of these lifelines.
+    /// The hits of these lifelines.
     pub fn new(lines: &[Lifeline]) -> Self {
         let mut hops = vec![Vec::new(); PATH_HOPS];
         for line in lines {
@@ -33,7 +34,7 @@ impl Scan {
         Scan { hops }
     }
 
-    /// What happened at a hop in each of so many columns of a stretch.
+    /// Counts of a hop in each column of a stretch.
     pub fn cells(&self, hop: Hop, (from_ns, to_ns): (u64, u64), columns: usize) -> Vec<Cell> {
         let mut cells = vec![Cell::default(); columns];
         let Some(row) = hop.path_index().and_then(|index| self.hops.get(index)) else { return cells };

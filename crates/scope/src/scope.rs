@@ -1,4 +1,4 @@
-//! The scope: takes batches in, keeps what a screen needs, hands out frames.
+//! The scope: accepts batches, stores the data of a screen, returns frames.
 
 mod apply;
 mod heat;
@@ -57,21 +57,21 @@ const HOLD_EDGES: u64 = 2;
 const LISTED: usize = 64;
 /// Routes that can be chosen.
 const MAX_ROUTES: usize = 64;
-/// Measurements kept of what is told from outside, each half a second.
+/// Maximum number of overhead measurements from the caller, one per half second.
 const MOST_TOLD: usize = 4096;
 /// Hop numbers of the record contract are below this.
 const HOP_IDS: usize = 64;
 
-/// How a scope begins.
+/// Initial options of a scope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// Whether the source is live or a recording.
+    /// Live source or recording.
     pub state: State,
-    /// What its correlator may keep.
+    /// Limits of the correlator's memory.
     pub limits: Limits,
-    /// Of a recording that can be read again from anywhere: all of it. See [`Scope::survey`].
+    /// Extent of a recording with random access. See [`Scope::survey`].
     pub recorded: Option<Window>,
-    /// How fast it plays at first, times that of events.
+    /// Initial playback speed, as a multiple of real time.
     pub speed: f64,
     /// Lifelines drawn at most; more are drawn as density with the slowest on top.
     pub most_lifelines: usize,
@@ -91,24 +91,24 @@ impl Default for Options {
 
 /// A software oscilloscope without a screen.
 pub struct Scope {
-    /// Of the first recording.
+    /// Info of the first recording.
     info: NodeInfo,
     pub(crate) names: Names,
     state: State,
     view: View,
     horizon: Horizon,
     playhead: Playhead,
-    /// Of a recording that can be read again.
+    /// State of a recording with random access.
     recorded: Option<Recorded>,
-    /// Joins events to journeys, where nobody else does.
+    /// Joins events to journeys, if the caller does not.
     correlator: Correlator,
     weights: Weights,
     journeys: Vec<Journey>,
-    /// One a recording: numbers of threads and sockets mean nothing elsewhere.
+    /// One per recording: numbers of threads and sockets are valid only within one.
     places: Vec<Places>,
     /// Custom probes.
     probes: Probes,
-    // What was counted.
+    // Counts.
     stats: Stats,
     totals: Totals,
     lately: Lately,
@@ -126,16 +126,16 @@ pub struct Scope {
     most_lifelines: usize,
     seen: HopSet,
     hop_events: [u64; HOP_IDS],
-    /// What the kernel added up, and of it the hits of hops where no events came.
+    /// The kernel's sums, including hits of hops without events.
     sums: Sums,
     hop_sums: [u64; HOP_IDS],
-    /// Of each recording, when its newest event was.
+    /// Instant of the newest event of each recording.
     heard: Vec<Option<u64>>,
     drops: HashMap<(u16, Option<u32>), u64>,
     losses: Vec<LossRow>,
     routes: Vec<Route>,
-    // What was told from outside.
-    /// What captures are down to that keep to a budget.
+    // State from the caller.
+    /// Levels of captures with a budget.
     governed: BTreeMap<u16, Level>,
     overhead: Option<Overhead>,
     own: VecDeque<(u64, Overhead)>,
@@ -148,7 +148,7 @@ pub struct Scope {
     held_edges: u64,
     swept_ns: u64,
     revision: u64,
-    // What is on the screen. Taken at bucket edges and not between, so that it stands still while it is read.
+    // The current picture. It changes only at bucket edges, so that it is readable.
     lanes: Vec<Lane>,
     sweep: Sweep,
     /// Which hits of custom probes saw the bytes of its lifelines.
@@ -157,7 +157,7 @@ pub struct Scope {
     selected: Option<Lifeline>,
     /// The window of a trigger that is shown: its number.
     shown: Option<u64>,
-    /// The newest trigger whose picture is still to be taken: when, and the journey.
+    /// The newest trigger without a picture yet: its instant, and the journey.
     fired: Option<(u64, Option<u64>)>,
     /// Windows that were closed and not yet fetched.
     captured: Vec<Capture>,
@@ -169,7 +169,8 @@ impl Scope {
         Self::of_several(vec![info], options)
     }
 
-    /// A scope for several recordings on one time line: that of the first. Their journeys come joined, see [`Scope::ingest_journey`].
+    /// A scope for several recordings on the time line of the first. Their journeys arrive joined, see
+    /// [`Scope::ingest_journey`].
     pub fn of_several(infos: Vec<NodeInfo>, options: Options) -> Self {
         let info = infos.first().cloned().unwrap_or_default();
         let correlator = Correlator::of_node(&info, options.limits);
@@ -240,7 +241,7 @@ impl Scope {
         scope
     }
 
-    /// One recording more, that begins while the others run.
+    /// Adds a recording that begins during the session.
     pub fn join(&mut self, info: NodeInfo) {
         self.probes.join(&info);
         self.pyramid.grow(self.probes.all().len());
@@ -252,7 +253,7 @@ impl Scope {
         self.names.join(info);
     }
 
-    /// Whether it can be read again from anywhere.
+    /// True for a recording with random access.
     pub(super) const fn is_recorded(&self) -> bool {
         self.recorded.is_some()
     }
@@ -294,7 +295,7 @@ impl Scope {
         }
     }
 
-    /// Tells the scope what the instrument costs.
+    /// Sets the overhead of the instrument.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         if self.own.len() >= MOST_TOLD {
             self.own.pop_front();
@@ -307,7 +308,7 @@ impl Scope {
         self.watch_overhead(overhead);
     }
 
-    /// Tells the scope how busy the host's CPUs were lately, all of them together, 0 to 1.
+    /// Sets the recent utilisation of all the host's CPUs together, 0 to 1.
     pub fn set_host_cpu(&mut self, busy: f64) {
         if self.host_cpu.len() >= MOST_TOLD {
             self.host_cpu.pop_front();
@@ -317,7 +318,7 @@ impl Scope {
         self.fires(fires, self.now_ns, None);
     }
 
-    /// Tells the scope of a recording that runs beside it, or that none does.
+    /// Sets the current recording, or none.
     pub fn set_recording(&mut self, recording: Option<Recording>) {
         if self.recording != recording {
             self.recording = recording;
@@ -325,13 +326,13 @@ impl Scope {
         }
     }
 
-    /// Tells the scope how the clocks of its recordings stand to each other.
+    /// Sets the clock offsets between the recordings.
     pub fn set_clock_pairs(&mut self, pairs: Vec<ClockPair>) {
         self.clocks.set(pairs);
         self.revision += 1;
     }
 
-    /// Tells the user that something they asked for did not work, or that it did.
+    /// Shows the user a message: the failure or success of a request.
     pub fn tell(&mut self, text: String, is_error: bool) {
         self.view.message = Some(crate::view::Message { text, is_error });
         self.revision += 1;
@@ -342,23 +343,23 @@ impl Scope {
         self.revision
     }
 
-    /// Whether the user asked to end.
+    /// True after the user's request to quit.
     pub const fn quits(&self) -> bool {
         self.view.quit
     }
 
-    /// Whether the user wants a recording to run. Whoever feeds the scope begins and ends it, and says so with
+    /// True if the user wants a recording. The caller starts and stops it and reports that with
     /// [`Scope::set_recording`].
     pub const fn wants_recording(&self) -> bool {
         self.view.recording
     }
 
-    /// Tells the scope that no recording runs, whatever the user wanted.
+    /// Clears the user's request for a recording.
     pub const fn stop_recording(&mut self) {
         self.view.recording = false;
     }
 
-    /// What the source knows about its node; the first one's where there are several.
+    /// Info of the node; that of the first of several.
     pub const fn info(&self) -> &NodeInfo {
         &self.info
     }
@@ -367,7 +368,7 @@ impl Scope {
     const PROTOS: [Proto; 2] = [Proto::TCP, Proto::UDP];
 }
 
-/// The loadlines that there are from the beginning: the values of probes that were asked for as such.
+/// The initial loadlines: the values of probes with that option.
 fn asked_for(probes: &Probes) -> Vec<Shown> {
     let loadlines =
         probes.all().iter().filter(|probe| probe.asked.mark == magscope_core::custom::Mark::Loadline);

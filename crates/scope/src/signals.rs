@@ -1,4 +1,4 @@
-//! Signals of connections: samples of their state, kept to be drawn, computed with and triggered on.
+//! Signals of connections: samples of their state, for drawing, math and triggers.
 
 use crate::channel::Channel;
 use crate::look::Column;
@@ -8,17 +8,18 @@ use magscope_core::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::{FlowId, TcpSample};
 use std::collections::VecDeque;
 
-/// Samples kept, about 7 MB. Live the oldest go; of a recording every second one goes, and so do later ones.
+/// Maximum number of samples, about 7 MB. Live, the oldest are evicted; of a recording every second sample is
+/// removed, and later ones are thinned.
 pub const MOST: usize = 1 << 16;
 
 /// Connections whose sent bytes are counted apart.
 const MOST_SENDERS: usize = 4096;
-/// Live, the followed connection is chosen within this time after the first sample; after that it stays.
+/// Time after the first sample in which the followed connection is chosen, live. Then it is fixed.
 const CHOOSE_NS: u64 = 1_000_000_000;
 /// A followed connection without a sample for this long is over.
 const OVER_NS: u64 = 10_000_000_000;
 
-/// What one end of a connection sent.
+/// Bytes sent by one end of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     bytes: u64,
@@ -60,23 +61,23 @@ pub type Series = Vec<(u64, f64)>;
 pub struct Signals {
     samples: VecDeque<TcpSample>,
     senders: Heaviest<FlowId, Sent>,
-    /// The connection whose signals are drawn unless one is picked, as its sender sees it.
+    /// The connection of the TCP signals without a pick, from its sender's side.
     followed: Option<(FlowId, Sent)>,
     first_ns: Option<u64>,
     keep: Keep,
-    /// Every so manyth sample of a recording is kept.
+    /// Of a recording, one sample of this number is kept.
     stride: u64,
     seen: u64,
 }
 
 impl Signals {
-    /// Nothing yet.
+    /// An empty set.
     pub fn new(keep: Keep) -> Self {
         let (samples, senders) = (VecDeque::new(), Heaviest::new(MOST_SENDERS));
         Signals { samples, senders, followed: None, first_ns: None, keep, stride: 1, seen: 0 }
     }
 
-    /// Takes a sample. One that is late stands where it belongs.
+    /// Adds a sample; a late one is inserted in order.
     pub fn push(&mut self, sample: TcpSample) {
         self.follow(&sample);
         self.seen += 1;
@@ -110,8 +111,9 @@ impl Signals {
         self.samples.range(first.min(last)..last)
     }
 
-    /// The connection whose signals are drawn unless one is picked: the end of one that sent the most bytes. Of a recording that is
-    /// the most of all that was read; live it is chosen in the first second, and stays until that connection is over.
+    /// The connection of the TCP signals without a pick: the end of one that sent the most bytes. Of a
+    /// recording, that is the most over all data read. Live, it is chosen in the first second, and stays until
+    /// the connection ends.
     pub fn followed(&self) -> Option<FlowId> {
         self.followed.map(|(flow, _)| flow)
     }
@@ -178,7 +180,7 @@ pub fn columns(series: &[(u64, f64)], (from_ns, to_ns): (u64, u64), columns: usi
     out
 }
 
-/// What a computed channel is, from its channels' series.
+/// The series of a computed channel, from the series of its inputs.
 pub fn compute(math: Math, series: impl Fn(Channel) -> Series) -> Series {
     match math {
         Math::Difference(a, b) => held_together(&series(a), &series(b), |a, b| Some(a - b)),
@@ -209,7 +211,7 @@ pub fn compute(math: Math, series: impl Fn(Channel) -> Series) -> Series {
     }
 }
 
-/// Two series as one: at every instant of either, with the values that hold then.
+/// Two series as one: both current values at every instant of either.
 pub fn held_together<T>(
     first: &[(u64, f64)],
     second: &[(u64, f64)],
@@ -300,7 +302,7 @@ pub(crate) mod tests {
             live.push(sent(2, u64::from(n) * MS + 2, (u32::MAX - 50).wrapping_add(n * 10)));
         }
         assert_eq!(live.followed(), Some(FlowId(2)));
-        // Another one that sends more comes later: the followed one stays while it lives.
+        // Another connection later sends more: the followed one stays until its end.
         for n in 1_000..20_000_u32 {
             live.push(sent(3, u64::from(n) * MS, n * 10_000));
             live.push(sent(2, u64::from(n) * MS + 2, n * 10));

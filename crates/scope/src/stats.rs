@@ -1,7 +1,7 @@
 //! Sliding-window statistics of every node and hop.
 //!
-//! A node is a network namespace. There are at most [`MAX_NODES`] of them with windows of their own; events of further
-//! ones, and those whose node is unknown, are counted together and show only while all nodes are shown.
+//! A node is a network namespace. At most [`MAX_NODES`] have windows of their own. Events of further ones, and
+//! those of an unknown node, are counted together and are visible only in the view of all nodes.
 
 use crate::family::Family;
 use crate::format;
@@ -41,23 +41,23 @@ pub fn payload(event: &Event) -> u64 {
     if event.peeks() { 0 } else { u64::from(event.len) }
 }
 
-/// What is shown of one hop, over the whole buckets of the window.
+/// Displayed statistics of one hop, over the complete buckets of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HopStats {
     /// Events a second.
     pub events_per_s: f64,
     /// Payload bytes a second; `None` where events of the hop carry none.
     pub bytes_per_s: Option<f64>,
-    /// Whether these two are estimates of all there was, because a sampler leaves events out.
+    /// True if both rates are estimates, because a sampler leaves events out.
     pub estimated: bool,
-    /// Whether no events came, and the kernel added up all of this itself.
+    /// True if no events arrived, and all values are the kernel's sums.
     pub summed: bool,
     /// Latency from the hop below, of the protocols with the most journeys; `None` while no journey passed both.
     pub latency: Option<Latency>,
 }
 
 impl HopStats {
-    /// Where each event that came stands for `weight` of them.
+    /// Scales the rates by `weight`, the number of events per recorded event.
     #[must_use]
     pub fn standing_for(self, weight: f64) -> Self {
         HopStats {
@@ -68,7 +68,7 @@ impl HopStats {
         }
     }
 
-    /// One of its two rates in words, marked as what it is: `≈18.2k/s` an estimate, `Σ18.2k/s` what the kernel added up.
+    /// One of its two rates as text with a mark: `≈18.2k/s` for an estimate, `Σ18.2k/s` for the kernel's sums.
     pub fn shown(&self, rate: &str) -> String {
         match (self.summed, self.estimated) {
             (true, _) => format::marked(format::SUMMED, rate),
@@ -78,7 +78,7 @@ impl HopStats {
     }
 }
 
-/// Which nodes' windows to read: those a hop of either direction belongs to. `None` is all of them.
+/// The nodes whose windows are read, per side of the journey. `None` for all nodes.
 pub type Sides = Option<(Option<Seat>, Option<Seat>)>;
 
 /// The windows of all nodes.
@@ -103,8 +103,8 @@ impl Stats {
         self.nodes.iter().filter_map(|node| node.seat)
     }
 
-    /// Lets the window reach `time_ns`. Returns how many bucket edges that crossed. Time never goes back: what is
-    /// late is counted into the bucket being filled.
+    /// Advances the window to `time_ns`. Returns the number of bucket edges crossed. Time never decreases: a
+    /// late event counts in the current bucket.
     pub fn advance(&mut self, time_ns: u64) -> u64 {
         let now = time_ns / BUCKET_NS;
         let Some(before) = self.bucket else {
@@ -128,7 +128,7 @@ impl Stats {
         edges
     }
 
-    /// Slot of the ring a bucket lies in.
+    /// Ring slot of a bucket.
     const fn slot(bucket: u64) -> usize {
         (bucket % (BUCKETS as u64 + 1)) as usize
     }
@@ -170,7 +170,7 @@ impl Stats {
         }
     }
 
-    /// What is to be shown of `hop`. `None` before the first whole bucket, and for a side that is outside.
+    /// Displayed statistics of `hop`. `None` before the first complete bucket, and for an outside node.
     pub fn read(&mut self, hop: Hop, sides: Sides) -> Option<HopStats> {
         let index = hop.path_index()?;
         if self.whole == 0 {
@@ -219,7 +219,7 @@ mod tests {
         Event { len, ..Event::at(hop, time_ns) }
     }
 
-    #[allow(clippy::unnecessary_wraps)] // as windows are asked for
+    #[allow(clippy::unnecessary_wraps)] // same signature as other window queries
     fn seat(netns: u32) -> Option<Seat> {
         Some(Seat { node: 0, netns })
     }

@@ -1,8 +1,8 @@
-//! The sweep: the lifelines on the screen and the stretch of time they stand on.
+//! The sweep: the lifelines on the screen and their stretch of time.
 //!
-//! A live network has more journeys a second than an eye can follow, so the picture does not run with them. Like an
-//! oscilloscope in auto mode it waits for something to look at (the trigger, or else the slowest journey since the last sweep), shows
-//! that with what happened around it, and holds the picture for a second.
+//! A live network has more journeys per second than a user can follow, so the picture does not scroll with
+//! them. As an oscilloscope in auto mode, it waits for a trigger, or takes the slowest journey since the last
+//! sweep. It shows that journey with its surroundings, and holds the picture for a second.
 
 use crate::horizon::Horizon;
 use crate::lifeline::Lifeline;
@@ -10,31 +10,31 @@ use crate::timebase::Timebase;
 use crate::view::Align;
 use std::collections::HashSet;
 
-/// Lifelines a sweep has at most where nobody says otherwise: what a terminal can show. More of them make no picture: then it
-/// has the slowest, for density to be drawn below.
+/// Default maximum number of lifelines of a sweep: the capacity of a terminal. With more, the sweep keeps the
+/// slowest, and density is drawn below them.
 pub const MAX_LIFELINES: usize = 1024;
-/// Of too many, so many of the slowest.
+/// Number of the slowest lifelines to keep of too many.
 const SLOWEST: usize = 64;
 
-/// The lifelines on the screen and the stretch of time they stand on.
+/// The lifelines on the screen and their stretch of time.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Time at the left edge, `CLOCK_MONOTONIC`; 0 if lifelines stand at their start.
+    /// Time at the left edge, `CLOCK_MONOTONIC`; 0 with lifelines aligned at their start.
     pub origin_ns: u64,
     /// Time a division.
     pub timebase: Timebase,
-    /// Where lifelines stand.
+    /// Alignment of the lifelines.
     pub align: Align,
-    /// The [key](Lifeline::key) of the journey it was taken for.
+    /// The [key](Lifeline::key) of the journey that the picture was taken for.
     pub anchor: Option<u64>,
     /// The anchor first.
     pub lifelines: Vec<Lifeline>,
-    /// Journeys that were in the stretch, and not taken because there were too many.
+    /// Number of journeys in the stretch beyond the maximum.
     pub left_out: usize,
 }
 
 impl Sweep {
-    /// Position of a time on the screen, 0.0 the left edge, 1.0 the right one; beyond both it goes on.
+    /// Position of a time on the screen: 0.0 the left edge, 1.0 the right edge, linear beyond both.
     pub fn x(&self, line: &Lifeline, time_ns: u64) -> f64 {
         let zero = match self.align {
             Align::Time => self.origin_ns,
@@ -44,13 +44,13 @@ impl Sweep {
         since as f64 / self.timebase.span_ns() as f64
     }
 
-    /// Position on the screen of a time that belongs to no journey.
+    /// Position on the screen of a time without a journey.
     pub fn x_of(&self, time_ns: u64) -> f64 {
         let since = i128::from(time_ns) - i128::from(self.origin_ns);
         since as f64 / self.timebase.span_ns() as f64
     }
 
-    /// Takes the lifelines of the horizon, at most so many, from those there are, which may be there twice.
+    /// Collects the lifelines of the horizon, up to a maximum number. The input may hold duplicates.
     pub fn fill<'a>(
         &mut self,
         horizon: &Horizon,
@@ -97,8 +97,8 @@ pub fn stand(horizon: &mut Horizon, fixed: bool, align: Align, anchor: &Lifeline
     horizon.stand(anchor.start_ns().saturating_sub(ahead), 0.0, timebase);
 }
 
-/// A timebase on which `total_ns` takes a good part of the screen. Keeps the one there is while that is good enough,
-/// so that the scale does not jump with every sweep.
+/// A timebase at which `total_ns` fills a good part of the screen. The current one stays while it is suitable,
+/// so that the scale is stable across sweeps.
 fn auto_timebase(now: Timebase, total_ns: u64, align: Align) -> Timebase {
     let share = total_ns as f64 / now.span_ns() as f64;
     let (least, most) = match align {

@@ -1,7 +1,7 @@
-//! Which hits of custom probes saw the bytes of which lifelines of the picture.
+//! The match between hits of custom probes and the bytes of the picture's lifelines.
 //!
-//! A hit is a stop of a lifeline where its bytes say so, and never because it happened about then. Found once a picture, in work that
-//! is bounded whatever was captured.
+//! A hit is a stop of a lifeline only if its bytes match, never because of its time alone. The match runs once
+//! per picture, with bounded work.
 
 use crate::journal::NodeHit;
 use crate::lifeline::Lifeline;
@@ -21,11 +21,11 @@ const MOST_PAIRS: usize = 1 << 19;
 #[derive(Debug, Default)]
 pub struct Ties {
     passes: HashMap<u64, Vec<Pass>>,
-    /// There was more to look at than is looked at.
+    /// True if the search reached its limit.
     pub left_out: bool,
 }
 
-/// Whether a hit saw the bytes of a journey, going the way that its probe is said to look.
+/// True if a hit saw the bytes of a journey, in the direction of its probe.
 pub fn is_tied(hit: &NodeHit, direction: Option<Direction>, journey: &Journey) -> bool {
     let flow = match direction {
         Some(Direction::Tx) => Some(journey.tx_flow),
@@ -36,7 +36,7 @@ pub fn is_tied(hit: &NodeHit, direction: Option<Direction>, journey: &Journey) -
 }
 
 impl Ties {
-    /// Of these hits, in order of time, and these lifelines, the most wanted first.
+    /// Matches hits, in order of time, with lifelines, the most important first.
     pub fn find<'a>(lines: &[Lifeline], hits: impl Iterator<Item = &'a NodeHit>, probes: &Probes) -> Self {
         let mut of_flow: HashMap<(u16, FlowId), Vec<&Lifeline>> = HashMap::new();
         for line in lines {
@@ -82,7 +82,7 @@ impl Ties {
     }
 }
 
-/// What tells one hit from another.
+/// Identity of a hit.
 pub const fn name(node: u16, hit: &magscope_core::custom::ProbeHit) -> (u16, u64, u32) {
     (node, hit.time_ns, hit.record)
 }

@@ -1,4 +1,4 @@
-//! The timebase: how much time a division of the screen is wide.
+//! The timebase: time per division of the screen.
 
 /// Divisions a screen has, as on every oscilloscope.
 pub const DIVISIONS: u64 = 10;
@@ -64,8 +64,8 @@ impl Timebase {
         Timebase(fits.unwrap_or(COARSEST_NS))
     }
 
-    /// Exactly a stretch of `ns`, rounded up to whole nanoseconds a division. No finer than the finest step, but as coarse as
-    /// it needs.
+    /// Exactly a stretch of `ns`, rounded up to whole nanoseconds per division. No finer than the finest step,
+    /// without an upper limit.
     pub fn of_span(ns: u64) -> Self {
         Timebase(ns.div_ceil(DIVISIONS).clamp(FINEST_NS, u64::MAX / DIVISIONS))
     }
@@ -99,7 +99,7 @@ impl Timebase {
         Timebase(STEPS.into_iter().rev().find(|step| *step < self.0).unwrap_or(self.0.min(FINEST_NS)))
     }
 
-    /// So many steps wider, or narrower where negative.
+    /// The timebase this number of steps wider, or narrower if negative.
     #[must_use]
     pub fn stepped(self, steps: i32) -> Self {
         let once = |timebase: Self, _| if steps > 0 { timebase.coarser() } else { timebase.finer() };

@@ -1,4 +1,4 @@
-//! What was counted since the start, and lately: events, journeys by their ending, losses by their cause.
+//! Counts since the start, and recent ones: events, journeys by verdict, losses by cause.
 
 use crate::window::{BUCKET_NS, BUCKETS};
 use magscope_core::journey::Journey;
@@ -11,24 +11,24 @@ pub struct Totals {
     pub events: u64,
     /// Hits of custom probes.
     pub hits: u64,
-    /// Events that came too late to be sorted.
+    /// Events too late for sorting.
     pub late: u64,
-    /// Journeys, whatever their ending.
+    /// Journeys of any verdict.
     pub journeys: u64,
     /// Journeys by [`Verdict::kind`].
     pub verdicts: [u64; Verdict::KINDS],
-    /// Packets that a kernel dropped, for whatever reason but clean-up, also those that nobody waited for.
+    /// Packets that a kernel dropped for any reason except clean-up, also those without a journey.
     pub kernel_drops: u64,
     /// Journeys that were sent more than once.
     pub retransmitted: u64,
-    /// Segments that TCP sent again, as the kernel added them up where no events came.
+    /// Segments that TCP sent again, from the kernel's sums without events.
     pub summed_resent: u64,
     /// Events lost, by cause in the order of [`LossCause::ALL`].
     pub lost: [u64; LossCause::ALL.len()],
 }
 
 impl Totals {
-    /// Events lost, whatever the cause.
+    /// Lost events of any cause.
     pub fn lost_events(&self) -> u64 {
         self.lost.iter().fold(0, |all, n| all.saturating_add(*n))
     }
@@ -56,7 +56,7 @@ impl Totals {
         self.verdicts[journey.verdict.kind()] += 1;
     }
 
-    /// Journeys seen to their end.
+    /// Journeys with a seen end.
     pub fn whole(&self) -> u64 {
         Verdict::whole_of(&self.verdicts)
     }
@@ -66,19 +66,19 @@ impl Totals {
         self.verdicts[Verdict::Dropped { hop: Hop::AppSend, reason: 0 }.kind()]
     }
 
-    /// Journeys that lack events that the instrument lost: nothing is known of how they ended.
+    /// Journeys that lack events because the instrument lost them: their ending is unknown.
     pub const fn broken(&self) -> u64 {
         let gap = Loss { cpu: 0, from_ns: 0, to_ns: 0, count: 0, cause: LossCause::Gap };
         self.verdicts[Verdict::BrokenByEventLoss { gap }.kind()]
     }
 
-    /// Journeys that were not seen again after some hop, while no record is missing.
+    /// Journeys not seen again after some hop, although no record is missing.
     pub const fn vanished(&self) -> u64 {
         self.verdicts[Verdict::LostAfter { hop: Hop::AppSend }.kind()]
     }
 }
 
-/// What came within the window: the totals at each of its bucket edges.
+/// Counts within the window: the totals at each of its bucket edges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lately {
     edges: std::collections::VecDeque<Totals>,

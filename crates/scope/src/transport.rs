@@ -1,45 +1,45 @@
-//! Transport: where in time the picture is, and how fast it moves.
+//! Transport: position and speed of the picture in time.
 
 /// The slowest speed, times that of events.
 pub const SLOWEST: f64 = 0.001;
 /// The fastest.
 pub const FASTEST: f64 = 100.0;
 
-/// Where in time the picture is, as a front end shows it.
+/// Position of the picture in time, for a front end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transport {
     /// First instant there is.
     pub from_ns: u64,
-    /// Last instant there is; live it grows.
+    /// Last instant of the time line; live it grows.
     pub to_ns: u64,
     /// Up to where a recording was read so far; the same as `to_ns` when all of it was.
     pub read_ns: u64,
-    /// Where the picture's head is: its newest instant.
+    /// The picture's head: its newest instant.
     pub head_ns: u64,
     /// Times that of events.
     pub speed: f64,
-    /// It moves.
+    /// True if it moves.
     pub playing: bool,
-    /// It stays at the end, as that grows.
+    /// True if it stays at the growing end.
     pub following: bool,
-    /// It can go back to any instant: a recording.
+    /// True if it can seek to any instant: a recording.
     pub seekable: bool,
 }
 
 impl Transport {
-    /// Where the head is as a part of all there is, 0 to 1.
+    /// Position of the head as a fraction of the time line, 0 to 1.
     pub fn part(&self) -> f64 {
         let all = self.to_ns.saturating_sub(self.from_ns);
         if all == 0 { 1.0 } else { self.head_ns.saturating_sub(self.from_ns) as f64 / all as f64 }
     }
 }
 
-/// The head of the picture and how it moves. Time is what it is told of.
+/// The head of the picture and its motion. The caller supplies the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Playhead {
-    /// Where it is.
+    /// Position.
     pub head_ns: u64,
-    /// It stays at the end.
+    /// True if it stays at the end.
     pub following: bool,
     /// Times that of events.
     speed: f64,
@@ -48,7 +48,7 @@ pub struct Playhead {
 }
 
 impl Playhead {
-    /// At an instant.
+    /// A playhead at an instant.
     pub fn new(head_ns: u64, following: bool, speed: f64) -> Self {
         let mut playhead = Playhead { head_ns, following, speed: 1.0, rest: 0.0 };
         playhead.set_speed(speed);
@@ -60,7 +60,7 @@ impl Playhead {
         self.speed
     }
 
-    /// Sets the speed, cut to what there is. What is no number changes nothing.
+    /// Sets the speed, clamped to the valid range. NaN and infinity have no effect.
     pub fn set_speed(&mut self, speed: f64) {
         if speed.is_finite() {
             self.speed = speed.clamp(SLOWEST, FASTEST);
@@ -79,7 +79,7 @@ impl Playhead {
         self.set_speed(next.unwrap_or(self.speed));
     }
 
-    /// So much time went by. Moves the head, no further than the end. Whether it came to the end by this.
+    /// Advances the head by a time, at most to the end. True if it reached the end by this.
     pub fn tick(&mut self, elapsed_ns: u64, end_ns: u64) -> bool {
         if self.following {
             self.head_ns = self.head_ns.max(end_ns);
@@ -92,7 +92,7 @@ impl Playhead {
         before < end_ns && self.head_ns >= end_ns
     }
 
-    /// Goes to an instant and stays there.
+    /// Moves to an instant and stays there.
     pub fn seek(&mut self, at_ns: u64) {
         (self.head_ns, self.following, self.rest) = (at_ns, false, 0.0);
     }

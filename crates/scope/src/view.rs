@@ -1,4 +1,4 @@
-//! What the user chose to look at.
+//! The user's view.
 
 use crate::channel::{Channel, Vertical};
 use crate::cursor::Cursors;
@@ -12,7 +12,7 @@ use crate::pick::Pick;
 use crate::roll::Roll;
 use magscope_core::{Filter, Hop, Proto};
 
-/// From which node to which; `None` is outside, where nothing is probed.
+/// Sender's and receiver's node; `None` for outside, a node without probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Node of the sender.
@@ -33,20 +33,20 @@ pub enum List {
     Bad,
 }
 
-/// Where on the time axis lifelines stand.
+/// Alignment of lifelines on the time axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Align {
-    /// At the time they happened.
+    /// At their time.
     #[default]
     Time,
-    /// All from the left edge, so that their shapes can be compared.
+    /// All at the left edge, to compare their shapes.
     Start,
 }
 
-/// What lies on top of the picture.
+/// The panel on top of the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Top {
-    /// Nothing.
+    /// No panel.
     #[default]
     Nothing,
     /// The ladder of the selected journey.
@@ -58,34 +58,34 @@ pub enum Top {
 /// Loadlines shown at most.
 pub const MOST_SHOWN: usize = 16;
 
-/// A loadline the user chose to see.
+/// A loadline in the view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
     /// Which signal.
     pub channel: Channel,
-    /// How it stands on its axis.
+    /// Scale and offset on its axis.
     pub vertical: Vertical,
 }
 
-/// What to tell the user, until the next action.
+/// A message to the user, until the next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// In words.
+    /// Text.
     pub text: String,
     /// Something did not work.
     pub is_error: bool,
 }
 
-/// What the user chose to look at.
+/// The user's view.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Which room fills the screen.
     pub room: Room,
-    /// Whether the picture stands still.
+    /// True if the picture is paused.
     pub paused: bool,
     /// The user chose the timebase; else the scope does.
     pub timebase_fixed: bool,
-    /// Where lifelines stand.
+    /// Alignment of lifelines.
     pub align: Align,
     /// Only journeys of this route.
     pub route: Option<Route>,
@@ -97,7 +97,7 @@ pub struct View {
     pub hop: Option<Hop>,
     /// The [key](Lifeline::key) of the selected journey.
     pub journey: Option<u64>,
-    /// What lies on top.
+    /// The panel on top.
     pub top: Top,
     /// Whether the picture rolls.
     pub roll: Roll,
@@ -111,32 +111,32 @@ pub struct View {
     pub over: Over,
     /// The computed channel.
     pub math: Option<Math>,
-    /// One signal against another.
+    /// XY display: one signal against another.
     pub xy: Option<(Channel, Channel)>,
-    /// How long lifelines stay.
+    /// Decay of the overlay.
     pub persistence: Persistence,
-    /// Only journeys for which this holds.
+    /// Only journeys that match this filter.
     pub filter: Option<Filter>,
-    /// Only what has to do with these, each of another kind.
+    /// Only journeys that match these picks, each of another kind.
     pub picks: Vec<Pick>,
-    /// What flows are ordered by.
+    /// Sort key of flows.
     pub order: FlowOrder,
     /// The selected row of the room's table.
     pub row: usize,
-    /// In the events' room: so many events after the one in the middle of the picture.
+    /// In the events' room: offset from the event in the middle of the picture.
     pub event: i64,
-    /// The user wants a recording to run.
+    /// True if the user wants a recording.
     pub recording: bool,
-    /// What to tell the user.
+    /// Message to the user.
     pub message: Option<Message>,
-    /// Whether the user asked to end.
+    /// True after the user's request to quit.
     pub quit: bool,
 }
 
 impl View {
-    /// Whether filters and picks let a journey through.
+    /// True if filters and picks accept a journey.
     pub fn accepts(&self, line: &Lifeline, names: &Names) -> bool {
-        // Of a journey that was not seen to its end the other side may only be missing.
+        // For a journey without a seen end the other side may only be missing.
         let side = |wanted: Option<Seat>, seen: Option<Seat>| {
             wanted == seen || (seen.is_none() && !line.journey.verdict.is_whole())
         };
@@ -146,7 +146,7 @@ impl View {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(&line.journey, names))
     }
 
-    /// Whether anything is left out.
+    /// True if any filter or pick is active.
     pub fn is_narrowed(&self) -> bool {
         self.proto.is_some() || self.route.is_some() || !self.picks.is_empty() || self.filter.is_some()
     }

@@ -1,19 +1,19 @@
-//! What the events that came stand for, over all recordings: a sampler leaves events out, and the kernel counts them.
+//! Weights of recorded events over all recordings: a sampler leaves events out, and the kernel counts them.
 //!
-//! Each capture samples for itself, and one that keeps to a budget changes how much while it runs. So counts are added over all of them, and of a
-//! recording those of the stretch that is shown.
+//! Each capture samples on its own, and one with a budget changes its rate while it runs. So counts are added
+//! over all captures; for a recording, those of the shown stretch.
 
 use magscope_core::node::NodeInfo;
 use magscope_core::sampled::Sampled;
 use magscope_core::{Batch, Hop, HopCount};
 
-/// Readings of the counters that are kept of a capture; where there are more, every second one is let go.
+/// Maximum number of counter readings per capture; beyond that, every second one is removed.
 const MOST_READINGS: usize = 2_048;
 
-/// Kept and sampled out.
+/// Numbers of recorded events and of events sampled out.
 type Parts = (u64, u64);
 
-/// How many events each of these stands for; `None` where none came.
+/// Events per recorded event; `None` without any recorded event.
 fn weight((kept, sampled): Parts) -> Option<f64> {
     (kept > 0).then(|| (kept as f64 + sampled as f64) / kept as f64)
 }
@@ -22,7 +22,7 @@ fn sum(parts: impl Iterator<Item = Parts>) -> Parts {
     parts.fold((0, 0), |all, part| (all.0 + part.0, all.1 + part.1))
 }
 
-/// What one capture's counters said, and when.
+/// The counters of one capture at an instant.
 #[derive(Clone, Debug)]
 struct Reading {
     time_ns: u64,
@@ -38,21 +38,21 @@ impl Reading {
 #[derive(Clone, Debug)]
 struct Node {
     sampled: Sampled,
-    /// In order of time, from the first on: without any between while nothing was sampled out.
+    /// In order of time from the first: only two without any sampling between.
     readings: Vec<Reading>,
-    /// Those that came since the last that was kept, and of how many one is.
+    /// Number of readings since the last stored one, and the number per stored reading.
     skipped: usize,
     one_in: usize,
 }
 
-/// All captures.
+/// The weights of all captures.
 #[derive(Clone, Debug)]
 pub struct Weights {
     nodes: Vec<Node>,
 }
 
 impl Weights {
-    /// As the captures began.
+    /// The initial weights of the captures.
     pub fn new(infos: &[NodeInfo]) -> Self {
         let mut weights = Weights { nodes: Vec::new() };
         for info in infos {
@@ -61,13 +61,13 @@ impl Weights {
         weights
     }
 
-    /// One more.
+    /// Adds a capture.
     pub fn join(&mut self, info: &NodeInfo) {
         let sampled = Sampled::of(info);
         self.nodes.push(Node { sampled, readings: Vec::new(), skipped: 0, one_in: 1 });
     }
 
-    /// Takes a batch's counts and changes.
+    /// Processes a batch's counts and changes.
     pub fn batch(&mut self, node: u16, batch: &Batch) {
         let Some(of) = self.nodes.get_mut(usize::from(node)) else { return };
         of.sampled.batch(batch);
@@ -76,7 +76,8 @@ impl Weights {
         }
     }
 
-    /// How many events each one of a hop stands for, between the last two readings of the counters of each: what holds on a live screen.
+    /// Events per recorded event of a hop, between the last two readings of each capture's counters: the value
+    /// for a live screen.
     pub fn lately(&self, hop: Hop) -> f64 {
         let lately = weight(sum(self.nodes.iter().map(|node| node.sampled.lately(hop))));
         lately.or_else(|| weight(sum(self.nodes.iter().map(|node| node.sampled.overall(hop))))).unwrap_or(1.0)
@@ -87,7 +88,7 @@ impl Weights {
         weight(sum(self.nodes.iter().map(|node| node.between(hop, from_ns, to_ns)))).unwrap_or(1.0)
     }
 
-    /// How many journeys each one stands for; nothing where that is not known, or not the same of all.
+    /// Journeys per recorded journey; `None` if unknown or different between captures.
     pub fn of_journeys(&self) -> Option<f64> {
         let mut all = self.nodes.iter().map(|node| node.sampled.journey_weight());
         let first = all.next()??;
@@ -98,7 +99,7 @@ impl Weights {
 impl Node {
     fn read(&mut self, reading: Reading) {
         let samples = |reading: &Reading| reading.hops.iter().map(|count| count.sampled).sum::<u64>();
-        // While nothing more is sampled out, the first and the last are all there is to say.
+        // While sampling does not change, the first and the last reading suffice.
         let [.., before, last] = &self.readings[..] else { return self.readings.push(reading) };
         self.skipped += 1;
         let same = samples(before) == samples(last) && samples(last) == samples(&reading);
@@ -121,7 +122,7 @@ impl Node {
     fn between(&self, hop: Hop, from_ns: u64, to_ns: u64) -> Parts {
         let after = self.readings.partition_point(|reading| reading.time_ns <= from_ns);
         let until = self.readings.partition_point(|reading| reading.time_ns < to_ns);
-        // What is newer than the last reading is as it was before it.
+        // After the last reading, the rate before it continues.
         let to = until.min(self.readings.len().saturating_sub(1));
         let from = after.min(to).saturating_sub(1);
         let (Some(from), Some(to)) = (self.readings.get(from), self.readings.get(to)) else { return (0, 0) };
@@ -162,7 +163,7 @@ mod tests {
             weights.batch(0, &batch(s, s * 100, 0));
             weights.batch(1, &batch(s, s * 10, s * 290));
         }
-        // 110 came, of 400
+        // 110 recorded of 400
         assert_eq!(told(weights.lately(Hop::DevXmit)), 3_636);
         assert_eq!((told(weights.lately(Hop::DevRecv)), weights.of_journeys().map(told)), (1_000, Some(1_000)));
         let sampling = NodeInfo { settings: vec!["sample flows 1/4".to_owned()], ..NodeInfo::default() };

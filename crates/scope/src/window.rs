@@ -1,8 +1,8 @@
-//! A sliding window over one hop of one node: how many events, bytes and which latencies, lately.
+//! A sliding window over one hop of one node: recent events, bytes and latencies.
 //!
-//! The window is a ring of sub-buckets of event time. Sums and the latency histogram are kept for the whole window
-//! and the oldest bucket is taken off when it leaves, so reading costs nothing and memory does not grow with traffic.
-//! Only whole buckets are shown: numbers change at bucket edges and stand still between them.
+//! The window is a ring of sub-buckets of event time. Sums and the latency histogram cover the complete window,
+//! and the oldest bucket is subtracted when it leaves. So reading is cheap and memory does not grow with
+//! traffic. Only complete buckets are shown: numbers change at bucket edges only.
 
 use crate::look::Percentiles;
 use hdrhistogram::Histogram;
@@ -13,7 +13,7 @@ pub const BUCKET_NS: u64 = 500_000_000;
 /// Whole sub-buckets a window has.
 pub const BUCKETS: usize = 10;
 
-/// Longest latency told apart; longer ones count as this one.
+/// Longest distinct latency; longer ones count as this one.
 const LONGEST_NS: u64 = 100_000_000_000;
 
 /// Percentiles of the latency from the hop below, over the window.
@@ -21,9 +21,9 @@ const LONGEST_NS: u64 = 100_000_000_000;
 pub struct Latency {
     /// The hop it is measured from.
     pub from: Hop,
-    /// How many journeys it is about.
+    /// Number of journeys.
     pub n: u64,
-    /// Half of them took at most this, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: u64,
     /// Ninety per cent.
     pub p90_ns: u64,
@@ -34,7 +34,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of times that were measured from there.
+    /// The percentiles of times measured from there.
     pub(crate) const fn of(from: Hop, times: Percentiles) -> Self {
         let Percentiles { n, p50_ns, p90_ns, p99_ns, max_ns, .. } = times;
         Latency { from, n, p50_ns, p90_ns, p99_ns, max_ns }
@@ -85,7 +85,7 @@ impl HopWindow {
         }
     }
 
-    /// Takes the bucket `at`, now whole, into the window.
+    /// Adds the bucket `at`, now complete, to the window.
     pub fn close(&mut self, at: usize) {
         let slot = &self.slots[at];
         self.events += slot.events;
@@ -103,7 +103,7 @@ impl HopWindow {
         }
     }
 
-    /// Takes the bucket `at` off the window and empties it.
+    /// Removes the bucket `at` from the window and empties it.
     pub fn expire(&mut self, at: usize) {
         let slot = &mut self.slots[at];
         self.events = self.events.saturating_sub(slot.events);

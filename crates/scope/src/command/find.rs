@@ -1,22 +1,22 @@
-//! Commands found by typing some of their letters.
+//! Search for commands by some of their letters.
 
 use super::{COMMANDS, Command};
 use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// What was typed behind the name of a command; empty where nothing was.
+/// The text after the name of a command; empty without one.
 pub fn behind(typed: &str) -> &str {
     typed.trim().split_once(' ').map_or("", |(_, rest)| rest.trim())
 }
 
-/// What is looked for: all of it, or the name where something stands behind one.
+/// The search term: the complete text, or the name before an argument.
 fn word(typed: &str) -> &str {
     let first = typed.trim_start().split(' ').next().unwrap_or_default();
     if COMMANDS.iter().any(|command| command.name == first) { first } else { typed }
 }
 
-/// The commands that have these letters in this order, the best match first, a name before its description. What stands
-/// behind a name is not looked for.
+/// The commands that contain these letters in this order, the best match first, a name before its description.
+/// Arguments are not part of the search.
 pub fn find(typed: &str) -> Vec<&'static Command> {
     let typed = word(typed);
     let mut matcher = Matcher::new(Config::DEFAULT);

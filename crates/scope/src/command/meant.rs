@@ -1,4 +1,4 @@
-//! What depends on what is shown: up and down, open, the next of something.
+//! Actions that depend on the current view: up and down, open, next.
 
 use super::Own;
 use crate::look::FlowOrder;

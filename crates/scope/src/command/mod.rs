@@ -1,4 +1,4 @@
-//! Every command there is: one table, which key maps, help and palettes of every front end read.
+//! The table of all commands. Key maps, help and command palettes of every front end read it.
 
 mod find;
 pub mod keys;
@@ -11,22 +11,23 @@ pub use question::Question;
 use crate::{Action, Pick, Room};
 use magscope_core::words::nearest as nearest_word;
 
-/// A thing a user can ask for.
+/// A command of the user.
 #[derive(Debug)]
 pub struct Command {
-    /// As written in a key map and in the palette.
+    /// Name in a key map and in the palette.
     pub name: &'static str,
-    /// In words, for the help.
+    /// Description for the help.
     pub words: &'static str,
-    /// In a word, for the line of keys at the bottom; empty where it is not there. Neighbours with the same word share it.
+    /// One word for the key line at the bottom; empty if the command is not shown there. Neighbours with the
+    /// same word share it.
     pub short: &'static str,
-    /// What it asks for.
+    /// Effect of the command.
     pub does: Does,
-    /// Whether it needs no key.
+    /// True if the command needs no key.
     pub palette_only: bool,
 }
 
-/// What a command asks for.
+/// The effect of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Does {
     /// Something the scope does.
@@ -35,14 +36,14 @@ pub enum Does {
     Own(Own),
 }
 
-/// What a front end does itself, or what becomes an action by what is shown: see [`Own::action`].
+/// A command for the front end, or one whose action depends on the view: see [`Own::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
     /// Shows the keys.
     Help,
     /// Lists the commands, to choose by typing.
     Palette,
-    /// Asks for a line of text.
+    /// Prompts for a line of text.
     Ask(Question),
     /// Up (−1) or down (1) in the table there is.
     Move(i8),
@@ -60,9 +61,9 @@ pub enum Own {
     Over,
     /// The other cursor.
     OtherCursor,
-    /// Measurements over the picture, where there is no room beside it.
+    /// Shows measurements over the picture, for screens without a side panel.
     Measurements,
-    /// Hands the mouse back to the terminal, or takes it.
+    /// Releases the mouse to the terminal, or captures it.
     Mouse,
     /// Writes the screen to a file, drawn.
     Svg,
@@ -72,7 +73,7 @@ pub enum Own {
     Theme,
     /// Draws everything afresh.
     Redraw,
-    /// Hands the terminal to the shell until the program is resumed.
+    /// Returns the terminal to the shell until the program resumes.
     Suspend,
 }
 
@@ -84,12 +85,12 @@ const fn own(name: &'static str, short: &'static str, own: Own, words: &'static 
     Command { name, words, short, does: Does::Own(own), palette_only: false }
 }
 
-/// Without a key: found by typing.
+/// A command without a key, for the palette.
 const fn typed(name: &'static str, own: Own, words: &'static str) -> Command {
     Command { name, words, short: "", does: Does::Own(own), palette_only: true }
 }
 
-/// Every command.
+/// All commands.
 pub static COMMANDS: &[Command] = &[
     own("help", "help", Own::Help, "this help"),
     own("palette", "commands", Own::Palette, "every command, by typing some of its name"),

@@ -1,34 +1,34 @@
-//! Questions: what a line of text is asked for, and the action it becomes.
+//! Prompts: the kind of each line of text, and the resulting action.
 
 use crate::transport::{FASTEST, SLOWEST};
 use crate::trigger::HoldOff;
 use crate::{Action, Channel, Scope};
 
-/// What is asked for.
+/// The kind of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Only journeys for which this holds.
+    /// A filter for journeys.
     Filter,
-    /// What the trigger waits for.
+    /// The trigger condition.
     Trigger,
     /// A channel computed from others.
     Math,
     /// A part of the recording.
     Seek,
-    /// How fast it plays.
+    /// Playback speed.
     Speed,
-    /// One signal against another.
+    /// XY display: one signal against another.
     Xy,
-    /// What is left out after the trigger fired.
+    /// The trigger's hold-off.
     HoldOff,
-    /// How much of the window lies before the trigger.
+    /// The pre-trigger.
     PreTrigger,
-    /// How long the window is.
+    /// Length of the captured window.
     Window,
 }
 
 impl Question {
-    /// What stands above the line.
+    /// Title above the line.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Filter => "only journeys for which this holds",
@@ -43,7 +43,7 @@ impl Question {
         }
     }
 
-    /// What can be written.
+    /// Example of an answer.
     pub const fn example(self) -> &'static str {
         match self {
             Self::Filter => {
@@ -77,15 +77,15 @@ impl Question {
         }
     }
 
-    /// Does what a line asks for. Says what is wrong with it where it cannot be done.
+    /// Applies the answer to a prompt. The error describes an invalid answer.
     pub fn answer(self, text: &str, scope: &mut Scope) -> Result<(), String> {
         scope.apply(self.action(text)?);
-        // What the scope says is wrong with it is to be corrected and not typed again.
+        // The scope reports an invalid answer, so that the user can correct it.
         let message = scope.frame().view.message.as_ref().filter(|message| message.is_error);
         message.map_or(Ok(()), |message| Err(message.text.clone()))
     }
 
-    /// The action a line asks for, or what is wrong with the line.
+    /// The action of an answer, or the error in it.
     pub fn action(self, text: &str) -> Result<Action, String> {
         let text = text.trim();
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());

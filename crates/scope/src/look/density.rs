@@ -1,4 +1,4 @@
-//! Pictures made of columns: lanes from afar, the whole session, the heat map; and single marks.
+//! Column pictures: lanes at a coarse scale, the complete session, the heat map; and single marks.
 
 use super::Percentiles;
 use super::readings::step_words;
@@ -6,7 +6,7 @@ use crate::family::Family;
 use crate::lane::Place;
 use magscope_core::Hop;
 
-/// What happened at one hop in one column of time.
+/// Counts of one hop in one column of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Journeys that passed.
@@ -26,16 +26,16 @@ pub struct LaneRow {
     pub cells: Vec<Cell>,
 }
 
-/// A slow journey that stays visible at every zoom.
+/// [`crate::Action::ChooseJourney`] takes this key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exemplar {
     /// What [`crate::Action::ChooseJourney`] takes.
     pub key: u64,
     /// When it began.
     pub start_ns: u64,
-    /// How long it took.
+    /// Duration.
     pub total_ns: u64,
-    /// Where its beginning is on the picture, 0 the left edge and 1 the right one.
+    /// Position of its beginning on the picture: 0 the left edge, 1 the right edge.
     pub x: f64,
 }
 
@@ -56,14 +56,14 @@ pub struct Density {
     pub tile_ns: u64,
 }
 
-/// What an isolated event was.
+/// The kind of an isolated event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PointKind {
     /// The kernel dropped a packet.
     Drop {
-        /// Of which recording, counted from 0.
+        /// Index of the recording.
         node: u16,
-        /// That kernel's number for why.
+        /// That kernel's number of the drop reason.
         reason: u32,
     },
     /// A byte range was sent again.
@@ -72,20 +72,20 @@ pub enum PointKind {
     EventLoss(u64),
     /// A socket's receive buffer was full.
     SocketFull,
-    /// What is captured was changed.
+    /// The capture settings changed.
     Change,
 }
 
 /// An isolated event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When. Of lost events the last instant at which they may have been.
+    /// Instant. For lost events, the last possible instant.
     pub time_ns: u64,
-    /// What.
+    /// The kind of event.
     pub kind: PointKind,
     /// The hop it is drawn at, where it has one.
     pub hop: Option<Hop>,
-    /// Where on the picture, 0 the left edge and 1 the right one.
+    /// Position on the picture: 0 the left edge, 1 the right edge.
     pub x: f64,
 }
 
@@ -96,17 +96,17 @@ pub struct MinimapColumn {
     pub journeys: u64,
     /// The slowest of them, nanoseconds.
     pub max_ns: u64,
-    /// Hits that the kernel added up, where no events came.
+    /// Hits from the kernel's sums, where no events arrived.
     pub summed: u64,
     /// Packets dropped.
     pub drops: u64,
     /// Events that the instrument lost.
     pub lost: u64,
-    /// Nothing is known of this time yet: a recording that is still being read.
+    /// True for time of a recording that the survey has not read yet.
     pub unread: bool,
 }
 
-/// All there is in one line.
+/// The complete time line in one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Minimap {
     /// Time at the left edge.
@@ -115,16 +115,17 @@ pub struct Minimap {
     pub to_ns: u64,
     /// Left to right.
     pub columns: Vec<MinimapColumn>,
-    /// What the picture shows: left and right edge, 0 to 1.
+    /// Left and right edge of the picture, 0 to 1.
     pub view: (f64, f64),
 }
 
 /// A hop pair of the heat map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatRow {
-    /// Of journeys of these protocols; `None` for the whole journey, for sums of the kernel, and where all rows are of one family.
+    /// Protocol family of the journeys. `None` for the complete journey, for the kernel's sums, and if all rows
+    /// have one family.
     pub family: Option<Family>,
-    /// From here; `None` for the whole journey.
+    /// First and second hop; `None` for the complete journey.
     pub pair: Option<(Hop, Hop)>,
     /// Over the whole row.
     pub times: Percentiles,
@@ -152,18 +153,18 @@ impl HeatRow {
         step_words(self.family, self.pair, arrow)
     }
 
-    /// How many there were by class of latency, the shortest first: columns of time from the left.
+    /// Counts by class of latency, the shortest first, one chunk per column of time from the left.
     pub fn columns(&self) -> std::slice::ChunksExact<'_, u32> {
         self.cells.chunks_exact(self.classes.max(1))
     }
 
-    /// One of these columns; empty where there is none.
+    /// One of these columns; empty if it does not exist.
     pub fn column(&self, at: usize) -> &[u32] {
         let from = at.saturating_mul(self.classes);
         self.cells.get(from..from.saturating_add(self.classes)).unwrap_or_default()
     }
 
-    /// How many classes of latency there are.
+    /// Number of latency classes.
     pub const fn classes(&self) -> usize {
         self.classes
     }
@@ -174,9 +175,9 @@ impl HeatRow {
 pub struct SumMap {
     /// The pairs in path order. Percentiles are at most a sixteenth too long, and all of an interval counts that reaches into the picture.
     pub map: HeatMap,
-    /// How long the longest interval on the picture is, nanoseconds: within one nothing is known of when.
+    /// Length of the longest interval in the picture, nanoseconds. Times within an interval are unknown.
     pub interval_ns: u64,
-    /// What was chosen does not narrow these: they are of everything.
+    /// True if the selection does not apply to the sums: they cover everything.
     pub narrowed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a frame computes when it is asked.
+//! The on-demand parts of a frame.
 
 use super::{
     Clock, Density, EventTable, FlowTable, HeatMap, HitHeat, Hits, JourneyTable, Loadline, LossPanel,
@@ -13,7 +13,7 @@ use magscope_core::Event;
 use std::ops::Range;
 
 impl<'a> Frame<'a> {
-    /// Whether an event is a packet that the kernel dropped: clean-up is no drop.
+    /// True for a packet that the kernel dropped; clean-up is no drop.
     pub fn is_drop(&self, node: u16, event: &Event) -> bool {
         self.scope.names.is_drop(node, event)
     }
@@ -23,7 +23,7 @@ impl<'a> Frame<'a> {
         self.scope.names.drop_reason(node, reason)
     }
 
-    /// What became of a journey, in words.
+    /// The verdict of a journey, in words.
     pub fn verdict(&self, line: &Lifeline) -> String {
         self.scope.names.verdict(&line.journey)
     }
@@ -48,7 +48,7 @@ impl<'a> Frame<'a> {
         self.probes().get(id.index())
     }
 
-    /// What a lane is called.
+    /// Name of a lane.
     pub fn name_of(&self, place: Place) -> &'a str {
         match place {
             Place::Hop(hop) => hop.name(),
@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Every signal that can be drawn, computed with and triggered on: those of [`Channel::ALL`], and what custom probes read.
+    /// Every signal for drawing, math and triggers: those of [`Channel::ALL`], and the values of custom probes.
     pub fn channels(&self) -> Vec<Channel> {
         let values = self.probes().iter().flat_map(|probe| probe.channels().map(|(_, channel)| channel));
         Channel::ALL.into_iter().chain(values).collect()
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
         self.scope.hits(columns)
     }
 
-    /// How often each custom probe was passed over the time of the picture, in so many columns: rows beside those of
+    /// Hits of each custom probe over the picture, in this number of columns: additional rows of
     /// [`Frame::heat_map`].
     pub fn hit_heats(&self, columns: usize) -> Vec<HitHeat<'a>> {
         self.scope.hit_heats(columns)
@@ -80,7 +80,7 @@ impl<'a> Frame<'a> {
         self.scope.stops(line)
     }
 
-    /// All there is, in so many columns.
+    /// The complete time line, in this number of columns.
     pub fn minimap(&self, columns: usize) -> Minimap {
         self.scope.minimap(columns)
     }
@@ -95,7 +95,7 @@ impl<'a> Frame<'a> {
         self.scope.heat_map(columns, classes, shown)
     }
 
-    /// Times between hops as the kernel added them up over the time of the picture, where it did: rows beside those of [`Frame::heat_map`].
+    /// Times between hops from the kernel's sums over the picture: additional rows of [`Frame::heat_map`].
     pub fn sum_map(&self, columns: usize, classes: usize) -> SumMap {
         self.scope.sum_map(columns, classes, &(0..usize::MAX))
     }
@@ -115,17 +115,17 @@ impl<'a> Frame<'a> {
         self.scope.math(columns)
     }
 
-    /// One signal against another, if that is asked for.
+    /// One signal against another, if enabled.
     pub fn xy(&self) -> Option<XyTrace> {
         self.scope.xy()
     }
 
-    /// Lifelines over each other, if that is asked for, in so many columns.
+    /// Overlaid lifelines in this number of columns, if enabled.
     pub fn persistence(&self, columns: usize) -> Option<PersistenceMap> {
         self.scope.persistence(columns)
     }
 
-    /// What is measured over the picture or between the cursors.
+    /// Measurements over the picture or between the cursors.
     pub fn measurements(&self) -> Measurements {
         self.scope.measurements()
     }

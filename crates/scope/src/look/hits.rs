@@ -1,4 +1,4 @@
-//! Custom probes: their hits on the lanes, and what was kept of payload.
+//! Custom probes: hits on the lanes, and captured payload.
 
 use crate::channel::Channel;
 use crate::lane::Place;
@@ -16,16 +16,16 @@ pub struct HitRow {
     pub tile_ns: u64,
 }
 
-/// One hit, where there are few enough of them to be drawn one by one.
+/// One hit, where few enough exist to draw each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HitPoint {
-    /// Of which probe.
+    /// The probe.
     pub probe: ProbeId,
-    /// Of which recording.
+    /// Index of the recording.
     pub node: u16,
     /// The hit.
     pub hit: ProbeHit,
-    /// Where on the picture, 0 the left edge and 1 the right one.
+    /// Position on the picture: 0 the left edge, 1 the right edge.
     pub x: f64,
     /// The [key](crate::Lifeline::key) of a lifeline of the picture whose bytes it saw.
     pub journey: Option<u64>,
@@ -36,18 +36,19 @@ pub struct HitPoint {
 pub struct Hits {
     /// A row a probe, in the order of [`crate::Frame::probes`].
     pub rows: Vec<HitRow>,
-    /// Each of them, in order of time; empty where they are more than [`super::MOST_POINTS`], or not at hand one by one.
+    /// Each hit, in order of time. Empty with more than [`super::MOST_POINTS`] hits, or if single hits are not
+    /// available.
     pub points: Vec<HitPoint>,
     /// The largest of all cells, at least 1.
     pub max_count: u64,
 }
 
-/// One time that a custom probe saw the bytes of a journey.
+/// One hit of a custom probe that saw the bytes of a journey.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pass {
     /// Which probe.
     pub probe: ProbeId,
-    /// Of which recording.
+    /// Index of the recording.
     pub node: u16,
     /// The hit.
     pub hit: ProbeHit,
@@ -76,20 +77,20 @@ pub struct PassRow<'a> {
 }
 
 impl PassRow<'_> {
-    /// The hop it stands right behind.
+    /// The hop directly before it.
     pub const fn after(&self) -> Option<Hop> {
         self.probe.asked.after
     }
 }
 
-/// What there is of a journey's payload.
+/// The payload of a journey.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Payload<'a> {
-    /// Nobody asked for any.
+    /// The capture has no payload.
     NotAsked,
     /// Its heads, in order of time.
     Heads(Vec<&'a PayloadHead>),
-    /// It was asked for, and none of this journey is kept here: why, and where to look.
+    /// Payload was captured, but that of this journey is not in memory: the reason, and where to find it.
     Elsewhere(String),
 }
 
@@ -113,7 +114,7 @@ pub struct ChannelReading {
     pub n: u64,
     /// The least.
     pub min: f64,
-    /// Their mean.
+    /// Mean value.
     pub mean: f64,
     /// The largest.
     pub max: f64,

@@ -1,5 +1,5 @@
-//! What a front end reads: one file a room or panel. Everything here is computed when it is asked for, from what the scope
-//! keeps, in work that depends on the size of the picture and not on how much was recorded.
+//! The types that a front end reads: one file per room or panel. Everything here is computed on demand from the
+//! scope's data. The cost depends on the size of the picture and not on the length of the recording.
 
 mod density;
 mod frame;

@@ -1,4 +1,4 @@
-//! The clock's panel, and that of losses and overhead.
+//! The panel of clocks, and that of losses and overhead.
 
 use crate::overhead::Overhead;
 use crate::probes::Probe;
@@ -11,10 +11,10 @@ use magscope_core::{Hop, LossCause};
 /// The wire between sender and receiver: how sure the time across it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
-    /// What the bound rests on; `None` where both ends share one clock.
+    /// Basis of the bound; `None` if both ends share one clock.
     pub state: Option<State>,
-    /// How far a time across the wire can be from the truth, nanoseconds: half the height of the band that is drawn. 0 for one
-    /// clock; `None` where nothing is known, and lifelines are not joined.
+    /// Error bound of a time across the wire, nanoseconds: half the height of the drawn band. 0 for one clock;
+    /// `None` without an estimate, and lifelines are then not joined.
     pub half_width_ns: Option<u64>,
 }
 
@@ -25,22 +25,22 @@ pub struct ClockRow {
     pub host: String,
     /// The newest reading of its clocks; `None` before the first.
     pub last: Option<ClockSample>,
-    /// Readings taken.
+    /// Number of readings.
     pub samples: u64,
-    /// By how much its UTC ran against its monotonic clock, parts per million, over what was seen.
+    /// Drift of its UTC against its monotonic clock over the observed time, parts per million.
     pub drift_ppm: Option<f64>,
 }
 
-/// How two nodes' clocks stand to each other.
+/// The offset between two nodes' clocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClockPair {
     /// Hosts.
     pub hosts: (String, String),
-    /// What the bound rests on; `None` for one clock.
+    /// Basis of the bound; `None` for one clock.
     pub state: Option<State>,
     /// The second's clock less the first's, nanoseconds, in the middle of the picture.
     pub offset_ns: Option<i64>,
-    /// How far from the truth that can be, nanoseconds.
+    /// Error bound of the offset, nanoseconds.
     pub half_width_ns: Option<u64>,
     /// Parts per million that they drift apart, and how far from the truth that can be.
     pub drift_ppm: Option<(f64, f64)>,
@@ -59,31 +59,31 @@ pub struct Clock {
     pub nodes: Vec<ClockRow>,
     /// Pairs of them that have packets in common.
     pub pairs: Vec<ClockPair>,
-    /// What is drawn at the wire.
+    /// The wire, as drawn.
     pub wire: Wire,
 }
 
 /// Losses of one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRow {
-    /// Where they were lost.
+    /// Cause of the loss.
     pub cause: LossCause,
-    /// How many since the start.
+    /// Count since the start.
     pub count: u64,
     /// When last, where any.
     pub last_ns: Option<u64>,
 }
 
-/// How a hop is served, and what it brought.
+/// The service of a hop, and its counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served<'a> {
     /// Which.
     pub hop: Hop,
-    /// How.
+    /// The service.
     pub service: &'a Service,
     /// Events of it since the start.
     pub events: u64,
-    /// Hits that the kernel added up, where no events came.
+    /// Hits from the kernel's sums, where no events arrived.
     pub summed: u64,
 }
 
@@ -96,17 +96,17 @@ pub struct LossPanel<'a> {
     pub losses: Vec<LossRow>,
     /// The kernels' drops by their reasons, the most first: the reason in a kernel's own words, and how many.
     pub drops: Vec<(String, u64)>,
-    /// What they freed in a clean-up, which is no drop, likewise.
+    /// Packets that they freed in a clean-up, which is no drop, by the same key.
     pub cleaned_up: Vec<(String, u64)>,
-    /// What the instrument costs; `None` until it was measured.
+    /// The instrument's overhead; `None` before the first measurement.
     pub overhead: Option<Overhead>,
-    /// Its CPU share over time, oldest first; one measurement each.
+    /// CPU share of the instrument over time, oldest first; one value per measurement.
     pub own_cpu: Vec<f64>,
-    /// How full the fullest ring was, likewise.
+    /// Fill level of the fullest ring buffer, in the same order.
     pub ring_fill: Vec<f64>,
     /// The hops of the capture.
     pub hops: Vec<Served<'a>>,
-    /// Custom probes, with their hits and what could not be read. Which of the lost records were hits nobody knows.
+    /// Custom probes, with their hits and read errors. The number of hits among lost records is unknown.
     pub probes: &'a [Probe],
     /// Hits that name no probe of their recording: it is damaged.
     pub strangers: u64,

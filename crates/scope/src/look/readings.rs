@@ -10,7 +10,7 @@ use magscope_core::{Hop, Layer};
 /// Percentiles of some times, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
-    /// How many times.
+    /// Count.
     pub n: u64,
     /// The shortest.
     pub min_ns: u64,
@@ -29,16 +29,16 @@ pub struct Percentiles {
 /// The time from one hop to the next one that is served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairReading {
-    /// Of journeys of these protocols; `None` for the whole journey and for what the kernel added up.
+    /// Protocol family of the journeys; `None` for the complete journey and for the kernel's sums.
     pub family: Option<Family>,
-    /// From here; `None` for the whole journey.
+    /// First and second hop; `None` for the complete journey.
     pub pair: Option<(Hop, Hop)>,
-    /// How long it took.
+    /// Durations.
     pub times: Percentiles,
-    /// How many a second; `None` where the stretch is too short for that.
+    /// Rate per second; `None` if the stretch is too short for one.
     pub per_s: Option<f64>,
-    /// Mean difference between one and the next, nanoseconds (RFC 3550 without its smoothing); `None` with fewer than two, or
-    /// where single times are no longer kept.
+    /// Mean difference between successive times, nanoseconds (RFC 3550 without its smoothing). `None` with
+    /// fewer than two times, or if single times are no longer available.
     pub jitter_ns: Option<f64>,
 }
 
@@ -58,16 +58,16 @@ pub(crate) fn step_words(family: Option<Family>, pair: Option<(Hop, Hop)>, arrow
     }
 }
 
-/// The time from a hop to a custom probe that stands behind it, of the lifelines that are drawn.
+/// The time from a hop to a custom probe behind it, over the drawn lifelines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PassReading {
-    /// From here.
+    /// The hop.
     pub from: Hop,
-    /// To the hit of this probe that saw the same bytes: its name.
+    /// Name of the probe whose hit saw the same bytes.
     pub probe: String,
-    /// How long it took; exact.
+    /// Durations; exact.
     pub times: Percentiles,
-    /// How many a second; `None` where the stretch is too short for that.
+    /// Rate per second; `None` if the stretch is too short for one.
     pub per_s: Option<f64>,
 }
 
@@ -76,32 +76,32 @@ pub struct PassReading {
 pub struct LayerRate {
     /// Which.
     pub layer: Layer,
-    /// At which hop of it: the first on the path that saw any.
+    /// The hop of the payload: the first on the path with any.
     pub hop: Hop,
     /// Payload bytes a second; `None` where the stretch is too short for that.
     pub bytes_per_s: Option<f64>,
     /// Events a second, likewise.
     pub per_s: Option<f64>,
-    /// A sampler left some out: what came, times what each stands for.
+    /// True for an estimate after sampling: the count, times the weight of each event.
     pub estimated: bool,
-    /// The kernel added it up: no events came.
+    /// True for a value from the kernel's sums: no events arrived.
     pub summed: bool,
 }
 
-/// What is measured over a stretch of time.
+/// Measurements over a stretch of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurements {
-    /// What was asked for.
+    /// The chosen stretch.
     pub over: Over,
     /// First instant.
     pub from_ns: u64,
     /// Last instant.
     pub to_ns: u64,
-    /// The whole journey, then every pair of hops that was seen, in path order.
+    /// The complete journey, then every observed pair of hops in path order.
     pub pairs: Vec<PairReading>,
     /// The pairs of hops that the kernel added up itself, in path order; of all of an interval that reaches into the stretch.
     pub sums: Vec<PairReading>,
-    /// From a hop to a custom probe behind it, where every lifeline of the stretch is drawn by itself; else empty.
+    /// From a hop to a custom probe behind it, if every lifeline of the stretch is drawn singly; else empty.
     pub passes: Vec<PassReading>,
     /// Payload by layer, sender's and receiver's hops apart, in path order.
     pub layers: Vec<LayerRate>,
@@ -122,7 +122,7 @@ pub struct Measurements {
 /// Cursors as they are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CursorReading {
-    /// Where the first is on the picture: 0 the left edge, 1 the right one, beyond both it goes on.
+    /// Position of the first cursor: 0 the left edge, 1 the right edge, linear beyond both.
     pub a: f64,
     /// The second.
     pub b: f64,
@@ -130,33 +130,35 @@ pub struct CursorReading {
     pub a_ns: u64,
     /// Second.
     pub b_ns: u64,
-    /// From the first to the second, nanoseconds.
+    /// Time from the first to the second cursor, nanoseconds.
     pub delta_ns: i64,
-    /// Its inverse, a second.
+    /// Its inverse, per second.
     pub per_s: Option<f64>,
-    /// How far the difference can be from the truth where the two stand on events of two clocks, nanoseconds; 0 within one.
+    /// Error bound of the difference if the cursors are on events of two clocks, nanoseconds; 0 within one
+    /// clock.
     pub half_width_ns: u64,
     /// The one that moves.
     pub chosen: CursorId,
 }
 
-/// The trigger as it stands.
+/// State of the trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TriggerStatus<'a> {
-    /// How it is set.
+    /// Its settings.
     pub settings: &'a Settings,
     /// The condition as text, empty where there is none; reads back as the same.
     pub text: String,
-    /// Where it stands.
+    /// Its phase.
     pub standing: Standing,
-    /// How often the condition held.
+    /// Number of matches of the condition.
     pub matches: u64,
-    /// How often it fired.
+    /// Number of times it fired.
     pub fired: u64,
-    /// The windows kept, oldest first.
+    /// The captured windows, oldest first.
     pub captures: Vec<&'a Capture>,
     /// The one shown: index into `captures`.
     pub shown: Option<usize>,
-    /// Where the shown or the last trigger is on the picture, 0 the left edge and 1 the right one, if that is on it.
+    /// Position of the shown or the last trigger on the picture: 0 the left edge, 1 the right edge. `None` off
+    /// the picture.
     pub at: Option<f64>,
 }

@@ -18,7 +18,7 @@ pub enum Room {
     Hops,
     /// The journeys.
     Journeys,
-    /// The events as they came.
+    /// The list of events.
     Events,
     /// The clocks and how sure they are.
     Clock,
@@ -27,11 +27,11 @@ pub enum Room {
 }
 
 impl Room {
-    /// Every room, in the order of their keys.
+    /// All rooms, in the order of their keys.
     pub const ALL: [Room; 7] =
         [Self::Scope, Self::Flows, Self::Hops, Self::Journeys, Self::Events, Self::Clock, Self::Losses];
 
-    /// Its name.
+    /// Name of the room.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scope => "scope",
@@ -53,7 +53,7 @@ impl Room {
     }
 }
 
-/// What flows are ordered by, the most of it first.
+/// Sort key of the flow table, descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowOrder {
     /// The time of its journeys in all.
@@ -72,13 +72,13 @@ pub enum FlowOrder {
 /// One direction of a connection, or of a pair of UDP sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
-    /// The flow as its sender sees it; where that was not seen, as its receiver does.
+    /// The flow from the sender's side; from the receiver's side if the sender was not seen.
     pub flow: FlowId,
     /// TCP, UDP or another.
     pub proto: Proto,
     /// Sender and receiver.
     pub ends: Option<(Endpoint, Endpoint)>,
-    /// From which node to which, in words.
+    /// Nodes of sender and receiver, in words.
     pub route: String,
     /// Sending and reading process: `pgbench`, `postgres`; empty where unknown.
     pub processes: (String, String),
@@ -86,7 +86,7 @@ pub struct FlowRow {
     pub journeys: u64,
     /// Of these, dropped or lost by the network.
     pub bad: u64,
-    /// Of these, broken by events that the instrument lost: nothing is known of how they ended.
+    /// Of these, broken by events that the instrument lost: their ending is unknown.
     pub broken: u64,
     /// Of these, sent more than once.
     pub resent: u64,
@@ -94,17 +94,17 @@ pub struct FlowRow {
     pub bytes: u64,
     /// The times of its whole journeys.
     pub times: Percentiles,
-    /// The part that took most of its time, and how much of it, 0 to 1.
+    /// The part with most of its time, and the fraction of the time, 0 to 1.
     pub blame: Option<(Part, f64)>,
     /// The longest journey in each of equal stretches of lately, oldest first, nanoseconds; 0 where there was none.
     pub trend_max_ns: Vec<u64>,
-    /// What the kernel added up of it itself, at one hop: all there is to know of a flow without journeys.
+    /// The kernel's sums of the flow at one hop: the only data of a flow without journeys.
     pub summed: Option<SummedFlow>,
     /// The selected row.
     pub selected: bool,
 }
 
-/// What the kernel added up of a flow.
+/// The kernel's sums of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SummedFlow {
     /// Packets on the wire.
@@ -122,35 +122,34 @@ use super::Percentiles;
 /// The table of flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowTable {
-    /// What it is ordered by.
+    /// Sort key.
     pub order: FlowOrder,
-    /// In that order.
+    /// Rows in that order.
     pub rows: Vec<FlowRow>,
-    /// How many flows there are in all.
+    /// Total number of flows.
     pub flows: usize,
     /// Place of the first row among them.
     pub first: usize,
     /// Journeys of flows that have no row, because there were too many flows.
     pub left_out: u64,
-    /// Whether the kernel added up any flow itself.
+    /// True if any flow has the kernel's sums.
     pub summed: bool,
     /// Packets that it added up of flows that have no row.
     pub packets_left_out: u64,
 }
 
-/// The table of journeys of the journeys' room. Rows are the same as those below the picture: see
-/// [`crate::Frame::table`].
+/// The table of the journeys' room. Its rows are those below the picture: see [`crate::Frame::table`].
 #[derive(Clone, Debug, Default)]
 pub struct JourneyTable<'a> {
-    /// As many as asked for.
+    /// The requested number of rows.
     pub rows: Vec<crate::Listed<'a>>,
-    /// How many match in all, as far as they are kept.
+    /// Number of matches among the journeys in memory.
     pub matching: usize,
     /// Index of the first row among those that match.
     pub first: usize,
 }
 
-/// What a row of the table of events is.
+/// The kind of a row of the event table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What<'a> {
     /// An event of a hop.
@@ -166,13 +165,13 @@ pub struct EventRow<'a> {
     pub what: What<'a>,
     /// Which recording it is of, 0 where there is one only.
     pub node: u16,
-    /// Who: the thread's name, empty where the hop does not know.
+    /// Name of the thread; empty if the hop has none.
     pub comm: &'a str,
-    /// Both ends of its flow as the packet travels, where known.
+    /// Both ends of its flow in the direction of the packet, if available.
     pub ends: Option<(Endpoint, Endpoint)>,
     /// The selected row.
     pub selected: bool,
-    /// It belongs to the selected journey.
+    /// True if it belongs to the selected journey.
     pub of_journey: bool,
 }
 
@@ -201,7 +200,7 @@ impl<'a> EventRow<'a> {
         }
     }
 
-    /// The thread; 0 where it is not known whose it was.
+    /// Thread id; 0 if unknown.
     pub const fn tid(&self) -> u32 {
         match self.what {
             What::Event(event) => event.tid,
@@ -215,7 +214,7 @@ impl<'a> EventRow<'a> {
         }
     }
 
-    /// Its protocol; 0 where a probe knows no packet and no socket.
+    /// Protocol; 0 for a probe without packet and socket.
     pub const fn proto(&self) -> Proto {
         match self.what {
             What::Event(event) => event.proto,
@@ -231,7 +230,7 @@ impl<'a> EventRow<'a> {
         }
     }
 
-    /// Whether it has no payload.
+    /// True without payload.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -264,17 +263,17 @@ impl<'a> EventRow<'a> {
 /// The table of events.
 #[derive(Clone, Debug, Default)]
 pub struct EventTable<'a> {
-    /// As many as asked for, in order of time.
+    /// The requested number of rows, in order of time.
     pub rows: Vec<EventRow<'a>>,
-    /// Events that are kept in all.
+    /// Total number of events in memory.
     pub kept: usize,
-    /// Index of the first row among those kept.
+    /// Index of the first row among those in memory.
     pub first: usize,
 }
 
-/// A place for a lifeline to be found again: a front end keeps these and not lifelines.
+/// Identity of a lifeline: a front end stores the key and not the lifeline.
 impl Lifeline {
-    /// Tells one journey from another, also when it is read from a recording again (its number then may differ).
+    /// Identifies a journey, also after a second read of the recording, when its number may differ.
     pub fn key(&self) -> u64 {
         let journey = &self.journey;
         let words =

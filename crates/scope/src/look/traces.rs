@@ -4,14 +4,14 @@ use crate::channel::{Channel, Unit, Vertical};
 use crate::lane::Place;
 use crate::math::Math;
 
-/// What a signal did in one column of time.
+/// Range of a signal in one column of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Column {
-    /// Its least value.
+    /// Minimum.
     pub min: f64,
-    /// Its largest.
+    /// Maximum.
     pub max: f64,
-    /// Its last.
+    /// Last value.
     pub last: f64,
 }
 
@@ -20,11 +20,11 @@ pub struct Column {
 pub struct Loadline {
     /// Which.
     pub channel: Channel,
-    /// Of what, in words: `10.0.0.7:41022→10.0.0.9:5432`, empty where it is of everything.
+    /// Subject of the signal, in words: `10.0.0.7:41022→10.0.0.9:5432`; empty for all traffic.
     pub of: String,
-    /// What it is counted in.
+    /// Unit.
     pub unit: Unit,
-    /// A column each, left to right; `None` where there is no sample. A signal holds its value until the next one.
+    /// One column each, from the left; `None` without a sample. A signal holds its value until the next sample.
     pub columns: Vec<Option<Column>>,
     /// The newest value on the picture.
     pub last: Option<f64>,
@@ -32,14 +32,14 @@ pub struct Loadline {
     pub foot: f64,
     /// Value at its top, above `foot`.
     pub top: f64,
-    /// How the user set the axis.
+    /// The user's axis setting.
     pub vertical: Vertical,
     /// The vertical controls move this one.
     pub chosen: bool,
 }
 
 impl Loadline {
-    /// Where a value stands on the axis: 0 the foot, 1 the top, cut off beyond.
+    /// Position of a value on the axis: 0 the bottom, 1 the top, clamped.
     pub fn y(&self, value: f64) -> f64 {
         let (value, foot, top) = if self.vertical.log {
             let log = |v: f64| v.max(f64::MIN_POSITIVE).ln();
@@ -55,17 +55,17 @@ impl Loadline {
 /// A computed channel over the time of the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MathTrace {
-    /// What is computed.
+    /// The computation.
     pub math: Math,
-    /// What it is counted in.
+    /// Unit.
     pub unit: Unit,
     /// A column each.
     pub columns: Vec<Option<Column>>,
     /// The newest value on the picture.
     pub last: Option<f64>,
-    /// Its least value on the picture.
+    /// Minimum on the picture.
     pub foot: f64,
-    /// Its largest, above `foot`.
+    /// Maximum, above `foot`.
     pub top: f64,
 }
 
@@ -83,11 +83,11 @@ pub struct XyPoint {
 /// One signal against another over the time of the picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct XyTrace {
-    /// To the right.
+    /// Horizontal channel.
     pub x: Channel,
     /// Up.
     pub y: Channel,
-    /// In order of time, at most [`XyTrace::MOST`]; more are thinned evenly.
+    /// Points in order of time, at most [`XyTrace::MOST`]; more are thinned evenly.
     pub points: Vec<XyPoint>,
     /// Least and largest of the first channel.
     pub x_range: (f64, f64),
@@ -105,7 +105,7 @@ impl XyTrace {
 pub struct PersistenceRow {
     /// Which lane.
     pub place: Place,
-    /// How many lifelines passed the hop in this column, each counted less as it fades.
+    /// Number of lifelines at the hop in this column, each with its faded weight.
     pub weights: Vec<f32>,
 }
 

@@ -1,4 +1,4 @@
-//! One lane of the pyramid: the same values in tiles of growing width.
+//! One lane of the pyramid: the same values in tiles of increasing width.
 
 use super::tile::Part;
 use std::collections::VecDeque;
@@ -23,11 +23,11 @@ const fn numbers(level: usize, from_ns: u64, to_ns: u64) -> (u64, u64) {
     (from_ns >> bits(level), ((to_ns - 1) >> bits(level)) + 1)
 }
 
-/// Tiles of one level, by number. Those without anything are not there.
+/// Non-empty tiles of one level, by number.
 #[derive(Debug)]
 struct Level<T> {
     tiles: VecDeque<(u64, T)>,
-    /// What was added to the tile written last and is not in `tiles` nor in the level above yet.
+    /// The tile of the last write: not in `tiles` and not in the level above yet.
     open: (u64, T),
     /// Tiles below this number may have been forgotten.
     forgotten: u64,
@@ -52,8 +52,8 @@ impl<T: Part> Default for Levels<T> {
 }
 
 impl<T: Part> Levels<T> {
-    /// Changes the tile of an instant. Instants may come in any order; in order is fastest. `lowest` is the finest level kept,
-    /// `most` the tiles kept at each.
+    /// Changes the tile of an instant. Instants may be in any order; ascending order is fastest. `lowest` is
+    /// the finest level kept, `most` the tiles kept at each.
     pub fn add(&mut self, time_ns: u64, lowest: usize, most: usize, change: impl FnOnce(&mut T)) {
         let number = time_ns >> bits(lowest);
         if self.levels.get(lowest).is_some_and(|level| level.open.0 != number) {
@@ -72,7 +72,7 @@ impl<T: Part> Levels<T> {
         }
     }
 
-    /// Writes what is open at a level to its tiles, and hands it on to the level above.
+    /// Moves the open tile of a level to its tiles and to the level above.
     fn flush(&mut self, at: usize, most: usize) {
         let Some(level) = self.levels.get_mut(at) else { return };
         if level.open.1.is_empty() {
@@ -102,7 +102,7 @@ impl<T: Part> Levels<T> {
         }
     }
 
-    /// Whether a level still has everything since `from_ns`.
+    /// True if a level is complete since `from_ns`.
     pub fn reaches(&self, level: usize, from_ns: u64) -> bool {
         self.levels.get(level).is_some_and(|known| known.forgotten <= from_ns >> bits(level))
     }
@@ -151,7 +151,7 @@ impl<T> Levels<T> {
 impl<T: Part> Level<T> {
     fn write(&mut self, number: u64, part: &T, most: usize) {
         if number < self.forgotten {
-            return; // too late for this level; those above take it
+            return; // too late for this level; the levels above accept it
         }
         match self.tiles.back_mut() {
             Some((last, tile)) if *last == number => tile.merge(part),

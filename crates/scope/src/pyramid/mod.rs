@@ -1,12 +1,13 @@
-//! The tile pyramid: what a picture is made from when there is too much for lifelines.
+//! The tile pyramid: the source of pictures with too much data for lifelines.
 //!
-//! A lane is a signal that is counted over time: the latency of a hop, the payload at a hop, journeys, drops. Each is kept in
-//! tiles of 65 µs, those in tiles four times as wide, and so on to a day, each with count, sum, least, largest and log-spaced
-//! classes of value; the lane of journeys keeps the slowest of every tile as well. A picture is made from the level whose tiles are just finer than
-//! its columns, so its cost depends on its columns alone.
+//! A lane is a signal counted over time: the latency of a hop, the payload at a hop, journeys, drops. The
+//! finest tiles are 65 µs wide; each level above is four times as wide, up to a day. A tile has count, sum,
+//! minimum, maximum and log-spaced classes of value; the lane of journeys also has the slowest of every tile. A
+//! picture uses the level whose tiles are just finer than its columns, so its cost depends on its columns
+//! alone.
 //!
-//! **Bounded** either way: live, each level keeps its newest tiles, so that the past is coarser the older it is; of a recording
-//! everything is kept, and when the finest level has too many tiles it is given up.
+//! **Bounded** in both modes. Live, each level keeps its newest tiles, so that resolution decreases with age. A
+//! recording is kept completely; if the finest level has too many tiles, it is discarded.
 
 mod levels;
 mod tile;
@@ -22,7 +23,7 @@ use magscope_core::Hop;
 use magscope_core::custom::MOST_VALUES;
 use magscope_core::hop::PATH_HOPS;
 
-/// What is counted.
+/// The counted quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Times to a hop from the hop below it, of one family of protocols, nanoseconds.
@@ -31,9 +32,9 @@ pub enum Lane {
     Payload(Hop),
     /// Whole journeys: their time, by their beginning.
     Journeys,
-    /// Journeys that ended, whatever the verdict, by their end.
+    /// Ended journeys of any verdict, by their end.
     Ended,
-    /// Of those, dropped by the kernel or not seen again.
+    /// Of those, journeys that the kernel dropped or that were not seen again.
     LostJourneys,
     /// Packets the kernel dropped.
     Drops,
@@ -41,13 +42,13 @@ pub enum Lane {
     Retransmits,
     /// Events lost: how many, by the last instant at which that may have been.
     Lost,
-    /// Every event.
+    /// All events.
     Events,
     /// Hits of a custom probe.
     Hits(ProbeId),
 }
 
-/// Those that are always there.
+/// The number of lanes that always exist.
 const LANES: usize = COUNTS + 7;
 /// The first that is not of one hop.
 const COUNTS: usize = (Family::COUNT + 1) * PATH_HOPS;
@@ -68,29 +69,29 @@ impl Lane {
         })
     }
 
-    /// Whether classes of its values are kept.
+    /// True if the lane has classes of its values.
     const fn has_classes(self) -> bool {
         matches!(self, Self::Latency(..) | Self::Journeys)
     }
 }
 
-/// What happens when there are too many tiles.
+/// The policy for too many tiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// Each level forgets its oldest.
+    /// Each level discards its oldest.
     #[default]
     Newest,
     /// The finest level is given up, and everything stays.
     All,
 }
 
-/// Tiles a level keeps of each lane, live: with every lane full on every level 44 × 16 × 2048 of them, about 150 bytes each; of
-/// the kind of traffic a host has, some ten megabytes.
+/// Maximum number of tiles per level and lane, live. The upper limit is 44 × 16 × 2048 tiles of about 150 bytes
+/// each; typical traffic of a host uses some ten megabytes.
 const MOST_LIVE: usize = 2048;
 /// The same of a recording, at the finest level; those above add a third.
 const MOST_RECORDED: usize = 32_768;
 
-/// See the module.
+/// The tile pyramid.
 pub struct Pyramid {
     lanes: Vec<Levels<Tile>>,
     slowest: Levels<Slowest>,
@@ -128,8 +129,8 @@ impl Pyramid {
         *self = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
     }
 
-    /// Forgets what was counted of journeys and hits. What a filter of journeys says nothing of stays: drops, retransmissions, lost
-    /// events, events; and payload, if wanted.
+    /// Discards the counts of journeys and hits. Counts independent of a journey filter stay: drops,
+    /// retransmissions, lost events, events; and payload, on request.
     pub fn forget_journeys(&mut self, keeps_payload: bool) {
         let mut fresh = Self::with_probes(self.keep, self.values.len() / MOST_VALUES);
         fresh.lowest = self.lowest;
@@ -170,7 +171,7 @@ impl Pyramid {
         if self.keep == Keep::All { usize::MAX } else { self.most }
     }
 
-    /// Makes everything that was counted readable, and keeps to the bound. To be called after every batch.
+    /// Makes all counts readable and enforces the bound. Call it after every batch.
     pub fn settle(&mut self) {
         let (lowest, most) = (self.lowest, self.limit());
         self.lanes.iter_mut().for_each(|levels| levels.settle(lowest, most));
@@ -189,8 +190,8 @@ impl Pyramid {
         }
     }
 
-    /// The level to make `columns` columns of a stretch from: the widest tiles of which four go into a column (with fewer, one
-    /// column would have twice the tiles of the next), that reach back far enough.
+    /// The level for `columns` columns of a stretch: the widest tiles of which four fit into a column, and that
+    /// reach back far enough. With fewer tiles, one column would have twice the tiles of the next.
     fn level(&self, levels: &Levels<impl Part>, from_ns: u64, to_ns: u64, columns: usize) -> usize {
         let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64 / 4;
         let fits = (self.lowest..LEVELS).take_while(|level| 1 << bits(*level) <= width).last();
@@ -235,7 +236,7 @@ impl Pyramid {
         levels.before(level, from_ns).map(|extent| extent.last.1)
     }
 
-    /// All of a value over a stretch, to within 1/2048 of it at each end.
+    /// The range of a value over a stretch, to within 1/2048 of the stretch at each end.
     pub fn extent(&self, value: (ProbeId, usize), from_ns: u64, to_ns: u64) -> Extent {
         let mut total = Extent::default();
         self.extents(value, (from_ns, to_ns), 512, |_, _, extent| total.merge(extent));
@@ -261,8 +262,9 @@ impl Pyramid {
         width
     }
 
-    /// Visits the tiles of a lane over a stretch as [`Pyramid::columns`] does, but the widest that are no wider than a column: a quarter
-    /// as many, of which those over the edge of two columns are to be divided. At the ends of the stretch they are as fine as there.
+    /// Visits the tiles of a lane over a stretch like [`Pyramid::columns`], but the widest that are no wider
+    /// than a column. That is a quarter of the tiles; those over a column edge are to be divided. At the ends
+    /// of the stretch the resolution is that of `columns`.
     pub fn spread(
         &self,
         lane: Lane,
@@ -275,7 +277,7 @@ impl Pyramid {
         let column_ns = to_ns.saturating_sub(from_ns) / columns.max(1) as u64;
         let wide = (fine..LEVELS).take_while(|level| 1 << bits(*level) <= column_ns).last().unwrap_or(fine);
         let tile_ns = 1_u64 << bits(wide);
-        // The wide tiles that lie in the stretch with all of their width.
+        // The wide tiles completely within the stretch.
         let begin_ns = from_ns.div_ceil(tile_ns).saturating_mul(tile_ns).min(to_ns);
         let end_ns = (to_ns >> bits(wide) << bits(wide)).max(begin_ns);
         for (level, from, to) in [(fine, from_ns, begin_ns), (wide, begin_ns, end_ns), (fine, end_ns, to_ns)] {
@@ -285,7 +287,7 @@ impl Pyramid {
         }
     }
 
-    /// All of a lane over a stretch, to within 1/2048 of it at each end.
+    /// The total of a lane over a stretch, to within 1/2048 of the stretch at each end.
     pub fn total(&self, lane: Lane, from_ns: u64, to_ns: u64) -> Tile {
         let mut total = Tile::default();
         if let Some(levels) = lane.index().and_then(|index| self.lanes.get(index)) {
@@ -316,14 +318,14 @@ impl Pyramid {
 /// Which columns a tile counts in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
-    /// All of it in all of these: it is wider than a column, and where in it something was is not known.
+    /// All of the tile in each of these columns: it is wider than a column, and the time within it is unknown.
     Each(usize, usize),
     /// This part of it in this column, in [`Share::WHOLE`]s, and the rest in the next one.
     Divided(usize, u64),
 }
 
 impl Share {
-    /// What a part is a part of.
+    /// Denominator of a part.
     const WHOLE: u64 = 1 << 16;
 
     fn of(begin_ns: u64, width_ns: u64, stretch: (u64, u64), columns: usize) -> Self {
@@ -340,7 +342,8 @@ impl Share {
         Self::Divided(first, part as u64)
     }
 
-    /// Adds all classes of a tile to the columns they belong to: cells column after column, so many in each, and the cell of a class.
+    /// Adds all classes of a tile to their columns. `cells` has one column after another, `rows` cells in each;
+    /// `cell` maps a class to its cell.
     pub fn add(self, tile: &Tile, cells: &mut [u32], rows: usize, row_of: impl Fn(u16) -> usize) {
         let (first, last) = match self {
             Self::Each(first, last) => (first, last),
@@ -491,7 +494,7 @@ mod tests {
                     let before: u64 = seen.iter().map(|n| u64::from(*n)).sum();
                     share.add(tile, &mut seen, 1, |_| 0);
                     let each = seen.iter().map(|n| u64::from(*n)).sum::<u64>() - before;
-                    // Whatever is divided is all there.
+                    // A divided tile is complete.
                     is_wide |= matches!(share, Share::Each(first, last) if first < last);
                     assert!(is_wide || each == tile.count);
                 });
@@ -505,7 +508,7 @@ mod tests {
                     continue;
                 }
                 prop_assert_eq!(seen.iter().sum::<u64>(), truth.iter().sum::<u64>());
-                // Nothing is further from where it was than the width of a column.
+                // The error of a position is less than the width of a column.
                 let mut below = 0;
                 for (at, n) in seen.iter().enumerate() {
                     below += n;

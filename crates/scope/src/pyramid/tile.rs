@@ -1,15 +1,15 @@
-//! A tile: what happened at one place in one stretch of time.
+//! A tile: the counts of one place in one stretch of time.
 
 use crate::look::{Exemplar, Percentiles};
 
 /// Slowest journeys a tile remembers.
 pub const SLOWEST: usize = 4;
 
-/// What can be put together from parts, in any order.
+/// Values that combine from parts in any order.
 pub trait Part: Default {
     /// Adds all that `other` has.
     fn merge(&mut self, other: &Self);
-    /// Whether nothing is in it.
+    /// True without content.
     fn is_empty(&self) -> bool;
 }
 
@@ -18,15 +18,15 @@ pub trait Part: Default {
 /// A class is an eighth of an octave: a percentile read from it is off by at most a sixteenth, 6.25 %.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tile {
-    /// How many.
+    /// Count.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: u64,
     /// The least; 0 where there is none.
     pub min: u64,
     /// The largest.
     pub max: u64,
-    /// Class and how many, by class. Empty where classes are not kept.
+    /// Classes and their counts, ascending. Empty for a lane without classes.
     classes: Vec<(u16, u32)>,
 }
 
@@ -43,7 +43,7 @@ pub const fn class_of(value: u64) -> u16 {
     ((octave - 3) * SUB + SUB + sub as u32) as u16
 }
 
-/// How many classes there are.
+/// Number of classes.
 pub const CLASSES: usize = class_of(u64::MAX) as usize + 1;
 
 /// The least value of a class and the least one beyond it.
@@ -95,7 +95,7 @@ impl Tile {
         self.max
     }
 
-    /// Its percentiles, where classes are kept.
+    /// Its percentiles, if it has classes.
     pub fn percentiles(&self) -> Percentiles {
         Percentiles {
             n: self.count,
@@ -133,7 +133,7 @@ impl Part for Tile {
 pub struct Extent {
     /// Samples.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: f64,
     /// The least; 0 where there is none.
     pub min: f64,
@@ -149,7 +149,7 @@ impl Extent {
         Extent { count: 1, sum: value, min: value, max: value, last: (time_ns, value) }
     }
 
-    /// Their mean; 0 where there is none.
+    /// Mean value; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
@@ -183,7 +183,8 @@ impl Part for Extent {
 pub struct Slowest(Vec<Exemplar>);
 
 impl Slowest {
-    /// Takes one in if it is among the slowest. Of equals the earlier one, so that the order of arrival does not matter.
+    /// Adds it if it is among the slowest. Of equal ones the earlier wins, so that the order of arrival has no
+    /// effect.
     pub fn add(&mut self, exemplar: Exemplar) {
         let rank = |e: &Exemplar| (std::cmp::Reverse(e.total_ns), e.start_ns, e.key);
         let at = self.0.partition_point(|other| rank(other) < rank(&exemplar));

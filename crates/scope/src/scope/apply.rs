@@ -1,4 +1,4 @@
-//! What an action does to a scope.
+//! The effect of an action on a scope.
 
 mod instruments;
 mod moves;
@@ -19,7 +19,7 @@ use crate::trigger::{Condition, Mode};
 use crate::view::{Align, List, Top};
 
 impl Scope {
-    /// Does what a user asked for.
+    /// Applies an action.
     pub fn apply(&mut self, action: Action) {
         self.revision += 1;
         self.view.message = None;
@@ -75,7 +75,7 @@ impl Scope {
         None
     }
 
-    /// What the axes show. Gives back what it is not.
+    /// Applies an action on axes. Returns any other action.
     fn on_axes(&mut self, action: Action) -> Option<Action> {
         match action {
             Action::ToggleAlign => {
@@ -225,7 +225,7 @@ impl Scope {
         None
     }
 
-    /// The rest.
+    /// Applies the remaining actions.
     fn beside(&mut self, action: &Action) {
         match action {
             Action::Show(room) => self.show(*room),

@@ -1,4 +1,5 @@
-//! Counts and rates that a person takes for facts: drops, steps by protocol, rates of narrow pictures, what a filter leaves.
+//! Counts and rates that a user reads as facts: drops, steps by protocol, rates of narrow pictures, effect of a
+//! filter.
 
 use super::tests::{busy, feed, flows, info, message};
 use super::*;
@@ -134,7 +135,7 @@ fn a_picture_that_stays_while_events_go_on_says_how_old_it_is() {
     let mut scope = busy();
     assert_eq!(scope.frame().header.picture_age_ns, None);
     for second in 3..10 {
-        // Events without journeys: nothing new to look at.
+        // Events without journeys: no new journey to show.
         feed(&mut scope, vec![Event::at(Hop::SchedExit, second * 1_000 * MS)], second * 1_000 * MS);
     }
     let frame = scope.frame();

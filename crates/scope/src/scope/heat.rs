@@ -1,8 +1,8 @@
 //! The heat map: latency by hop pair and time.
 //!
-//! It is the picture that reads most tiles: each of them once for every pair of hops, with all of its classes. So it takes the widest
-//! that are no wider than a column, its cells lie column after column, so that a tile writes to one place, and rows that are not looked
-//! at are not read: what it costs is the memory that tiles come from, each from another place.
+//! This picture reads the most tiles: each once for every pair of hops, with all of its classes. So it uses the
+//! widest tiles that are no wider than a column. Cells are stored column by column, so that a tile writes to
+//! one place; rows outside the view are not read. The remaining cost is the scattered memory access to tiles.
 
 use super::Scope;
 use super::pictures::MOST_COLUMNS;

@@ -1,4 +1,4 @@
-//! Hits of custom probes: they come in, are counted, and are drawn on their lanes.
+//! Hits of custom probes: input, counts, and drawing on their lanes.
 
 use super::Scope;
 use crate::journal::{Entry, NodeHit};
@@ -16,11 +16,11 @@ use magscope_core::custom::{MOST_VALUES, ProbeHit, ValueKind};
 use magscope_core::{Direction, FlowId};
 
 impl Scope {
-    /// A hit came in.
+    /// Processes a hit.
     pub(super) fn take_hit(&mut self, node: u16, hit: &ProbeHit) {
         let Some(probe) = self.probes.count(node, hit) else { return };
         self.begin_ns = self.begin_ns.or(Some(hit.time_ns));
-        // Hits may come a little before the events of their time: it is the batch's watermark that moves the present.
+        // Hits may precede the events of their time: only the batch's watermark advances the present.
         let hit = NodeHit { node, probe, hit: *hit };
         if !self.is_recorded() {
             self.journal.hit(hit);
@@ -44,7 +44,7 @@ impl Scope {
         }
     }
 
-    /// Counts again what is kept: others are looked at.
+    /// Counts the stored hits again after a change of filter.
     pub(super) fn recount_hits(&mut self) {
         let kept: Vec<NodeHit> = self.journal.hits(0, u64::MAX).copied().collect();
         for hit in kept {
@@ -54,7 +54,7 @@ impl Scope {
         }
     }
 
-    /// Holds a hit, and what it read, against the trigger's condition.
+    /// Checks a hit, and its values, against the trigger's condition.
     fn watch_hit(&mut self, hit: &NodeHit) {
         let at_ns = hit.hit.time_ns;
         let fires = self.probes.get(hit.probe).is_some_and(|probe| self.watch.hit_of(&probe.name, at_ns));
@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// Whether what was chosen lets a hit through, as far as that asks for what the hit knows.
+    /// True if the filters accept a hit, as far as they test properties of a hit.
     pub(super) fn looks_at_hit(&self, hit: &NodeHit) -> bool {
         let Some(probe) = self.probes.get(hit.probe) else { return false };
         let flow = self.names.flow(hit.node, hit.hit.flow);
@@ -103,7 +103,8 @@ impl Scope {
         proto && route && self.view.picks.iter().all(picked)
     }
 
-    /// The hits of a stretch that are looked at, in order of time, if every one of them is at hand and they are at most so many.
+    /// The accepted hits of a stretch in order of time, if all are in memory and their number is within the
+    /// limit.
     pub(super) fn hits_at_hand(
         &self,
         (from_ns, to_ns): (u64, u64),
@@ -153,7 +154,7 @@ impl Scope {
         out
     }
 
-    /// How often each custom probe was passed over the picture.
+    /// Counts of each custom probe over the picture.
     pub(crate) fn hit_heats(&self, n: usize) -> Vec<HitHeat<'_>> {
         let rows = self.hits(n).rows;
         let (from_ns, to_ns) = self.stretch();

@@ -1,4 +1,4 @@
-//! What comes in.
+//! Input of the scope.
 
 use super::{HOLD_EDGES, MAX_ROUTES, Scope};
 use crate::family::Family;
@@ -19,7 +19,7 @@ use magscope_core::{Batch, Direction, Event, Hop, Journey, Loss};
 const MOST_REASONS: usize = 256;
 
 impl Scope {
-    /// Takes in the next batch of the one source there is, and joins its events to journeys.
+    /// Processes the next batch of the only source, and joins its events to journeys.
     pub fn ingest(&mut self, batch: &Batch) {
         self.correlator.push(batch, &mut self.journeys);
         let edges = self.take_batch(0, batch);
@@ -27,20 +27,20 @@ impl Scope {
         self.settle(edges, batch);
     }
 
-    /// Takes in a batch of one of several recordings, its times on the common time line. Its journeys come by themselves, see
-    /// [`Scope::ingest_journey`].
+    /// Processes a batch of one of several recordings, with times on the common time line. Journeys arrive
+    /// separately, see [`Scope::ingest_journey`].
     pub fn ingest_batch(&mut self, node: u16, batch: &Batch) {
         let edges = self.take_batch(node, batch);
         self.settle(edges, batch);
     }
 
-    /// Takes in a journey that ended.
+    /// Processes a journey that ended.
     pub fn ingest_journey(&mut self, journey: Journey) {
         self.journeys.push(journey);
         self.take_journeys();
     }
 
-    /// Learns the names that a batch announces and nothing else.
+    /// Stores only the names that a batch announces.
     pub fn learn(&mut self, node: u16, batch: &Batch) {
         self.names.learn(node, batch);
     }
@@ -141,7 +141,7 @@ impl Scope {
         }
     }
 
-    /// Drops and clean-up by their reason; `None` of those whose reason found no room.
+    /// Drops and clean-up by their reason; `None` for those whose reason found no table entry.
     pub(super) fn count_drops(&mut self, node: u16, reason: Option<u32>, n: u64) {
         if self.drops.len() < MOST_REASONS || self.drops.contains_key(&(node, reason)) {
             let sum = self.drops.entry((node, reason)).or_default();
@@ -149,7 +149,7 @@ impl Scope {
         }
     }
 
-    /// Whether the filters let an event through, as far as they ask for what an event knows.
+    /// True if the filters accept an event, as far as they test properties of an event.
     fn looks_at(&self, event: &Event, seat: Option<Seat>) -> bool {
         let receiving = event.hop.direction() == Direction::Rx;
         self.view.route.is_none_or(|route| seat == if receiving { route.to } else { route.from })
@@ -167,7 +167,7 @@ impl Scope {
         self.fires(fires, loss.to_ns, None);
     }
 
-    /// Takes in the journeys that ended.
+    /// Processes the journeys that ended.
     pub(super) fn take_journeys(&mut self) {
         let mut journeys = std::mem::take(&mut self.journeys);
         for journey in journeys.drain(..) {
@@ -233,7 +233,7 @@ impl Scope {
         }
     }
 
-    /// After a batch: what was counted becomes readable, windows of triggers close, and the picture goes on.
+    /// Ends a batch: counts become readable, windows of triggers close, and the picture advances.
     fn settle(&mut self, edges: u64, batch: &Batch) {
         self.pyramid.settle();
         if let Some(recorded) = &mut self.recorded {
@@ -246,7 +246,7 @@ impl Scope {
         self.reach(edges);
     }
 
-    /// After bucket edges were crossed the numbers are taken again, and once a second the picture.
+    /// Updates the numbers after bucket edges, and the picture once per second.
     fn reach(&mut self, edges: u64) {
         if edges > 0 {
             self.lately.edge(self.totals, edges);
@@ -255,7 +255,7 @@ impl Scope {
             self.watch_rates();
         }
         if self.is_recorded() {
-            return; // its picture goes by the playhead
+            return; // the playhead moves this picture
         }
         if !self.view.paused {
             self.playhead.tick(0, self.now_ns);
@@ -270,8 +270,8 @@ impl Scope {
         }
     }
 
-    /// The source has no more: what is still in flight is closed and everything shown. Of a recording: the survey has
-    /// come to its end.
+    /// Ends the source: journeys in flight are closed, and everything is shown. For a recording, the survey is
+    /// complete.
     pub fn end(&mut self) {
         self.correlator.finish(&mut self.journeys);
         self.take_journeys();

@@ -1,4 +1,4 @@
-//! A recording that was made of a log of several hosts: how sure the wire is.
+//! A recording converted from a log of several hosts: the bound of the wire.
 
 use super::tests::{feed, info, message};
 use super::*;
@@ -21,7 +21,7 @@ fn shown(across: Across) -> Scope {
 #[test]
 fn what_a_log_knew_of_its_clocks_is_drawn() {
     let mut scope = shown(Across::Bounded { half_width_ns: 7_000 });
-    scope.set_clock_pairs(Vec::new()); // as who reads one recording says
+    scope.set_clock_pairs(Vec::new()); // as the reader of one recording does
     let frame = scope.frame();
     assert_eq!((frame.wire.state, frame.wire.half_width_ns), (Some(State::External), Some(7_000)));
     assert_eq!(frame.header.clock, "clock ±7 µs EXTERNAL");

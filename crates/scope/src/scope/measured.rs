@@ -23,7 +23,7 @@ impl Scope {
         }
     }
 
-    /// Whether every journey of a stretch is at hand.
+    /// True if every journey of a stretch is in memory.
     pub(super) fn has_all(&self, from_ns: u64, to_ns: u64) -> bool {
         self.view.align == Align::Time
             && self.horizon.begin_ns() <= from_ns
@@ -31,7 +31,7 @@ impl Scope {
             && self.detail() == crate::frame::Detail::Lifelines
     }
 
-    /// What is measured over the picture or between the cursors.
+    /// Measurements over the picture or between the cursors.
     pub(crate) fn measurements(&self) -> Measurements {
         let (from_ns, to_ns) = self.measured_stretch();
         let mut pairs: Vec<PairReading> = if self.has_all(from_ns, to_ns) {
@@ -39,7 +39,7 @@ impl Scope {
         } else {
             estimated(&self.pyramid, &self.below, from_ns, to_ns.saturating_add(1))
         };
-        // Where there is one family of protocols, its name says nothing.
+        // With one family of protocols its name carries no information.
         if Family::only(pairs.iter().filter_map(|pair| pair.family)).is_some() {
             for pair in &mut pairs {
                 pair.family = None;
@@ -122,7 +122,8 @@ impl Scope {
         rates
     }
 
-    /// What is shown of a hop of a recording: the five seconds before the head, or the picture where that is later.
+    /// The statistics of a hop of a recording: the five seconds before the head, or the picture if that is
+    /// later.
     pub(super) fn lately_recorded(&self, hop: Hop) -> Option<HopStats> {
         let recorded = self.recorded.as_ref()?;
         let to_ns = self.playhead.head_ns.max(self.horizon.end_ns()).min(recorded.all.to_ns);
@@ -171,7 +172,7 @@ impl Scope {
         }
     }
 
-    /// The hop whose payload stands for a layer: the first on the path that any event was seen at.
+    /// The hop that measures a layer's payload: the first on the path with any event.
     fn hop_of(&self, layer: Layer) -> Option<Hop> {
         Hop::path().iter().copied().find(|hop| hop.layer() == layer && self.seen.contains(*hop))
     }
@@ -181,7 +182,7 @@ impl Scope {
         self.hop_of(layer).map(Lane::Payload)
     }
 
-    /// How many events each of it stands for within a stretch.
+    /// Weight of its events within a stretch.
     pub(super) fn weight_of(&self, layer: Layer, from_ns: u64, to_ns: u64) -> f64 {
         self.hop_of(layer).map_or(1.0, |hop| self.weights.between(hop, from_ns, to_ns))
     }
@@ -189,7 +190,7 @@ impl Scope {
     /// Cursors as they are read.
     pub(crate) fn cursor_reading(&self) -> Option<CursorReading> {
         let cursors = self.view.cursors.as_ref()?;
-        // Two instants of one journey on both sides of the wire stand on two clocks.
+        // Two instants of one journey on both sides of the wire belong to two clocks.
         let side = |at_ns: u64| {
             let rungs = self.sweep.lifelines.iter().flat_map(crate::Lifeline::marks);
             rungs.filter(|rung| rung.time_ns == at_ns).map(|rung| rung.hop.direction()).next()

@@ -1,4 +1,4 @@
-//! Journeys and custom probes: which hits saw whose bytes, and what there is of a payload.
+//! Journeys and custom probes: the match between hits and bytes, and the payload.
 
 use super::Scope;
 use crate::journal::NodeHit;
@@ -12,11 +12,12 @@ use magscope_core::Hop;
 use magscope_core::custom::Mark;
 use std::collections::BTreeMap;
 
-/// How long before and after a journey something can be that saw its bytes: as the ties of the model, see [`magscope_core::beside`].
+/// Maximum time between a journey and a hit that saw its bytes, before or after: as in the model, see
+/// [`magscope_core::beside`].
 const SLACK_NS: u64 = 1_000_000_000;
 
 impl Scope {
-    /// Finds which hits saw the bytes of which lifelines of the picture.
+    /// Matches hits to the bytes of the picture's lifelines.
     pub(super) fn tie(&mut self) {
         if self.probes.all().is_empty() {
             return;
@@ -65,7 +66,7 @@ impl Scope {
         stops.into_iter().map(|(_, stop)| stop).collect()
     }
 
-    /// How long lifelines took to the custom probes they passed, from the hop below: those passed within a stretch, both ends included.
+    /// Times of lifelines from the hop below to the custom probes, within a stretch, both ends included.
     pub(super) fn measured_passes(&self, from_ns: u64, to_ns: u64) -> Vec<PassReading> {
         if self.probes.all().is_empty() || self.ties.left_out || !self.has_all(from_ns, to_ns) {
             return Vec::new();
@@ -77,7 +78,7 @@ impl Scope {
                 match (stop.place, below) {
                     (Place::Hop(hop), _) => below = Some((hop, stop.time_ns)),
                     (Place::Probe(probe), Some((hop, at_ns))) if (from_ns..=to_ns).contains(&stop.time_ns) => {
-                        // Clocks of two CPUs: what seems to be there before it came is no latency.
+                        // The CPUs' clocks differ: a negative time is no latency.
                         let Some(ns) = stop.time_ns.checked_sub(at_ns) else { continue };
                         let key = (probe, hop.path_index().unwrap_or(0));
                         pairs.entry(key).or_insert_with(|| (hop, Vec::new())).1.push(ns);
@@ -109,7 +110,7 @@ impl Scope {
         passes.into_iter().filter_map(row).collect()
     }
 
-    /// Those of a journey that is not on the picture.
+    /// The passes of a journey off the picture.
     fn look_for_passes(&self, line: &Lifeline) -> Vec<Pass> {
         let (from_ns, to_ns) =
             (line.start_ns().saturating_sub(SLACK_NS), line.end_ns().saturating_add(SLACK_NS));
@@ -121,7 +122,7 @@ impl Scope {
         hits.map(|hit| Pass { probe: hit.probe, node: hit.node, hit: hit.hit }).collect()
     }
 
-    /// What there is of a journey's payload.
+    /// The payload of a journey.
     pub(super) fn payload(&self, line: &Lifeline) -> Payload<'_> {
         let settings = self.names.infos().iter().flat_map(|info| &info.settings);
         let asked: Vec<&str> =

@@ -1,4 +1,4 @@
-//! Taking the picture: which lifelines stand on the screen, and which are listed below it.
+//! Composing the picture: the lifelines on the screen, and the list below it.
 
 use super::{LISTED, Scope};
 use crate::frame::Detail;
@@ -13,20 +13,20 @@ use std::collections::HashSet;
 const LISTED_COLUMNS: usize = LISTED;
 
 impl Scope {
-    /// Every lifeline there is; some twice.
+    /// All lifelines in memory; some occur twice.
     fn lines(&self) -> impl Iterator<Item = &Lifeline> {
         let filled = self.recorded.as_ref().and_then(|recorded| recorded.filled.as_ref());
         let filled = filled.into_iter().flat_map(|filled| &filled.lines);
         filled.chain(self.selected.as_ref()).chain(self.shown_lines()).chain(self.memory.all())
     }
 
-    /// The lifeline of a key, if it is still kept.
+    /// The lifeline of a key, if it is still in memory.
     pub(super) fn find(&self, key: u64) -> Option<Lifeline> {
         let found = self.lines().chain(&self.sweep.lifelines).find(|line| line.key() == key);
         found.cloned()
     }
 
-    /// Takes the picture for what is new: the trigger's, or else the slowest journey since the last one.
+    /// Takes a new picture: the trigger's, or the slowest journey's since the last one.
     pub(super) fn retake(&mut self) {
         if self.rolls() {
             self.scale_for_sums();
@@ -44,7 +44,7 @@ impl Scope {
         self.revision += 1;
     }
 
-    /// The trigger's picture: the instant stands where the pre-trigger says.
+    /// The trigger's picture: the pre-trigger sets the position of the instant.
     pub(super) fn take_fired(&mut self, at_ns: u64, key: Option<u64>) {
         let line = key.and_then(|key| self.find(key));
         self.sweep.anchor = line.as_ref().map(Lifeline::key);
@@ -59,7 +59,8 @@ impl Scope {
         }
     }
 
-    /// For the selected journey, else for the slowest that ended since the last picture, else for the one before.
+    /// Takes the picture for the selected journey; otherwise for the slowest since the last picture, otherwise
+    /// for the previous one.
     fn take_slowest(&mut self) {
         let fresh = || {
             let ended = |line: &&Lifeline| line.end_ns() >= self.swept_ns;
@@ -82,7 +83,7 @@ impl Scope {
         self.redraw();
     }
 
-    /// Takes the lifelines of the horizon again, where it is.
+    /// Collects the lifelines of the horizon again at its current place.
     pub(super) fn redraw(&mut self) {
         let mut sweep = std::mem::take(&mut self.sweep);
         let before = std::mem::take(&mut sweep.lifelines);
@@ -121,14 +122,14 @@ impl Scope {
         }
     }
 
-    /// Whether the picture rolls.
+    /// True if the picture rolls.
     pub(super) fn rolls(&self) -> bool {
         self.view.align == Align::Time
             && (self.view.roll.is_on(self.horizon.timebase(), self.view.timebase_fixed)
                 || self.rolls_with_sums())
     }
 
-    /// What the lanes are to be drawn as.
+    /// How to draw the lanes.
     pub(crate) fn detail(&self) -> Detail {
         if self.sweep.left_out > 0 {
             return Detail::Density;
@@ -137,7 +138,7 @@ impl Scope {
             return Detail::Lifelines;
         }
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
-        // What the kernel added up has no lifelines.
+        // The kernel's sums have no lifelines.
         if self.sums.any_alone((from_ns, to_ns)) && self.wants().is_none() {
             return Detail::Density;
         }
@@ -158,7 +159,7 @@ impl Scope {
         }
     }
 
-    /// The overlay has to be drawn anew where persistence or scale are other ones.
+    /// The overlay is rebuilt after a change of persistence or scale.
     pub(super) fn overlay_again(&mut self) {
         let wanted = (self.view.persistence, self.horizon.timebase().span_ns());
         if wanted.0 == Persistence::Off {

@@ -1,4 +1,4 @@
-//! Pictures made of columns.
+//! Column pictures.
 
 use super::Scope;
 use super::sums::Summed;
@@ -27,7 +27,7 @@ pub(super) const MOST_COLUMNS: usize = 8192;
 const EXEMPLARS: usize = 64;
 
 impl Scope {
-    /// The stretch of the picture. Where lifelines stand at their start it is the one they are of.
+    /// The stretch of the picture. With lifelines aligned at their start, the stretch that they are from.
     pub(super) fn stretch(&self) -> (u64, u64) {
         (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1))
     }
@@ -41,7 +41,7 @@ impl Scope {
             if let (Some(hop), Some(scan)) = (lane.hop(), scan) {
                 cells = scan.cells(hop, stretch, columns);
             } else if let Some(hop) = lane.hop() {
-                // The first hop of the path has nothing below it: its events stand for it.
+                // The first hop of the path has none below it: its events are used instead.
                 let below = |family: &Family| {
                     hop.path_index().is_some_and(|index| self.below[*family as usize][index].is_some())
                 };
@@ -81,7 +81,7 @@ impl Scope {
         density
     }
 
-    /// What was read of all of the stretch hit by hit, if it was.
+    /// The scan of a complete stretch, if one exists.
     fn scan_of(&self, stretch: (u64, u64)) -> Option<&Scan> {
         let recorded = self.recorded.as_ref()?;
         let filled = recorded.filled.as_ref()?;
@@ -137,7 +137,7 @@ impl Scope {
         Minimap { from_ns, to_ns, columns: out, view: (part(left), part(right)) }
     }
 
-    /// The connection whose signals are drawn, as its sender sees it: the picked one, else the followed one.
+    /// The connection of the TCP signals, from its sender's side: the picked one, else the followed one.
     fn subject(&self) -> Option<FlowId> {
         let picked = self.view.picks.iter().find_map(|pick| match pick {
             Pick::Flow(flow) => Some(*flow),
@@ -146,7 +146,7 @@ impl Scope {
         picked.or_else(|| self.signals.followed())
     }
 
-    /// A signal over the picture, as finely as columns ask.
+    /// A signal over the picture, with the resolution of the columns.
     pub(super) fn series(&self, channel: Channel, n: usize) -> Series {
         let (from_ns, to_ns) = self.stretch();
         if channel.is_of_connection() {
@@ -173,7 +173,8 @@ impl Scope {
             _ => (Some(Lane::Events), false),
         };
         let layer = if let Channel::Throughput(layer) = channel { Some(layer) } else { None };
-        // Of journeys the kernel's sums know nothing, of payload what they added up; no event came, and that is all there is to say of events.
+        // The kernel's sums have no journeys; their payload counts are used. Without events they are the only
+        // source.
         let summed = if matches!(channel, Channel::Throughput(_) | Channel::Journeys) {
             self.summed_rates(layer, (from_ns, to_ns), n)
         } else {
@@ -193,7 +194,7 @@ impl Scope {
                 column.merge(tile);
             }
         });
-        // What is in a tile wider than a column is spread over all of the tile.
+        // A tile wider than a column is spread over its complete width.
         let s = tile_ns.max(width_ns) as f64 / 1e9;
         let (begin_ns, end_ns) = self.extent();
         let known = |at_ns: u64| at_ns.saturating_add(width_ns) >= begin_ns && at_ns <= end_ns;
@@ -213,7 +214,7 @@ impl Scope {
             .collect()
     }
 
-    /// What a signal is of, in words.
+    /// The subject of a signal, in words.
     fn subject_words(&self, channel: Channel) -> String {
         if let Channel::Throughput(layer) = channel {
             let (from_ns, to_ns) = self.stretch();
@@ -310,7 +311,7 @@ fn axis(columns: &[Option<Column>], vertical: Vertical) -> (f64, f64) {
         return (vertical.foot, vertical.foot + per_division * crate::DIVISIONS as f64);
     }
     let high = columns.iter().flatten().map(|column| column.max).fold(0.0, f64::max);
-    // What a custom probe reads can be less than nothing.
+    // Values of a custom probe can be negative.
     let low = columns.iter().flatten().map(|column| column.min).fold(0.0, f64::min);
     let foot = if vertical.foot == 0.0 && !vertical.log { low } else { vertical.foot };
     (foot, if high > foot { high } else { foot + 1.0 })

@@ -29,13 +29,14 @@ fn hit(probe: u8, time_ns: u64, values: [i64; 2]) -> ProbeHit {
     ProbeHit { known: 0b11, values: [values[0], values[1], 0, 0], record: time_ns as u32, ..hit }
 }
 
-/// A hit of `into` at message `n`, which its packet's bytes name, 4 µs after it came out of the driver.
+/// A hit of `into` with the packet bytes of message `n`, 4 µs after its driver event.
 fn into(n: u32, at: u64) -> ProbeHit {
     let (flow, seq) = (FlowId(2), 1000 + n * 100);
     ProbeHit { flow, seq, len: 100, proto: Proto::TCP, ..hit(0, at + 17_000, [1_448, 0]) }
 }
 
-/// What happens around message `n`: it passes `into`; the ring is refilled, emptier each time; `seen` sees something, as often as said.
+/// The hits around message `n`: one of `into`; a refill of the ring, emptier each time; and `seen` hits of
+/// `seen`.
 fn hits(n: u32, at: u64, seen: u64) -> Vec<ProbeHit> {
     let mut hits = vec![into(n, at), hit(1, at + 2 * MS, [256 - i64::from(n), -i64::from(n)])];
     hits.extend((0..seen).map(|k| hit(2, at + 3 * MS + k * 1_000, [0, 0])));
@@ -64,7 +65,7 @@ fn batch(n: u32, seen: u64) -> Batch {
     Batch { events, hits: hits(n, at, seen), heads, flows, watermark_ns: at + 9 * MS, ..Batch::default() }
 }
 
-/// Two seconds of it, live.
+/// Two seconds of messages, live.
 fn live(seen: u64) -> Scope {
     let info = NodeInfo { settings: vec!["snap 48 dev.recv".to_owned()], ..probed() };
     let mut scope = Scope::new(info, Options::default());
@@ -103,7 +104,7 @@ fn hits_are_points_each_in_its_column_at_any_zoom() {
         let into = row(&scope, 0, columns);
         assert_eq!((into.cells.iter().sum::<u64>(), into.tile_ns, into.cells.len()), (expected, 0, columns));
     }
-    // So near that a tile of the pyramid would be many columns wide.
+    // A scale at which a tile of the pyramid covers many columns.
     scope.apply(Action::ZoomTo { from_ns: 103 * MS - 500, to_ns: 103 * MS + 500 });
     let hits = scope.frame().hits(100);
     let full: Vec<_> =
@@ -137,13 +138,13 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
         let mut batch = batch(n, 0);
         let at = u64::from(n) * 10 * MS;
         match n {
-            // the same instant, but another's bytes, another's flow, or nobody's
+            // the same instant, but other bytes, another flow, or no flow
             80 => batch.hits[0].seq = 7,
             81 => batch.hits[0].flow = FlowId(99),
             82 => batch.hits[0].flow = FlowId::NONE,
             // bytes of the journey, seen at the other end
             83 => batch.hits[0].flow = FlowId(1),
-            // knows the flow and no bytes, as a probe with a socket does: it may be a neighbour's
+            // the flow without bytes, as from a probe with a socket: the hit may belong to a neighbour
             85 => (batch.hits[0].seq, batch.hits[0].len) = (0, 0),
             // passed twice: the first is the stop
             84 => batch.hits.push(ProbeHit { time_ns: at + 19_000, ..into(n, at) }),
@@ -167,7 +168,7 @@ fn a_lifeline_passes_a_probe_where_the_bytes_say_so_and_nowhere_else() {
     let [reading] = passes.as_slice() else { panic!("{passes:?}") };
     let times = reading.times;
     assert_eq!((reading.from, reading.probe.as_str()), (Hop::DevRecv, "into"));
-    // Messages 79 and 84, and at the edge 86: each 4 µs after it came out of the driver.
+    // Messages 79 and 84, and at the edge 86: each 4 µs after its driver event.
     assert_eq!((times.n, times.min_ns, times.p99_ns, times.exact), (2, 4_000, 4_000, true));
     let points = frame.hits(50).points;
     let tied = points.iter().filter(|point| point.journey.is_some()).count();
@@ -193,7 +194,7 @@ fn values_are_loadlines_with_their_extent() {
         (-199.0, Some(-199.0), 0.0),
         "what is below zero is on the axis"
     );
-    // The value that holds at the left edge is the one before it.
+    // The value at the left edge is the last one before it.
     scope.apply(Action::ZoomTo { from_ns: 1_003 * MS, to_ns: 1_013 * MS });
     let near = scope.frame().loadlines(10)[0].columns.clone();
     assert_eq!(near[0].map(|c| c.last), Some(156.0));
@@ -333,7 +334,7 @@ fn a_journey_is_opened_with_its_hits_and_its_payload() {
         Payload::Heads(heads) => assert_eq!(heads[0].bytes, format!("message {n}").into_bytes()),
         other => panic!("{other:?}"),
     }
-    // Never asked for, and asked for but gone.
+    // Without payload capture, and with evicted payload.
     let mut other = Scope::new(info(), Options::default());
     feed(&mut other, message(0, MS, 2_000), 20 * MS);
     other.end();
@@ -389,7 +390,7 @@ fn a_recording_shows_the_same_and_reads_again_what_is_looked_at_closely() {
     assert_eq!(scope.frame().hits(64).rows[2].cells.iter().sum::<u64>(), 60_000);
     assert!(scope.frame().loadlines(64)[0].columns.iter().any(|c| c.is_some_and(|c| c.min < c.max)));
     assert_eq!(scope.journal.hits(0, u64::MAX).len(), 0, "a survey keeps none one by one");
-    // Near, they come from what is read of the stretch.
+    // At a fine scale they are read from the stretch.
     scope.apply(Action::ZoomTo { from_ns: 500 * MS, to_ns: 502 * MS });
     let tiles = scope.frame().hits(1_000).rows[0].clone();
     assert!(tiles.tile_ns > 0);
@@ -407,7 +408,7 @@ fn a_recording_shows_the_same_and_reads_again_what_is_looked_at_closely() {
     let hits = scope.frame().hits(1_000);
     assert_eq!((hits.rows[0].tile_ns, hits.rows[0].cells.iter().sum::<u64>()), (0, 1));
     assert_eq!(hits.points.iter().map(|point| point.node).collect::<Vec<_>>(), [0, 0], "and whose they are");
-    // Surveyed anew for a trigger, what was read of the stretch is still there.
+    // A new survey for a trigger keeps the data of the stretch.
     scope.apply(Action::TriggerText("into.len > 1".to_owned()));
     assert_eq!((scope.frame().hits(1_000).points.len(), scope.frame().losses().probes[0].hits), (2, 0));
     let events: Vec<&Event> =

@@ -1,4 +1,4 @@
-//! A look at a scope.
+//! Read access to a scope.
 
 use super::Scope;
 use crate::blame::blame_words;
@@ -15,7 +15,7 @@ use magscope_core::{Direction, Hop};
 use std::time::Duration;
 
 const DAY_NS: i64 = 86_400_000_000_000;
-/// A live picture that ends this long before now is old: it is held for a second.
+/// Age from which a live picture is old: it is held for a second.
 const OLD_NS: u64 = 2_500_000_000;
 
 impl Scope {
@@ -89,7 +89,7 @@ impl Scope {
         Some((blame_words(line, step, |tid| self.comm_at(line, step.to, tid)), step.ns))
     }
 
-    /// Which copy passed there, on the first rung of each, and that the kernel dropped it, on the last.
+    /// The number of the copy, on its first event; and the kernel's drop, on its last.
     fn copy_words(&self, line: &Lifeline, mark: &Rung, step: Option<Step>) -> String {
         let journey = &line.journey;
         let Some(copy) = journey.copies.iter().find(|copy| copy.number == mark.copy) else {
@@ -108,7 +108,7 @@ impl Scope {
         words.join(", ")
     }
 
-    /// Name of the thread of a rung: a sender's hop has it of the sender's recording.
+    /// Thread name of an event: a sender's hop uses the names of the sender's recording.
     fn comm_at(&self, line: &Lifeline, hop: Hop, tid: u32) -> Option<&str> {
         let sends = hop.direction() == Direction::Tx;
         let node = if sends { line.journey.tx_node } else { line.journey.rx_node };
@@ -167,7 +167,7 @@ impl Scope {
             LadderRow { mark, since_start_ns, step, blamed: step.is_some() && step == blamed, who }
         });
         let mut rungs: Vec<LadderRow> = rungs.collect();
-        // Copies that were sent after the journey had its bytes stand below it all.
+        // Copies sent after the delivery of the journey's bytes are listed last.
         rungs.sort_by_key(|row| row.mark.copy <= line.journey.copy);
         let route = self.route_words(Route { from: line.from, to: line.to });
         let (passes, payload) = (self.passes(line), self.payload(line));
@@ -175,14 +175,14 @@ impl Scope {
         Some(Inspector { line, route, verdict, rungs, blame: self.blame(line), passes, payload })
     }
 
-    /// Of more than one host each with its name.
+    /// With more than one host, each text has the host's name.
     fn governed(&self) -> Vec<String> {
         let infos = self.names.infos();
         let of = |(node, level): (&u16, &Level)| match infos.get(usize::from(*node)) {
             Some(info) if infos.len() > 1 => format!("{}: {level}", info.host),
             _ => level.to_string(),
         };
-        // Of a recording, what held at its end says nothing of what is shown.
+        // For a recording, the level at its end does not apply to the picture.
         self.governed.iter().filter(|_| !self.is_recorded()).map(of).collect()
     }
 

@@ -1,4 +1,4 @@
-//! What a recording is asked for: see [`crate::recorded`].
+//! Requests of a scope to its recording: see [`crate::recorded`].
 
 use super::Scope;
 use crate::flows::Flows;
@@ -19,20 +19,22 @@ use magscope_core::custom::ProbeHit;
 use magscope_core::head::PayloadHead;
 
 impl Scope {
-    /// Number of the survey that is wanted: all of the recording, from its beginning, through [`Scope::ingest_batch`] and
-    /// [`Scope::ingest_journey`], and then [`Scope::end`]. Where the number has grown, the survey begins anew: other journeys are looked at.
+    /// Number of the required survey: the complete recording through [`Scope::ingest_batch`] and
+    /// [`Scope::ingest_journey`], and then [`Scope::end`]. A larger number restarts the survey, after a change
+    /// of filter.
     pub fn survey(&self) -> u64 {
         self.recorded.as_ref().map_or(0, |recorded| recorded.survey)
     }
 
-    /// The stretch of the recording whose journeys are to be seen and are not here, if there is one: to be read and handed
-    /// to [`Scope::fill`].
+    /// The stretch of the recording whose journeys are to be shown but not in memory, if any. The caller reads
+    /// it and passes it to [`Scope::fill`].
     pub fn wants(&self) -> Option<Window> {
         let recorded = self.recorded.as_ref().filter(|_| self.view.align == Align::Time)?;
         let all = recorded.all;
         let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let (from_ns, to_ns) = (from_ns.max(all.from_ns), to_ns.min(all.to_ns));
-        // Of what was too much not everything is here: nearer it is read again, each time at most a third of what was read before.
+        // A truncated stretch is incomplete: after a zoom it is read again, each time at most a third of the
+        // previous length.
         let has = |filled: &Filled| {
             let (seen, read) = (to_ns.saturating_sub(from_ns), filled.window.to_ns - filled.window.from_ns);
             filled.window.holds(from_ns, to_ns) && (!filled.truncated || seen > read / 3)
@@ -40,7 +42,7 @@ impl Scope {
         if from_ns > to_ns || recorded.filled.as_ref().is_some_and(has) {
             return None;
         }
-        // Where the kernel added up and no events came there is nothing to read.
+        // Time with only the kernel's sums needs no read.
         let seen = (from_ns, to_ns.saturating_add(1));
         if to_ns <= recorded.read_ns
             && self.sums.any_alone(seen)
@@ -49,7 +51,7 @@ impl Scope {
         {
             return None;
         }
-        // Where the survey has been, what is too much is known without reading it.
+        // For surveyed time, the counts show without a read if there is too much.
         if self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count > MOST_SCANNED as u64
         {
             return None;
@@ -60,20 +62,20 @@ impl Scope {
         let journeys = |from_ns, to_ns: u64| {
             self.pyramid.total(Lane::Journeys, from_ns, to_ns.min(recorded.read_ns)).count
         };
-        // What is seen as lines stays so; what is too many for lines has room for more.
+        // Lines stay lines; a scan has room for more journeys.
         let lines = journeys(from_ns, to_ns) <= MOST_JOURNEYS as u64;
-        // Those under way at its beginning come on top of those that were counted.
+        // Journeys in flight at its beginning add to the counted ones.
         let room = if lines { MOST_JOURNEYS / 2 } else { MOST_SCANNED / 4 * 3 };
         let fits = journeys(wide.0, wide.1) <= room as u64 && wide.1 <= recorded.read_ns;
-        // A little more than is seen, so that small moves need no reading.
+        // A margin around the picture, so that small moves need no read.
         let (from_ns, to_ns) = if fits { wide } else { (from_ns, to_ns) };
         Some(Window { from_ns, to_ns })
     }
 
-    /// Takes in a stretch that was read. The flows and tasks of its batches are to be [learnt](Scope::learn) before.
+    /// Processes a stretch. The flows and tasks of its batches must be [stored](Scope::learn) before.
     pub fn fill(&mut self, stretch: Stretch) {
         let mut lines: Vec<_> = stretch.journeys.into_iter().map(|journey| self.lifeline(journey)).collect();
-        // In a stretch alone numbers begin anew: those that are known keep the ones they have.
+        // A stretch restarts the numbering: journeys in memory keep their numbers.
         let known: std::collections::HashMap<u64, u64> =
             self.memory.all().map(|line| (line.key(), line.id())).collect();
         for line in &mut lines {
@@ -88,7 +90,7 @@ impl Scope {
             truncated = true;
         }
         lines.sort_by_cached_key(|line| (line.start_ns(), line.key()));
-        // What stopped at a bound is not all there is.
+        // A truncated list is incomplete.
         let has_hits = !stretch.truncated && stretch.hits.len() < MOST_HITS;
         let has_heads = !stretch.truncated && stretch.heads.len() < MOST_HEADS;
         self.fill_journal(&stretch.events, &stretch.hits, &stretch.heads);
@@ -129,8 +131,8 @@ impl Scope {
         }
     }
 
-    /// Forgets what was counted, and counts again: other journeys are looked at. A recording is surveyed anew; live what is
-    /// kept is counted, and what comes.
+    /// Discards the counts and counts again after a change of filter. A recording is surveyed again; live,
+    /// journeys in memory are counted, and new ones.
     pub(super) fn recount(&mut self) {
         let payload_of = (self.view.route, self.view.proto);
         let keeps_payload = std::mem::replace(&mut self.payload_of, payload_of) == payload_of;
@@ -180,7 +182,7 @@ impl Scope {
         self.probes.clear();
         self.ties = Ties::default();
         if self.is_recorded() {
-            // What was read of a stretch is still what is in it.
+            // The data of a stretch stay valid.
             self.journal.clear_marks();
         } else {
             self.journal = Journal::default();

@@ -1,4 +1,4 @@
-//! The rooms that are tables, the clock's panel and that of losses.
+//! The rooms that are tables, and the panels of clocks and losses.
 
 use super::Scope;
 use crate::journal::{Entry, NodeHit};
@@ -12,7 +12,7 @@ use magscope_core::{Direction, Event, Hop};
 use std::collections::BTreeMap;
 
 impl Scope {
-    /// How a hop is served by the recordings: served if one of them does.
+    /// The service of a hop over all recordings: served if one of them serves it.
     pub(super) fn service(&self, hop: Hop) -> &Service {
         const OFF: &Service = &Service::Off;
         let services = || self.names.infos().iter().filter_map(|info| info.coverage.of(hop));
@@ -78,7 +78,7 @@ impl Scope {
         Some(row)
     }
 
-    /// Whether an event is a rung of the selected journey.
+    /// True for an event of the selected journey.
     fn is_of_selected(&self, event: &Event) -> bool {
         self.selected.as_ref().is_some_and(|line| {
             let mut rungs = line.journey.all_rungs();
@@ -91,7 +91,7 @@ impl Scope {
         Clock { nodes: self.clocks.rows(self.names.infos()), pairs, wire: self.wire() }
     }
 
-    /// The wire: what the pair of clocks says, and how far off the journeys of the picture are at most.
+    /// The wire: the state of the clock pair, and the maximum error over the journeys of the picture.
     pub(crate) fn wire(&self) -> Wire {
         if self.names.infos().len() < 2 && self.clocks.pairs.is_empty() {
             return Wire { state: None, half_width_ns: Some(0) };

@@ -1,4 +1,4 @@
-//! Scales that the scope chooses, and what fills them.
+//! Automatic scales, and how well pictures use them.
 
 use super::tests::{busy, feed, flows, info, message, recorded};
 use super::*;
@@ -76,7 +76,8 @@ fn a_slow_timebase_rolls_and_a_fast_one_stands() {
             feed(&mut scope, message(n, at, 2_000), at + 9 * MS);
             behind.push(right_edge(&scope).abs_diff(scope.now_ns) / MS);
         }
-        // It follows to within a bucket of half a second; one that stands is held for a second, and is of a journey within it.
+        // A following picture lags by at most a bucket of half a second; a held picture lasts a second, for a
+        // journey within it.
         let follows = behind[60..].iter().all(|ms| *ms <= 510);
         assert_eq!(follows, rolls, "{roll:?} at {per_division_ns}: {behind:?}");
         scope.apply(Action::TogglePause);

@@ -1,4 +1,4 @@
-//! What the kernel added up: taken in, drawn, and shown where no events came.
+//! The kernel's sums: input, drawing, and display where no events arrived.
 
 use super::Scope;
 use super::pictures::MOST_COLUMNS;
@@ -18,22 +18,22 @@ use std::ops::Range;
 
 /// Classes of latency a picture has at most.
 const MOST_CLASSES: usize = 256;
-/// Sums are of now where they are no older than this: one is told a second.
+/// Maximum age of current sums: a row arrives every second.
 const FRESH_NS: u64 = 3_000_000_000;
 /// Time a division where the picture is of sums alone: fifty of them are on it.
 const DIVISION_NS: u64 = 5_000_000_000;
 
-/// What the kernel's sums say of a signal at some time.
+/// The kernel's sums of a signal at some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Summed {
-    /// They do not tell of it.
+    /// The sums do not cover the signal.
     NotKnown,
-    /// So much a second.
+    /// Rate per second.
     Rate(f64),
 }
 
 impl Scope {
-    /// Takes in a row of sums.
+    /// Processes a row of sums.
     pub(super) fn take_sum(&mut self, node: u16, row: &Synthesis) {
         let heard = self.heard.get(usize::from(node)).copied().flatten();
         let alone = heard.is_none_or(|at_ns| at_ns < row.from_ns);
@@ -73,7 +73,7 @@ impl Scope {
         }
     }
 
-    /// Whether what comes is sums alone: the picture is then theirs.
+    /// True if only sums arrive: the picture then shows sums.
     pub(crate) fn draws_sums(&self) -> bool {
         if self.view.align != Align::Time {
             return false;
@@ -85,12 +85,12 @@ impl Scope {
         self.sums.alone_ns().is_some_and(|at_ns| at_ns.saturating_add(FRESH_NS) >= self.now_ns)
     }
 
-    /// Whether the picture shows time of which the kernel added up and no events came.
+    /// True if the picture covers time with sums and without events.
     pub(crate) fn shows_sums(&self) -> bool {
         self.view.align == Align::Time && self.sums.any_alone(self.stretch())
     }
 
-    /// Where there are no journeys to take it for, the picture rolls, as slowly as sums come.
+    /// True if the picture rolls at the pace of sums, because there are no journeys.
     pub(super) fn rolls_with_sums(&self) -> bool {
         self.view.roll == Roll::Auto && self.draws_sums()
     }
@@ -149,7 +149,7 @@ impl Scope {
         pairs(&total).into_iter().map(reading).collect()
     }
 
-    /// What the kernel added up lately, where no events came.
+    /// The recent sums, where no events arrived.
     pub(super) fn lately_summed(&self) -> Option<Slice> {
         let to_ns = match &self.recorded {
             None => self.now_ns,
@@ -159,7 +159,7 @@ impl Scope {
         Some(self.sums.total((from_ns, to_ns.saturating_add(1)))).filter(Slice::is_alone)
     }
 
-    /// What is shown of a hop: of its events, and where none came, of what the kernel added up.
+    /// The statistics of a hop from its events; without events, from the kernel's sums.
     pub(super) fn or_summed(stats: HopStats, hop: Hop, lately: Option<&Slice>) -> HopStats {
         let Some(slice) = lately.filter(|_| stats.events_per_s == 0.0) else { return stats };
         let counted = slice.hops.get(&hop).copied().unwrap_or_default();
@@ -173,7 +173,7 @@ impl Scope {
         }
     }
 
-    /// Hits at a hop by time, where no events came: as wide as they are known.
+    /// Adds the hits at a hop over time where no events arrived, spread over their intervals.
     pub(super) fn add_hits(&self, hop: Hop, stretch: (u64, u64), cells: &mut [Cell]) {
         let columns = cells.len();
         for slice in self.sums.slices(stretch, columns).filter(|slice| slice.is_alone()) {
@@ -224,7 +224,7 @@ impl Scope {
     }
 }
 
-/// The pairs of some slices in path order, and how long they took.
+/// The pairs of some slices in path order, with their durations.
 fn pairs(slice: &Slice) -> Vec<((Hop, Hop), Percentiles)> {
     let mut rows: Vec<_> = slice.pairs.iter().map(|(pair, cells)| (*pair, cells.percentiles())).collect();
     rows.retain(|(_, times)| times.n > 0);

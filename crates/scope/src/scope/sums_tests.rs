@@ -1,4 +1,4 @@
-//! What the kernel added up, through the scope: drawn where there are no journeys, and counted once.
+//! The kernel's sums in the scope: drawn where there are no journeys, and counted once.
 
 use super::*;
 use crate::action::Action;
@@ -55,7 +55,7 @@ fn where_sums_come_alone_the_picture_is_theirs_and_rolls() {
     let columns: Vec<u32> = row.columns().map(|column| column.iter().sum()).collect();
     assert_eq!((&columns[..42], &columns[42..]), (&[0; 42][..], &[90; 8][..]));
     assert!(frame.heat_map(50, 24).rows.is_empty(), "never among those of journeys");
-    // The lanes say how often they were passed.
+    // The lanes show the number of hits.
     let density = frame.density(50);
     let lane = density.lanes.iter().find(|lane| lane.place == Place::Hop(Hop::DevXmit)).unwrap();
     assert_eq!(lane.cells[49].count, 100);

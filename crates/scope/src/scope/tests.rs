@@ -251,12 +251,13 @@ fn a_screen_can_change_its_alignment_and_keep_its_journey() {
     assert!(frame.table.iter().all(|row| row.line.journey.verdict == Verdict::Complete));
 }
 
-/// Of a recording that is so long.
+/// Options of a recording of this length.
 pub(super) fn recorded_options(to_ns: u64) -> Options {
     Options { state: State::Replay, recorded: Some(Window { from_ns: 0, to_ns }), ..Options::default() }
 }
 
-/// The same two seconds as a recording, surveyed to its end; journeys come as whoever reads it joins them.
+/// The same two seconds as a recording, surveyed to its end. Journeys arrive joined, as from the recording's
+/// reader.
 pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     let mut correlator = Correlator::of_node(&info(), Limits::default());
     let mut journeys = Vec::new();
@@ -280,7 +281,7 @@ pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
     (scope, journeys)
 }
 
-/// Reads what the scope wants, as a player does.
+/// Reads the scope's wanted stretches, as a player does.
 fn serve(scope: &mut Scope, journeys: &[magscope_core::Journey]) -> Option<Window> {
     let window = scope.wants()?;
     let overlaps = |j: &&magscope_core::Journey| {
@@ -342,7 +343,7 @@ fn a_recording_plays_at_its_speed_to_its_end_and_begins_again() {
     scope.apply(Action::SetSpeed(2.0));
     scope.tick(250 * MS);
     assert_eq!(scope.frame().transport.head_ns, 500 * MS);
-    // The picture is held for a second of the wall, then it is taken for the slowest since.
+    // The picture is held for a second of wall time, then taken for the slowest journey since.
     for _ in 0..3 {
         scope.tick(250 * MS);
         serve(&mut scope, &journeys);

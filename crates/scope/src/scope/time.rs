@@ -1,4 +1,4 @@
-//! Moving in time.
+//! Moves in time.
 
 use super::Scope;
 use crate::frame::State;
@@ -10,7 +10,7 @@ use crate::view::Align;
 
 /// Wall time a picture of a recording is held for, nanoseconds.
 const HOLD_NS: u64 = 1_000_000_000;
-/// A picture that rolls is taken again after this.
+/// Interval between pictures in roll mode.
 const ROLL_NS: u64 = 100_000_000;
 
 impl Scope {
@@ -22,7 +22,7 @@ impl Scope {
         }
     }
 
-    /// Where in time the picture is.
+    /// Position of the picture in time.
     pub(crate) fn transport(&self) -> Transport {
         let (from_ns, to_ns) = self.extent();
         let ended = self.state == State::Ended;
@@ -38,8 +38,7 @@ impl Scope {
         }
     }
 
-    /// Tells the scope how much time went by on the wall. Only what is played from the past moves by it: what is live
-    /// moves by its events.
+    /// Advances by wall time. Only playback uses it: live pictures advance by their events.
     pub fn tick(&mut self, elapsed_ns: u64) {
         if self.view.paused || (self.playhead.following && !self.is_recorded()) {
             return;
@@ -52,7 +51,7 @@ impl Scope {
         }
         let rolls = self.rolls();
         let Some(recorded) = &mut self.recorded else {
-            // The past of a live picture is shown as it passed, and at its end it is live again.
+            // Playback of a live session's past uses the wall clock; at its end the picture is live again.
             self.horizon.go(self.playhead.head_ns, 1.0);
             self.playhead.following = ended;
             self.redraw();
@@ -102,7 +101,7 @@ impl Scope {
         self.overlay_again();
     }
 
-    /// Goes to an instant and stops there.
+    /// Seeks to an instant and pauses there.
     pub(super) fn seek(&mut self, at_ns: u64) {
         let (from_ns, to_ns) = self.extent();
         let at_ns = at_ns.clamp(from_ns, to_ns.max(from_ns));
@@ -132,7 +131,7 @@ impl Scope {
         self.overlay_again();
     }
 
-    /// Goes to the end and follows it.
+    /// Seeks to the end and follows it.
     pub(super) fn follow(&mut self) {
         let (_, to_ns) = self.extent();
         if self.is_recorded() {
@@ -145,7 +144,7 @@ impl Scope {
         self.go_on();
     }
 
-    /// Goes to the next or the previous journey.
+    /// Seeks to the next or the previous journey.
     pub(super) fn step(&mut self, by: i8) {
         let at_ns = if self.sweep.anchor.is_some() && self.view.paused {
             self.sweep.lifelines.iter().find(|l| Some(l.key()) == self.sweep.anchor).map(Lifeline::start_ns)
@@ -178,7 +177,7 @@ impl Scope {
         let (from_ns, to_ns) = self.extent();
         let span = self.horizon.timebase().span_ns();
         let mut found = None;
-        // From near to far: each look is four times as wide, so that it is sharp where it is near.
+        // The search widens by a factor of four per step, so that its resolution is best nearby.
         for wide in (0..24).map(|n| span.saturating_mul(1 << (2 * n).min(40))) {
             let (a, b) = if by >= 0 {
                 (at_ns.saturating_add(1), at_ns.saturating_add(wide).min(to_ns.saturating_add(1)))

@@ -1,4 +1,4 @@
-//! The trigger in the scope: what it watches beside single events, and the windows it keeps.
+//! The trigger in the scope: overhead and rate conditions, and the captured windows.
 
 use super::Scope;
 use crate::channel::Channel;
@@ -10,7 +10,7 @@ use crate::window::BUCKET_NS;
 use magscope_core::Hop;
 use magscope_core::node::Service;
 
-/// Journeys kept of the window of one trigger: the slowest of them.
+/// Maximum number of journeys in a captured window: the slowest.
 const MOST_LINES: usize = 1024;
 
 impl Scope {
@@ -25,7 +25,7 @@ impl Scope {
         }
     }
 
-    /// Holds what the instrument costs against the condition.
+    /// Checks the instrument's overhead against the condition.
     pub(super) fn watch_overhead(&mut self, overhead: Overhead) {
         for (channel, value) in
             [(Channel::OwnCpu, overhead.reader_cpu_ratio), (Channel::RingFill, overhead.ring_fill_ratio)]
@@ -35,7 +35,7 @@ impl Scope {
         }
     }
 
-    /// Holds a rate over the last whole bucket against the condition.
+    /// Checks a rate over the last complete bucket against the condition.
     pub(super) fn watch_rates(&mut self) {
         let is_rate = |c: &Channel| {
             !matches!(c, Channel::HostCpu | Channel::OwnCpu | Channel::RingFill | Channel::Value(_))
@@ -62,7 +62,7 @@ impl Scope {
             lines.dedup_by_key(|line| line.key());
             lines.into_iter().take(MOST_LINES).cloned().collect()
         };
-        // Journeys end after they happened: what is in flight at the end of a window may still belong to it.
+        // Journeys end late: one in flight at the end of a window may still belong to it.
         let settled_ns = now_ns.saturating_sub(BUCKET_NS / 2);
         let settled_ns = if now_ns == u64::MAX { now_ns } else { settled_ns };
         let closed = self.watch.close(settled_ns, lines);
@@ -74,13 +74,13 @@ impl Scope {
         }
     }
 
-    /// The windows that triggers closed since the last call, for whoever saves them. At most the last
+    /// The windows that closed since the last call, for the caller to save. At most the last
     /// [`crate::trigger::MOST_CAPTURES`].
     pub fn take_captures(&mut self) -> Vec<Capture> {
         std::mem::take(&mut self.captured)
     }
 
-    /// The trigger, so that it can be set before anything comes.
+    /// Changes the trigger's settings, also before the first batch.
     pub fn set_trigger(&mut self, change: impl FnOnce(&mut crate::trigger::Settings)) {
         self.watch.set(change);
         self.revision += 1;
@@ -89,12 +89,15 @@ impl Scope {
         }
     }
 
-    /// Whether what the trigger waits for can come; where not, why.
+    /// Checks that the trigger's condition can occur.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
     pub fn can_trigger(&self) -> Result<(), String> {
         self.watch.settings().condition.as_ref().map_or(Ok(()), |condition| self.can_wait_for(condition))
     }
 
-    /// Whether this can come; where not, why.
+    /// Checks that this condition can occur. The error is the reason why it cannot.
     pub(super) fn can_wait_for(&self, condition: &Condition) -> Result<(), String> {
         match condition {
             Condition::Signal { channel, .. } if self.unknown(*channel) => Err(self.unknown_words(*channel)),
@@ -111,10 +114,10 @@ impl Scope {
         }
     }
 
-    /// Whether a node tells of a hop; where none does, why.
+    /// Checks that a node serves a hop. The error is the reason why none does.
     fn is_told(&self, hop: Hop) -> Result<(), String> {
         match self.service(hop) {
-            // one that was switched on later, or whose nodes are not known yet
+            // a hop that was enabled later, or whose nodes are unknown yet
             _ if self.seen.contains(hop) || self.names.infos().is_empty() => Ok(()),
             Service::Served { .. } => Ok(()),
             Service::Missing { because } => Err(format!("nothing tells of {hop} here: {because}")),
@@ -140,7 +143,7 @@ impl Scope {
         self.show_capture(&capture);
     }
 
-    /// Shows the window of this number, if it is still kept.
+    /// Shows the window with this number, if it is still in memory.
     pub(super) fn show_capture_of(&mut self, number: u64) {
         let kept = self.watch.kept().find(|kept| kept.capture.number == number);
         if let Some(capture) = kept.map(|kept| kept.capture.clone()) {
@@ -169,7 +172,7 @@ impl Scope {
         self.redraw();
     }
 
-    /// Whether the picture is the trigger's: then nothing else is taken.
+    /// True if the picture belongs to the trigger: then no other picture is taken.
     pub(super) fn waits_for_trigger(&self) -> bool {
         let settings = self.watch.settings();
         settings.condition.is_some()
@@ -181,7 +184,7 @@ impl Scope {
             }
     }
 
-    /// The trigger as it stands.
+    /// State of the trigger.
     pub(super) fn trigger_status(&self) -> TriggerStatus<'_> {
         let settings = self.watch.settings();
         let captures: Vec<&Capture> = self.watch.kept().map(|kept| &kept.capture).collect();

@@ -1,4 +1,4 @@
-//! What custom probes read, as signals: loadlines, series to compute with, sums to measure.
+//! Values of custom probes as signals: loadlines, series for math, sums for measurements.
 
 use super::Scope;
 use crate::channel::Channel;
@@ -11,7 +11,8 @@ use crate::signals::{Series, columns};
 const MOST_BACK: usize = 1 << 12;
 
 impl Scope {
-    /// What a custom probe read over the picture: hit by hit where they are at hand, else the mean of each tile.
+    /// A custom probe's value over the picture: hit by hit if all hits are in memory, otherwise the mean of
+    /// each tile.
     pub(super) fn value_series(&self, (probe, value): (ProbeId, usize), n: usize) -> Series {
         let stretch = self.stretch();
         let before = self.value_before((probe, value), n).map(|number| (stretch.0.saturating_sub(1), number));
@@ -31,7 +32,7 @@ impl Scope {
         series
     }
 
-    /// A value hit by hit, if all hits are at hand.
+    /// A value hit by hit, if all hits are in memory.
     fn numbers(
         &self,
         (probe, value): (ProbeId, usize),
@@ -42,7 +43,7 @@ impl Scope {
         Some(hits.filter_map(move |hit| Some((hit.hit.time_ns, of.number(&hit.hit, value)?))))
     }
 
-    /// All of a value over a stretch: exact where its hits are at hand, else to within tiles.
+    /// The range of a value over a stretch: exact with all hits in memory, otherwise to within tiles.
     pub(super) fn value_extent(&self, value: (ProbeId, usize), from_ns: u64, end_ns: u64) -> Extent {
         let Some(numbers) = self.numbers(value, (from_ns, end_ns.saturating_sub(1))) else {
             return self.pyramid.extent(value, from_ns, end_ns);
@@ -64,7 +65,8 @@ impl Scope {
             .or_else(|| self.pyramid.value_before((probe, value), (from_ns, to_ns), n))
     }
 
-    /// A value over the picture with its least, largest and last in each column. It holds until the next one, up to the last.
+    /// A value over the picture with minimum, maximum and last in each column. It holds until the next hit, up
+    /// to the last.
     pub(super) fn value_columns(&self, (probe, value): (ProbeId, usize), n: usize) -> Vec<Option<Column>> {
         let stretch = self.stretch();
         if self.hits_at_hand(stretch, MOST_POINTS).is_some() {
@@ -86,7 +88,7 @@ impl Scope {
         extents.iter().enumerate().map(column).collect()
     }
 
-    /// Whether there are these signals; says which is not.
+    /// True if all these signals exist; otherwise shows a message with the missing one.
     pub(super) fn knows(&mut self, channels: &[Channel]) -> bool {
         let unknown = channels.iter().find(|channel| self.unknown(**channel)).copied();
         if let Some(unknown) = unknown {
@@ -96,7 +98,7 @@ impl Scope {
         unknown.is_none()
     }
 
-    /// Whether a channel is a value of a probe that no recording has.
+    /// True for a value of a probe that no recording has.
     pub(super) fn unknown(&self, channel: Channel) -> bool {
         matches!(channel, Channel::Value(_)) && self.probes.value(channel).is_none()
     }

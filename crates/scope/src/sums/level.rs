@@ -4,16 +4,16 @@ use super::Slice;
 use magscope_core::synthesis::Synthesis;
 use std::collections::VecDeque;
 
-/// What a slice takes beside its cells, in cells.
+/// Overhead of a slice, in cells.
 const SLICE: usize = 16;
 
-/// See the module.
+/// Slices of one width.
 #[derive(Debug, Default)]
 pub struct Level {
-    /// By the number of the stretch that they begin in.
+    /// Keyed by the number of the stretch of their beginning.
     slices: VecDeque<(u64, Slice)>,
     cells: usize,
-    /// How far the longest reaches from its beginning, nanoseconds.
+    /// Length of the longest slice, nanoseconds.
     longest_ns: u64,
     /// Slices that begin below this may have been forgotten.
     forgotten_ns: u64,
@@ -23,7 +23,7 @@ impl Level {
     /// Adds a row to the slice that its interval begins in.
     pub fn add(&mut self, bits: u32, ends: (u64, u64), row: &Synthesis, alone: bool) {
         if ends.0 < self.forgotten_ns {
-            return; // too late for this width; wider ones take it
+            return; // too late for this width; the wider ones accept it
         }
         let number = ends.0 >> bits;
         let at = match self.slices.back() {
@@ -58,12 +58,12 @@ impl Level {
         }
     }
 
-    /// Whether everything since then is here.
+    /// True if all slices since then are present.
     pub const fn reaches(&self, from_ns: u64) -> bool {
         self.forgotten_ns <= from_ns
     }
 
-    /// Those that reach into `[from_ns, to_ns)`.
+    /// The slices that overlap `[from_ns, to_ns)`.
     pub fn slices(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Slice> {
         let earliest_ns = from_ns.saturating_sub(self.longest_ns);
         let first = self.slices.partition_point(|(_, slice)| slice.from_ns < earliest_ns);

@@ -1,14 +1,15 @@
-//! What the kernel added up, over time.
+//! The kernel's sums over time.
 //!
-//! A row of sums is of an interval of about a second, and within it nothing is known of when. So a *slice* keeps its two ends as they came, and a
-//! picture spreads it over the columns that it covers. Slices that begin close together are one, those are put together four times as wide, and so
-//! on; a picture is made from the widest of which four go into a column.
+//! A row of sums covers an interval of about a second, without times inside it. So a *slice* keeps the two ends
+//! of its interval, and a picture spreads it over the columns that it covers. Slices that begin close together
+//! are merged. Each level is four times as wide as the one below; a picture uses the widest of which four fit
+//! into a column.
 //!
-//! **Bounded** as the pyramid is: each width keeps a number of cells; live it forgets its oldest slices beyond that, and of a recording, where
-//! everything stays, the finest width is given up.
+//! **Bounded** like the pyramid: each width keeps a number of cells. Live it discards its oldest slices beyond
+//! that; of a recording, where everything stays, the finest width is discarded.
 //!
-//! Times stand by themselves, whatever else came of that time. What is *counted* (hits, payload, drops) is kept where no events came of the same
-//! interval: there it adds to what was counted of events, and nothing is in both.
+//! Times are independent of events of the same time. *Counts* (hits, payload, drops) are kept only for
+//! intervals without events: there they add to the counts of events, and nothing counts twice.
 
 mod level;
 mod picture;
@@ -27,7 +28,8 @@ const BASE_BITS: u32 = 28;
 const FAN_OUT_BITS: u32 = 2;
 /// Widths: the last is 2⁵⁰ ns, thirteen days.
 const LEVELS: usize = 12;
-/// Cells that a width keeps live, 16 bytes each: six minutes of seconds on a host with some 25 pairs.
+/// Maximum number of cells per width, live, 16 bytes each: six minutes of seconds on a host with about 25
+/// pairs.
 const MOST_LIVE: usize = 1 << 18;
 /// The same of a recording.
 const MOST_RECORDED: usize = 1 << 20;
@@ -38,13 +40,13 @@ const fn bits(level: usize) -> u32 {
     BASE_BITS + FAN_OUT_BITS * level as u32
 }
 
-/// See the module.
+/// The kernel's sums over time.
 pub struct Sums {
     levels: Vec<Level>,
     keep: Keep,
     lowest: usize,
     most: usize,
-    /// The newest instant that one is of of which no events came.
+    /// The newest instant with sums and without events.
     alone_ns: Option<u64>,
 }
 
@@ -56,9 +58,9 @@ impl Sums {
         Sums { levels, keep, lowest: 0, most, alone_ns: None }
     }
 
-    /// Takes in a row. `alone` says that no events came of its interval.
+    /// Adds a row. `alone` marks an interval without events.
     pub fn add(&mut self, row: &Synthesis, alone: bool) {
-        // what comes from outside may say anything
+        // outside data may hold any value
         let to_ns = row.to_ns.max(row.from_ns);
         let ends = (row.from_ns.max(to_ns.saturating_sub(WIDEST_NS)), to_ns);
         if alone {
@@ -84,8 +86,8 @@ impl Sums {
         self.alone_ns
     }
 
-    /// The slices that reach into `[from_ns, to_ns)`, of the widest of which four go into one of `columns` columns, and the finest that reach so
-    /// far back. In order of their beginnings.
+    /// The slices that overlap `[from_ns, to_ns)`: the widest of which four fit into one of `columns` columns,
+    /// and that reach back far enough. They are in order of their beginnings.
     pub fn slices(&self, (from_ns, to_ns): (u64, u64), columns: usize) -> impl Iterator<Item = &Slice> {
         let width = to_ns.saturating_sub(from_ns) / columns.max(1) as u64 / 4;
         let fits = (self.lowest..LEVELS).take_while(|level| 1 << bits(*level) <= width).last();
@@ -94,14 +96,15 @@ impl Sums {
         self.levels[level].slices(from_ns, to_ns)
     }
 
-    /// All of a stretch, and from when to when that is: slices that reach into it count whole, since nobody knows which part of them does.
+    /// The total of a stretch, with its actual begin and end. Slices that overlap an edge count completely,
+    /// since their inner times are unknown.
     pub fn total(&self, stretch: (u64, u64)) -> Slice {
         let mut all = Slice::default();
         self.slices(stretch, FINE).for_each(|slice| all.merge(slice));
         all
     }
 
-    /// Whether sums of which no events came reach into a stretch.
+    /// True if sums without events overlap a stretch.
     pub fn any_alone(&self, stretch: (u64, u64)) -> bool {
         self.slices(stretch, FINE).any(Slice::is_alone)
     }

@@ -5,8 +5,8 @@ use crate::axis::LogAxis;
 use magscope_core::Hop;
 use magscope_core::steps::{LONGEST_NS, cell, range_of_cell};
 
-/// How much of something that happened between two instants belongs to which columns. Where it is wider than a column it fills each of those it
-/// covers; where it is narrower and over an edge it is divided.
+/// The columns of an interval, with the share of each. An interval wider than a column fills each column that
+/// it covers; a narrower one over an edge is divided.
 pub fn columns_of(
     (from_ns, to_ns): (u64, u64),
     (left_ns, right_ns): (u64, u64),
@@ -36,7 +36,7 @@ pub struct Raster {
 }
 
 impl Raster {
-    /// For this axis.
+    /// A picture for this axis.
     pub fn new(axis: &LogAxis) -> Self {
         let place = |at| {
             let (least, most) = range_of_cell(at).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Raster {
         Raster { places: (0..=cell(LONGEST_NS)).map(place).collect(), classes: axis.classes }
     }
 
-    /// All times of a pair in some slices as cells: column after column, in each the classes.
+    /// All times of a pair in some slices as cells: column by column, the classes within each.
     pub fn draw<'s>(
         &self,
         slices: impl Iterator<Item = &'s Slice>,

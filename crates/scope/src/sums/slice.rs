@@ -1,4 +1,4 @@
-//! What was added up in one interval, or in some.
+//! The sums of one interval, or of several.
 
 use crate::look::Percentiles;
 use magscope_core::Hop;
@@ -14,7 +14,7 @@ impl Cells {
     /// Adds these. Returns how many cells more there are.
     fn add(&mut self, cells: impl Iterator<Item = (u16, u64)>) -> usize {
         let before = self.0.len();
-        // what comes from outside may say anything
+        // outside data may hold any value
         for (at, n) in cells.filter(|(at, n)| usize::from(*at) <= cell(LONGEST_NS) && *n > 0) {
             match self.0.binary_search_by_key(&at, |(known, _)| *known) {
                 Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(n),
@@ -24,17 +24,17 @@ impl Cells {
         self.0.len() - before
     }
 
-    /// How many are in each, in order.
+    /// Cells and their counts, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + Clone + '_ {
         self.0.iter().copied()
     }
 
-    /// How many in all.
+    /// Total count.
     pub fn n(&self) -> u64 {
         self.iter().fold(0, |sum, (_, n)| sum.saturating_add(n))
     }
 
-    /// At most a sixteenth too long, as a report has them.
+    /// Percentiles, at most a sixteenth too long, as in a report.
     pub fn percentiles(&self) -> Percentiles {
         let part = |part| quantile(self.iter(), part);
         let range = |at: u16| range_of_cell(usize::from(at)).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Cells {
     }
 }
 
-/// What was counted at a hop.
+/// Counts of a hop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Hits.
@@ -59,10 +59,10 @@ pub struct Counted {
     pub bytes: Option<u64>,
 }
 
-/// What was added up in one interval, or in some.
+/// The sums of one interval, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// From when on; of several the first.
+    /// Begin of the interval; of several, the first.
     pub from_ns: u64,
     /// Until when; of several the last.
     pub to_ns: u64,
@@ -70,11 +70,11 @@ pub struct Slice {
     pub interval_ns: u64,
     /// Times from hop to hop.
     pub pairs: BTreeMap<(Hop, Hop), Cells>,
-    /// What was counted where no events came of the same interval.
+    /// Counts of intervals without events.
     pub hops: BTreeMap<Hop, Counted>,
-    /// Of that, packets dropped.
+    /// Of those, dropped packets.
     pub drops: u64,
-    /// Some of it is of an interval of which no events came.
+    /// True if part of it covers an interval without events.
     alone: bool,
 }
 
@@ -88,7 +88,7 @@ impl Slice {
         self.to_ns = self.to_ns.max(to_ns);
     }
 
-    /// Takes in a row. Returns how many cells more there are.
+    /// Adds a row. Returns the number of new cells.
     pub(super) fn add(&mut self, ends: (u64, u64), row: &Synthesis, alone: bool) -> usize {
         self.reach(ends);
         self.interval_ns = self.interval_ns.max(ends.1.saturating_sub(ends.0));
@@ -111,7 +111,7 @@ impl Slice {
             Sum::Since(_) | Sum::Begun => hop.hits = hop.hits.saturating_add(row.n),
             Sum::Flow(_) | Sum::Cgroup(_) | Sum::Rest | Sum::Reason(_) => {
                 hop.bytes = Some(hop.bytes.unwrap_or(0).saturating_add(row.sum));
-                // what found no room has lost its reason
+                // a row without a table entry has no reason
                 if row.hop == Hop::SkbDrop {
                     self.drops = self.drops.saturating_add(row.n);
                 }
@@ -140,12 +140,12 @@ impl Slice {
         self.drops = self.drops.saturating_add(other.drops);
     }
 
-    /// Whether some of it is of an interval of which no events came.
+    /// True if part of it covers an interval without events.
     pub const fn is_alone(&self) -> bool {
         self.alone
     }
 
-    /// How long it is, seconds; at least a millisecond, so that nothing is divided by zero.
+    /// Length in seconds; at least a millisecond, to avoid a division by zero.
     pub fn secs(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns).max(1_000_000) as f64 / 1e9
     }

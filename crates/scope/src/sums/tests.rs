@@ -72,7 +72,7 @@ proptest! {
         let mut drawn = vec![0; classes];
         Raster::new(&axis).add(cells, 1.0, &mut drawn);
         prop_assert_eq!(drawn.iter().sum::<u32>() as usize, times.len());
-        // Each is where it was measured, to within a cell and a class.
+        // Each count is at its measured time, to within a cell and a class.
         let edges = axis.edges_ns();
         let mut below = 0;
         for (class, n) in drawn.iter().enumerate() {
@@ -116,11 +116,11 @@ proptest! {
 fn an_interval_fills_the_columns_that_it_covers() {
     let mut sums = Sums::new(Keep::Newest);
     seconds(&mut sums, 10, 1, 100);
-    // Ten columns of 200 ms: five of them are within the second, each shows all that is known of it.
+    // Ten columns of 200 ms: five lie within the second, and each shows the complete slice.
     assert_eq!(drawn(&sums, (9 * S + S / 2, 11 * S + S / 2), 10), [0, 0, 50, 100, 100, 100, 100, 50, 0, 0]);
     // Within it nothing is finer.
     assert_eq!(drawn(&sums, (10 * S + 3, 10 * S + 1_003), 4), [100; 4]);
-    // A column that is wider holds it once; over an edge it is divided.
+    // A wider column holds it once; over an edge it is divided.
     assert_eq!(drawn(&sums, (8 * S, 14 * S), 2), [0, 100].map(|n| if n == 0 { 100 } else { 0 }));
     assert_eq!(drawn(&sums, (8 * S + S / 2, 12 * S + S / 2), 2), [50, 50]);
 }
@@ -150,7 +150,7 @@ fn memory_is_bounded_and_the_past_is_coarser() {
         for level in &sums.levels {
             assert!(level.cells() <= most + 2 * wide.len(), "{keep:?}: {}", level.cells());
         }
-        // Nothing of it is lost, and how much is looked at goes by the picture.
+        // No count is lost, and the cost depends on the picture.
         let all: Vec<_> = sums.slices((0, 4_000 * S), 100).collect();
         assert!(all.len() <= 16 * 100 + 1, "{keep:?}: {}", all.len());
         let n: u64 = all.iter().map(|slice| slice.pairs[&PAIR].n()).sum();

@@ -1,9 +1,9 @@
-//! Whether a value passes a threshold.
+//! The test of a value against a threshold.
 
 use super::Edge;
 
 impl Edge {
-    /// Whether it does now. `before` is the instant and value just before, of the same flow.
+    /// True if the value passes now. `before` is the previous instant and value of the same flow.
     pub fn passes(self, before: Option<(u64, f64)>, (now_ns, value): (u64, f64)) -> bool {
         match self {
             Self::Above(level) => value > level,

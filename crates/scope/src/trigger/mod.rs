@@ -1,4 +1,4 @@
-//! The trigger: what the picture waits for.
+//! The trigger: the condition that starts a picture.
 
 mod edge;
 mod text;
@@ -12,29 +12,29 @@ use crate::channel::Channel;
 use magscope_core::{Filter, Hop, HopSet};
 use std::fmt;
 
-/// How a value has to pass its threshold.
+/// How a value passes its threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Edge {
-    /// It is above: `>`.
+    /// Value above the threshold: `>`.
     Above(f64),
-    /// It is below: `<`.
+    /// Value below the threshold: `<`.
     Below(f64),
-    /// It was not above just before, and is: `rises`.
+    /// Value above, after one not above: `rises`.
     Rises(f64),
-    /// It was not below just before, and is: `falls`.
+    /// Value below, after one not below: `falls`.
     Falls(f64),
-    /// It grows by more than so much a second: `slope >`; of a negative number, it falls by more.
+    /// Growth by more than this per second: `slope >`; for a negative number, a fall by more.
     Slope(f64),
 }
 
-/// What the trigger waits for.
+/// The trigger condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// The time from one hop to a later one, nanoseconds; "just before" is the journey before in the same flow.
     Latency {
-        /// From here.
+        /// First hop.
         from: Hop,
-        /// To here.
+        /// Second hop.
         to: Hop,
         /// How it passes the threshold.
         edge: Edge,
@@ -46,7 +46,7 @@ pub enum Condition {
         /// How it passes the threshold.
         edge: Edge,
     },
-    /// A journey for which this holds, in the words of `--where`.
+    /// A journey that matches a `--where` expression.
     Journey(Filter),
     /// The kernel dropped a packet.
     Drop,
@@ -58,42 +58,42 @@ pub enum Condition {
     Hit(String),
 }
 
-/// What it does while nothing happens, and after something did.
+/// Behaviour without a match, and after one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The picture goes on by itself while nothing happens.
+    /// The picture continues without a match.
     #[default]
     Auto,
     /// The picture waits.
     Normal,
-    /// It waits, and stops after the first time.
+    /// Waits, and stops after the first match.
     Single,
 }
 
-/// What is left out after it fired.
+/// The hold-off after a trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HoldOff {
-    /// Nothing.
+    /// No hold-off.
     #[default]
     Nothing,
-    /// All that follows within so many nanoseconds of event time.
+    /// All matches within this time, nanoseconds of event time.
     Time(u64),
     /// The next so many matches.
     Matches(u64),
 }
 
-/// How the trigger is set.
+/// Settings of the trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// What it waits for; nothing, and the picture is taken for the slowest journey.
+    /// The condition; with `None` the picture is taken for the slowest journey.
     pub condition: Option<Condition>,
     /// Auto, normal or single.
     pub mode: Mode,
-    /// What is left out after it fired.
+    /// The hold-off.
     pub hold_off: HoldOff,
-    /// How much of the kept window lies before the trigger, per cent.
+    /// Part of the captured window before the trigger, per cent.
     pub pre_per_cent: u8,
-    /// How long a window is kept at every trigger, nanoseconds.
+    /// Length of the captured window, nanoseconds.
     pub window_ns: u64,
 }
 
@@ -109,41 +109,41 @@ impl Default for Settings {
     }
 }
 
-/// Where the trigger stands.
+/// Phase of the trigger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing is waited for.
+    /// No condition.
     #[default]
     Off,
-    /// It waits.
+    /// Waiting for a match.
     Armed,
-    /// It fired, and the window behind it is not full yet.
+    /// Fired; the window after it is not complete yet.
     Filling,
-    /// It fired lately and is held off.
+    /// Fired recently; the hold-off is active.
     HeldOff,
-    /// A single shot was taken: the picture stands until it is armed again.
+    /// A single shot is complete: the picture holds until the trigger is armed again.
     Stopped,
 }
 
-/// What is kept of one trigger.
+/// The capture of one trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capture {
     /// Number in the order of firing, from 1.
     pub number: u64,
     /// When it fired.
     pub at_ns: u64,
-    /// First instant that is kept.
+    /// First instant of the window.
     pub from_ns: u64,
-    /// Last instant that is kept.
+    /// Last instant of the window.
     pub to_ns: u64,
     /// The [key](crate::Lifeline::key) of the journey that did it, if one did.
     pub journey: Option<u64>,
-    /// What happened, in words: `hop(dev.recv,app.recv) = 4.02 ms`.
+    /// The cause, in words: `hop(dev.recv,app.recv) = 4.02 ms`.
     pub because: String,
 }
 
 impl Condition {
-    /// The hops that it rests on.
+    /// The hops of the condition.
     pub fn hops(&self) -> HopSet {
         match self {
             Self::Latency { from, to, .. } => [*from, *to].into_iter().collect(),

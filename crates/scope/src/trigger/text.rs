@@ -1,12 +1,12 @@
-//! The trigger's condition as text.
+//! The trigger condition as text.
 //!
 //! ```text
 //! hop(dev.recv,app.recv) > 2ms      level; also <
 //! srtt rises 5ms                    edge; also falls
-//! cwnd slope -100                   change a second
+//! cwnd slope -100                   change per second
 //! drop · retransmit · loss          an event
-//! hit refill                        a custom probe was hit
-//! verdict = lost and port = 443     a journey, in the words of --where
+//! hit refill                        a hit of a custom probe
+//! verdict = lost and port = 443     a journey, as a --where expression
 //! ```
 
 use super::{Condition, Edge};
@@ -20,14 +20,14 @@ pub enum TriggerError {
     /// Neither is it in the words of a filter.
     #[error("{0}")]
     Filter(#[from] magscope_core::filter::FilterError),
-    /// A number with a unit should stand there.
+    /// A number with a unit is required there.
     #[error("`{found}` is no {what}; write it as in `{example}`")]
     Value {
-        /// What kind.
+        /// Kind of value.
         what: &'static str,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What would do.
+        /// A valid example.
         example: &'static str,
     },
 }

@@ -1,7 +1,8 @@
-//! Watching: holds every journey, sample and event against the condition, and keeps a window around each hit.
+//! The watch: checks every journey, sample and event against the condition, and captures a window around each
+//! match.
 //!
-//! Journeys are judged when they end, which is after they happened; the memory behind the scope makes up for that. What is
-//! watched may come in any order of time.
+//! Journeys are checked when they end, later than they happened; the scope's memory compensates for that. Input
+//! may be in any order of time.
 
 use super::{Capture, Condition, Edge, HoldOff, Mode, Settings, Standing};
 use crate::channel::Channel;
@@ -11,7 +12,7 @@ use crate::names::Names;
 use magscope_core::{Event, FlowId, Hop, Loss, TcpSample};
 use std::collections::{HashMap, VecDeque};
 
-/// Windows kept; the oldest goes.
+/// Maximum number of captured windows; the oldest is evicted.
 pub const MOST_CAPTURES: usize = 64;
 /// Windows that wait for their end at a time. A hit beyond that counts, and has no window of its own.
 pub const MOST_OPEN: usize = 16;
@@ -27,7 +28,7 @@ pub struct Kept {
     pub lines: Vec<Lifeline>,
 }
 
-/// See the module.
+/// The watch of one trigger.
 #[derive(Debug, Default)]
 pub struct Watch {
     settings: Settings,
@@ -43,7 +44,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How it is set.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -54,7 +55,7 @@ impl Watch {
         self.arm();
     }
 
-    /// Waits anew. What was kept stays.
+    /// Arms the trigger again. Captures stay.
     pub fn arm(&mut self) {
         self.before.clear();
         self.last_ns = None;
@@ -62,22 +63,22 @@ impl Watch {
         self.stopped = false;
     }
 
-    /// Forgets what was kept and counted.
+    /// Discards captures and counts.
     pub fn clear(&mut self) {
         *self = Watch { settings: std::mem::take(&mut self.settings), ..Watch::default() };
     }
 
-    /// How often the condition held.
+    /// Number of matches of the condition.
     pub const fn matches(&self) -> u64 {
         self.matches
     }
 
-    /// How often it fired.
+    /// Number of times it fired.
     pub const fn fired(&self) -> u64 {
         self.fired
     }
 
-    /// Whether a single shot was taken.
+    /// True after a single shot.
     pub const fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -87,12 +88,12 @@ impl Watch {
         self.last_ns
     }
 
-    /// The windows kept, oldest first.
+    /// The captured windows, oldest first.
     pub fn kept(&self) -> impl DoubleEndedIterator<Item = &Kept> + ExactSizeIterator {
         self.kept.iter()
     }
 
-    /// Where it stands.
+    /// Its phase.
     pub fn standing(&self, now_ns: u64) -> Standing {
         let held = match self.settings.hold_off {
             HoldOff::Nothing => false,
@@ -165,7 +166,7 @@ impl Watch {
         self.edge(edge, of, now) && self.hit(now.0, None, format!("{channel} = {text}"))
     }
 
-    /// An event came; `why` knows a kernel's reasons for dropping packets by their names.
+    /// Checks an event; `why` gives the name of a kernel's drop reason.
     pub fn event(&mut self, event: &Event, why: impl FnOnce(u32) -> String) -> bool {
         let because = match (&self.settings.condition, event.hop) {
             (Some(Condition::Drop), Hop::SkbDrop) => format!("drop, {}", why(event.detail)),
@@ -187,7 +188,7 @@ impl Watch {
             && self.hit(loss.to_ns, None, format!("{} events lost: {}", loss.count, loss.cause))
     }
 
-    /// Fires now, whatever is held off.
+    /// Fires now, independent of the hold-off.
     pub fn force(&mut self, now_ns: u64) {
         self.stopped = false;
         self.fire(now_ns, None, "forced".to_owned());
@@ -201,7 +202,7 @@ impl Watch {
         edge.passes(before, now)
     }
 
-    /// The condition held. Whether it fires.
+    /// Records a match. True if the trigger fires.
     fn hit(&mut self, at_ns: u64, journey: Option<u64>, because: String) -> bool {
         self.matches += 1;
         if self.stopped {
@@ -238,7 +239,7 @@ impl Watch {
         self.open.push(Capture { number: self.fired, at_ns, from_ns, to_ns, journey, because });
     }
 
-    /// Closes the windows that ended before `now_ns` with the journeys that `lines` finds. Returns the windows.
+    /// Closes the windows that ended before `now_ns`, with the journeys from `lines`. Returns the windows.
     pub fn close(&mut self, now_ns: u64, mut lines: impl FnMut(&Capture) -> Vec<Lifeline>) -> Vec<Capture> {
         let ended: Vec<Capture> = self.open.extract_if(.., |capture| capture.to_ns <= now_ns).collect();
         for capture in &ended {

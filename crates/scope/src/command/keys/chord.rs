@@ -1,12 +1,12 @@
-//! A chord: a key with what is held down beside it, as it is written in a key map and shown in the help.
+//! A chord: a key with its modifiers, in the notation of key maps and help.
 
 use std::fmt;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // their names are all there is to say
+#[allow(missing_docs)] // names say enough
 pub enum Code {
-    /// What it types.
+    /// A key that types this character.
     Char(char),
     /// A function key, from 1.
     F(u8),
@@ -26,11 +26,11 @@ pub enum Code {
     End,
     PageUp,
     PageDown,
-    /// One that no key map can name.
+    /// A key that a key map cannot name.
     Other,
 }
 
-/// What is held down beside a key.
+/// The modifiers of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Held {
     /// Control.
@@ -41,7 +41,7 @@ pub struct Held {
     pub shift: bool,
 }
 
-/// A key with what is held down beside it.
+/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chord {
     code: Code,
@@ -68,7 +68,7 @@ const NAMED: &[(&str, &str, Code)] = &[
     ("pagedown", "PgDn", Code::PageDown),
 ];
 
-/// What can be held: as written in a key map, as shown, whether it is, and how to hold it.
+/// A modifier: name in a key map, name in the help, getter, setter.
 type Hold = (&'static str, &'static str, fn(&Held) -> bool, fn(&mut Held));
 
 const HELD: &[Hold] = &[
@@ -78,7 +78,7 @@ const HELD: &[Hold] = &[
 ];
 
 impl Chord {
-    /// The chord of a key press. Shift is part of a character and not held beside it.
+    /// The chord of a key press. Shift is part of a character and no modifier of it.
     pub fn of(mut code: Code, mut held: Held) -> Self {
         if let Code::Char(c) = code {
             if held.ctrl {
@@ -104,7 +104,7 @@ impl Chord {
             Code::Tab if held.shift => Code::BackTab,
             code => code,
         };
-        // What a terminal never sends would be a dead key.
+        // A terminal never sends this chord: the binding would have no effect.
         if matches!(code, Code::Char(c) if held.shift && c != ' ') {
             return None;
         }
@@ -128,7 +128,7 @@ fn code(text: &str) -> Option<Code> {
     }
 }
 
-/// As shown in the help: `q`, `Ctrl-L`, `←`, `F1`.
+/// Notation of the help: `q`, `Ctrl-L`, `←`, `F1`.
 impl fmt::Display for Chord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (_, shown, is_held, _) in HELD {

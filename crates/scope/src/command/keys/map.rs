@@ -1,4 +1,4 @@
-//! The key map: which chord does what. Data, read from TOML: the built-in map, and the user's over it.
+//! The key map: which chord runs which command. The source is TOML: the built-in map and the user's overrides.
 
 use super::chord::Chord;
 use crate::command::{COMMANDS, Command, command, nearest};
@@ -9,23 +9,23 @@ use toml::Spanned;
 /// The map that is built in.
 const BUILT_IN: &str = include_str!("default.toml");
 
-/// What a user writes to take a key away.
+/// Value that removes a binding.
 const NONE: &str = "none";
 
 /// Which chord does what.
 #[derive(Clone, Debug)]
 pub struct KeyMap {
     by_chord: HashMap<Chord, &'static Command>,
-    /// In the order they were written, the user's first.
+    /// In the order of the source, the user's first.
     order: Vec<(Chord, &'static Command)>,
 }
 
-/// What is wrong with a key map, and where.
+/// An error in a key map, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct KeyMapError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong there, and what would be right.
+    /// The error, and how to correct it.
     pub what: String,
 }
 
@@ -42,7 +42,7 @@ impl KeyMap {
         Self::parse(BUILT_IN).unwrap_or_else(|_| KeyMap { by_chord: HashMap::new(), order: Vec::new() })
     }
 
-    /// The built-in map with a user's over it: `chord = "command"`, or `"none"` to take a key away.
+    /// The built-in map with the user's overrides: `chord = "command"`, or `"none"` to remove a binding.
     pub fn with_user(text: &str) -> Result<Self, KeyMapError> {
         let mut map = Self::built_in();
         let users = rows(text)?;
@@ -64,7 +64,7 @@ impl KeyMap {
         Ok(KeyMap { by_chord: order.iter().copied().collect(), order })
     }
 
-    /// What a chord does.
+    /// The command of a chord.
     pub fn get(&self, chord: Chord) -> Option<&'static Command> {
         self.by_chord.get(&chord).copied()
     }
@@ -81,7 +81,7 @@ impl KeyMap {
     }
 }
 
-/// Each chord with its command, or with none where the user takes it away.
+/// Each chord with its command, or `None` for a removed binding.
 fn rows(text: &str) -> Result<Vec<(Chord, Option<&'static Command>)>, KeyMapError> {
     let line_of = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let written: BTreeMap<Spanned<String>, Spanned<String>> =

@@ -1,4 +1,4 @@
-//! Keys as data: chords, and the map from them to commands.
+//! Key bindings as data: chords, and the map from chords to commands.
 
 mod chord;
 mod map;

@@ -59,7 +59,7 @@ impl Scope {
         self.watch.set(|settings| settings.condition = condition);
         self.fired = None;
         if self.is_recorded() {
-            // All of it has to be looked at again; the counts stay right by being made anew.
+            // A recount keeps the counts correct.
             self.recount();
         }
     }
@@ -84,7 +84,7 @@ impl Scope {
         }
     }
 
-    /// To the next instant at which anything is drawn: a rung of a lifeline, or a mark.
+    /// Moves to the next drawn instant: an event of a lifeline, or a mark.
     pub(super) fn snap_cursor(&mut self, by: i8) {
         if self.view.cursors.is_none() {
             self.toggle_cursors();

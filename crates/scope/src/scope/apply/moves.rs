@@ -1,4 +1,4 @@
-//! Moving the picture by hand.
+//! Manual moves of the picture.
 
 use crate::channel::Vertical;
 use crate::frame::State;
@@ -15,7 +15,7 @@ impl Scope {
         }
         if self.is_recorded() {
             if self.state == State::Ended {
-                // At its end it begins again.
+                // At its end, playback restarts.
                 let from_ns = self.extent().0;
                 self.playhead.seek(from_ns);
                 self.state = State::Replay;
@@ -29,12 +29,12 @@ impl Scope {
         }
     }
 
-    /// Lets a live picture go on.
+    /// Resumes a live picture.
     pub(in crate::scope) fn go_on(&mut self) {
         self.unselect();
         self.shown = None;
         self.playhead.following = true;
-        // What came while the picture stood still is not shown after the event: it goes on from here.
+        // Events during the pause are not shown afterwards: the picture resumes at the present.
         self.swept_ns = self.now_ns;
         if self.state != State::Ended {
             self.measure();

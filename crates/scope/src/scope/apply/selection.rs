@@ -1,4 +1,4 @@
-//! Choosing what is looked at: by a filter, by pointing, one hop, one journey.
+//! Selection: by a filter, by a click, of one hop, of one journey.
 
 use super::step;
 use crate::lane::Lane;
@@ -34,7 +34,7 @@ impl Scope {
         self.refilter();
     }
 
-    /// Takes everything again, after a change of filter.
+    /// Rebuilds everything after a change of filter.
     pub(super) fn refilter(&mut self) {
         self.unselect();
         self.recount();
@@ -42,7 +42,7 @@ impl Scope {
         self.memory.relist(|line| view.accepts(line, names));
         let before = std::mem::take(&mut self.sweep);
         self.overlay = None;
-        // What the picture was taken for may not be looked at any more: then it is taken for the slowest that is.
+        // The picture's journey may no longer match; then the slowest match replaces it.
         let kept = before.lifelines.iter().find(|line| Some(line.key()) == before.anchor);
         let kept = kept.filter(|line| self.view.accepts(line, &self.names)).cloned();
         let accepted = self.memory.recent().filter(|line| self.view.accepts(line, &self.names));
@@ -85,7 +85,7 @@ impl Scope {
         if let Some(line) = self.find(key) {
             return self.select(&line);
         }
-        // Of a recording it can be read again: its place is known by the pyramid.
+        // A recording can be read again: the pyramid has the instant.
         let (from_ns, to_ns) =
             (self.horizon.begin_ns(), self.horizon.end_ns().max(self.horizon.begin_ns() + 1));
         let columns = 4096;

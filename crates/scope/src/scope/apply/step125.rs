@@ -1,4 +1,4 @@
-//! Scales as on an instrument.
+//! Scales in steps of 1, 2, 5.
 
 /// Units a division: 1, 2 or 5 times a power of ten.
 pub struct Steps {
@@ -37,7 +37,7 @@ impl Steps {
         }
     }
 
-    /// What it is.
+    /// The value of the step.
     pub fn value(&self) -> f64 {
         Self::LEADS[self.lead] * 10_f64.powi(self.power.clamp(-12, 15))
     }
